@@ -1,0 +1,117 @@
+# Needs Python >= 3.11, node >= 20 (with npm), git and make; every target sets up the rest itself.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+
+PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
+	&& echo "$$python" && break; done)
+# Each browser test keeps a core busy; more than four at once only wait for each other.
+WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores : 4)))
+BENCH ?= spawn
+ARGS ?=
+
+VENV := .venv
+DONE := $(VENV)/.done
+PROXY_VERSION := 5.3.0
+LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/style/*' \)) \
+	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
+
+export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(VENV)/node/node_modules/.bin:$(PATH)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help venv demo test lint types frontend docs pytest bench clean chromium
+
+help:  ## What there is to make
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address it prints
+	ec2spawner demo $(ARGS)
+
+test: lint types frontend docs chromium pytest  ## Everything, browser tests included
+
+lint: venv  ## Style of Python and TypeScript
+	ruff format --check .
+	ruff check .
+	npm --prefix labextension --silent run lint
+
+types: venv
+	mypy
+
+frontend: venv
+	npm --prefix labextension --silent test
+
+docs: venv  ## The documentation, warnings as errors
+	sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+# Last in `test`, so that its summary is what one reads.
+pytest: venv
+	pytest -n $(WORKERS) --dist loadfile --durations=15 $(ARGS)
+
+bench: venv  ## BENCH=spawn: measure one of the benches
+	python -m tests.bench $(BENCH) $(ARGS)
+
+clean:  ## Remove what was built; the environment in .venv stays
+	rm -rf build dist *.egg-info docs/_build tests/output ec2spawner/labextension \
+		labextension/lib labextension/tsconfig.tsbuildinfo \
+		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# --- the development environment ---------------------------------------------------------------
+
+venv: $(DONE)/python $(DONE)/labextension $(DONE)/links $(DONE)/proxy  ## All of it, in .venv
+
+$(DONE)/tools:
+	@test -n "$(PYTHON)" || { echo 'Python 3.11 or later is needed' >&2; exit 1; }
+	@node -e 'process.exit(parseInt(process.versions.node) < 20)' \
+		|| { echo 'node 20 or later is needed' >&2; exit 1; }
+	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
+	mkdir -p $(DONE)
+	touch $@
+
+# Without isolation, so that what builds the package is pinned too.
+$(DONE)/python: pyproject.toml setup.py constraints.txt | $(DONE)/tools
+	python -m pip install --quiet --constraint constraints.txt setuptools jupyter-builder
+	python -m pip install --quiet --constraint constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@
+
+$(DONE)/labextension: $(LAB_SOURCES) | $(DONE)/python
+	test -d labextension/node_modules || npm --prefix labextension ci --ignore-scripts
+	python setup.py --quiet build_labextension
+	touch $@
+
+# An editable install leaves out data files: this is where Jupyter finds them.
+$(DONE)/links: | $(DONE)/tools
+	mkdir -p $(VENV)/share/jupyter/labextensions $(VENV)/etc/jupyter/jupyter_server_config.d
+	ln -sfn ../../../../ec2spawner/labextension \
+		$(VENV)/share/jupyter/labextensions/ec2spawner-lab
+	ln -sfn ../../../../jupyter-config/jupyter_server_config.d/ec2spawner.json \
+		$(VENV)/etc/jupyter/jupyter_server_config.d/ec2spawner.json
+	touch $@
+
+$(DONE)/proxy: Makefile | $(DONE)/tools
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/node \
+		configurable-http-proxy@$(PROXY_VERSION)
+	touch $@
+
+# --- a browser for the tests -------------------------------------------------------------------
+
+chromium:
+	@if command -v chromium chromium-browser google-chrome >/dev/null; then exit 0; fi; \
+	if ! command -v apt-get >/dev/null; then missing='there is no apt-get here'; \
+	elif [ "$$(id -u)" = 0 ]; then root=; \
+	elif sudo -n true 2>/dev/null; then root=sudo; \
+	else missing='installing needs root or sudo without a password'; fi; \
+	if [ -z "$${missing-}" ]; then \
+		echo 'Installing Chromium for the browser tests'; \
+		{ $$root apt-get update -qq && $$root apt-get install -qq -y chromium >/dev/null; } \
+			|| missing='apt-get could not install it'; \
+	fi; \
+	if [ -n "$${missing-}" ]; then \
+		echo '**********************************************************************'; \
+		echo "** SKIPPED: the browser tests. No Chromium, and $$missing."; \
+		echo '** Install Chromium and run make test again.'; \
+		echo '**********************************************************************'; \
+	fi

@@ -1,0 +1,83 @@
+"""The hub of `ec2spawner demo`: everything real, on this machine, without an AWS account.
+
+`ec2spawner demo` starts the embedded EC2, says in EC2SPAWNER_DEMO where it is, and runs
+JupyterHub with this file. Anyone may log in with any name: never serve this beyond 127.0.0.1.
+"""
+
+import json
+import os
+
+c = get_config()  # noqa: F821 - JupyterHub provides it
+demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
+
+# --- what any hub with ec2spawner says ---
+
+c.JupyterHub.spawner_class = "ec2"
+c.JupyterHub.cleanup_servers = False
+
+c.EC2Spawner.hub_name = "demo"
+c.EC2Spawner.region = demo["region"]
+c.EC2Spawner.subnets = demo["subnets"]
+c.EC2Spawner.image = demo["image_id"]
+c.EC2Spawner.store_url = f"sqlite:///{demo['data_dir']}/ec2spawner.sqlite"
+c.EC2Spawner.profile_list = [
+    {
+        "display_name": "T4, 16 GB",
+        "description": "For notebooks, small models and inference",
+        "gpu": "T4",
+        "default": True,
+    },
+    {
+        "display_name": "A10G, 24 GB",
+        "description": "For training medium models",
+        "gpu": "A10G",
+    },
+    {
+        "display_name": "L40S, 48 GB",
+        "description": "For fine-tuning larger models; never interrupted",
+        "gpu": "L40S",
+        "market": "on-demand",
+    },
+    {
+        "display_name": "8 × A100, 320 GB",
+        "slug": "a100x8",
+        "description": "For large training runs",
+        "instance_types": ["p4d.24xlarge"],
+        "idle": {"server": "20m"},
+    },
+    {
+        "display_name": "No GPU",
+        "slug": "cpu",
+        "description": "For writing code and looking at data",
+        "vcpus": 4,
+        "memory_gib": 16,
+    },
+]
+c.EC2Spawner.home = {"kind": "ebs", "size_gib": 100}
+c.EC2Spawner.idle = {"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}
+
+# --- what only the embedded EC2 needs ---
+
+c.EC2Spawner.endpoint_url = demo["ec2_endpoint"]
+c.EC2Spawner.identity_certificates = [demo["certificate"]]
+
+# --- the demo's JupyterHub: one machine, no passwords ---
+
+c.JupyterHub.authenticator_class = "dummy"
+c.DummyAuthenticator.allow_all = True
+c.Authenticator.admin_users = {"admin"}
+c.JupyterHub.allow_named_servers = True
+c.JupyterHub.bind_url = demo["hub_url"]
+c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]
+c.ConfigurableHTTPProxy.api_url = demo["proxy_api_url"]
+c.JupyterHub.db_url = f"sqlite:///{demo['data_dir']}/jupyterhub.sqlite"
+c.JupyterHub.cookie_secret_file = f"{demo['data_dir']}/jupyterhub_cookie_secret"
+c.ConfigurableHTTPProxy.pid_file = f"{demo['data_dir']}/jupyterhub-proxy.pid"
+c.JupyterHub.services = [{"name": "demo", "api_token": demo["admin_token"]}]
+c.JupyterHub.load_roles = [
+    {
+        "name": "demo",
+        "scopes": ["admin:users", "admin:servers", "tokens", "list:users"],
+        "services": ["demo"],
+    }
+]

@@ -1,0 +1,26 @@
+"""JupyterHub on EC2 GPU instances. Nothing is imported here: each room says what it needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0.dev0"
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    """Where JupyterLab's development commands find the built extension."""
+    return [{"src": "labextension", "dest": "ec2spawner-lab"}]
+
+
+def __getattr__(name: str) -> Any:
+    """`ec2spawner.EC2Spawner`, resolved anew each time: a hub that starts does so.
+
+    That is how one line of configuration is enough, see `ec2spawner.hub.begin`.
+    """
+    if name != "EC2Spawner":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .hub.begin import arrange
+    from .spawner import EC2Spawner
+
+    arrange()
+    return EC2Spawner

@@ -1,0 +1,48 @@
+"""`ec2spawner-agent --hub-api-url URL`: started by user-data at the boot of an instance."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from .agent import Agent
+from .settings import BadSettings, Settings
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="ec2spawner-agent", description=__doc__)
+    parser.add_argument(
+        "--hub-api-url", required=True, help="the hub's API: http(s)://host[:port]/hub/api"
+    )
+    arguments = parser.parse_args(argv)
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    try:
+        settings = Settings.from_environment(arguments.hub_api_url, os.environ)
+    except BadSettings as error:
+        print(f"ec2spawner-agent: {error}", file=sys.stderr)
+        return 2
+    asyncio.run(_run(Agent(settings)))
+    return 0
+
+
+async def _run(agent: Agent) -> None:
+    """Run the agent until it is done or a signal ends it in order."""
+    task = asyncio.ensure_future(agent.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        logging.getLogger(__name__).info("ended by a signal")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

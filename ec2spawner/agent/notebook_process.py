@@ -1,0 +1,270 @@
+"""The notebook server as a process: warmed up, started, watched until it listens, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import aiohttp
+
+from ..telemetry import Processes
+from . import waiting_notebook
+from .settings import NotebookUser
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.025
+"""Between two questions whether the server listens: what a person waits for at every start."""
+
+LISTENING_SECONDS = 300.0
+"""A server that does not listen after this long has failed; a cold disk takes a minute."""
+
+GRACE_SECONDS = 10.0
+"""From SIGTERM to SIGKILL for the server: Jupyter Server gives its kernels five seconds."""
+
+LEFTOVER_SECONDS = 2.0
+"""The same for what the server leaves behind: terminals' jobs, daemons."""
+
+MAX_LOG_BYTES = 8 * 2**20
+
+ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=2)
+
+PR_SET_CHILD_SUBREAPER = 36
+
+NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
+
+
+class NotebookFailed(Exception):
+    """The server ended or did not come up; the message is for people."""
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every orphan below: no process of the user escapes the agent's sight."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        log.warning("cannot adopt orphans: %s", os.strerror(ctypes.get_errno()))
+
+
+def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the image gives the notebook: the agent's environment without what is the agent's."""
+    kept = {
+        name: value
+        for name, value in environment.items()
+        if not name.startswith(NOT_FOR_NOTEBOOKS)
+    }
+    return kept | {
+        "HOME": str(user.home),
+        "USER": user.name,
+        "LOGNAME": user.name,
+        "SHELL": user.shell,
+        "LANG": kept.get("LANG") or "C.UTF-8",
+        "PATH": kept.get("PATH") or os.defpath,
+    }
+
+
+class NotebookProcess:
+    """One notebook server. `warm_up`, `start`, `until_listening`, then `stop`."""
+
+    def __init__(self, user: NotebookUser, log_file: Path, environment: Mapping[str, str]) -> None:
+        """`environment`: the server's, before a lease adds to it."""
+        self._user = user
+        self._environment = dict(environment)
+        self._log_file = log_file
+        self._process: asyncio.subprocess.Process | None = None
+        self._link: socket.socket | None = None
+        self._zombies: set[int] = set()
+        self.processes = Processes(os.getpid(), uid=None if user.uid == os.geteuid() else user.uid)
+        """The server, its kernels, terminals and everything they started."""
+
+    async def warm_up(self) -> None:
+        """Start the process that waits; it imports while the agent claims."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._link = ours
+        with theirs:
+            self._process = await self._execute(
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    waiting_notebook.__name__,
+                    str(theirs.fileno()),
+                ],
+                self._environment,
+                pass_fds=(theirs.fileno(),),
+            )
+
+    async def until_warm(self, timeout: float) -> bool:
+        """Whether everything is imported; waits up to `timeout` seconds for it."""
+        if self._link is None:
+            return False
+        try:
+            async with asyncio.timeout(timeout):
+                loop = asyncio.get_running_loop()
+                return bool(await loop.sock_recv(self._link, 64))
+        except (TimeoutError, OSError):
+            return False
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Become the server: the lease's command, with its environment over the image's.
+
+        Raises `NotebookFailed`.
+        """
+        argv = list(command)
+        if self._user.uid == 0 and argv[0].endswith(waiting_notebook.SERVER):
+            argv.append("--allow-root")
+        complete = self._environment | dict(environment)
+        if self._process is None or self._process.returncode is not None or not self._link:
+            await self._start_cold(argv, complete)
+            return
+        link, self._link = self._link, None
+        order = json.dumps({"argv": argv, "environment": complete}).encode()
+        try:
+            with link:
+                await asyncio.get_running_loop().sock_sendall(link, order)
+                link.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            log.warning("the waiting notebook is gone (%s): a cold start", error)
+            await self._start_cold(argv, complete)
+
+    async def _start_cold(self, argv: list[str], environment: dict[str, str]) -> None:
+        program = waiting_notebook.find_program(argv[0], environment)
+        try:
+            self._process = await self._execute(
+                [program, *argv[1:]], environment, cwd=environment["HOME"]
+            )
+        except OSError as error:
+            raise NotebookFailed(f"{argv[0]} cannot be started: {error}") from error
+
+    async def _execute(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        cwd: str = "/",
+        pass_fds: tuple[int, ...] = (),
+    ) -> asyncio.subprocess.Process:
+        """A new process in a session of its own, as the notebook user."""
+        with open(self._log_file, "ab", opener=_private) as output:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                env=dict(environment),
+                cwd=cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=pass_fds,
+                umask=0o022,
+                user=None if self._user.is_agent else self._user.uid,
+                group=None if self._user.is_agent else self._user.gid,
+                extra_groups=None if self._user.is_agent else list(self._user.groups),
+            )
+
+    async def until_listening(self, url: str, http: aiohttp.ClientSession) -> None:
+        """Return when `url` answers. Raises `NotebookFailed` when the server ends before."""
+        deadline = time.monotonic() + LISTENING_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.returncode is not None:
+                raise NotebookFailed(self.how_it_ended())
+            try:
+                async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
+                    if answer.status < 500:
+                        return
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                pass
+            await asyncio.sleep(POLL_SECONDS)
+        raise NotebookFailed(
+            f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
+            f"Its last words: {self.last_words()}"
+        )
+
+    async def wait(self) -> None:
+        """Return when the server has ended."""
+        if self._process is not None:
+            await self._process.wait()
+
+    def how_it_ended(self) -> str:
+        status = self._process.returncode if self._process else None
+        if status is None:
+            return "the notebook server has not been started"
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = f"ended by itself with status {status}"
+        return f"The notebook server {how}. Its last words: {self.last_words()}"
+
+    def last_words(self, length: int = 300) -> str:
+        """The end of the server's log, in one line."""
+        try:
+            with open(self._log_file, "rb") as file:
+                file.seek(max(os.fstat(file.fileno()).st_size - 4096, 0))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return ""
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return " | ".join(lines)[-length:]
+
+    def tidy(self) -> None:
+        """Bound the log, and bury the orphans that were adopted and have ended. Quick."""
+        with contextlib.suppress(OSError):
+            if self._log_file.stat().st_size > MAX_LOG_BYTES:
+                # The server appends, so it goes on at the new end.
+                os.truncate(self._log_file, 0)
+        ours = {self._process.pid} if self._process else set()
+        zombies = {
+            each.pid
+            for each in self.processes.list()
+            if each.state == "Z" and each.parent == os.getpid()
+        } - ours
+        # One that was there the last time as well is no child that asyncio is about to reap.
+        for pid in zombies & self._zombies:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        self._zombies = zombies
+
+    async def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """End the server and all processes of the user: politely, then not. Idempotent."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._process.wait()
+        await self._end_the_rest(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
+        if not await self._end_the_rest(signal.SIGKILL, 5.0):
+            log.error("some processes of the user cannot be ended")
+
+    async def _end_the_rest(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal everything that is left, new ones too; True when nothing is left."""
+        deadline = time.monotonic() + seconds
+        signalled: set[int] = set()
+        while True:
+            self.tidy()
+            left = {each.pid for each in self.processes.list() if each.state != "Z"}
+            if not left:
+                return True
+            for pid in left - signalled:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            signalled |= left
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(0.02)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,182 @@
+"""A process that has imported the notebook server and waits to become it.
+
+It runs from boot on as the notebook user, so it starts without any secret and never shares
+memory with a process that held one. When the lease comes, the agent sends environment and
+arguments over an inherited socket, and the process becomes the server without a fork: what takes
+three seconds from a cold start takes a few tenths.
+
+Run as `python -m ec2spawner.agent.waiting_notebook FD`. Where becoming would not be the same as
+starting, it executes the command instead (`_why_not_become`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import json
+import os
+import shutil
+import site
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+
+SERVER = "jupyterhub-singleuser"
+
+PRELOADED = (
+    "jupyter_server.serverapp",
+    "jupyter_server.extension.application",
+    "jupyter_server_terminals",
+    "jupyterlab.labapp",
+    "notebook.app",
+    "jupyter_lsp",
+    "jupyterhub.services.auth",
+    "jupyterhub.log",
+    "ec2spawner.notebook.extension",
+)
+"""What the server imports, but for `jupyterhub.singleuser` and `jupyterlab.labhubapp`: those read
+their environment when they are imported."""
+
+READ_AT_IMPORT = (
+    "PYTHON",
+    "LD_",
+    "JUPYTER_",
+    "IPYTHON",
+    "XDG_",
+    "JUPYTERHUB_SINGLEUSER_",
+)
+"""Variables that only a new process takes up in full: by the beginning of their names."""
+
+
+def main() -> None:
+    with socket.socket(fileno=int(sys.argv[1])) as link:
+        preload()
+        with contextlib.suppress(OSError):
+            link.sendall(b"warm\n")
+        order = b"".join(iter(lambda: link.recv(65536), b""))
+    if not order:
+        # The agent has gone, and with it all reason to wait.
+        sys.exit(0)
+    start = json.loads(order)
+    become(start["argv"], start["environment"])
+
+
+def preload() -> None:
+    """Import what the server will need; what is not installed is not missed."""
+    defer_iri_grammar()
+    for name in PRELOADED:
+        try:
+            importlib.import_module(name)
+        except Exception as error:
+            print(f"not preloaded: {name}: {error!r}", file=sys.stderr)
+
+
+def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Turn into the notebook server, or execute its command. Does not return."""
+    program = find_program(argv[0], environment)
+    reason = _why_not_become(program, environment)
+    os.environ.clear()
+    os.environ.update(environment)
+    time.tzset()
+    os.chdir(environment["HOME"])
+    if reason:
+        print(f"the notebook starts as a new process: {reason}", file=sys.stderr)
+        os.execve(program, [program, *argv[1:]], dict(environment))
+    sys.argv = [program, *argv[1:]]
+    _add_user_site()
+    from jupyterhub.singleuser import main as serve
+
+    sys.exit(serve())
+
+
+def find_program(command: str, environment: Mapping[str, str]) -> str:
+    """The command's path: on the server's PATH, or else beside this interpreter."""
+    found = shutil.which(command, path=environment.get("PATH", os.defpath))
+    return found or str(Path(sys.executable).parent / command)
+
+
+def _why_not_become(program: str, environment: Mapping[str, str]) -> str:
+    """Why becoming the server would differ from starting it; empty when it would not."""
+    path = Path(program)
+    if path.name != SERVER:
+        return f"{path.name} is not {SERVER}"
+    if path.resolve().parent != Path(sys.executable).absolute().parent.resolve():
+        return f"{program} is of another environment"
+    for name in sorted(set(environment) | set(os.environ)):
+        if name == "HOME" or name.startswith(READ_AT_IMPORT):
+            if environment.get(name) != os.environ.get(name):
+                return f"{name} is read at the start of a process"
+    missing = [name for name in PRELOADED[:2] if name not in sys.modules]
+    if missing:
+        return f"{missing[0]} could not be imported"
+    shadowed = _shadowed_by_user_site()
+    if shadowed:
+        return f"the user has their own {shadowed}"
+    return ""
+
+
+def _shadowed_by_user_site() -> str:
+    """A package in the user's own site directory that another one was already imported for."""
+    if not site.ENABLE_USER_SITE:
+        return ""
+    try:
+        names = {name.split(".", 1)[0] for name in os.listdir(site.getusersitepackages())}
+    except OSError:
+        return ""
+    imported = {
+        name
+        for name in names
+        if (module := sys.modules.get(name)) and not _is_of_user(module.__dict__.get("__file__"))
+    }
+    return min(imported, default="")
+
+
+def _is_of_user(file: str | None) -> bool:
+    return bool(file) and str(file).startswith(site.getusersitepackages())
+
+
+def _add_user_site() -> None:
+    """The user's own packages come before the system's, as in a process started now.
+
+    Python looks for them when it starts, and then the home was not there yet.
+    """
+    if not site.ENABLE_USER_SITE:
+        return
+    user_site = site.getusersitepackages()
+    if not os.path.isdir(user_site) or user_site in sys.path:
+        return
+    before = list(sys.path)
+    site.addsitedir(user_site)
+    added = [path for path in sys.path if path not in before]
+    system = [path for path in before if path in site.getsitepackages()]
+    place = before.index(system[0]) if system else len(before)
+    sys.path[:] = [*before[:place], *added, *before[place:]]
+
+
+def defer_iri_grammar() -> None:
+    """Load the grammar of `rfc3987_syntax` only when somebody checks an IRI.
+
+    jsonschema imports it to offer a format that hardly any schema uses, and compiling its grammar
+    is half of the server's whole start. `importlib.util.LazyLoader` does not help: jsonschema
+    takes a name out of it at once.
+    """
+    name = "rfc3987_syntax"
+    if name in sys.modules or importlib.util.find_spec(name) is None:
+        return
+    stand_in = ModuleType(name, "Stands in for rfc3987_syntax until somebody checks an IRI.")
+
+    def is_valid_syntax(term: str, value: str) -> bool:
+        if sys.modules.get(name) is stand_in:
+            del sys.modules[name]
+        return bool(importlib.import_module(name).is_valid_syntax(term, value))
+
+    stand_in.is_valid_syntax = is_valid_syntax  # type: ignore[attr-defined]
+    sys.modules[name] = stand_in
+
+
+if __name__ == "__main__":
+    main()

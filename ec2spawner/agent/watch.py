@@ -1,0 +1,149 @@
+"""What is known of a lease while its notebook runs: signals in, idleness and state out.
+
+No I/O: `agent.py` brings observations, samples and answers, and takes beats and states.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from ..core.idle import Past, Signals, assess
+from ..telemetry import Sampler
+from ..wire import (
+    PROTOCOL,
+    AgentState,
+    Beat,
+    BeatAnswer,
+    Cost,
+    Idleness,
+    LeaseGrant,
+    Observation,
+    Stop,
+)
+
+OBSERVATION_LIMIT = timedelta(seconds=60)
+"""What the extension said is believed for this long after it fell silent. Then GPU and CPU use
+alone tell idleness, and the whole `server_seconds` still has to pass."""
+
+NEAR = timedelta(seconds=90)
+"""The hub is told of activity at once when the deadline it knows is nearer than this; farther
+away it learns it with the next beat, in time."""
+
+
+class Watch:
+    """Idleness of one lease, assessed again and again."""
+
+    def __init__(
+        self,
+        grant: LeaseGrant,
+        instance_type: str,
+        sampler: Sampler,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._grant = grant
+        self._instance_type = instance_type
+        self._sampler = sampler
+        self._now = now
+        self._monotonic = monotonic
+        self._started_at = now()
+        self._observation: Observation | None = None
+        self._observed_at = 0.0
+        self._past: Past | None = None
+        self._assessed_at = 0.0
+        self._told: datetime | None = self._started_at
+        self.policy = grant.idle
+        self.cost: Cost | None = None
+        self.extended_until: datetime | None = None
+        self.stop: Stop | None = None
+        self.state_seen = 0
+        self.hub_reachable = True
+        self.idleness = Idleness()
+        self.assess()
+
+    def observe(self, observation: Observation) -> None:
+        """Take what the notebook extension sees."""
+        self._observation = observation
+        self._observed_at = self._monotonic()
+
+    def learn(self, answer: BeatAnswer) -> None:
+        """Take what the hub answered."""
+        self.policy = answer.idle
+        self.cost = answer.cost
+        self.extended_until = answer.extended_until
+        self.stop = answer.stop
+        self.state_seen = answer.state
+        self.assess()
+
+    def assess(self) -> bool:
+        """Assess idleness now; True when the hub should hear of it at once."""
+        now, monotonic = self._now(), self._monotonic()
+        elapsed = monotonic - self._assessed_at if self._past else None
+        self.idleness, self._past = assess(
+            self._signals(), self.policy, now, self._past, elapsed
+        )
+        self._assessed_at = monotonic
+        return self._is_news(self.idleness.idle_since, now)
+
+    def idle_seconds(self) -> float:
+        """For how long nothing has worked; 0 while something does."""
+        since = self.idleness.idle_since
+        return (self._now() - since).total_seconds() if since else 0.0
+
+    def is_kept(self) -> bool:
+        """Whether the user asked to keep the server beyond now."""
+        return self.extended_until is not None and self.extended_until > self._now()
+
+    def beat(self, hold_seconds: float) -> Beat:
+        self._told = self.idleness.idle_since
+        return Beat(
+            protocol=PROTOCOL,
+            sent_at=self._now(),
+            idle_since=self.idleness.idle_since,
+            busy_because=self.idleness.busy_because,
+            telemetry=self._sampler.latest,
+            hold_seconds=hold_seconds,
+            state_seen=self.state_seen,
+        )
+
+    def state(self) -> AgentState:
+        return AgentState(
+            at=self._now(),
+            profile=self._grant.profile,
+            instance_type=self._instance_type,
+            cost=self.cost,
+            idle_policy=self.policy,
+            idleness=self.idleness,
+            extended_until=self.extended_until,
+            telemetry=self._sampler.latest,
+            stop=self.stop,
+            hub_reachable=self.hub_reachable,
+        )
+
+    def _signals(self) -> Signals:
+        gpu, cpu = self._sampler.readings()
+        seen = self._observation
+        fresh = (
+            seen is not None
+            and self._monotonic() - self._observed_at <= OBSERVATION_LIMIT.total_seconds()
+        )
+        return Signals(
+            started_at=self._started_at,
+            kernels=seen.kernels if seen and fresh else (),
+            terminals=seen.terminals if seen and fresh else (),
+            last_input=seen.last_input if seen else None,
+            extended_until=self.extended_until,
+            gpu=gpu,
+            cpu=cpu,
+        )
+
+    def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
+        if idle_since == self._told:
+            return False
+        if idle_since is None or self._told is None:
+            return True
+        deadline = self._told + timedelta(seconds=self.policy.server_seconds)
+        return deadline - now < NEAR

@@ -1,0 +1,5 @@
+"""The only room that imports boto3: `provisioner.cloud.Cloud` for EC2."""
+
+from .ec2 import EC2Cloud
+
+__all__ = ["EC2Cloud"]

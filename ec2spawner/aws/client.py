@@ -1,0 +1,157 @@
+"""boto3 behind an event loop: a bounded pool of threads, timeouts, and our own errors.
+
+boto3's import, the clients, the calls and the parsing of answers all happen in the pool: each
+of them would stall the loop for longer than it may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from ..provisioner.cloud import CloudError
+
+THREADS: Final = 16
+"""Calls under way at once, and so connections: more would only meet EC2's token buckets."""
+
+PAGE: Final = 50
+"""Resources to a page: parsing a page of 100 instances takes 56 ms of CPU, of 1000 600 ms."""
+
+MAX_PAGES: Final = 1000
+"""A listing that has not ended by then never will."""
+
+ATTEMPTS: Final = 3
+"""Of calls that may be repeated; with backoff, by botocore's standard mode."""
+
+Answer = Mapping[str, Any]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `connect` and `read` are of one attempt, `total` is of one call with its retries."""
+
+    connect: float = 3.0
+    read: float = 10.0
+    """EC2 answers a page of 50 within two seconds."""
+    launch_read: float = 40.0
+    """CreateFleet of type `instant` answers when it has tried every offer."""
+    total: float = 50.0
+
+
+class Client:
+    """Two boto3 EC2 clients of one region: one repeats calls, one never does."""
+
+    def __init__(
+        self, region: str, endpoint_url: str | None = None, timeouts: Timeouts | None = None
+    ) -> None:
+        self._region = region
+        self._endpoint_url = endpoint_url
+        self._timeouts = timeouts or Timeouts()
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-aws")
+        self._making = threading.Lock()
+        self._clients: dict[int, Any] = {}
+        self._closed = False
+
+    async def call(
+        self,
+        operation: str,
+        parse: Callable[[Answer], T],
+        *,
+        attempts: int = ATTEMPTS,
+        **parameters: Any,
+    ) -> T:
+        """Call EC2's `operation` (boto3's method name) and parse its answer, all in the pool.
+
+        Raises `CloudError`. After a cancellation or timeout the call itself goes on in its
+        thread: like any lost answer it may have had its effect.
+        """
+        if self._closed:
+            raise CloudError("Closed", "the hub is shutting down", retryable=False)
+
+        def work() -> T:
+            answer = self._ask(operation, attempts, parameters)
+            try:
+                return parse(answer)
+            except (LookupError, TypeError, ValueError) as error:
+                message = f"{operation} answered what this version cannot read: {error!r}"
+                raise CloudError("UnexpectedAnswer", message, retryable=False) from error
+
+        try:
+            async with asyncio.timeout(self._timeouts.total):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except TimeoutError as error:
+            message = f"no answer to {operation} within {self._timeouts.total:g} s"
+            raise CloudError("Timeout", message, retryable=True) from error
+
+    async def pages(
+        self,
+        operation: str,
+        parse: Callable[[Answer], Sequence[T]],
+        *,
+        page: int = PAGE,
+        **parameters: Any,
+    ) -> list[T]:
+        """All pages of a `describe` operation, or an exception: never a part of them."""
+        found: list[T] = []
+        token: str | None = None
+        for _ in range(MAX_PAGES):
+            place: dict[str, Any] = {"NextToken": token} if token else {}
+            items, token = await self.call(
+                operation,
+                lambda answer: (parse(answer), answer.get("NextToken")),
+                **{"MaxResults": page, **place, **parameters},
+            )
+            found.extend(items)
+            if not token:
+                return found
+        raise CloudError("EndlessListing", f"{operation} does not end", retryable=True)
+
+    async def close(self) -> None:
+        """Start no more calls. Those under way end by themselves, at the latest by timeout."""
+        self._closed = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._making:
+            for client in self._clients.values():
+                client.close()
+            self._clients.clear()
+
+    def _ask(self, operation: str, attempts: int, parameters: Mapping[str, Any]) -> Answer:
+        from botocore.exceptions import BotoCoreError, ClientError
+        from botocore.parsers import ResponseParserError
+
+        from .errors import cloud_error
+
+        try:
+            answer: Answer = getattr(self._client(attempts), operation)(**parameters)
+        except (BotoCoreError, ClientError, ResponseParserError, OSError) as error:
+            raise cloud_error(error) from error
+        return answer
+
+    def _client(self, attempts: int) -> Any:
+        with self._making:  # boto3 sessions are not safe across threads; clients are
+            if attempts not in self._clients:
+                self._clients[attempts] = self._make(attempts)
+            return self._clients[attempts]
+
+    def _make(self, attempts: int) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        once = attempts == 1
+        return boto3.session.Session().client(
+            "ec2",
+            region_name=self._region,
+            endpoint_url=self._endpoint_url,
+            config=Config(
+                connect_timeout=self._timeouts.connect,
+                read_timeout=self._timeouts.launch_read if once else self._timeouts.read,
+                max_pool_connections=THREADS,
+                retries={"mode": "standard", "total_max_attempts": attempts},
+                user_agent_extra="ec2spawner",
+            ),
+        )

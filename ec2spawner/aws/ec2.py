@@ -1,0 +1,108 @@
+"""`EC2Cloud`: the provisioner's `Cloud`, with boto3."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+from ..provisioner.cloud import CloudError, Instance, LaunchAnswer, LaunchRequest, Volume
+from . import describe, prices, volumes
+from .client import Client, Timeouts
+from .launch import Fleets
+from .tags import to_ec2
+
+TERMINATE_BATCH: Final = 500
+"""Instances in one TerminateInstances: it spends tokens by instance too, 1000 at once."""
+
+TAG_BATCH: Final = 500
+"""Resources in one CreateTags; EC2 takes 1000."""
+
+_INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-f]+\b")
+
+
+class EC2Cloud:
+    """One region of one account. Credentials come by boto3's chain: environment, file or role.
+
+    `endpoint_url` is for an EC2 that is not AWS's, such as the embedded one.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        endpoint_url: str | None = None,
+        *,
+        timeouts: Timeouts | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.region = region
+        self._client = Client(region, endpoint_url, timeouts)
+        self._fleets = Fleets(self._client)
+        self._now = now
+
+    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+        return await self._fleets.launch(request)
+
+    async def list_instances(self, hub: str) -> Sequence[Instance]:
+        return await describe.list_instances(self._client, hub)
+
+    async def terminate(self, instance_ids: Sequence[str]) -> None:
+        wanted = list(dict.fromkeys(instance_ids))
+        for start in range(0, len(wanted), TERMINATE_BATCH):
+            await self._terminate(wanted[start : start + TERMINATE_BATCH])
+
+    async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
+        if not tags:
+            return
+        wanted = list(dict.fromkeys(resource_ids))
+        for start in range(0, len(wanted), TAG_BATCH):
+            await self._client.call(
+                "create_tags",
+                lambda _: None,
+                Resources=wanted[start : start + TAG_BATCH],
+                Tags=to_ec2(tags),
+            )
+
+    async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
+        return await self._fleets.zones_of(subnets)
+
+    async def spot_prices(self, instance_types: Sequence[str]) -> Mapping[tuple[str, str], float]:
+        return await prices.spot_prices(self._client, instance_types, self._now())
+
+    async def create_volume(
+        self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+    ) -> Volume:
+        return await volumes.create_volume(self._client, client_token, zone, size_gib, tags)
+
+    async def list_volumes(self, hub: str) -> Sequence[Volume]:
+        return await volumes.list_volumes(self._client, hub)
+
+    async def attach_volume(self, volume_id: str, instance_id: str) -> None:
+        await volumes.attach_volume(self._client, volume_id, instance_id)
+
+    async def detach_volume(self, volume_id: str, instance_id: str) -> None:
+        await volumes.detach_volume(self._client, volume_id, instance_id)
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    async def _terminate(self, instance_ids: list[str]) -> None:
+        """One batch. An id that EC2 does not know fails all of them: leave it out, ask again."""
+        while instance_ids:
+            try:
+                await self._client.call(
+                    "terminate_instances", lambda _: None, InstanceIds=instance_ids
+                )
+            except CloudError as error:
+                if error.code != "InvalidInstanceID.NotFound":
+                    raise
+                unknown = set(_INSTANCE_ID.findall(error.message))
+                remaining = [id_ for id_ in instance_ids if id_ not in unknown]
+                if len(remaining) == len(instance_ids):
+                    if len(instance_ids) > 1:
+                        raise
+                    return
+                instance_ids = remaining
+            else:
+                return

@@ -1,0 +1,78 @@
+"""What boto3 raises -> `CloudError`: a code, one sentence, and whether asking again can help."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from botocore import exceptions as boto
+from botocore.parsers import ResponseParserError
+
+from ..provisioner.cloud import CloudError
+
+MAX_MESSAGE: Final = 1000
+"""Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""
+
+THROTTLES: Final = frozenset(
+    {
+        "EC2ThrottledException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+
+CAPACITY: Final = frozenset(
+    {
+        "InsufficientCapacity",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientHostCapacity",
+        "InsufficientInstanceCapacity",
+        "InsufficientVolumeCapacity",
+        "UnfulfillableCapacity",
+    }
+)
+"""EC2 answers some of these with HTTP 500, and yet they are clear answers: nothing was made."""
+
+_CREDENTIALS: Final = (
+    "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
+)
+
+
+def cloud_error(error: Exception) -> CloudError:
+    """Translate what a call through botocore raised. Nothing is retryable that was refused."""
+    if isinstance(error, boto.ClientError):
+        return _refused(error)
+    name = type(error).__name__
+    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
+        return CloudError(name, f"no AWS credentials: {_CREDENTIALS}", retryable=False)
+    if isinstance(error, _NO_ANSWER):
+        return CloudError(name, _short(str(error)), retryable=True)
+    return CloudError(name, _short(str(error)), retryable=False)
+
+
+_NO_ANSWER: Final = (
+    boto.ConnectionError,
+    boto.HTTPClientError,  # timeouts and broken connections
+    boto.CredentialRetrievalError,  # the hub's own metadata service was busy
+    boto.MetadataRetrievalError,
+    ResponseParserError,  # half an answer, or a proxy's page in its place
+    boto.IncompleteReadError,
+    OSError,
+)
+
+
+def _refused(error: boto.ClientError) -> CloudError:
+    answer = error.response.get("Error", {})
+    code = answer.get("Code") or "Unknown"
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    fault = status >= 500 and code not in CAPACITY
+    return CloudError(
+        code, _short(answer.get("Message") or str(error)), retryable=fault or code in THROTTLES
+    )
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"

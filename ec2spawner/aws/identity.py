@@ -1,0 +1,236 @@
+"""Instance identity documents: which instance speaks, proven by AWS's signature.
+
+The signature is checked by the `openssl` program against the region's pinned certificate, never
+by a chain: every certificate of AWS's is self-signed, and many lack the key usage that chain
+verification asks for. The document is readable by every process on its instance and names no
+audience, so it proves which instance speaks and nothing else.
+
+All that comes in here is hostile until `openssl` has verified it. It reaches that program by
+standard input only; there is no shell and no file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.resources import files
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Final
+
+MAX_DOCUMENT_BYTES: Final = 8192
+"""A document is about 500 bytes."""
+
+MAX_SIGNATURE_CHARACTERS: Final = 8192
+"""A signature with the document inside is about 1,400 characters."""
+
+OPENSSL_SECONDS: Final = 5.0
+"""It takes 10 ms."""
+
+THREADS: Final = 4
+"""Checks at once: a flood of claims waits here and not on the hub's processors."""
+
+_ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "OPENSSL_CONF", "OPENSSL_MODULES")
+"""What `openssl` gets of the hub's environment, which holds secrets."""
+
+_FIELDS: Final = {
+    "instanceId": re.compile(r"i-[0-9a-f]{8,32}\Z"),
+    "accountId": re.compile(r"[0-9]{12}\Z"),
+    "region": re.compile(r"[a-z]{2}[a-z0-9-]{1,30}\Z"),
+    "imageId": re.compile(r"ami-[0-9a-f]{8,32}\Z"),
+    "instanceType": re.compile(r"[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}\Z"),
+    "privateIp": re.compile(r"[0-9a-f.:]{2,45}\Z"),
+    "pendingTime": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z"),
+}
+
+
+class IdentityRefused(Exception):  # noqa: N818 - an answer to a claim, not a fault
+    """The document does not prove an identity. `reason` is for the hub's log."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class IdentitySetupError(Exception):
+    """No document can be verified on this hub; the message says how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceIdentity:
+    """What a verified document says. Whether that instance is ours is another question."""
+
+    instance_id: str
+    account_id: str
+    region: str
+    image_id: str
+    instance_type: str
+    private_ip: str
+    pending_time: datetime
+    """UTC: when the instance was last launched or started."""
+
+
+class IdentityVerifier:
+    """Verifies documents of one region, off the event loop.
+
+    `extra_certificates` are PEM files of other signers to trust: the embedded EC2's, or a
+    partition's that ships no certificate here. Construction reads files and looks for `openssl`,
+    and raises `IdentitySetupError`.
+    """
+
+    def __init__(self, region: str, extra_certificates: Iterable[Path] = ()) -> None:
+        self._openssl = find_openssl()
+        self._certificates = pinned_certificates(region, extra_certificates)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-identity")
+
+    async def verify(self, document: str, signature: str) -> InstanceIdentity:
+        """The identity that the document proves; raises `IdentityRefused`."""
+        return await asyncio.get_running_loop().run_in_executor(
+            self._threads,
+            lambda: verify_identity(document, signature, self._certificates, openssl=self._openssl),
+        )
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def find_openssl() -> str:
+    """Where the `openssl` program is; raises `IdentitySetupError`."""
+    found = shutil.which("openssl")
+    if found is None:
+        raise IdentitySetupError(
+            "the program openssl is not on the hub's PATH, and instances cannot prove who they "
+            "are without it: install it (apt-get install openssl)"
+        )
+    return found
+
+
+def pinned_certificates(region: str, extra: Iterable[Path] = ()) -> tuple[Path, ...]:
+    """PEM files of those who may sign for the region; raises `IdentitySetupError` for none."""
+    bundled = Path(str(files("ec2spawner.data").joinpath("identity-certificates", f"{region}.pem")))
+    certificates = tuple(path for path in (bundled, *extra) if path != bundled or path.is_file())
+    for path in certificates:
+        try:
+            if b"-----BEGIN CERTIFICATE-----" not in path.read_bytes():
+                raise IdentitySetupError(f"{path} holds no certificate in PEM form")
+        except OSError as error:
+            raise IdentitySetupError(f"{path} cannot be read: {error.strerror}") from error
+    if not certificates:
+        raise IdentitySetupError(
+            f"no certificate is known for identity documents of region {region!r}: take its "
+            "RSA-2048 certificate from AWS's documentation and name the file in the configuration"
+        )
+    return certificates
+
+
+def verify_identity(
+    document: str, signature: str, certificates: Sequence[Path], *, openssl: str = "openssl"
+) -> InstanceIdentity:
+    """What the document says, if one of the certificates' keys signed exactly this document.
+
+    `signature` is `/rsa2048` as the metadata service gives it: base64 of a PKCS7 that holds the
+    signed content. Raises `IdentityRefused`. Blocks for some 10 ms.
+    """
+    claimed = _encoded(document)
+    pkcs7 = _decoded(signature)
+    for certificate in certificates:
+        signed = _signed_content(pkcs7, certificate, openssl)
+        if signed is not None:
+            # The metadata service may end the document with a newline that was not signed.
+            if signed.rstrip() != claimed.rstrip():
+                raise IdentityRefused("the signature is for another document")
+            return _identity(signed)
+    raise IdentityRefused("the signature is not by the key of a trusted certificate")
+
+
+def _encoded(document: str) -> bytes:
+    if len(document) > MAX_DOCUMENT_BYTES:
+        raise IdentityRefused("the document is too large")
+    try:
+        return document.encode("ascii")
+    except UnicodeEncodeError:
+        raise IdentityRefused("the document is not ASCII") from None
+
+
+def _decoded(signature: str) -> bytes:
+    if len(signature) > MAX_SIGNATURE_CHARACTERS:
+        raise IdentityRefused("the signature is too large")
+    try:
+        return base64.b64decode("".join(signature.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise IdentityRefused("the signature is not base64") from None
+
+
+def _signed_content(pkcs7: bytes, certificate: Path, openssl: str) -> bytes | None:
+    """The content whose signature by this certificate's key is valid, else None."""
+    try:
+        done = subprocess.run(
+            [
+                openssl,
+                "cms",
+                "-verify",
+                "-binary",
+                "-inform",
+                "DER",
+                "-certfile",
+                str(certificate.absolute()),
+                "-nointern",  # certificates inside the message are the sender's own
+                "-noverify",  # no chain: the certificate itself is what is trusted
+            ],
+            input=pkcs7,
+            capture_output=True,
+            timeout=OPENSSL_SECONDS,
+            check=False,
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        )
+    except subprocess.TimeoutExpired:
+        raise IdentityRefused("openssl did not finish with the signature in time") from None
+    return done.stdout if done.returncode == 0 else None
+
+
+def _identity(signed: bytes) -> InstanceIdentity:
+    try:
+        document = json.loads(signed.decode("ascii"), object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError):
+        raise IdentityRefused("the document is not JSON") from None
+    if not isinstance(document, dict):
+        raise IdentityRefused("the document is not a JSON object")
+    fields = {name: _field(document, name) for name in _FIELDS}
+    try:
+        address = ip_address(fields["privateIp"])
+        pending = datetime.strptime(fields["pendingTime"], "%Y-%m-%dT%H:%M:%S%z")
+    except ValueError:
+        raise IdentityRefused("the document holds no valid address or time") from None
+    return InstanceIdentity(
+        instance_id=fields["instanceId"],
+        account_id=fields["accountId"],
+        region=fields["region"],
+        image_id=fields["imageId"],
+        instance_type=fields["instanceType"],
+        private_ip=str(address),
+        pending_time=pending.astimezone(UTC),
+    )
+
+
+def _field(document: dict[str, Any], name: str) -> str:
+    value = document.get(name)
+    if not isinstance(value, str) or not _FIELDS[name].match(value):
+        raise IdentityRefused(f"the document's {name} is missing or not valid")
+    return value
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a name twice")
+    return unique

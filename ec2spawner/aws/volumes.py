@@ -1,0 +1,174 @@
+"""EBS volumes: create, list, attach, detach."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
+from typing import Any, Final
+
+from ..provisioner.cloud import CloudError, Volume
+from .client import Answer, Client
+from .tags import from_ec2, of_hub, to_ec2
+
+ATTACH_SECONDS: Final = 60.0
+"""An attachment takes one to three seconds; one that takes a minute hangs."""
+
+PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks at a volume; then `LAST_PAUSE` until `ATTACH_SECONDS` are over."""
+LAST_PAUSE: Final = 1.0
+
+DEVICES: Final = tuple(f"/dev/sd{letter}" for letter in "fghijklmnop")
+"""The names EC2 recommends for data volumes. A Nitro instance shows the volume under its serial
+whatever its name, but the name must be free."""
+
+_NOT_YET: Final = frozenset({"IncorrectState", "IncorrectInstanceState"})
+"""The volume is still being created, or the instance does not run yet."""
+
+_GONE_WITH_IT: Final = frozenset({"InvalidAttachment.NotFound", "InvalidInstanceID.NotFound"})
+
+
+async def create_volume(
+    client: Client, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+) -> Volume:
+    return await client.call(
+        "create_volume",
+        _volume,
+        AvailabilityZone=zone,
+        Size=size_gib,
+        VolumeType="gp3",
+        Encrypted=True,
+        ClientToken=client_token,
+        TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
+    )
+
+
+async def list_volumes(client: Client, hub: str) -> list[Volume]:
+    """Every volume with the hub's tag: complete, or a `CloudError`."""
+    found = await client.pages("describe_volumes", _volumes, Filters=of_hub(hub))
+    return list({volume.volume_id: volume for volume in found}.values())
+
+
+async def attach_volume(client: Client, volume_id: str, instance_id: str) -> None:
+    """Attach and return when the volume is `in-use`; done already is no error.
+
+    Raises `CloudError("VolumeInUse", ...)` while another instance holds it, and a retryable
+    `CloudError("Timeout", ...)` after `ATTACH_SECONDS`.
+    """
+    try:
+        async with asyncio.timeout(ATTACH_SECONDS):
+            pauses = _pauses()
+            await _ask_to_attach(client, volume_id, instance_id, pauses)
+            for pause in pauses:
+                if await _is_attached(client, volume_id, instance_id):
+                    return
+                await asyncio.sleep(pause)
+    except TimeoutError as error:
+        message = f"{volume_id} is not attached to {instance_id} after {ATTACH_SECONDS:g} s"
+        raise CloudError("Timeout", message, retryable=True) from error
+
+
+async def detach_volume(client: Client, volume_id: str, instance_id: str) -> None:
+    """Detach; not attached, or attached to an instance that is gone, is no error."""
+    try:
+        await client.call(
+            "detach_volume", lambda _: None, VolumeId=volume_id, InstanceId=instance_id
+        )
+    except CloudError as error:
+        if error.code in _GONE_WITH_IT:
+            return
+        if error.code not in _NOT_YET:
+            raise
+        if _holder(await _described(client, volume_id)) == instance_id:
+            raise
+
+
+async def _ask_to_attach(
+    client: Client, volume_id: str, instance_id: str, pauses: Iterator[float]
+) -> None:
+    devices = iter(DEVICES)
+    device = next(devices)
+    while True:
+        try:
+            await client.call(
+                "attach_volume",
+                lambda _: None,
+                VolumeId=volume_id,
+                InstanceId=instance_id,
+                Device=device,
+            )
+        except CloudError as error:
+            if _device_is_taken(error, device):
+                following = next(devices, None)
+                if following is None:
+                    raise
+                device = following
+            elif error.code == "VolumeInUse":
+                if _holder(await _described(client, volume_id)) != instance_id:
+                    raise
+                return
+            elif error.code in _NOT_YET:
+                await asyncio.sleep(next(pauses))
+            else:
+                raise
+        else:
+            return
+
+
+async def _is_attached(client: Client, volume_id: str, instance_id: str) -> bool:
+    volume = await _described(client, volume_id)
+    holder = _holder(volume)
+    if holder != instance_id:
+        message = f"{volume_id} was detached from {instance_id} while it was being attached"
+        raise CloudError("VolumeInUse", message, retryable=False)
+    attachment = _attachment(volume)
+    return bool(volume["State"] == "in-use" and attachment and attachment["State"] == "attached")
+
+
+async def _described(client: Client, volume_id: str) -> Mapping[str, Any]:
+    """The volume as EC2 describes it. By filter, not by id: that has twice the tokens."""
+    volumes: Sequence[Mapping[str, Any]] = await client.call(
+        "describe_volumes",
+        lambda answer: answer["Volumes"],
+        Filters=[{"Name": "volume-id", "Values": [volume_id]}],
+    )
+    if not volumes:
+        message = f"volume {volume_id} does not exist"
+        raise CloudError("InvalidVolume.NotFound", message, retryable=False)
+    return volumes[0]
+
+
+def _attachment(volume: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Who holds the volume; while it is being detached it is still held."""
+    for attachment in volume.get("Attachments", ()):
+        if attachment.get("State") != "detached":
+            return dict(attachment)
+    return None
+
+
+def _holder(volume: Mapping[str, Any]) -> str | None:
+    attachment = _attachment(volume)
+    return None if attachment is None else attachment.get("InstanceId")
+
+
+def _device_is_taken(error: CloudError, device: str) -> bool:
+    return error.code == "InvalidParameterValue" and device in error.message
+
+
+def _volumes(answer: Answer) -> Sequence[Volume]:
+    return [_volume(volume) for volume in answer["Volumes"]]
+
+
+def _volume(volume: Answer) -> Volume:
+    return Volume(
+        volume_id=volume["VolumeId"],
+        zone=volume["AvailabilityZone"],
+        size_gib=volume["Size"],
+        state=volume["State"],
+        attached_to=_holder(volume),
+        tags=from_ec2(volume),
+    )
+
+
+def _pauses() -> Iterator[float]:
+    return chain(PAUSES, repeat(LAST_PAUSE))

@@ -1,0 +1,253 @@
+"""Every option of `c.EC2Spawner`, with its default and its help."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+
+from .. import data
+from ..core import profiles
+from ..wire import IdlePolicy
+from .idle import IdleConfig
+from .profile import DEFAULT_PROFILES, Profile
+from .values import (
+    MAX_DISK_GIB,
+    HttpUrl,
+    ImageId,
+    PositiveDuration,
+    SecurityGroupId,
+    SubnetId,
+    Texts,
+    Words,
+    as_written,
+    listed,
+    shown,
+    wrong,
+)
+
+
+class HomeConfig(Words):
+    """Where a user's files live."""
+
+    kind: Literal["ebs", "none"] = Field(
+        default="ebs",
+        description=(
+            "`ebs`: an encrypted volume for each server of each user, kept when the server stops "
+            "and bound to one availability zone. `none`: nothing is kept."
+        ),
+    )
+    size_gib: int = Field(
+        default=50,
+        ge=1,
+        le=MAX_DISK_GIB,
+        description="Size of a new home, in GiB. Homes that exist keep their size.",
+    )
+
+
+class Options(Words):
+    """Everything an admin decides, as `c.EC2Spawner.<name>`; validated once, at hub start."""
+
+    region: str = Field(
+        default="",
+        description="AWS region. Where unset, AWS_REGION or AWS_DEFAULT_REGION of the hub's "
+        "environment.",
+        examples=["us-east-1"],
+    )
+    endpoint_url: HttpUrl = Field(
+        default="",
+        description="Another address for the EC2 API, such as the embedded EC2's. Empty is AWS.",
+        examples=["http://127.0.0.1:5000"],
+    )
+    subnets: Annotated[tuple[SubnetId, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="Subnets for instances, one for each availability zone that may be used: the "
+        "more zones, the more often spot is there. Instances must reach the hub from them. "
+        "Required.",
+        examples=[["subnet-0a1b2c3d", "subnet-4e5f6a7b"]],
+    )
+    security_groups: Annotated[tuple[SecurityGroupId, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="Security groups of instances: the hub and its proxy must reach `port`. Empty "
+        "is the default group of the VPC.",
+        examples=[["sg-0a1b2c3d"]],
+    )
+    image: ImageId = Field(
+        default="",
+        description="AMI of instances; it has ec2spawner and JupyterLab installed. Required.",
+        examples=["ami-0a1b2c3d"],
+    )
+    architecture: Literal["x86_64", "arm64"] = Field(
+        default="x86_64", description="Architecture of the image."
+    )
+    disk_gib: int = Field(
+        default=100,
+        ge=8,
+        le=MAX_DISK_GIB,
+        description="Size of an instance's own disk, in GiB. It goes with the instance.",
+    )
+    instance_profile: str = Field(
+        default="",
+        description="Name of the IAM instance profile of instances. Users can use its rights. "
+        "Empty is none.",
+        examples=["notebooks"],
+    )
+    key_name: str = Field(
+        default="",
+        description="Name of an EC2 key pair for ssh to instances. Empty is none.",
+        examples=["ops"],
+    )
+    hub_name: str = Field(
+        default="jupyterhub",
+        min_length=1,
+        max_length=100,
+        description="Name of this hub in the tags of all it creates. Hubs that share an AWS "
+        "account need different names.",
+        examples=["jupyterhub-research"],
+    )
+    hub_api_url: HttpUrl = Field(
+        default="",
+        description="The hub's API as instances reach it. Empty is the hub's own address.",
+        examples=["http://10.0.0.5:8081/hub/api"],
+    )
+    store_url: str = Field(
+        default="sqlite:///ec2spawner.sqlite",
+        description="Database of leases and homes, as an SQLAlchemy URL: a SQLite file of its own "
+        "(never the hub's) or PostgreSQL.",
+        examples=["sqlite:////srv/jupyterhub/ec2spawner.sqlite"],
+    )
+    port: int = Field(
+        default=8888,
+        ge=1024,
+        le=65535,
+        description="TCP port of the notebook server on its instance's private address.",
+    )
+    boot_timeout: PositiveDuration = Field(
+        default=as_written("10m"),
+        description="An instance whose agent has not phoned the hub for this long after its launch "
+        "is terminated.",
+    )
+    agent_silent_after: PositiveDuration = Field(
+        default=as_written("5m"),
+        description="A server whose agent has been silent for this long, on a running instance, is "
+        "ended. Agents speak at least once a minute; at least 90 s.",
+    )
+    hub_lost_after: PositiveDuration = Field(
+        default=as_written("15m"),
+        description="An instance that has had no answer from the hub for this long, and on which "
+        "nothing works, powers itself off. Longer than any restart of the hub; at least 60 s.",
+    )
+    stop_timeout: PositiveDuration = Field(
+        default=as_written("1m"),
+        description="Time for an instance to stop the notebook and write the home back, before it "
+        "is terminated.",
+    )
+    profile_list: Annotated[tuple[Profile, ...], BeforeValidator(listed)] = Field(
+        default=as_written(DEFAULT_PROFILES), description="What people can pick, in this order."
+    )
+    home: HomeConfig = Field(
+        default=as_written({"kind": "ebs", "size_gib": 50}),
+        description="Where people's files live.",
+    )
+    idle: IdleConfig = Field(
+        default=as_written({"server": "1h", "kernel": "2h", "user_may_extend": "4h"}),
+        description="What counts as idle and what follows. A duration of 0 turns its rule off.",
+        examples=[{"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}],
+    )
+    identity_certificates: Texts = Field(
+        default=(),
+        description="PEM files with more certificates that sign instance identity documents, "
+        "besides those of AWS that come with ec2spawner.",
+        examples=[["/srv/jupyterhub/embedded-ec2.pem"]],
+    )
+    contact: str = Field(
+        default="an admin of this JupyterHub",
+        min_length=1,
+        max_length=200,
+        description="Whom to ask, as the pages say it.",
+        examples=["gpu-help@example.org"],
+    )
+
+    @field_validator("region")
+    @classmethod
+    def _region(cls, value: str) -> str:
+        if not value:
+            wrong("no region is given", 'c.EC2Spawner.region = "us-east-1"')
+        if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}", value):
+            mend = f'"{value[:-1]}"' if re.fullmatch(r".*-\d[a-z]", value) else '"us-east-1"'
+            wrong(f"{shown(value)} is no AWS region", f"c.EC2Spawner.region = {mend}")
+        return value
+
+    @field_validator("subnets")
+    @classmethod
+    def _some_subnet(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            wrong(
+                "no subnet is given, so no instance could start",
+                'c.EC2Spawner.subnets = ["subnet-..."], one for each zone you want to use',
+            )
+        return value
+
+    @field_validator("image")
+    @classmethod
+    def _some_image(cls, value: str) -> str:
+        if not value:
+            wrong("no image is given", 'c.EC2Spawner.image = "ami-...", one with ec2spawner in it')
+        return value
+
+    @field_validator("store_url")
+    @classmethod
+    def _database(cls, value: str) -> str:
+        # Never quoted in the message: it may hold a password.
+        if not re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
+            wrong(
+                "is no SQLite or PostgreSQL address",
+                'c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"',
+            )
+        return value
+
+    @field_validator("agent_silent_after", "hub_lost_after")
+    @classmethod
+    def _longer_than_a_beat(cls, value: float, info: ValidationInfo) -> float:
+        least = {"agent_silent_after": 90, "hub_lost_after": 60}[str(info.field_name)]
+        if value < least:
+            wrong(
+                f"{value:g} s would end servers that are well: agents speak once a minute",
+                f'c.EC2Spawner.{info.field_name} = "{least}s" or longer',
+            )
+        return value
+
+    @field_validator("profile_list")
+    @classmethod
+    def _profiles(cls, value: tuple[Profile, ...]) -> tuple[Profile, ...]:
+        if not value:
+            wrong(
+                "is empty, so nobody could start anything",
+                "add a profile, or leave profile_list out for the built-in ones",
+            )
+        return value
+
+    @field_validator("identity_certificates")
+    @classmethod
+    def _certificates(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for path in value:
+            try:
+                text = Path(path).read_text(encoding="ascii", errors="replace")
+            except OSError as error:
+                wrong(f"{shown(path)} cannot be read: {error.strerror}", "give the path of a PEM")
+            if "-----BEGIN CERTIFICATE-----" not in text:
+                wrong(f"{shown(path)} holds no certificate", "give the path of a PEM file")
+        return value
+
+    def instance_types(self, profile: Profile) -> tuple[data.InstanceType, ...]:
+        """The instance types that a profile of these options means, best first."""
+        return profiles.resolve(profile, data.instance_types(), self.architecture)
+
+    def disk(self, profile: Profile) -> int:
+        """Size of the own disk of the profile's instances, in GiB."""
+        return profile.disk_gib or self.disk_gib
+
+    def idle_policy(self, profile: Profile) -> IdlePolicy:
+        return self.idle.policy(profile.idle)

@@ -1,0 +1,146 @@
+"""One entry of `c.EC2Spawner.profile_list`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from .. import data
+from ..core import names
+from ..wire import Market
+from .idle import IdleConfig
+from .values import MAX_DISK_GIB, Texts, Words, as_written, shown, suggest, wrong
+
+
+class Profile(Words):
+    """What a person can pick. Say the machine by `gpu`, by `vcpus` and `memory_gib`, or by
+    `instance_types`."""
+
+    display_name: str = Field(
+        min_length=1, max_length=100, description="The name on the card.", examples=["T4, 16 GB"]
+    )
+    slug: str = Field(
+        default="",
+        description="The name in the REST API and in stored choices. Made from `display_name`.",
+        examples=["t4"],
+    )
+    description: str = Field(default="", max_length=500, description="A sentence for the card.")
+    default: bool = Field(
+        default=False, description="Chosen where a user says nothing: the first one they may use."
+    )
+    gpu: str | None = Field(
+        default=None, description="GPU model as EC2 names it; upper or lower case.", examples=["T4"]
+    )
+    gpu_count: int = Field(default=1, ge=1, description="Exactly so many GPUs.", examples=[1])
+    min_gpu_memory_gb: int = Field(
+        default=0,
+        ge=0,
+        description="At least so much memory on each GPU, in GB as its maker prints it.",
+        examples=[24],
+    )
+    vcpus: int = Field(default=0, ge=0, description="At least so many vCPUs.", examples=[4])
+    memory_gib: float = Field(
+        default=0, ge=0, description="At least so much memory, in GiB.", examples=[16]
+    )
+    instance_types: Texts = Field(
+        default=(),
+        description="Exactly these EC2 instance types, best first, instead of a description.",
+        examples=[["g4dn.xlarge"]],
+    )
+    market: Literal["spot-first", "spot-only", "on-demand"] = Field(
+        default="spot-first",
+        description="Spot with on-demand where spot is sold out, spot or nothing, or on-demand.",
+    )
+    disk_gib: int | None = Field(
+        default=None,
+        ge=8,
+        le=MAX_DISK_GIB,
+        description="Size of the instance's own disk, in GiB; the hub's `disk_gib` if unset.",
+        examples=[100],
+    )
+    groups: Texts = Field(
+        default=(),
+        description="Only members of these JupyterHub groups may use it; empty is everyone.",
+        examples=[["research"]],
+    )
+    idle: IdleConfig = Field(
+        default=as_written({}),
+        description="What differs from the hub's `idle` for this profile.",
+        examples=[{"server": "20m"}],
+    )
+
+    @field_validator("gpu")
+    @classmethod
+    def _known_gpu(cls, value: str | None) -> str | None:
+        if not value:
+            return None
+        known = {kind.gpu for kind in data.instance_types().values() if kind.gpu}
+        by_name = {name.casefold(): name for name in known}
+        if value.casefold() not in by_name:
+            wrong(f"EC2 has no GPU called {shown(value)}", suggest(value, known))
+        return by_name[value.casefold()]
+
+    @field_validator("instance_types")
+    @classmethod
+    def _known_types(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for name in value:
+            if name not in data.instance_types():
+                wrong(
+                    f"{shown(name)} is no instance type this version knows the price of",
+                    suggest(name, data.instance_types(), all_known=False),
+                )
+        return value
+
+    @model_validator(mode="before")
+    @classmethod
+    def _slug_from_name(cls, raw: Any) -> Any:
+        if isinstance(raw, Mapping) and not raw.get("slug") and raw.get("display_name"):
+            name = str(raw["display_name"])
+            return {**raw, "slug": names.readable(name) or names.slug(name)}
+        return raw
+
+    @field_validator("slug")
+    @classmethod
+    def _valid_slug(cls, value: str) -> str:
+        if value and not names.is_slug(value):
+            wrong(
+                f"{shown(value)} is no slug",
+                f'use a-z, 0-9 and "-", such as "{names.readable(value) or "t4"}"',
+            )
+        return value
+
+    @model_validator(mode="after")
+    def _one_way_of_saying_it(self) -> Self:
+        described = self.gpu or self.vcpus or self.memory_gib
+        if self.instance_types and described:
+            wrong(
+                "names its instance types and describes them too",
+                "keep instance_types, or gpu, vcpus and memory_gib",
+            )
+        if not self.gpu and (self.gpu_count != 1 or self.min_gpu_memory_gb):
+            wrong("asks for GPUs without their model", 'add "gpu", such as "gpu": "T4"')
+        if not self.instance_types and not described:
+            wrong(
+                "says nothing about the machine",
+                'add "gpu", or "vcpus" and "memory_gib", or "instance_types"',
+            )
+        return self
+
+    @property
+    def markets(self) -> tuple[Market, ...]:
+        """The markets to try, in order."""
+        return {
+            "spot-first": (Market.SPOT, Market.ON_DEMAND),
+            "spot-only": (Market.SPOT,),
+            "on-demand": (Market.ON_DEMAND,),
+        }[self.market]
+
+
+DEFAULT_PROFILES: list[dict[str, Any]] = [
+    {"display_name": "T4, 16 GB", "slug": "t4", "gpu": "T4", "default": True},
+    {"display_name": "A10G, 24 GB", "slug": "a10g", "gpu": "A10G"},
+    {"display_name": "L40S, 48 GB", "slug": "l40s", "gpu": "L40S"},
+    {"display_name": "No GPU", "slug": "cpu", "vcpus": 4, "memory_gib": 16},
+]

@@ -1,0 +1,82 @@
+"""Segments of time at one price -> USD. Pure: instants and prices in, money out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ..wire import Market
+
+MINIMUM = timedelta(seconds=60)
+"""EC2 bills per second with a minimum of one minute for each instance started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of time of one instance at one price. Instants in UTC, prices in USD/hour."""
+
+    instance_id: str
+    market: Market
+    usd_per_hour: float | None
+    """None is unknown: it makes the sum unknown, it never counts as 0."""
+    start: datetime
+    end: datetime | None = None
+    """None while it runs."""
+    source: str = ""
+    """Where the price is from, for people."""
+
+
+def usd(segments: Iterable[Segment], now: datetime) -> float | None:
+    """Cost of the segments at `now`, in USD; None when any price among them is unknown.
+
+    The one-minute minimum counts once for each instance: what its segments lack to a minute is
+    charged at the price of its first.
+    """
+    total = 0.0
+    lasted: dict[str, timedelta] = {}
+    first_price: dict[str, float] = {}
+    for segment in segments:
+        if segment.usd_per_hour is None:
+            return None
+        duration = max((segment.end or now) - segment.start, timedelta())
+        total += _hours(duration) * segment.usd_per_hour
+        lasted[segment.instance_id] = lasted.get(segment.instance_id, timedelta()) + duration
+        first_price.setdefault(segment.instance_id, segment.usd_per_hour)
+    for instance_id, duration in lasted.items():
+        total += _hours(max(MINIMUM - duration, timedelta())) * first_price[instance_id]
+    return total
+
+
+def reprice(
+    segments: Sequence[Segment], now: datetime, usd_per_hour: float, source: str
+) -> tuple[Segment, ...]:
+    """The segments with a new price from `now` on; unchanged where the price is the same.
+
+    An unknown price of the running segment is filled in backwards: the machine has cost this
+    all along, we merely learned it late.
+    """
+    if not segments or segments[-1].end is not None:
+        return tuple(segments)
+    *past, current = segments
+    if current.usd_per_hour is None:
+        return (*past, replace(current, usd_per_hour=usd_per_hour, source=source))
+    if current.usd_per_hour == usd_per_hour:
+        return tuple(segments)
+    return (
+        *past,
+        replace(current, end=max(now, current.start)),
+        replace(current, usd_per_hour=usd_per_hour, source=source, start=max(now, current.start)),
+    )
+
+
+def close(segments: Sequence[Segment], now: datetime) -> tuple[Segment, ...]:
+    """The segments with the running one ended at `now`."""
+    return tuple(
+        replace(segment, end=max(now, segment.start)) if segment.end is None else segment
+        for segment in segments
+    )
+
+
+def _hours(duration: timedelta) -> float:
+    return duration.total_seconds() / 3600

@@ -1,0 +1,280 @@
+"""Which machines a profile means, which profiles a person sees, and which one was chosen.
+
+Pure: the table of instance types is handed in, so that a bundled table and the answer of
+DescribeInstanceTypes serve alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+MAX_TYPES = 8
+"""Instance types of one profile: enough for spot to find room, few enough to read in a log."""
+
+PRICE_FACTOR = 2.0
+"""A match may cost at most this many times the cheapest match, on demand: a start that finds
+the small machine sold out never lands, unasked, on one at four times its price."""
+
+BURSTABLE = ("t2.", "t3.", "t3a.", "t4g.")
+"""Families that bill CPU credits on top of their price, so that the price shown would be false.
+They are used only where the admin names them."""
+
+
+class InstanceType(Protocol):
+    """What is asked of an instance type. Memory in MiB, price in USD/hour, None is unknown."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_mib(self) -> int: ...
+    @property
+    def gpu(self) -> str: ...
+    @property
+    def gpu_count(self) -> int: ...
+    @property
+    def gpu_memory_mib(self) -> int: ...
+    @property
+    def gpu_partition(self) -> float: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def local_disk_gb(self) -> int: ...
+    @property
+    def on_demand_usd_per_hour(self) -> float | None: ...
+
+
+class Wish(Protocol):
+    """The machine that a profile asks for; `ec2spawner.config.Profile` is one."""
+
+    @property
+    def gpu(self) -> str | None: ...
+    @property
+    def gpu_count(self) -> int: ...
+    @property
+    def min_gpu_memory_gb(self) -> int: ...
+    @property
+    def vcpus(self) -> int: ...
+    @property
+    def memory_gib(self) -> float: ...
+    @property
+    def instance_types(self) -> Sequence[str]: ...
+
+
+class Profile(Wish, Protocol):
+    """A wish with a name, and the groups that may have it: empty is everyone."""
+
+    @property
+    def display_name(self) -> str: ...
+    @property
+    def slug(self) -> str: ...
+    @property
+    def default(self) -> bool: ...
+    @property
+    def groups(self) -> Collection[str]: ...
+
+
+T = TypeVar("T", bound=InstanceType)
+P = TypeVar("P", bound=Profile)
+
+
+# --- machines --------------------------------------------------------------------------------
+
+
+def resolve(
+    wish: Wish, instance_types: Mapping[str, T], architecture: str = "x86_64"
+) -> tuple[T, ...]:
+    """The instance types that fulfil the wish, cheapest on-demand price first; empty for none.
+
+    Types that the admin names keep the admin's order. Otherwise a GPU wish means whole GPUs of
+    exactly this model and count, and a wish without a GPU means machines without one; at most
+    `MAX_TYPES`, none dearer than `PRICE_FACTOR` times the cheapest, and none of unknown price
+    unless all are.
+    """
+    if wish.instance_types:
+        named = (instance_types.get(name) for name in wish.instance_types)
+        return tuple(kind for kind in named if kind and kind.architecture == architecture)
+    matches = [
+        kind
+        for kind in instance_types.values()
+        if kind.architecture == architecture and _fulfils(kind, wish)
+    ]
+    matches.sort(key=_by_price)
+    return tuple(_affordable(matches))[:MAX_TYPES]
+
+
+def gpu_models(instance_types: Mapping[str, T], architecture: str = "x86_64") -> tuple[str, ...]:
+    """Every model of which a whole GPU can be had, by name."""
+    return tuple(
+        sorted(
+            {
+                kind.gpu
+                for kind in instance_types.values()
+                if kind.gpu and kind.gpu_count and kind.architecture == architecture
+            }
+        )
+    )
+
+
+def _fulfils(kind: InstanceType, wish: Wish) -> bool:
+    enough = kind.vcpus >= wish.vcpus and kind.memory_mib >= wish.memory_gib * 1024
+    if wish.gpu:
+        return (
+            enough
+            and kind.gpu.casefold() == wish.gpu.casefold()
+            and kind.gpu_count == wish.gpu_count
+            and nominal_gb(kind.gpu_memory_mib) >= wish.min_gpu_memory_gb
+        )
+    return enough and not kind.gpu and not kind.name.startswith(BURSTABLE)
+
+
+def _by_price(kind: InstanceType) -> tuple[bool, float, int, int, str]:
+    price = kind.on_demand_usd_per_hour
+    return price is None, price or 0.0, kind.vcpus, kind.memory_mib, kind.name
+
+
+def _affordable(matches: Sequence[T]) -> Sequence[T]:
+    cheapest = matches[0].on_demand_usd_per_hour if matches else None
+    if cheapest is None:
+        return matches
+    return [
+        kind
+        for kind in matches
+        if kind.on_demand_usd_per_hour is not None
+        and kind.on_demand_usd_per_hour <= PRICE_FACTOR * cheapest
+    ]
+
+
+# --- what to say about them ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """What a person gets, whichever of the types it becomes: the least of each."""
+
+    gpu_text: str
+    """Such as `1 × T4, 16 GB`; empty without a GPU."""
+    vcpus: int
+    memory_gib: float
+    scratch_gb: int
+    """Local disk, lost at the stop; 0 for none."""
+
+
+def describe(types: Sequence[InstanceType]) -> Hardware:
+    """The words for a profile's types, which must not be empty."""
+    least = min(types, key=lambda kind: (kind.gpu_count * kind.gpu_memory_mib, _by_price(kind)))
+    return Hardware(
+        gpu_text=gpu_text(least),
+        vcpus=min(kind.vcpus for kind in types),
+        memory_gib=min(kind.memory_mib for kind in types) / 1024,
+        scratch_gb=min(kind.local_disk_gb for kind in types),
+    )
+
+
+def gpu_text(kind: InstanceType) -> str:
+    """`8 × A100, 40 GB each`, `1 × T4, 16 GB`, `1/8 L4, 3 GB`, or empty."""
+    if not kind.gpu:
+        return ""
+    memory = f"{nominal_gb(kind.gpu_memory_mib)} GB"
+    if 0 < kind.gpu_partition < 1:
+        return f"1/{round(1 / kind.gpu_partition)} {kind.gpu}, {memory}"
+    each = " each" if kind.gpu_count > 1 else ""
+    return f"{kind.gpu_count} × {kind.gpu}, {memory}{each}"
+
+
+def nominal_gb(memory_mib: int) -> int:
+    """GPU memory as its maker prints it.
+
+    EC2 gives some models in binary units (T4: 16384 MiB, sold as 16 GB) and some in decimal
+    (A10G: 22888 MiB, sold as 24 GB).
+    """
+    if memory_mib % 1024 == 0:
+        return memory_mib // 1024
+    return round(memory_mib * 1024 * 1024 / 1e9)
+
+
+# --- who sees what, and what was chosen ------------------------------------------------------
+
+
+class OptionsRefused(ValueError):  # noqa: N818 - it says what happened
+    """User options that cannot be followed: names the option, and how to mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[P]):
+    """Validated user options."""
+
+    profile: P
+
+
+def visible_profiles(profiles: Sequence[P], groups: Collection[str]) -> tuple[P, ...]:
+    """The profiles that a member of these groups may use, in the admin's order."""
+    return tuple(
+        profile
+        for profile in profiles
+        if not profile.groups or not set(profile.groups).isdisjoint(groups)
+    )
+
+
+def default_profile(profiles: Sequence[P]) -> P | None:
+    """The first marked as default, else the first; None without any."""
+    marked = (profile for profile in profiles if profile.default)
+    return next(marked, profiles[0] if profiles else None)
+
+
+def apply_user_options(
+    profiles: Sequence[P], user_options: Mapping[str, object], groups: Collection[str]
+) -> Choice[P]:
+    """What the form, the REST API or stored options ask for; `{}` is the default profile.
+
+    Raises `OptionsRefused` for an unknown option, an unknown profile, or one that is not for
+    these groups.
+    """
+    visible = visible_profiles(profiles, groups)
+    unknown = sorted(str(key) for key in user_options if key != "profile")
+    if unknown:
+        raise OptionsRefused(
+            f"{_quoted(unknown)}: there is no such option. Send only the option "
+            f'"profile", one of: {_slugs(visible)}.'
+        )
+    if "profile" not in user_options:
+        default = default_profile(visible)
+        if default is None:
+            raise OptionsRefused(
+                "profile: there is none for you yet. Ask an admin to add you to a group "
+                "that has one."
+            )
+        return Choice(default)
+    return Choice(_chosen(profiles, visible, user_options["profile"]))
+
+
+def _chosen(profiles: Sequence[P], visible: Sequence[P], asked: object) -> P:
+    for profile in visible:
+        if profile.slug == asked:
+            return profile
+    for profile in profiles:
+        if profile.slug == asked:
+            raise OptionsRefused(
+                f'profile: "{profile.display_name}" is not open to you. Choose one of: '
+                f"{_slugs(visible)}; or ask an admin to add you to its group."
+            )
+    if not isinstance(asked, str):
+        raise OptionsRefused(
+            f"profile: must be one text, not {type(asked).__name__}. Choose one of: "
+            f"{_slugs(visible)}."
+        )
+    raise OptionsRefused(
+        f"profile: there is none called {_quoted([asked])}. Choose one of: {_slugs(visible)}."
+    )
+
+
+def _slugs(profiles: Sequence[Profile]) -> str:
+    return ", ".join(profile.slug for profile in profiles) or "none is open to you"
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """For a message: what a user sent, short and on one line."""
+    return ", ".join(f'"{"".join(c for c in text[:60] if c.isprintable())}"' for text in texts[:5])

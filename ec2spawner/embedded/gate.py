@@ -1,0 +1,253 @@
+"""The gate: EC2's Query protocol over HTTP, in front of moto.
+
+Every call is logged, may be struck by an ordered fault, pays its tokens, and is then answered:
+by the gate where it knows better than moto, by moto word for word otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
+
+from . import faults, protocol
+from .calls import Calls
+from .faults import ConnectionCutError, Faults, PlainServerError
+from .fleet import Fleets
+from .idempotency import ClientTokens
+from .instances import Instances
+from .moto_backend import Moto, RawAnswer
+from .network import IMAGE_NAME, Network
+from .price_history import price_history
+from .prices import SpotPrices
+from .protocol import EC2Error
+from .throttle import Throttle
+from .volumes import Volumes
+
+log = logging.getLogger(__name__)
+
+SERVICES = frozenset({"ec2", "iam", "ssm", "sts"})
+"""AWS services that one endpoint answers for; told apart by the request's signature."""
+
+IMAGE_PARAMETER = "/aws/service/deeplearning/ami/"
+"""Public parameters below this name the newest Deep Learning AMI: here, the only image."""
+
+Answer = dict[str, Any]
+Action = Callable[[Mapping[str, Any]], Awaitable[Answer]]
+
+
+class Gate:
+    """Answers one API request at a time, any number at once."""
+
+    def __init__(
+        self,
+        moto: Moto,
+        network: Network,
+        instances: Instances,
+        fleets: Fleets,
+        volumes: Volumes,
+        prices: SpotPrices,
+        throttle: Throttle,
+        faults: Faults,
+        calls: Calls,
+    ) -> None:
+        self._moto = moto
+        self._network = network
+        self._instances = instances
+        self._volumes = volumes
+        self._throttle = throttle
+        self._faults = faults
+        self._calls = calls
+        self._tokens = ClientTokens()
+        self._actions: dict[str, Action] = {
+            "AttachVolume": volumes.attach,
+            "CreateFleet": fleets.create,
+            "CreateVolume": volumes.create,
+            "DeleteVolume": volumes.delete,
+            "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
+            "DetachVolume": volumes.detach,
+            "GetConsoleOutput": instances.console,
+            "RebootInstances": instances.reboot,
+            "RunInstances": instances.run,
+            "StartInstances": instances.start,
+            "StopInstances": instances.stop,
+            "TerminateInstances": instances.terminate,
+        }
+
+    async def answer(self, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+        """The answer to a request, errors included.
+
+        Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered.
+        """
+        service = _service(headers)
+        target = headers.get("X-Amz-Target", "")
+        form = protocol.parse_form(body) if not target else {}
+        action = target.rpartition(".")[2] or form.get("Action", "")
+        call = self._calls.received(action)
+        try:
+            kind = self._faults.next_for(action)
+            if kind is not None and kind != faults.CUT_AFTER:
+                call["outcome"] = kind
+                await faults.strike(kind)
+            answer = await self._answer(service, action, form, body, headers)
+            if kind is not None:
+                call["outcome"] = kind
+                raise ConnectionCutError
+            call["outcome"] = "ok" if answer.status < 400 else _error_code(answer)
+            return answer
+        except EC2Error as error:
+            call["outcome"] = error.code
+            return _error_answer(service, error)
+        except (ConnectionCutError, PlainServerError):
+            raise
+        except asyncio.CancelledError:
+            if call["outcome"] == "under way":
+                call["outcome"] = "cut by the client"
+            raise
+        except Exception as error:
+            log.exception("%s failed inside the embedded EC2", action)
+            call["outcome"] = "InternalError"
+            return _error_answer(service, EC2Error("InternalError", f"embedded EC2: {error!r}"))
+
+    async def close(self) -> None:
+        await self._tokens.close()
+
+    async def _answer(
+        self,
+        service: str,
+        action: str,
+        form: Mapping[str, str],
+        body: bytes,
+        headers: Mapping[str, str],
+    ) -> RawAnswer:
+        if service not in SERVICES:
+            raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no service {service}.")
+        if service == "ssm" and (answer := self._image_parameter(action, body)) is not None:
+            return answer
+        if service != "ec2":
+            return await self._moto.forward(body, headers)
+        parameters = protocol.parse_request(action, form)
+        self._throttle.take(action, parameters)
+        if action == "DescribeInstances":
+            return await self._describe_instances(parameters)
+        own = self._actions.get(action)
+        if own is None:
+            answer = await self._moto.forward(body, headers)
+            if action in ("CreateTags", "DeleteTags") and answer.status < 300:
+                await self._volumes.tags_changed(parameters)
+            return answer
+        if parameters.get("DryRun"):
+            raise EC2Error(
+                "DryRunOperation",
+                "Request would have succeeded, but DryRun flag is set.",
+                status=412,
+            )
+        result = await self._tokens.once(action, parameters, lambda: own(parameters))
+        return RawAnswer(200, protocol.CONTENT_TYPE, protocol.render(action, result))
+
+    async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawAnswer:
+        """The gate chooses the page, moto words it."""
+        ids, token = await self._instances.page(parameters)
+        if not ids:
+            empty = protocol.render("DescribeInstances", {"Reservations": []})
+            return RawAnswer(200, protocol.CONTENT_TYPE, empty)
+        fields = {f"Filter.1.Value.{n}": name for n, name in enumerate(ids, 1)}
+        answer = await self._moto.forward_call(
+            "DescribeInstances",
+            {**fields, "Filter.1.Name": "instance-id", "MaxResults": str(len(ids))},
+        )
+        if token is None:
+            return answer
+        end = b"</DescribeInstancesResponse>"
+        following = f"<nextToken>{token}</nextToken>".encode()
+        return RawAnswer(
+            answer.status, answer.content_type, answer.body.replace(end, following + end)
+        )
+
+    def _image_parameter(self, action: str, body: bytes) -> RawAnswer | None:
+        """SSM's public parameters of Deep Learning AMIs, which moto lacks."""
+        if action not in ("GetParameter", "GetParameters"):
+            return None
+        try:
+            asked = json.loads(body)
+        except ValueError:
+            return None
+        names = asked.get("Names") or [asked.get("Name") or ""]
+        if not all(name.startswith(IMAGE_PARAMETER) for name in names):
+            return None
+        found = [
+            {
+                "Name": name,
+                "Type": "String",
+                "Value": self._network.image_id if name.endswith("/ami-id") else IMAGE_NAME,
+                "Version": 1,
+            }
+            for name in names
+        ]
+        answer = {"Parameter": found[0]} if action == "GetParameter" else {"Parameters": found}
+        return RawAnswer(200, "application/x-amz-json-1.1", json.dumps(answer).encode())
+
+
+class GateHandler(RequestHandler):
+    """`POST /` on the endpoint."""
+
+    def initialize(self, gate: Gate) -> None:
+        self._gate = gate
+        self._answering: asyncio.Task[RawAnswer] | None = None
+
+    async def post(self) -> None:
+        self._answering = asyncio.ensure_future(
+            self._gate.answer(self.request.body, self.request.headers)
+        )
+        try:
+            answer = await self._answering
+        except ConnectionCutError:
+            self._cut()
+            return
+        except PlainServerError:
+            self.set_status(500)
+            self.set_header("Content-Type", "text/html")
+            self.finish("<html><body><h1>Internal Server Error</h1></body></html>")
+            return
+        except asyncio.CancelledError:
+            return
+        self.set_status(answer.status)
+        self.set_header("Content-Type", answer.content_type)
+        self.finish(answer.body)
+
+    def on_connection_close(self) -> None:
+        if self._answering is not None:
+            self._answering.cancel()
+
+    def log_exception(self, *args: Any) -> None:
+        if not isinstance(args[1], StreamClosedError):
+            super().log_exception(*args)
+
+    def _cut(self) -> None:
+        """Close the connection as if the network had."""
+        stream = self.detach()
+        stream.close()
+
+
+def _service(headers: Mapping[str, str]) -> str:
+    scope = re.search(r"Credential=[^/,]+/[^/]+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
+    return scope[1].lower() if scope else "ec2"
+
+
+def _error_code(answer: RawAnswer) -> str:
+    text = answer.body.decode(errors="replace")
+    found = re.search(r"<Code>([^<]+)</Code>", text) or re.search(r'"__type": ?"([^"]+)"', text)
+    return found[1] if found else f"HTTP {answer.status}"
+
+
+def _error_answer(service: str, error: EC2Error) -> RawAnswer:
+    if service == "ssm":
+        body = json.dumps({"__type": error.code, "message": error.message}).encode()
+        return RawAnswer(error.status, "application/x-amz-json-1.1", body)
+    return RawAnswer(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))

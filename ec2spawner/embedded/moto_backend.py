@@ -1,0 +1,198 @@
+"""moto's EC2 in this process: spoken to in its wire format, touched inside only where it must be.
+
+moto holds the resources (networks, images, templates, volumes, instances) and words the
+answers. Calls go through its WSGI application, as a form in and XML out. What moto cannot be
+told over the wire, the state of an instance by another clock than its own, is set on its
+objects; `tests/integration/embedded/test_moto_contract.py` holds what we rely on there.
+
+moto's world is one per process and not safe across threads: every call of every embedded EC2
+takes one lock, in a thread of its own. Each embedded EC2 is its own AWS account, so that several
+in one process do not see each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+from urllib.parse import urlencode
+
+from botocore.parsers import create_parser
+from botocore.serialize import create_serializer
+
+from . import protocol
+from .protocol import EC2Error
+
+T = TypeVar("T")
+
+CALL_TIMEOUT = 60.0
+"""Seconds for one call into moto, in the queue included: its slowest listing takes seconds."""
+
+API_VERSION = "2016-11-15"
+
+_MOTO_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    status: int
+    content_type: str
+    body: bytes
+
+
+class Moto:
+    """One account and region of moto.
+
+    Every method is a coroutine that works in moto's thread. Errors of moto come as `EC2Error`,
+    also those that it would answer as an HTML page.
+    """
+
+    def __init__(self, account: str, region: str) -> None:
+        self.account = account
+        self.region = region
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="moto")
+        self._application: Any = None
+        self._serializer = create_serializer("ec2", include_validation=False)
+        self._parser = create_parser("ec2")
+
+    async def start(self) -> None:
+        """Import moto and make an empty account: no image, no network."""
+        await self.run(self._start)
+
+    async def close(self) -> None:
+        await self.run(self._forget_account)
+        self._thread.shutdown(wait=False)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Do `work` in moto's thread, while nothing else is done there."""
+
+        def locked() -> T:
+            with _MOTO_LOCK:
+                return work()
+
+        loop = asyncio.get_running_loop()
+        return await asyncio.wait_for(loop.run_in_executor(self._thread, locked), CALL_TIMEOUT)
+
+    async def call(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """An EC2 action with boto3's parameters; returns boto3's answer."""
+        return await self.run(lambda: self.call_here(action, **parameters))
+
+    async def forward(self, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+        """A client's own request, answered by moto word for word."""
+        return await self.run(lambda: self._request("/", body, headers))
+
+    async def forward_call(self, action: str, fields: Mapping[str, str]) -> RawAnswer:
+        """An action by its form's fields, answered by moto word for word."""
+        body = urlencode({"Action": action, "Version": API_VERSION, **fields}).encode()
+        return await self.forward(body, self.headers("ec2"))
+
+    def call_here(self, action: str, **parameters: Any) -> dict[str, Any]:
+        """`call` for work that already is in moto's thread."""
+        operation = protocol.operation(action)
+        form = self._serializer.serialize_to_request(parameters, operation)["body"]
+        answer = self._request("/", urlencode(form).encode(), self.headers("ec2"))
+        parsed = self._parser.parse(
+            {"body": answer.body, "headers": {}, "status_code": answer.status},
+            operation.output_shape,  # type: ignore[arg-type]  # None where there is no answer
+        )
+        if answer.status >= 300:
+            error = parsed["Error"]
+            raise EC2Error(error["Code"], error["Message"])
+        return cast(dict[str, Any], parsed)
+
+    def headers(self, service: str) -> dict[str, str]:
+        """Headers by which moto knows service, region and account."""
+        return {
+            "Content-Type": "application/x-www-form-urlencoded; charset=utf-8",
+            "Authorization": (
+                f"AWS4-HMAC-SHA256 Credential=EMBEDDED/20260101/{self.region}/{service}"
+                "/aws4_request, SignedHeaders=host, Signature=none"
+            ),
+        }
+
+    @property
+    def backend(self) -> Any:
+        """moto's own store of this account's EC2. Only inside `run`."""
+        from moto.ec2.models import ec2_backends
+
+        return ec2_backends[self.account][self.region]
+
+    def instance(self, instance_id: str) -> Any:
+        """moto's own object of an instance. Only inside `run`."""
+        return self.backend.get_instance(instance_id)
+
+    def _start(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
+
+        self._application = DomainDispatcherApplication(create_backend_app)
+        with _no_default_images():
+            for subnet in self.call_here("DescribeSubnets")["Subnets"]:
+                self.call_here("DeleteSubnet", SubnetId=subnet["SubnetId"])
+            for vpc in self.call_here("DescribeVpcs")["Vpcs"]:
+                self.call_here("DeleteVpc", VpcId=vpc["VpcId"])
+
+    @contextlib.contextmanager
+    def same_ids(self, seed: int) -> Iterator[None]:
+        """moto draws the same ids in here at every start. Only inside `run`."""
+        self._request(f"/moto-api/seed?a={seed}", b"", {})
+        try:
+            yield
+        finally:
+            self._request(f"/moto-api/seed?a={secrets.randbits(64)}", b"", {})
+
+    def _forget_account(self) -> None:
+        if self._application is not None:
+            from moto.ec2.models import ec2_backends
+
+            ec2_backends.pop(self.account, None)
+
+    def _request(self, path: str, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+        from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+        environ = EnvironBuilder(
+            path,
+            method="POST",
+            base_url=f"http://ec2.{self.region}.amazonaws.com/",
+            data=body,
+            headers=[*_passed_on(headers), ("x-moto-account-id", self.account)],
+        ).get_environ()
+        try:
+            chunks, status, answered = run_wsgi_app(self._application, environ, buffered=True)
+        except Exception as error:
+            # moto raises through its own application what a server would answer as HTML.
+            raise EC2Error(
+                "UnsupportedOperation", f"The embedded EC2 does not do this: {error}"
+            ) from error
+        answer = RawAnswer(
+            int(status.split()[0]), answered.get("Content-Type", ""), b"".join(chunks)
+        )
+        if "html" in answer.content_type and not path.startswith("/moto-api"):
+            raise EC2Error("UnsupportedOperation", "The embedded EC2 does not do this.")
+        return answer
+
+
+def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The headers that say what a request is; the rest is between the client and the gate."""
+    names = ("Content-Type", "Authorization", "X-Amz-Target")
+    return [(name, headers[name]) for name in names if name in headers]
+
+
+@contextlib.contextmanager
+def _no_default_images() -> Iterator[None]:
+    """moto's table of a thousand images is of no use here and takes a second to load."""
+    name = "MOTO_EC2_LOAD_DEFAULT_AMIS"
+    before = os.environ.get(name)
+    os.environ[name] = "false"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,0 +1,106 @@
+"""The ground an embedded EC2 stands on: a VPC of loopback addresses, three zones, one image."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .moto_backend import Moto
+
+ZONES = ("a", "b", "c")
+BLOCKS = range(64, 127)
+"""A VPC is 127.N.0.0/16 with N from here: as many embedded EC2s may run on one machine."""
+
+ID_SEED = 127
+"""The ids of network and image are the same at every start: a hub's configuration names them."""
+
+IMAGE_NAME = "Deep Learning OSS Nvidia Driver AMI GPU PyTorch (Ubuntu 24.04) 20260101, simulated"
+IMAGE_DISK_GIB = 75
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What is there from the start."""
+
+    vpc_id: str
+    subnets: Mapping[str, str]
+    """Zone -> subnet id."""
+    security_group: str
+    image_id: str
+
+
+class AddressBlock:
+    """127.N.0.0/16, held for this embedded EC2 alone by a listener on its router's address.
+
+    Two embedded EC2s that gave the same address to two instances would answer for each other.
+    The kernel lets the listener go when this process ends, however it ends.
+    """
+
+    def __init__(self, port: int) -> None:
+        """Take the first free block. Raises OSError when none is."""
+        for number in BLOCKS:
+            router = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            try:
+                router.bind((f"127.{number}.0.1", port))
+                router.listen(1)
+            except OSError:
+                router.close()
+                continue
+            self.number = number
+            self._router = router
+            return
+        raise OSError(
+            f"every block 127.{BLOCKS.start}.0.0/16 to 127.{BLOCKS.stop - 1}.0.0/16 is in use "
+            f"(port {port})"
+        )
+
+    @property
+    def cidr(self) -> str:
+        return f"127.{self.number}.0.0/16"
+
+    def subnet_cidr(self, index: int) -> str:
+        return f"127.{self.number}.{64 * index}.0/18"
+
+    def release(self) -> None:
+        self._router.close()
+
+
+def build(moto: Moto, block: AddressBlock) -> Network:
+    """Make the network and the image. Only inside `moto.run`."""
+    with moto.same_ids(ID_SEED):
+        return _build(moto, block)
+
+
+def _build(moto: Moto, block: AddressBlock) -> Network:
+    call = moto.call_here
+    vpc_id = call("CreateVpc", CidrBlock=block.cidr)["Vpc"]["VpcId"]
+    subnets: dict[str, str] = {}
+    for index, letter in enumerate(ZONES):
+        subnet = call(
+            "CreateSubnet",
+            VpcId=vpc_id,
+            CidrBlock=block.subnet_cidr(index),
+            AvailabilityZone=moto.region + letter,
+        )["Subnet"]
+        call(
+            "ModifySubnetAttribute",
+            SubnetId=subnet["SubnetId"],
+            MapPublicIpOnLaunch={"Value": False},
+        )
+        subnets[subnet["AvailabilityZone"]] = subnet["SubnetId"]
+    groups = call("DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])
+    image = call(
+        "RegisterImage",
+        Name=IMAGE_NAME,
+        Architecture="x86_64",
+        RootDeviceName="/dev/sda1",
+        VirtualizationType="hvm",
+        BlockDeviceMappings=[
+            {
+                "DeviceName": "/dev/sda1",
+                "Ebs": {"VolumeSize": IMAGE_DISK_GIB, "VolumeType": "gp3"},
+            }
+        ],
+    )
+    return Network(vpc_id, subnets, groups["SecurityGroups"][0]["GroupId"], image["ImageId"])

@@ -1,0 +1,186 @@
+"""EC2's Query protocol: a form in, XML out, both driven by botocore's own model of EC2.
+
+The gate reads and writes plain dictionaries in the form that boto3 gives to its callers; what
+a member is called on the wire is botocore's knowledge, not ours.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+from xml.sax.saxutils import escape
+
+import botocore.session
+from botocore.model import ListShape, OperationModel, ServiceModel, Shape, StructureShape
+
+NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15"
+CONTENT_TYPE = "text/xml;charset=UTF-8"
+
+HTTP_STATUS = {
+    "AuthFailure": 401,
+    "UnauthorizedOperation": 403,
+    "InsufficientCapacity": 500,
+    "InsufficientCapacityOnHost": 500,
+    "InsufficientHostCapacity": 500,
+    "InsufficientInstanceCapacity": 500,
+    "InsufficientReservedInstanceCapacity": 500,
+    "InsufficientVolumeCapacity": 500,
+    "InternalError": 500,
+    "InternalFailure": 500,
+    "UnfulfillableCapacity": 500,
+    "RequestLimitExceeded": 503,
+    "ServiceUnavailable": 503,
+    "Unavailable": 503,
+}
+"""Every other code is a client error, 400. From "Error codes for the Amazon EC2 API"."""
+
+
+class EC2Error(Exception):
+    """An error as EC2 words it. `status` is the HTTP status that AWS sends with the code."""
+
+    def __init__(self, code: str, message: str, status: int | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+        self.status = status or HTTP_STATUS.get(code, 400)
+
+    def __reduce__(self) -> tuple[type[EC2Error], tuple[str, str, int]]:
+        return type(self), (self.code, self.message, self.status)
+
+
+@cache
+def service(name: str = "ec2") -> ServiceModel:
+    """botocore's model of a service."""
+    return ServiceModel(
+        botocore.session.get_session()
+        .get_component("data_loader")
+        .load_service_model(name, "service-2"),
+        name,
+    )
+
+
+def operation(action: str) -> OperationModel:
+    """The model of one EC2 action; `InvalidAction` when EC2 has none of that name."""
+    if action not in service().operation_names:
+        raise EC2Error("InvalidAction", f"The action {action} is not valid for this web service.")
+    return service().operation_model(action)
+
+
+def parse_form(body: bytes) -> dict[str, str]:
+    """The fields of a request's body. Raises `MalformedQueryString` for what is no form."""
+    try:
+        return dict(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=20_000))
+    except ValueError as error:
+        raise EC2Error("MalformedQueryString", f"The body is not a form: {error}.") from error
+
+
+def parse_request(action: str, form: Mapping[str, str]) -> dict[str, Any]:
+    """A form's fields as the dictionary that a boto3 caller passed."""
+    tree: dict[str, Any] = {}
+    for name, value in form.items():
+        node = tree
+        *path, last = name.split(".")
+        for part in path:
+            child = node.setdefault(part, {})
+            if not isinstance(child, dict):
+                raise EC2Error("MalformedQueryString", f"{name} names a value twice.")
+            node = child
+        node[last] = value
+    shape = operation(action).input_shape
+    return _parse_structure(shape, tree) if shape is not None else {}
+
+
+def _query_name(member_name: str, shape: Shape) -> str:
+    serialization = shape.serialization
+    if "queryName" in serialization:
+        return str(serialization["queryName"])
+    name = str(serialization.get("name", member_name))
+    return name[0].upper() + name[1:]
+
+
+def _parse_structure(shape: StructureShape, tree: Mapping[str, Any]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}
+    for name, member in shape.members.items():
+        found = tree.get(_query_name(name, member))
+        if found is not None:
+            parsed[name] = _parse(member, found, name)
+    return parsed
+
+
+def _parse(shape: Shape, found: Any, name: str) -> Any:
+    nested = isinstance(shape, StructureShape | ListShape)
+    if nested != isinstance(found, dict):
+        raise EC2Error("InvalidParameterValue", f"Value for parameter {name} is invalid.")
+    if isinstance(shape, StructureShape):
+        return _parse_structure(shape, found)
+    if isinstance(shape, ListShape):
+        numbered = sorted((int(n), value) for n, value in found.items() if n.isdigit())
+        return [_parse(shape.member, value, name) for _, value in numbered]
+    return _parse_scalar(shape, found, name)
+
+
+def _parse_scalar(shape: Shape, text: str, name: str) -> Any:
+    try:
+        match shape.type_name:
+            case "integer" | "long":
+                return int(text)
+            case "float" | "double":
+                return float(text)
+            case "boolean":
+                return text.lower() == "true"
+            case "timestamp":
+                instant = datetime.fromisoformat(text)
+                return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+            case _:
+                return text
+    except ValueError as error:
+        raise EC2Error(
+            "InvalidParameterValue", f"Value ({text}) for parameter {name} is invalid."
+        ) from error
+
+
+def render(action: str, answer: Mapping[str, Any]) -> bytes:
+    """An answer in boto3's form as the XML that boto3 parses it from."""
+    shape = operation(action).output_shape
+    inner = _render_structure(shape, answer) if shape is not None else "<return>true</return>"
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<{action}Response xmlns="{NAMESPACE}">'
+        f"<requestId>{uuid.uuid4()}</requestId>{inner}</{action}Response>"
+    ).encode()
+
+
+def _render_structure(shape: StructureShape, value: Mapping[str, Any]) -> str:
+    return "".join(
+        _render(member, value[name], str(member.serialization.get("name", name)))
+        for name, member in shape.members.items()
+        if value.get(name) is not None
+    )
+
+
+def _render(shape: Shape, value: Any, tag: str) -> str:
+    if isinstance(shape, StructureShape):
+        inner = _render_structure(shape, value)
+    elif isinstance(shape, ListShape):
+        items: Sequence[Any] = value
+        item_tag = str(shape.member.serialization.get("name", "item"))
+        inner = "".join(_render(shape.member, item, item_tag) for item in items)
+    elif isinstance(value, bool):
+        inner = str(value).lower()
+    elif isinstance(value, datetime):
+        inner = value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
+    else:
+        inner = escape(str(value))
+    return f"<{tag}>{inner}</{tag}>"
+
+
+def render_error(error: EC2Error) -> bytes:
+    """EC2's own form of an error."""
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n<Response><Errors><Error>'
+        f"<Code>{escape(error.code)}</Code><Message>{escape(error.message)}</Message>"
+        f"</Error></Errors><RequestID>{uuid.uuid4()}</RequestID></Response>"
+    ).encode()

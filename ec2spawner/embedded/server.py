@@ -1,0 +1,251 @@
+"""The embedded EC2 as one thing: start it, talk to its endpoint, stop it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application
+
+from .. import data
+from . import imds, network
+from .calls import Calls
+from .capacity import Capacity, Quotas
+from .control import ROUTES, Controls, UnknownHandler
+from .faults import Faults
+from .fleet import Fleets
+from .gate import Gate, GateHandler
+from .identity import IdentitySigner
+from .instances import Instances
+from .launch import Launcher
+from .machine_room import MachineRoom
+from .moto_backend import Moto
+from .network import AddressBlock, Network
+from .prices import SpotPrices
+from .states import Lives
+from .throttle import Throttle
+from .volumes import Volumes
+
+REGION = data.PRICES_REGION
+HOST = "127.0.0.1"
+MAX_BODY = 1024 * 1024
+
+BOOT_SECONDS = 3.0
+"""A simulated boot, long enough to be seen; EC2 takes about 25 s."""
+TERMINATED_VISIBLE_SECONDS = 60.0
+"""How long a terminated instance is listed; about an hour on EC2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What whoever uses an embedded EC2 must know of it."""
+
+    ec2_endpoint: str
+    region: str
+    subnets: list[str]
+    image_id: str
+    certificate: str
+    """Path of the PEM file against which identity documents verify."""
+    account: str
+    data_dir: str
+    pid: int
+    security_group: str
+    zones: list[str]
+    """Availability zone of each subnet, in the same order."""
+
+
+class EmbeddedEC2:
+    """EC2 on this machine, on a loopback endpoint of its own.
+
+    `await start()` inside a running event loop; `await stop()` ends every instance's processes
+    and closes every port. With a `data_dir`, volumes and the identity key outlive a stop;
+    without one they live in a temporary directory that goes with it. One data directory serves
+    one embedded EC2 at a time.
+    """
+
+    def __init__(
+        self,
+        data_dir: str | os.PathLike[str] | None = None,
+        *,
+        port: int = 0,
+        boot_seconds: float = BOOT_SECONDS,
+        terminated_visible_seconds: float = TERMINATED_VISIBLE_SECONDS,
+        imds_port: int = imds.PORT,
+    ) -> None:
+        self._temporary = data_dir is None
+        self._wanted_data_dir = Path(data_dir).resolve() if data_dir is not None else None
+        self._port = port
+        self._boot_seconds = boot_seconds
+        self._terminated_visible_seconds = terminated_visible_seconds
+        self._imds_port = imds_port
+        self._stack = contextlib.AsyncExitStack()
+        self._facts: Facts | None = None
+
+    @property
+    def facts(self) -> Facts:
+        """Raises RuntimeError before `start`."""
+        if self._facts is None:
+            raise RuntimeError("the embedded EC2 has not been started")
+        return self._facts
+
+    @property
+    def endpoint(self) -> str:
+        return self.facts.ec2_endpoint
+
+    async def __aenter__(self) -> EmbeddedEC2:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    async def start(self) -> Facts:
+        """Be ready for calls. Raises OSError when a port or the data directory is in use."""
+        try:
+            self._facts = await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self._facts
+
+    async def stop(self) -> None:
+        """End everything; returns when nothing is left. Stopping twice is no error."""
+        await self._stack.aclose()
+
+    async def _start(self) -> Facts:
+        data_dir = await asyncio.to_thread(self._open_data_dir)
+        notes = await asyncio.to_thread(_read_notes, data_dir / "embedded.json")
+        signer = await asyncio.to_thread(IdentitySigner, data_dir)
+        block = AddressBlock(self._imds_port)
+        self._stack.callback(block.release)
+
+        moto = Moto(notes["account"], REGION)
+        self._stack.push_async_callback(moto.close)
+        room = MachineRoom(
+            data_dir,
+            notes["room"],
+            signer,
+            self._imds_port,
+            lambda instance_id, what: lives.power_button(instance_id, what),
+        )
+        capacity, quotas, prices = Capacity(), Quotas(), SpotPrices()
+        lives = Lives(moto, room, capacity, self._boot_seconds, self._terminated_visible_seconds)
+        await asyncio.gather(moto.start(), room.open())
+        self._stack.push_async_callback(room.close)
+        self._stack.push_async_callback(lives.close)
+        built = await moto.run(lambda: network.build(moto, block))
+        volumes = Volumes(moto, lives, room, data_dir / "volumes.json")
+        await volumes.restore()
+
+        launcher = Launcher(moto, built, lives, capacity, quotas)
+        calls, throttle, faults = Calls(), Throttle(), Faults()
+        gate = Gate(
+            moto,
+            built,
+            Instances(moto, launcher, lives, room),
+            Fleets(launcher, prices),
+            volumes,
+            prices,
+            throttle,
+            faults,
+            calls,
+        )
+        self._stack.push_async_callback(gate.close)
+        controls = Controls(
+            calls,
+            lives,
+            room,
+            capacity,
+            quotas,
+            throttle,
+            faults,
+            prices,
+            built,
+            REGION,
+            signer.certificate_pem,
+        )
+        port = self._listen(gate, controls)
+        return self._describe(port, built, notes["account"], data_dir, signer)
+
+    def _listen(self, gate: Gate, controls: Controls) -> int:
+        server = HTTPServer(
+            Application(
+                [
+                    (r"/", GateHandler, {"gate": gate}),
+                    *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
+                    (r"/embedded.*", UnknownHandler, {"controls": controls}),
+                ],
+                log_function=lambda handler: None,
+            ),
+            max_body_size=MAX_BODY,
+        )
+        sockets = bind_sockets(self._port, HOST)
+        server.add_sockets(sockets)
+
+        async def close() -> None:
+            server.stop()
+            await server.close_all_connections()
+
+        self._stack.push_async_callback(close)
+        return int(sockets[0].getsockname()[1])
+
+    def _describe(
+        self, port: int, built: Network, account: str, data_dir: Path, signer: IdentitySigner
+    ) -> Facts:
+        return Facts(
+            ec2_endpoint=f"http://{HOST}:{port}",
+            region=REGION,
+            subnets=list(built.subnets.values()),
+            image_id=built.image_id,
+            certificate=str(signer.certificate_path),
+            account=account,
+            data_dir=str(data_dir),
+            pid=os.getpid(),
+            security_group=built.security_group,
+            zones=list(built.subnets),
+        )
+
+    def _open_data_dir(self) -> Path:
+        if self._wanted_data_dir is None:
+            data_dir = Path(tempfile.mkdtemp(prefix="ec2spawner-embedded-"))
+            self._stack.callback(shutil.rmtree, data_dir, ignore_errors=True)
+        else:
+            data_dir = self._wanted_data_dir
+            data_dir.mkdir(parents=True, exist_ok=True)
+        self._stack.callback(_lock(data_dir).close)
+        return data_dir
+
+
+def _lock(data_dir: Path) -> IO[str]:
+    """Hold the data directory; the kernel lets go when the process ends, however it ends."""
+    file = (data_dir / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        file.close()
+        raise OSError(f"{data_dir} is in use by another embedded EC2") from error
+    return file
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    """What stays the same for a data directory: its AWS account and its machine room's mark."""
+    if path.exists():
+        notes: dict[str, Any] = json.loads(path.read_text())
+        return notes
+    notes = {
+        "account": f"{secrets.randbelow(9 * 10**11) + 10**11}",
+        "room": secrets.token_hex(8),
+    }
+    path.write_text(json.dumps(notes))
+    return notes

@@ -1,0 +1,167 @@
+"""Our part of a hub's start: check the options, open the store, run the provisioner.
+
+Resolving `spawner_class = "ec2"` calls `arrange`, so that this one line is enough: the
+provisioner runs from the hub's start, also when nobody logs in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyterhub import apihandlers
+from jupyterhub.app import JupyterHub
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_fixed,
+    wait_random_exponential,
+)
+
+from .. import data
+from ..aws.ec2 import EC2Cloud
+from ..aws.identity import IdentitySetupError, IdentityVerifier
+from ..config import ConfigError, Options, validate_options
+from ..provisioner.cloud import CloudError
+from ..provisioner.provisioner import Provisioner
+from ..provisioner.settings import Settings
+from ..provisioner.store import Store, StoreError
+from . import agent_api
+from .seal import Seal
+from .service import HubService, publish, utc_now
+from .spawn_page import TEMPLATES
+
+log = logging.getLogger(__name__)
+
+LOCK_PATIENCE = 15.0
+"""Seconds in which a hub that is just stopping may still hold the store."""
+
+_task: asyncio.Task[None] | None = None
+
+
+def arrange() -> None:
+    """Begin with the hub that is starting; do nothing in any other command, and nothing twice.
+
+    `jupyterhub token`, `upgrade-db` and the like load the same configuration, and must start
+    nothing. JupyterHub has no hook for "the hub starts"; what a starting hub does is to resolve
+    its spawner class, in its event loop and before it builds its handlers. That is our signal.
+    """
+    global _task
+    if _task is not None or not JupyterHub.initialized():
+        return
+    app = JupyterHub.instance()
+    if app.subapp or app.generate_config or not hasattr(app, "_start_future"):
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    apihandlers.default_handlers.extend(agent_api.handlers)
+    _show_our_templates(app)
+    _task = loop.create_task(_begin(app), name="ec2spawner begin")
+
+
+def _show_our_templates(app: JupyterHub) -> None:
+    """Our spawn and progress pages come before JupyterHub's own and after the admin's."""
+
+    def add(_change: object = None) -> None:
+        if str(TEMPLATES) not in app.template_paths:
+            own = app._template_paths_default()
+            admins = [path for path in app.template_paths if path not in own]
+            app.template_paths = [*admins, str(TEMPLATES), *own]
+
+    app.observe(add, names=["template_paths"])
+    add()
+
+
+async def _begin(app: JupyterHub) -> None:
+    """Validate, open, start; then keep running until the hub ends.
+
+    Runs at the first await after the configuration is loaded: before the proxy, so that a hub
+    that refuses its configuration leaves nothing behind.
+    """
+    try:
+        options = validate(app)
+        verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
+        store = await _open_store(options)
+    except (ConfigError, IdentitySetupError, StoreError) as error:
+        app.log.critical("%s", error)
+        sys.exit(1)
+    service = HubService(app, options, Seal(app.cookie_secret), verifier)
+    publish(service)
+    cloud = EC2Cloud(options.region, options.endpoint_url or None)
+    provisioner = Provisioner(
+        cloud,
+        store,
+        settings_of(options),
+        data.instance_types(),
+        now=utc_now,
+        ended=service.lease_ended,
+    )
+    try:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception_type(CloudError),
+            wait=wait_random_exponential(max=30),
+            before_sleep=lambda state: app.log.error(
+                "EC2 does not answer yet: %s", state.outcome and state.outcome.exception()
+            ),
+        ):
+            with attempt:
+                await provisioner.start()
+        service.provisioner = provisioner
+        await asyncio.get_running_loop().create_future()
+    finally:
+        publish(None)
+        verifier.close()
+        await provisioner.close()
+        await cloud.close()
+
+
+async def _open_store(options: Options) -> Store:
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type(StoreError),
+        stop=stop_after_delay(LOCK_PATIENCE),
+        wait=wait_fixed(0.5),
+        reraise=True,
+    ):
+        with attempt:
+            return await Store.open(options.store_url, now=utc_now())
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+def validate(app: JupyterHub) -> Options:
+    """The hub's options, all checked. Raises `ConfigError`."""
+    options = validate_options(configured(app), cleanup_servers=app.cleanup_servers)
+    if app.internal_ssl:
+        raise ConfigError(
+            "c.JupyterHub.internal_ssl: certificates for instances are not supported yet. "
+            "Mend: c.JupyterHub.internal_ssl = False, with hub and instances in one private "
+            "network"
+        )
+    return options
+
+
+def configured(app: JupyterHub) -> Mapping[str, Any]:
+    """What the admin wrote under `c.EC2Spawner`, by file or command line, misspelt words too."""
+    probe = app.spawner_class(config=app.config)
+    raw = {name: getattr(probe, name) for name in Options.model_fields}
+    written = app.config.get("EC2Spawner", {})
+    return raw | {name: written[name] for name in written if not probe.has_trait(name)}
+
+
+def settings_of(options: Options) -> Settings:
+    types = {kind.name for p in options.profile_list for kind in options.instance_types(p)}
+    return Settings(
+        hub=options.hub_name,
+        region=options.region,
+        subnets=options.subnets,
+        boot_timeout=options.boot_timeout,
+        agent_silent_after=options.agent_silent_after,
+        stop_timeout=options.stop_timeout,
+        price_types=tuple(sorted(types)),
+    )

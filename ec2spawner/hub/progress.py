@@ -1,0 +1,89 @@
+"""The story of a start as the progress page shows it: steps, times, usual times. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ..provisioner.lease import Lease, LeaseState, StepEvent
+from ..wire import Step
+
+TITLES = {
+    Step.REQUEST: "Finding a machine",
+    Step.BOOT: "Booting",
+    Step.HOME: "Opening your home",
+    Step.NOTEBOOK: "Starting JupyterLab",
+}
+
+SHARE_WHEN_UNKNOWN = {Step.REQUEST: 5.0, Step.BOOT: 30.0, Step.HOME: 3.0, Step.NOTEBOOK: 4.0}
+"""Seconds that stand in for the bar's proportions before anyone knows better; never shown."""
+
+
+def progress_event(lease: Lease, usual: Mapping[Step, float], now: datetime) -> dict[str, Any]:
+    """One event for JupyterHub's progress stream; `usual` in seconds per step."""
+    begun = first_events(lease)
+    current = max(begun, key=list(Step).index, default=Step.REQUEST)
+    ready = lease.state is LeaseState.READY
+    steps = [_step(step, begun, current, usual, now) for step in TITLES]
+    last = lease.events[-1] if lease.events else None
+    known = [usual[step] for step in TITLES if step in usual]
+    return {
+        "progress": 100 if ready else _percent(begun, current, usual, now),
+        "message": last.message if last else "Looking for a machine",
+        "steps": steps,
+        "profile": lease.profile_name,
+        "usual_seconds": round(sum(known), 1) if len(known) == len(TITLES) else None,
+        "elapsed_seconds": round(max((now - lease.requested_at).total_seconds(), 0), 1),
+    }
+
+
+def first_events(lease: Lease) -> dict[Step, StepEvent]:
+    """When each step began, since the instance was last replaced."""
+    begun: dict[Step, StepEvent] = {}
+    for event in lease.events:
+        if event.step is Step.REQUEST and Step.BOOT in begun:
+            begun = {}
+        begun.setdefault(event.step, event)
+    return begun
+
+
+def _step(
+    step: Step,
+    begun: Mapping[Step, StepEvent],
+    current: Step,
+    usual: Mapping[Step, float],
+    now: datetime,
+) -> dict[str, Any]:
+    order = list(Step)
+    event = begun.get(step)
+    later = [begun[other].at for other in order[order.index(step) + 1 :] if other in begun]
+    done = order.index(step) < order.index(current)
+    seconds = None
+    if event is not None:
+        seconds = round(max(((later[0] if later else now) - event.at).total_seconds(), 0), 1)
+    detail = ""
+    if event is not None and event.message != TITLES[step]:
+        detail = " · ".join(part for part in (event.message, event.detail) if part)
+    return {
+        "name": step,
+        "title": TITLES[step],
+        "state": "done" if done else "now" if step is current else "todo",
+        "detail": detail,
+        "seconds": seconds,
+        "usual_seconds": round(usual[step], 1) if step in usual else None,
+    }
+
+
+def _percent(
+    begun: Mapping[Step, StepEvent], current: Step, usual: Mapping[Step, float], now: datetime
+) -> int:
+    """Where the bar is: steps done by their usual length, the current one up to 95 % of its."""
+    length = {step: usual.get(step, SHARE_WHEN_UNKNOWN[step]) for step in TITLES}
+    total = sum(length.values()) or 1.0
+    order = list(Step)
+    done = sum(length[s] for s in TITLES if order.index(s) < order.index(current))
+    if current in length and current in begun:
+        spent = (now - begun[current].at).total_seconds()
+        done += min(max(spent, 0), 0.95 * length[current])
+    return max(1, min(99, int(100 * done / total)))

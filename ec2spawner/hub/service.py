@@ -1,0 +1,75 @@
+"""What handlers and spawners of one running hub share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from ..aws.identity import IdentityVerifier
+from ..config import Options
+from ..provisioner.lease import Lease
+from ..provisioner.provisioner import Provisioner
+from .seal import Seal
+
+if TYPE_CHECKING:
+    from jupyterhub.app import JupyterHub
+    from jupyterhub.spawner import Spawner
+
+
+@dataclass(slots=True)
+class HubService:
+    """Begun and ended with the hub by `hub.begin`."""
+
+    app: JupyterHub
+    options: Options
+    seal: Seal
+    verifier: IdentityVerifier
+    provisioner: Provisioner | None = None
+    """None until store and cloud have answered once."""
+
+    def lease_ended(self, lease: Lease) -> None:
+        """Let JupyterHub notice at once what its next poll would tell it."""
+        spawner = self._spawner_of(lease)
+        if spawner is not None and spawner.ready and self.provisioner is not None:
+            self.provisioner.spawn_task(_notify(spawner), f"notify {lease.lease_id}")
+
+    def _spawner_of(self, lease: Lease) -> Spawner | None:
+        users = self.app.users
+        if lease.user not in users:
+            return None
+        return users[lease.user].spawners.get(lease.server)
+
+
+async def _notify(spawner: Spawner) -> None:
+    await spawner.poll_and_notify()
+
+
+_service: HubService | None = None
+
+
+def current() -> HubService | None:
+    """The service of this process's hub; None before its start and in other commands."""
+    return _service
+
+
+def publish(service: HubService | None) -> None:
+    """Make a service the current one, or end it with None."""
+    global _service
+    _service = service
+
+
+async def wait_for_provisioner(timeout: float) -> Provisioner | None:
+    """The provisioner once it runs; None when it does not within `timeout` seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    while loop.time() < deadline:
+        if _service is not None and _service.provisioner is not None:
+            return _service.provisioner
+        await asyncio.sleep(0.05)
+    return None
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)

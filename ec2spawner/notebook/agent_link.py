@@ -1,0 +1,119 @@
+"""The line to the instance agent: observations and requests out, states and replies in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import random
+from collections.abc import Callable
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from ..wire import AgentState, NotebookReply, NotebookRequest, Observation
+
+log = logging.getLogger(__name__)
+
+REPLY_SECONDS = 14.0
+"""The agent asks the hub; the browser waits 15 s for us."""
+
+RECONNECT_SECONDS = 10.0
+"""The longest wait before the next try to reach the agent."""
+
+MAX_LINE_BYTES = 1024 * 1024
+
+SAID = TypeAdapter(AgentState | NotebookReply)
+
+
+class AgentGone(Exception):
+    """The agent cannot be asked now, or did not reply in time."""
+
+
+class AgentLink:
+    """A connection to the agent that comes back. Run `run` as a task."""
+
+    def __init__(self, path: str, on_state: Callable[[AgentState], None]) -> None:
+        self._path = path
+        self._on_state = on_state
+        self._writer: asyncio.StreamWriter | None = None
+        self._replies: dict[int, asyncio.Future[NotebookReply]] = {}
+        self._ids = itertools.count(1)
+        self.connected = asyncio.Event()
+        self.state: AgentState | None = None
+        """The last state; kept while the line is down."""
+
+    async def run(self) -> None:
+        """Connect, listen, and connect again, until cancelled."""
+        wait = 0.1
+        while True:
+            try:
+                reader, writer = await asyncio.open_unix_connection(
+                    self._path, limit=MAX_LINE_BYTES
+                )
+            except OSError as error:
+                log.debug("no agent at %s: %s", self._path, error)
+                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                wait = min(wait * 2, RECONNECT_SECONDS)
+                continue
+            self._writer = writer
+            self.connected.set()
+            try:
+                await self._listen(reader)
+                wait = 0.1
+            except (ConnectionError, ValueError) as error:
+                log.warning("the line to the agent broke: %s", error)
+            finally:
+                await self._hang_up()
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, RECONNECT_SECONDS)
+
+    def send(self, observation: Observation) -> bool:
+        """Send what was observed; False where nobody listens, or still chews on the last one."""
+        if self._writer is None or self._writer.transport.get_write_buffer_size() > 0:
+            return False
+        self._writer.write(observation.model_dump_json().encode() + b"\n")
+        return True
+
+    async def ask(
+        self, kind: Literal["extend", "stop"], seconds: float | None = None
+    ) -> NotebookReply:
+        """Ask for an extension or the stop. Raises `AgentGone`."""
+        if self._writer is None:
+            raise AgentGone("This server's agent does not answer. Try again in a moment.")
+        request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)
+        reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
+        self._replies[request.id] = reply
+        try:
+            self._writer.write(request.model_dump_json().encode() + b"\n")
+            async with asyncio.timeout(REPLY_SECONDS):
+                return await reply
+        except TimeoutError:
+            raise AgentGone("The hub did not answer in time. Try again in a moment.") from None
+        finally:
+            self._replies.pop(request.id, None)
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            try:
+                said = SAID.validate_json(line)
+            except ValidationError as error:
+                log.warning("the agent said what is no message: %d errors", error.error_count())
+                continue
+            if isinstance(said, AgentState):
+                self.state = said
+                self._on_state(said)
+            elif (reply := self._replies.get(said.id)) and not reply.done():
+                reply.set_result(said)
+
+    async def _hang_up(self) -> None:
+        self.connected.clear()
+        writer, self._writer = self._writer, None
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_exception(AgentGone("This server's agent has gone away."))
+        if writer is not None:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()

@@ -1,0 +1,88 @@
+"""`{base}ec2spawner/api/...`: what the browser asks, answered from memory."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from jupyter_server.base.handlers import APIHandler
+from pydantic import BaseModel, ValidationError
+from tornado import web
+
+from ..wire import ExtendRequest
+from .agent_link import AgentGone
+
+if TYPE_CHECKING:
+    from .extension import NotebookExtension
+
+
+class _Handler(APIHandler):
+    """Ours: no request of it is activity, and every refusal says why in `message`."""
+
+    _track_activity = False
+
+    def initialize(self, extension: NotebookExtension) -> None:
+        self.extension = extension
+
+    def say(self, answer: BaseModel | dict[str, Any], status: int = 200) -> None:
+        self.set_status(status)
+        self.set_header("Cache-Control", "no-store")
+        body = answer.model_dump_json() if isinstance(answer, BaseModel) else json.dumps(answer)
+        self.finish(body)
+
+    def refuse(self, status: int, message: str) -> None:
+        self.say({"ok": False, "message": message, "reason": message}, status)
+
+    def is_owners(self) -> bool:
+        """Whether the owner asks: who was only given access to the server may not end it."""
+        owner = self.extension.owner
+        return not owner or getattr(self.current_user, "username", None) == owner
+
+    async def ask(self, kind: Any, seconds: float | None = None) -> None:
+        """Put a button's request to the agent."""
+        link = self.extension.link
+        if link is None:
+            self.refuse(404, "This server is not managed here.")
+            return
+        if not self.is_owners():
+            self.refuse(403, "Only the owner of this server may do this.")
+            return
+        try:
+            reply = await link.ask(kind, seconds)
+        except AgentGone as error:
+            self.refuse(503, str(error))
+            return
+        if reply.ok:
+            self.say({"ok": True, "message": reply.message})
+        else:
+            self.refuse(409, reply.message)
+
+
+class StatusHandler(_Handler):
+    @web.authenticated
+    async def get(self) -> None:
+        self.say(await self.extension.status())
+
+
+class ExtendHandler(_Handler):
+    @web.authenticated
+    async def post(self) -> None:
+        try:
+            request = ExtendRequest.model_validate_json(self.request.body)
+        except ValidationError:
+            self.refuse(400, "For how many seconds? A number above 0 is needed.")
+            return
+        await self.ask("extend", request.seconds)
+
+
+class StopHandler(_Handler):
+    @web.authenticated
+    async def post(self) -> None:
+        await self.ask("stop")
+
+
+class InputHandler(_Handler):
+    @web.authenticated
+    async def post(self) -> None:
+        self.extension.observer.input()
+        self.say({"ok": True, "message": ""})

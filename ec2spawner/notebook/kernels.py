@@ -1,0 +1,173 @@
+"""Which kernels work: told from their own messages, not from `last_activity`.
+
+Jupyter Server's `last_activity` moves when a tab connects, and its `execution_state` turns idle
+when a tab's debugger greets a kernel in the middle of a cell. An execution is neither.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+
+from ..wire import KernelState
+
+log = logging.getLogger(__name__)
+
+DELIMITER = b"<IDS|MSG>"
+
+EXECUTION = "execute_request"
+
+CALLBACKS = ("comm_msg", "comm_open")
+"""A widget's callback runs in one of these, for a moment (a tab connects) or for an hour."""
+
+CALLBACK_SECONDS = timedelta(seconds=2)
+"""A callback that runs for longer is work like an execution."""
+
+State = Literal["idle", "busy", "starting", "unknown"]
+
+
+class KernelWatch:
+    """One kernel: what runs in it, and when something last did."""
+
+    def __init__(
+        self, kernel: Any, now: Callable[[], datetime], on_change: Callable[[], None]
+    ) -> None:
+        self._kernel = kernel
+        self._now = now
+        self._on_change = on_change
+        self._running: dict[str | None, tuple[str, str, datetime]] = {}
+        """By subshell, where one thing runs at a time: (message id, its type, since when)."""
+        self._ports: Any = None
+        self._stream: Any = None
+        self.last_activity = now()
+        if getattr(kernel, "execution_state", "") == "busy":
+            # It was busy before we listened; the end of whatever it is will come by.
+            self._running[None] = ("", EXECUTION, now())
+        self.listen()
+
+    @property
+    def pid(self) -> int | None:
+        pid = getattr(getattr(self._kernel, "provisioner", None), "pid", None)
+        return pid if isinstance(pid, int) else None
+
+    @property
+    def state(self) -> State:
+        own = getattr(self._kernel, "execution_state", "unknown")
+        if own in ("starting", "restarting", "autorestarting"):
+            self._running.clear()
+            return "starting"
+        if own not in ("idle", "busy"):
+            self._running.clear()
+            return "unknown"
+        is_busy = any(self._is_work(kind, since) for _, kind, since in self._running.values())
+        return "busy" if is_busy else "idle"
+
+    def listen(self) -> None:
+        """Listen to the kernel's messages, anew where a restart has moved its ports."""
+        ports = getattr(self._kernel, "ports", None)
+        if self._stream is not None and ports == self._ports:
+            return
+        self.close()
+        try:
+            self._stream = self._kernel.connect_iopub()
+            self._stream.on_recv(self._receive)
+        except Exception as error:
+            # A kernel elsewhere (a gateway's) has no socket of ours; its own word must do then.
+            log.debug("no messages of a kernel: %s", error)
+        self._ports = ports
+
+    def close(self) -> None:
+        if self._stream is not None and not self._stream.closed():
+            self._stream.close()
+        self._stream = None
+
+    def _is_work(self, kind: str, since: datetime) -> bool:
+        return kind == EXECUTION or self._now() - since >= CALLBACK_SECONDS
+
+    def _receive(self, frames: list[bytes]) -> None:
+        try:
+            start = frames.index(DELIMITER)
+            header, parent = frames[start + 2], frames[start + 3]
+            if b"status" not in header:
+                return
+            if json.loads(header)["msg_type"] == "status":
+                self._status(json.loads(parent), json.loads(frames[start + 5]))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            # A kernel may say anything; what is no message is no work.
+            return
+
+    def _status(self, parent: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+        kind, subshell = parent.get("msg_type", ""), parent.get("subshell_id")
+        if kind != EXECUTION and kind not in CALLBACKS:
+            return
+        message_id = str(parent.get("msg_id", ""))
+        if content["execution_state"] == "busy":
+            self._running[subshell] = (message_id, kind, self._now())
+            if kind == EXECUTION:
+                self.last_activity = self._now()
+        elif content["execution_state"] == "idle":
+            running = self._running.get(subshell)
+            if running is None or running[0] not in (message_id, ""):
+                return
+            del self._running[subshell]
+            if self._is_work(running[1], running[2]):
+                self.last_activity = self._now()
+        self._on_change()
+
+
+class KernelWatches:
+    """All kernels of the server."""
+
+    def __init__(
+        self,
+        manager: MappingKernelManager,
+        now: Callable[[], datetime],
+        on_change: Callable[[], None],
+    ) -> None:
+        self._manager = manager
+        self._now = now
+        self._on_change = on_change
+        self._watches: dict[str, KernelWatch] = {}
+
+    def states(self, names: Mapping[str, str]) -> list[KernelState]:
+        """Every kernel; `names` are the notebooks' paths by kernel id."""
+        self._follow()
+        return [
+            KernelState(
+                id=kernel_id,
+                name=names.get(kernel_id, "")[:500],
+                pid=watch.pid,
+                execution_state=watch.state,
+                last_activity=watch.last_activity,
+            )
+            for kernel_id, watch in self._watches.items()
+        ]
+
+    def is_idle(self, kernel_id: str) -> bool:
+        watch = self._watches.get(kernel_id)
+        return watch is not None and watch.state == "idle"
+
+    def close(self) -> None:
+        for watch in self._watches.values():
+            watch.close()
+        self._watches.clear()
+
+    def _follow(self) -> None:
+        """Watch new kernels, leave those that are gone."""
+        present = set(self._manager.list_kernel_ids())
+        for kernel_id in self._watches.keys() - present:
+            self._watches.pop(kernel_id).close()
+        for kernel_id in present:
+            try:
+                if kernel_id in self._watches:
+                    self._watches[kernel_id].listen()
+                else:
+                    kernel = self._manager.get_kernel(kernel_id)
+                    self._watches[kernel_id] = KernelWatch(kernel, self._now, self._on_change)
+            except KeyError:
+                continue

@@ -1,0 +1,214 @@
+"""Servers that outlive their hub, or the hub's store.
+
+After a restart JupyterHub asks for each server it believes to run. A lease that the store holds
+is taken up; one that a lost store does not hold is rebuilt from what JupyterHub saved and the
+instance's tags. Leases that nobody asks for are ended, but never many at once: that would rather
+be our own mistake (the brake).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from ..core.money import Segment
+from ..wire import IdlePolicy, Stop
+from .book import LeaseBook
+from .cloud import Cloud, Instance, LaunchSpec
+from .homes import Homes
+from .keys import launch_key_of
+from .lease import Home, Lease, LeaseState
+from .prices import PriceBook
+from .settings import Settings
+from .store import Store
+from .tags import HUB, STORE
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+BRAKE_COUNT = 3
+BRAKE_SHARE = 0.2
+"""A pass that would end more than max(3, 20 %) of the running servers ends none and alerts."""
+
+ALERT_INTERVAL = timedelta(minutes=5)
+
+
+class SavedServer(BaseModel):
+    """What JupyterHub keeps of a running server: enough to go on without our store.
+
+    Holds no secret in the clear: the token is hashed, the start sealed.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    lease_id: str
+    instance_id: str
+    url: str
+    token_sha256: str
+    sealed_start: str
+    profile: str
+    profile_name: str
+    idle: IdlePolicy
+    ready_at: AwareDatetime
+    home_kind: str = "none"
+    home_id: str = ""
+    home_gib: int = 0
+    volume_id: str | None = None
+    zone: str | None = None
+
+
+def saved(lease: Lease, home: Home | None) -> SavedServer:
+    """The part of a ready lease that JupyterHub shall keep."""
+    assert lease.instance_id and lease.ready_at
+    return SavedServer(
+        lease_id=lease.lease_id,
+        instance_id=lease.instance_id,
+        url=lease.url,
+        token_sha256=lease.token_sha256,
+        sealed_start=lease.sealed_start,
+        profile=lease.profile,
+        profile_name=lease.profile_name,
+        idle=lease.idle,
+        ready_at=lease.ready_at,
+        home_kind=lease.home_kind,
+        home_gib=lease.home_gib,
+        home_id=home.home_id if home else "",
+        volume_id=home.volume_id if home else None,
+        zone=home.zone if home else None,
+    )
+
+
+@dataclass(slots=True)
+class Adoption:
+    book: LeaseBook
+    store: Store
+    cloud: Cloud
+    watcher: Watcher
+    homes: Homes
+    prices: PriceBook
+    settings: Settings
+    now: Callable[[], datetime]
+    _orphans: set[str] = field(default_factory=set)
+    """Leases of the store for which JupyterHub has not asked since this process began."""
+    _loaded_at: datetime | None = None
+    _alerted_at: datetime | None = None
+
+    def load(self, leases: Sequence[Lease]) -> None:
+        self._loaded_at = self.now()
+        self._orphans = {lease.lease_id for lease in leases}
+        for lease in leases:
+            self.book.contact(lease.lease_id).heard_at = self._loaded_at
+
+    def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
+        """The stored lease of a server that JupyterHub asks for, by id or else by name."""
+        lease = self.book.get(lease_id) or self.book.of_server(user, server)
+        if lease is not None:
+            self._orphans.discard(lease.lease_id)
+        return lease
+
+    async def rebuild(self, user: str, server: str, saved: SavedServer) -> Lease | None:
+        """A lease that the store lost, from what JupyterHub saved and the instance's tags.
+
+        None when the instance is not there. The instance and the home become this store's:
+        JupyterHub's own record proves that they are ours. Raises `CloudError`.
+        """
+        instance = self.watcher.instances.get(saved.instance_id)
+        if instance is None or self.watcher.is_gone(saved.instance_id):
+            return None
+        if instance.tags.get(HUB) != self.settings.hub:
+            return None
+        log.warning("Rebuilding %s of %r from tags: the store lost it", saved.lease_id, user)
+        await self.cloud.tag([instance.instance_id], {STORE: self.store.store_id})
+        await self._restore_home(user, server, saved)
+        lease = self._rebuilt(user, server, saved, instance)
+        await self.book.add(lease)
+        self.book.contact(lease.lease_id).heard_at = self.now()
+        self.watcher.expect(instance.instance_id)
+        return lease
+
+    async def _restore_home(self, user: str, server: str, saved: SavedServer) -> None:
+        if saved.volume_id is None:
+            return
+        home = Home(
+            home_id=saved.home_id,
+            user=user,
+            server=server,
+            kind=saved.home_kind,
+            size_gib=saved.home_gib,
+            created_at=self.now(),
+            volume_id=saved.volume_id,
+            zone=saved.zone,
+        )
+        await self.homes.restore(home)
+
+    def _rebuilt(self, user: str, server: str, saved: SavedServer, instance: Instance) -> Lease:
+        spec = LaunchSpec(
+            instance_types=(instance.instance_type,),
+            subnets=self.settings.subnets,
+            image_id="",
+            markets=(instance.market,),
+            disk_gib=0,
+        )
+        price = self.prices.price(instance.market, instance.instance_type, instance.zone)
+        segment = Segment(
+            instance_id=instance.instance_id,
+            market=instance.market,
+            usd_per_hour=price.usd_per_hour if price else None,
+            start=instance.launched_at,
+            source=price.source if price else "",
+        )
+        return Lease(
+            lease_id=saved.lease_id,
+            user=user,
+            server=server,
+            profile=saved.profile,
+            profile_name=saved.profile_name,
+            spec=spec,
+            launch_key=launch_key_of(spec),
+            home_kind=saved.home_kind,
+            home_gib=saved.home_gib,
+            idle=saved.idle,
+            state=LeaseState.READY,
+            requested_at=instance.launched_at,
+            sealed_start=saved.sealed_start,
+            instance_id=instance.instance_id,
+            token_sha256=saved.token_sha256,
+            url=saved.url,
+            assigned_at=instance.launched_at,
+            ready_at=saved.ready_at,
+            segments=(segment,),
+        )
+
+    # --- what nobody asks for ---
+
+    def unclaimed(self, now: datetime) -> list[tuple[Lease, Stop]]:
+        """Leases that JupyterHub has not asked for since it began, once it had time to."""
+        if self._loaded_at is None or not self._orphans:
+            return []
+        if now - self._loaded_at < timedelta(seconds=self.settings.adoption_grace):
+            return []
+        stop = Stop(reason="hub", message="The hub no longer knew this server")
+        orphans, self._orphans = self._orphans, set()
+        return self.braked((lease, stop) for lease in self.book.open() if lease.lease_id in orphans)
+
+    def braked(self, ends: Iterable[tuple[Lease, Stop]]) -> list[tuple[Lease, Stop]]:
+        """The same, or nothing where that would be a massacre."""
+        asked = list(ends)
+        running = sum(1 for _ in self.book.open(LeaseState.READY))
+        if len(asked) <= max(BRAKE_COUNT, BRAKE_SHARE * running):
+            return asked
+        if self._alerted_at and self.now() - self._alerted_at < ALERT_INTERVAL:
+            return []
+        self._alerted_at = self.now()
+        log.critical(
+            "BRAKE: %d of %d running servers would be ended at once (%s). None is ended. "
+            "Look at the region, the hub's tag and the network before you restart the hub.",
+            len(asked),
+            running,
+            asked[0][1].message,
+        )
+        return []

@@ -1,0 +1,132 @@
+"""All open leases in memory, each change of them also in the store.
+
+Memory changes at once and in order; the store follows in the same order through its one writing
+thread. A caller that is cancelled does not cancel the write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ..wire import Step, Telemetry
+from .lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
+from .store import Store
+
+
+@dataclass(slots=True)
+class Contact:
+    """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
+
+    heard_at: datetime | None = None
+    idle_since: datetime | None = None
+    busy_because: str = ""
+    telemetry: Telemetry | None = None
+    state: int = 1
+    """`BeatAnswer.state`: grows with everything worth telling the agent."""
+    beats: int = 0
+    """Beats so far: a newer one lets an older one that is still held go."""
+
+
+class LeaseBook:
+    def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+        self._leases: dict[str, Lease] = {}
+        self._last_ended: dict[tuple[str, str], Lease] = {}
+        self._contacts: dict[str, Contact] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._writes: set[asyncio.Task[None]] = set()
+
+    def load(self, snapshot: Snapshot) -> None:
+        for lease in snapshot.leases:
+            self._leases[lease.lease_id] = lease
+        for lease in snapshot.ended_lately:
+            self._last_ended[lease.user, lease.server] = lease
+
+    # --- reading, from memory ---
+
+    def get(self, lease_id: str) -> Lease | None:
+        return self._leases.get(lease_id)
+
+    def open(self, *states: LeaseState) -> Iterator[Lease]:
+        """Open leases, of the given states or all, in the order of their requests."""
+        wanted = states or tuple(OPEN)
+        return iter([lease for lease in self._leases.values() if lease.state in wanted])
+
+    def of_server(self, user: str, server: str) -> Lease | None:
+        """The newest open lease of a server."""
+        held = [x for x in self.open() if (x.user, x.server) == (user, server)]
+        return max(held, key=lambda lease: lease.requested_at, default=None)
+
+    def of_instance(self, instance_id: str) -> Lease | None:
+        return next((x for x in self.open() if x.instance_id == instance_id), None)
+
+    def last_ended(self, user: str, server: str) -> Lease | None:
+        """The newest ended lease of a server: why it stopped is told at the next login."""
+        return self._last_ended.get((user, server))
+
+    def contact(self, lease_id: str) -> Contact:
+        return self._contacts.setdefault(lease_id, Contact())
+
+    # --- changing ---
+
+    async def add(self, lease: Lease) -> None:
+        self._leases[lease.lease_id] = lease
+        await self._write(self._store.save_lease(lease))
+
+    async def change(self, lease_id: str, **changes: Any) -> Lease:
+        """Replace fields of a lease, tell those who wait for it, and store it."""
+        lease = replace(self._leases[lease_id], **changes)
+        self._leases[lease_id] = lease
+        self.announce(lease_id)
+        if lease.state is LeaseState.ENDED:
+            self._last_ended[lease.user, lease.server] = lease
+        await self._write(self._store.save_lease(lease))
+        return lease
+
+    async def note(self, lease_id: str, step: Step, message: str, detail: str = "") -> None:
+        """Add a line to the lease's story; the same line twice in a row is one line."""
+        lease = self._leases[lease_id]
+        last = lease.events[-1] if lease.events else None
+        if last and (last.step, last.message, last.detail) == (step, message, detail):
+            return
+        event = StepEvent(step, self._now(), message, detail)
+        await self.change(lease_id, events=(*lease.events, event))
+
+    def tell_agent(self, lease_id: str) -> None:
+        """Let the held beat be answered now."""
+        self.contact(lease_id).state += 1
+        self.announce(lease_id)
+
+    def announce(self, lease_id: str) -> None:
+        self._changed.pop(lease_id, asyncio.Event()).set()
+
+    async def wait_for_change(self, lease_id: str, timeout: float) -> bool:
+        """Wait for the next change of a lease. False when `timeout` seconds passed."""
+        event = self._changed.setdefault(lease_id, asyncio.Event())
+        try:
+            await asyncio.wait_for(event.wait(), timeout)
+        except TimeoutError:
+            return False
+        return True
+
+    def forget_ended(self, before: datetime) -> None:
+        """Drop ended leases from memory that ended before then."""
+        for lease in list(self._leases.values()):
+            if lease.ended_at is not None and lease.ended_at < before:
+                del self._leases[lease.lease_id]
+                self._contacts.pop(lease.lease_id, None)
+
+    async def _write(self, write: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(write)
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        await asyncio.shield(task)
+
+    async def drain(self) -> None:
+        """Wait for all writes that are under way."""
+        await asyncio.gather(*self._writes, return_exceptions=True)

@@ -1,0 +1,160 @@
+"""Instances that phone home: who they are, which key speaks for them, and how long they wait.
+
+The first valid claim binds its key to its instance for good, before any user's code runs there.
+The same key always gets the same answer; another key is refused and is an alarm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ..core.names import sha256_hex
+from .cloud import GONE, Instance
+from .launcher import Launcher
+from .lease import Binding, Home, Lease
+from .settings import Settings
+from .store import KeyAlreadyBound, Store
+from .tags import HUB, INTENT, STORE
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
+"""The identity document's `pendingTime` and EC2's `LaunchTime` agree to the second on EC2;
+the slack is for a store of another time zone's making or a stopped and started instance."""
+
+
+class ClaimRefused(Exception):
+    """403: this claim will never be granted."""
+
+
+class InstanceUnwanted(Exception):
+    """410: nobody needs this instance; it shall power off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """A verified identity: what the signed document says. `pending_time` in UTC."""
+
+    instance_id: str
+    region: str
+    account_id: str
+    pending_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    lease: Lease
+    home: Home | None
+    token: str
+    """The lease token: goes to the agent and nowhere else."""
+
+
+class Claims:
+    """The bindings, and one waiter for each instance that waits for a lease."""
+
+    def __init__(
+        self,
+        store: Store,
+        watcher: Watcher,
+        launcher: Launcher,
+        settings: Settings,
+        *,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._watcher = watcher
+        self._launcher = launcher
+        self._settings = settings
+        self._now = now
+        self._bindings: dict[str, Binding] = {}
+        self.waiting: dict[str, asyncio.Event] = {}
+        """By instance id: set to make the waiter look again."""
+        self.last_claim: dict[str, datetime] = {}
+        """By instance id: when its agent last claimed."""
+        self.unwanted: set[str] = set()
+        """Instances that are being terminated: their claims are answered with 410."""
+
+    def load(self, bindings: tuple[Binding, ...]) -> None:
+        self._bindings = {binding.instance_id: binding for binding in bindings}
+
+    def is_bound(self, instance_id: str) -> bool:
+        return instance_id in self._bindings
+
+    def wake(self, instance_id: str) -> None:
+        if event := self.waiting.get(instance_id):
+            event.set()
+
+    async def admit(self, claimant: Claimant, key: str, timeout: float) -> Instance | None:
+        """Check a verified claim and bind its key on the first one.
+
+        None while the instance is in no listing yet: the agent asks again. Raises
+        `ClaimRefused`, `InstanceUnwanted`.
+        """
+        key_sha256 = sha256_hex(key)
+        self._check_key(claimant.instance_id, key_sha256)
+        if claimant.instance_id in self.unwanted:
+            raise InstanceUnwanted("this instance is being terminated")
+        instance = self._watcher.instances.get(claimant.instance_id)
+        if instance is None and await self._watcher.next_listing(timeout):
+            instance = self._watcher.instances.get(claimant.instance_id)
+        if instance is None:
+            return None
+        if instance.state in GONE:
+            raise InstanceUnwanted("this instance is being terminated")
+        if not self.is_bound(instance.instance_id):
+            self._check_origin(claimant, instance)
+            await self._bind(instance.instance_id, key_sha256)
+        self.last_claim[instance.instance_id] = self._now()
+        return instance
+
+    def _check_key(self, instance_id: str, key_sha256: str) -> None:
+        binding = self._bindings.get(instance_id)
+        if binding and not hmac.compare_digest(binding.key_sha256, key_sha256):
+            log.error(
+                "ALARM: a second key claims instance %s, which is bound since %s. "
+                "Someone on that instance tries to act as its agent.",
+                instance_id,
+                binding.bound_at.isoformat(timespec="seconds"),
+            )
+            raise ClaimRefused("another key speaks for this instance")
+
+    def _check_origin(self, claimant: Claimant, instance: Instance) -> None:
+        """The instance is ours by what we stored, not merely by a tag that anyone can set."""
+        ours = (
+            claimant.region == self._settings.region
+            and (not instance.account_id or claimant.account_id == instance.account_id)
+            and instance.tags.get(HUB) == self._settings.hub
+            and instance.tags.get(STORE) == self._store.store_id
+            and instance.tags.get(INTENT) in self._launcher.intents
+            and abs(claimant.pending_time - instance.launched_at) <= LAUNCH_TIME_TOLERANCE
+        )
+        if not ours:
+            log.error("ALARM: %s claims, but this hub did not launch it", claimant)
+            raise ClaimRefused("this hub did not launch this instance")
+
+    async def _bind(self, instance_id: str, key_sha256: str) -> None:
+        binding = Binding(instance_id, key_sha256, self._now())
+        self._bindings[instance_id] = binding
+        try:
+            await asyncio.shield(self._store.save_binding(binding))
+        except KeyAlreadyBound as error:
+            raise ClaimRefused(str(error)) from error
+
+    async def wait(self, instance_id: str, timeout: float) -> None:
+        """Wait until something changes for this instance; a newer waiter replaces this one."""
+        self.wake(instance_id)
+        event = self.waiting[instance_id] = asyncio.Event()
+        try:
+            async with asyncio.timeout(timeout):
+                await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            if self.waiting.get(instance_id) is event:
+                del self.waiting[instance_id]

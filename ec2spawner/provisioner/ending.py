@@ -1,0 +1,142 @@
+"""The one way on which every lease ends, whatever the reason.
+
+Save, stop, unmount (the agent) -> detach -> terminate -> close the account. A step that fails is
+made good by the next reconcile pass: an instance whose lease has ended is always surplus.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from ..core.money import Segment, close
+from ..wire import Stop
+from .book import LeaseBook
+from .claims import Claims
+from .cloud import Cloud, CloudError, Instance
+from .homes import Homes
+from .lease import OPEN, Lease, LeaseState
+from .prices import PriceBook
+from .settings import Settings
+from .store import Store
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Ending:
+    book: LeaseBook
+    store: Store
+    cloud: Cloud
+    claims: Claims
+    homes: Homes
+    prices: PriceBook
+    watcher: Watcher
+    settings: Settings
+    now: Callable[[], datetime]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    wake: Callable[[], None]
+    ended: Callable[[Lease], None]
+    """Told of each lease that has ended."""
+    _stopped: dict[str, asyncio.Event] = field(default_factory=dict)
+    """By lease id: set when the agent reports that notebook and home are closed."""
+
+    async def begin(self, lease_id: str, stop: Stop) -> None:
+        """Start to end a lease; the first reason stays. Returns at once.
+
+        A lease without a running notebook has nothing to save and is released right away.
+        """
+        lease = self.book.get(lease_id)
+        if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
+            return
+        log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
+        graceful = lease.state is LeaseState.READY
+        self._stopped[lease_id] = asyncio.Event()
+        self.spawn_task(self._finish(lease_id, graceful), f"end {lease_id}")
+        await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
+        self.book.tell_agent(lease_id)
+
+    async def wait_ended(self, lease_id: str, timeout: float) -> None:
+        """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
+        async with asyncio.timeout(timeout):
+            while (lease := self.book.get(lease_id)) and lease.state in OPEN:
+                await self.book.wait_for_change(lease_id, timeout)
+
+    def resume(self) -> None:
+        """Go on with leases that were ending when the hub stopped."""
+        for lease in self.book.open(LeaseState.ENDING):
+            if lease.lease_id not in self._stopped:
+                self._stopped[lease.lease_id] = asyncio.Event()
+                self.spawn_task(self._finish(lease.lease_id, True), f"end {lease.lease_id}")
+
+    def agent_stopped(self, lease: Lease) -> None:
+        """The agent says: notebook stopped, home unmounted."""
+        if event := self._stopped.get(lease.lease_id):
+            event.set()
+
+    def instance_gone(self, lease: Lease) -> None:
+        """Nothing is left to wait for."""
+        self.agent_stopped(lease)
+
+    async def _finish(self, lease_id: str, graceful: bool) -> None:
+        if graceful:
+            try:
+                await asyncio.wait_for(
+                    self._stopped[lease_id].wait(), self.settings.stop_timeout
+                )
+            except TimeoutError:
+                log.warning("The agent of %s did not report its stop in time", lease_id)
+        lease = self.book.get(lease_id)
+        if lease is None:
+            return
+        if lease.instance_id is not None:
+            self.claims.unwanted.add(lease.instance_id)
+            self.claims.wake(lease.instance_id)
+            if graceful and not self.watcher.is_gone(lease.instance_id):
+                await self.homes.detach(lease)
+            await self.terminate([lease.instance_id])
+        now = self.now()
+        lease = await self.book.change(
+            lease_id,
+            state=LeaseState.ENDED,
+            ended_at=now,
+            segments=close(lease.segments, now),
+            sealed_start="",
+        )
+        self._stopped.pop(lease_id, None)
+        self.ended(lease)
+        self.wake()
+
+    async def terminate(self, instance_ids: Sequence[str]) -> None:
+        """Terminate; a failure is logged and made good by the next pass."""
+        if not instance_ids:
+            return
+        self.claims.unwanted.update(instance_ids)
+        for instance_id in instance_ids:
+            self.claims.wake(instance_id)
+        try:
+            await self.cloud.terminate(instance_ids)
+        except CloudError as error:
+            log.warning("Terminating %s: %s; trying again", ", ".join(instance_ids), error)
+        self.watcher.refresh_soon()
+
+    async def terminate_unleased(self, instances: Sequence[Instance]) -> None:
+        """Terminate instances that belong to no lease and account for what they cost."""
+        await self.terminate([instance.instance_id for instance in instances])
+        now = self.now()
+        for instance in instances:
+            price = self.prices.price(instance.market, instance.instance_type, instance.zone)
+            segment = Segment(
+                instance_id=instance.instance_id,
+                market=instance.market,
+                usd_per_hour=price.usd_per_hour if price else None,
+                start=instance.launched_at,
+                end=max(now, instance.launched_at),
+                source=price.source if price else "",
+            )
+            await self.store.save_overhead(segment)

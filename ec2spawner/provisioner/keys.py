@@ -1,0 +1,30 @@
+"""Launch keys: equal keys mean interchangeable instances.
+
+A key has two halves: the *base* hashes what admits no choice (image, user-data, disk, network),
+the rest hashes what a launch may choose from (types, subnets, markets).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+from ..core.names import launch_key
+from .cloud import LaunchSpec
+
+_CHOICES = ("instance_types", "subnets", "markets")
+
+
+def base_key_of(spec: LaunchSpec) -> str:
+    fixed = {key: value for key, value in asdict(spec).items() if key not in _CHOICES}
+    return launch_key(json.dumps(fixed, sort_keys=True))
+
+
+def launch_key_of(spec: LaunchSpec) -> str:
+    chosen = {key: value for key, value in asdict(spec).items() if key in _CHOICES}
+    return f"{base_key_of(spec)}.{launch_key(json.dumps(chosen, sort_keys=True))}"
+
+
+def base_of(key: str) -> str:
+    """The base half of a launch key, as an instance's tag carries it."""
+    return key.partition(".")[0]

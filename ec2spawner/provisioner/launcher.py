@@ -1,0 +1,209 @@
+"""Turns missing instances into launch calls: spot first, on-demand for what is missing.
+
+A call is stored before it is made, with its token and its exact content, and replayed
+identically after a crash. What a call brings is never remembered as a step: it shows up in the
+answer, or in the next listing under the call's tag.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_random_exponential,
+)
+
+from ..core.matching import Supply
+from ..core.names import client_token
+from ..wire import Market
+from .cloud import Cloud, CloudError, LaunchAnswer, Launched, LaunchError, LaunchRequest, LaunchSpec
+from .keys import base_key_of, launch_key_of
+from .lease import Intent, IntentState
+from .settings import Settings
+from .store import Store
+from .tags import HUB, INTENT, LAUNCH_KEY, STORE
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 4
+"""Calls with one token after which a launch call without an answer is given up. What it may
+still have started is found by the listing."""
+
+LAUNCH_TIMEOUT = 60.0
+"""Seconds for one launch call, the launch template included."""
+
+SOLD_OUT = frozenset(
+    {
+        "InsufficientInstanceCapacity",
+        "InsufficientHostCapacity",
+        "InsufficientFreeAddressesInSubnet",
+        "UnfulfillableCapacity",
+        "SpotMaxPriceTooLow",
+        "Unsupported",
+        "MaxSpotInstanceCountExceeded",
+        "VcpuLimitExceeded",
+        "InstanceLimitExceeded",
+    }
+)
+"""EC2's codes that say: not this offer now. Any other code that is not retryable is a mistake
+in the configuration, and trying another market would only hide it."""
+
+
+@dataclass(slots=True)
+class Round:
+    """One demand being served: what is still promised counts as supply."""
+
+    spec: LaunchSpec
+    zones: frozenset[str]
+    outstanding: int
+    markets: frozenset[Market]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a round brought. `errors` of all its calls, oldest first."""
+
+    launched: tuple[Launched, ...]
+    errors: tuple[LaunchError, ...]
+    missing: int
+
+
+class Launcher:
+    """Makes launch calls; `rounds` tells what is under way."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        settings: Settings,
+        *,
+        now: Callable[[], datetime],
+        zones_of: Callable[[LaunchSpec], frozenset[str]],
+        launched: Callable[[Launched, Intent], Awaitable[None]],
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._zones_of = zones_of
+        self._launched = launched
+        self.rounds: list[Round] = []
+        self.intents: dict[str, Intent] = {}
+        """By client token: those of this run and the recent ones of the store."""
+
+    def promises(self) -> Iterator[Supply]:
+        """The instances that running calls may still bring."""
+        for number, round_ in enumerate(self.rounds):
+            for place in range(round_.outstanding):
+                yield Supply(
+                    supply_id=f"promise-{number}-{place}",
+                    base_key=base_key_of(round_.spec),
+                    instance_types=frozenset(round_.spec.instance_types),
+                    zones=round_.zones,
+                    markets=round_.markets,
+                )
+
+    def promise(self, spec: LaunchSpec, count: int, *markets: Market) -> Round:
+        """Announce `count` instances, so that no other pass asks for them as well."""
+        allowed = frozenset(markets or spec.markets)
+        round_ = Round(spec, self._zones_of(spec), count, allowed)
+        self.rounds.append(round_)
+        return round_
+
+    async def launch(self, round_: Round) -> Outcome:
+        """Keep a promise: ask each market in turn until all instances are on their way."""
+        spec, count = round_.spec, round_.outstanding
+        launched: list[Launched] = []
+        errors: list[LaunchError] = []
+        try:
+            for market in spec.markets:
+                intent = self._intent(spec, market, count - len(launched))
+                await asyncio.shield(self._store.save_intent(intent))
+                answer = await self._call(intent)
+                launched += answer.instances
+                errors += answer.errors
+                round_.outstanding = count - len(launched)
+                if round_.outstanding <= 0 or _is_fatal(answer):
+                    break
+        finally:
+            self.rounds.remove(round_)
+        return Outcome(tuple(launched), tuple(errors), max(count - len(launched), 0))
+
+    async def replay(self, intent: Intent) -> Outcome:
+        """Make a stored call again, exactly: EC2 answers with what it did the first time."""
+        round_ = self.promise(intent.request.spec, intent.request.count, intent.market)
+        try:
+            answer = await self._call(intent)
+        finally:
+            self.rounds.remove(round_)
+        missing = max(intent.request.count - len(answer.instances), 0)
+        return Outcome(answer.instances, answer.errors, missing)
+
+    def _intent(self, spec: LaunchSpec, market: Market, count: int) -> Intent:
+        token = client_token(market)
+        tags = {
+            HUB: self._settings.hub,
+            STORE: self._store.store_id,
+            LAUNCH_KEY: launch_key_of(spec),
+            INTENT: token,
+        }
+        request = LaunchRequest(token, market, count, spec, tags)
+        return Intent(request, launch_key_of(spec), IntentState.OPEN, self._now())
+
+    async def _call(self, intent: Intent) -> LaunchAnswer:
+        """Call until there is an answer, then apply and store it."""
+        self.intents[intent.client_token] = intent
+        state = IntentState.ANSWERED
+        try:
+            answer = await self._call_with_retries(intent.request)
+        except CloudError as failure:
+            state = IntentState.FAILED
+            answer = LaunchAnswer((), (LaunchError(failure.code, failure.message),))
+        intent = replace(
+            intent,
+            state=state,
+            instance_ids=tuple(launched.instance_id for launched in answer.instances),
+            errors=answer.errors,
+        )
+        self.intents[intent.client_token] = intent
+        for launched in answer.instances:
+            await self._launched(launched, intent)
+        await asyncio.shield(self._store.save_intent(intent))
+        for error in answer.errors:
+            log.warning(
+                "Launching %s x %s: %s %s %s: %s",
+                intent.request.count,
+                intent.market,
+                error.instance_type or "any type",
+                error.zone or error.subnet or "any zone",
+                error.code,
+                error.message,
+            )
+        return answer
+
+    async def _call_with_retries(self, request: LaunchRequest) -> LaunchAnswer:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.retryable),
+            stop=stop_after_attempt(ATTEMPTS),
+            wait=wait_random_exponential(multiplier=0.5, max=10),
+            reraise=True,
+        ):
+            with attempt:
+                try:
+                    async with asyncio.timeout(LAUNCH_TIMEOUT):
+                        return await self._cloud.launch(request)
+                except TimeoutError:
+                    message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
+                    raise CloudError("Timeout", message, retryable=True) from None
+        raise AssertionError("unreachable: the last attempt raises")
+
+
+def _is_fatal(answer: LaunchAnswer) -> bool:
+    return any(error.code not in SOLD_OUT for error in answer.errors) and not answer.instances

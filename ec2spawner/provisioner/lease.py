@@ -1,0 +1,143 @@
+"""The values the provisioner remembers: leases, intents, bindings, homes. All frozen.
+
+A change is `dataclasses.replace(...)` followed by one write to the store; what is in memory is
+what was stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from ..core.money import Segment
+from ..wire import IdlePolicy, Market, Step, Stop
+from .cloud import LaunchError, LaunchRequest, LaunchSpec
+
+
+class LeaseState(StrEnum):
+    WAITING = "waiting"
+    """On the waiting list: no instance yet."""
+    STARTING = "starting"
+    """Holds an instance; home and notebook are on their way."""
+    READY = "ready"
+    """The notebook listens."""
+    ENDING = "ending"
+    """The agent was told to save, stop and unmount."""
+    ENDED = "ended"
+    """The instance is released; final."""
+
+
+OPEN = frozenset(LeaseState) - {LeaseState.ENDED}
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """One line of a start's story, for `progress()` and for usual durations. Instants in UTC."""
+
+    step: Step
+    at: datetime
+    message: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One server's hold on one instance, from the request to the release."""
+
+    lease_id: str
+    user: str
+    server: str
+    """Server name; empty for the default server."""
+    profile: str
+    """The profile's slug."""
+    profile_name: str
+    """The profile's display name, as it was when the lease was requested."""
+    spec: LaunchSpec
+    launch_key: str
+    home_kind: str
+    home_gib: int
+    idle: IdlePolicy
+    state: LeaseState
+    requested_at: datetime
+    sealed_start: str = ""
+    """Environment, command and API token of the notebook, sealed with a key of the hub."""
+    instance_id: str | None = None
+    token_sha256: str = ""
+    """Hash of the lease token; the token itself is never stored."""
+    url: str = ""
+    """Where the notebook listens, set with READY."""
+    assigned_at: datetime | None = None
+    ready_at: datetime | None = None
+    ended_at: datetime | None = None
+    extended_until: datetime | None = None
+    stop: Stop | None = None
+    """Why it is ending or ended."""
+    replaced: int = 0
+    """How many instances died under it before it was ready."""
+    events: tuple[StepEvent, ...] = ()
+    segments: tuple[Segment, ...] = ()
+
+
+class IntentState(StrEnum):
+    OPEN = "open"
+    """Stored, perhaps called, not answered: replayed after a crash."""
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One launch call: stored before it is made. `request.client_token` is its id."""
+
+    request: LaunchRequest
+    launch_key: str
+    state: IntentState
+    created_at: datetime
+    instance_ids: tuple[str, ...] = ()
+    errors: tuple[LaunchError, ...] = ()
+
+    @property
+    def client_token(self) -> str:
+        return self.request.client_token
+
+    @property
+    def market(self) -> Market:
+        return self.request.market
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The agent's key that an instance is bound to: set by its first valid claim, for good."""
+
+    instance_id: str
+    key_sha256: str
+    bound_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A server's files. `volume_id` is None until the volume exists."""
+
+    home_id: str
+    user: str
+    server: str
+    kind: str
+    size_gib: int
+    created_at: datetime
+    volume_id: str | None = None
+    zone: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a store holds that still matters: read once, at start."""
+
+    leases: tuple[Lease, ...] = ()
+    """All that are not ENDED."""
+    intents: tuple[Intent, ...] = ()
+    """All that are younger than the window given to `load`, open ones of any age."""
+    bindings: tuple[Binding, ...] = ()
+    homes: tuple[Home, ...] = ()
+    ended_lately: tuple[Lease, ...] = field(default=())
+    """The newest ended lease of each (user, server): why it stopped is told at the next login."""

@@ -1,0 +1,51 @@
+"""The versions of the store's schema, and the way from any of them to the newest.
+
+A new one is made in the repository's root with
+`alembic --config ec2spawner/provisioner/migrations/alembic.ini revision --autogenerate`.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+_ALEMBIC = threading.Lock()
+"""Alembic keeps the migration at work in module globals: one at a time in a process."""
+
+
+class SchemaTooNewError(Exception):
+    """The database is at a revision that this code does not know."""
+
+    def __init__(self, revision: str) -> None:
+        super().__init__(revision)
+        self.revision = revision
+
+
+def upgrade(connection: Connection) -> None:
+    """Bring the schema to the newest version within the connection's transaction.
+
+    Raises `SchemaTooNewError`, and then has changed nothing. Blocks: not for the event loop.
+    """
+    # Imported here, in the store's thread: together they take a tenth of a second.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.runtime.migration import MigrationContext
+    from alembic.script import ScriptDirectory
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    current = MigrationContext.configure(connection).get_current_revision()
+    if current == script.get_current_head():
+        return
+    if current is not None:
+        try:
+            script.get_revision(current)
+        except CommandError as error:
+            raise SchemaTooNewError(current) from error
+    config.attributes["connection"] = connection
+    with _ALEMBIC:
+        command.upgrade(config, "head")

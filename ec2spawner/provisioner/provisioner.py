@@ -1,0 +1,340 @@
+"""The reconciler: keeps instances and leases in step with what the cloud shows.
+
+Level-triggered. A pass looks at the waiting list, the last listing and the calls under way,
+and does what is missing; nothing is remembered as a step. Everything may be killed between any
+two lines: the next pass, or the next process, goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core import money
+from ..core.matching import balance
+from ..data import InstanceType
+from ..wire import Step, Stop
+from .adoption import Adoption
+from .beats import Beats
+from .book import LeaseBook
+from .claims import Claims
+from .cloud import Cloud, CloudError, Instance, Launched, LaunchSpec
+from .ending import Ending
+from .homes import Homes
+from .launcher import Launcher, Outcome, Round
+from .lease import Intent, IntentState, Lease, LeaseState
+from .prices import PriceBook
+from .settings import Settings
+from .starting import Starting, home_zone
+from .store import Store, StoreError
+from .supply import Inventory
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+PASS_INTERVAL = 5.0
+"""Seconds between two passes at most; events and deadlines make them sooner."""
+
+SHORTEST_WAIT = 0.25
+"""Seconds between two passes at least, when a deadline is all that there is."""
+
+ENDED_KEPT = timedelta(minutes=10)
+"""Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
+
+
+class Provisioner:
+    """Instances and leases of one hub. Holds no object of JupyterHub."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        settings: Settings,
+        types: Mapping[str, InstanceType],
+        *,
+        now: Callable[[], datetime],
+        ended: Callable[[Lease], None] = lambda lease: None,
+    ) -> None:
+        self.settings = settings
+        self.now = now
+        self._cloud = cloud
+        self._store = store
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._wake = asyncio.Event()
+        self._zones: dict[str, str] = {}
+
+        self.book = book = LeaseBook(store, now=now)
+        self.watcher = watcher = Watcher(
+            cloud, settings, now=now, in_motion=self._in_motion, listed=self.wake
+        )
+        self.prices = prices = PriceBook(cloud, settings, types, now=now, changed=self.wake)
+        self.launcher = launcher = Launcher(
+            cloud, store, settings, now=now, zones_of=self.zones_of, launched=self._on_launched
+        )
+        self.claims = claims = Claims(store, watcher, launcher, settings, now=now)
+        self.homes = homes = Homes(cloud, store, settings, now=now)
+        self.inventory = Inventory(
+            book, claims, launcher, watcher, settings, store.store_id, self.zones_of
+        )
+        self.ending = Ending(
+            book=book,
+            store=store,
+            cloud=cloud,
+            claims=claims,
+            homes=homes,
+            prices=prices,
+            watcher=watcher,
+            settings=settings,
+            now=now,
+            spawn_task=self.spawn_task,
+            wake=self.wake,
+            ended=ended,
+        )
+        self.starting = Starting(
+            book=book,
+            cloud=cloud,
+            claims=claims,
+            homes=homes,
+            prices=prices,
+            now=now,
+            zones_of=self.zones_of,
+            spawn_task=self.spawn_task,
+            fail=self.ending.begin,
+        )
+        self.beats = Beats(book, prices, settings, now, self.instance_of, self.wake)
+        self.adoption = Adoption(book, store, cloud, watcher, homes, prices, settings, now)
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Read the store and begin to watch. Raises `StoreError`, `CloudError`."""
+        snapshot = await self._store.load()
+        self._zones = dict(await self._cloud.zones_of(self.settings.subnets))
+        self.book.load(snapshot)
+        self.claims.load(snapshot.bindings)
+        self.homes.load(snapshot.homes)
+        self.launcher.intents = {intent.client_token: intent for intent in snapshot.intents}
+        self.adoption.load(snapshot.leases)
+        for lease in snapshot.leases:
+            if lease.instance_id:
+                self.watcher.expect(lease.instance_id)
+        self.ending.resume()
+        self.spawn_task(self.watcher.run(), "watch")
+        self.spawn_task(self.prices.run(), "prices")
+        self.spawn_task(self.homes.take_up_volumes(), "volumes")
+        for intent in snapshot.intents:
+            if intent.state is IntentState.OPEN:
+                self.spawn_task(self._replay(intent), f"replay {intent.client_token}")
+        self.spawn_task(self._run(), "reconcile")
+
+    async def close(self) -> None:
+        """Stop watching. Instances and leases go on; the next process takes them up."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.book.drain()
+        await self._store.close()
+
+    def spawn_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run in the background, held; a failure is logged, and the next pass goes on."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except (CloudError, StoreError) as error:
+                log.error("%s: %s", name, error)
+            except Exception:
+                log.exception("%s failed", name)
+
+        task = asyncio.create_task(guarded(), name=f"ec2spawner {name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def wake(self) -> None:
+        """Let a pass begin now."""
+        self._wake.set()
+
+    # --- what others ask ---
+
+    def zones_of(self, spec: LaunchSpec) -> frozenset[str]:
+        return frozenset(self._zones[s] for s in spec.subnets if s in self._zones)
+
+    def subnets_for(self, user: str, server: str) -> tuple[str, ...]:
+        """The subnets that the server's home allows: all, or those of the home's zone."""
+        zone = home_zone(self.homes.of(user, server))
+        if zone is None:
+            return self.settings.subnets
+        return tuple(s for s in self.settings.subnets if self._zones.get(s) == zone)
+
+    def instance_of(self, lease: Lease) -> Instance | None:
+        """The lease's instance as the last listing showed it."""
+        return self.watcher.instances.get(lease.instance_id or "")
+
+    async def usual_durations(self, profile: str) -> Mapping[Step, float]:
+        """Median seconds of each step over the last starts of a profile; empty when unknown."""
+        try:
+            return await self._store.usual_durations(profile)
+        except StoreError as error:
+            log.warning("Usual durations are unknown: %s", error)
+            return {}
+
+    async def request(self, lease: Lease) -> None:
+        """Put a lease on the waiting list."""
+        await self.book.add(lease)
+        await self.book.note(lease.lease_id, Step.REQUEST, "Looking for a machine")
+        for instance_id in list(self.claims.waiting):
+            self.claims.wake(instance_id)
+        self.wake()
+
+    # --- the pass ---
+
+    async def _run(self) -> None:
+        while not await self.watcher.first_listing(timeout=PASS_INTERVAL):
+            log.info("Waiting for the first complete listing of instances")
+        while True:
+            self._wake.clear()
+            try:
+                await self.reconcile()
+            except (CloudError, StoreError) as error:
+                log.error("Reconciling: %s", error)
+            except Exception:
+                log.exception("A reconcile pass failed; the next one goes on")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), self._until_next_deadline())
+            await asyncio.sleep(self.settings.batch_window)
+
+    async def reconcile(self) -> None:
+        """One pass: look at everything once, and do what is missing."""
+        now = self.now()
+        self.inventory.forget_old(now)
+        self.book.forget_ended(now - ENDED_KEPT)
+        await self._follow_instances()
+        await self._end_what_is_due(now)
+        await self._reprice(now)
+        await self._balance(now)
+
+    async def _follow_instances(self) -> None:
+        """Leases whose instance is gone: another one, or the end."""
+        vanished: list[tuple[Lease, Stop]] = []
+        for lease in list(self.book.open()):
+            if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
+                continue
+            stop = _why_gone(self.instance_of(lease))
+            if lease.state is LeaseState.STARTING:
+                await self.starting.replace_instance(lease, self.settings.replacements)
+            elif lease.state is LeaseState.ENDING:
+                self.ending.instance_gone(lease)
+            elif self.instance_of(lease) is None:
+                vanished.append((lease, stop))
+            else:
+                await self._end_gone(lease, stop)
+        for lease, stop in self.adoption.braked(vanished):
+            await self._end_gone(lease, stop)
+
+    async def _end_gone(self, lease: Lease, stop: Stop) -> None:
+        await self.ending.begin(lease.lease_id, stop)
+        self.ending.instance_gone(lease)
+
+    async def _end_what_is_due(self, now: datetime) -> None:
+        silent: list[tuple[Lease, Stop]] = []
+        for lease in list(self.book.open(LeaseState.READY)):
+            due = self.beats.due(lease)
+            if due is None or due[0] > now:
+                continue
+            if due[1].reason == "lost":
+                silent.append((lease, due[1]))
+            else:
+                await self.ending.begin(lease.lease_id, due[1])
+        for lease, stop in [*self.adoption.braked(silent), *self.adoption.unclaimed(now)]:
+            await self.ending.begin(lease.lease_id, stop)
+
+    async def _reprice(self, now: datetime) -> None:
+        for lease in list(self.book.open(LeaseState.STARTING, LeaseState.READY)):
+            instance = self.instance_of(lease)
+            if instance is None:
+                continue
+            price = self.prices.price(instance.market, instance.instance_type, instance.zone)
+            if price is None:
+                continue
+            segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
+            if segments != lease.segments:
+                await self.book.change(lease.lease_id, segments=segments)
+                self.book.tell_agent(lease.lease_id)
+
+    async def _balance(self, now: datetime) -> None:
+        """Launch what is missing, terminate what nobody needs."""
+        supplies, dead = self.inventory.take_stock(now)
+        result = balance(self.starting.needs(), supplies)
+        listed = self.watcher.instances
+        surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
+        by_spec = Counter(
+            lease.spec
+            for lease in self.book.open(LeaseState.WAITING)
+            if lease.lease_id in result.missing
+        )
+        for spec, count in by_spec.items():
+            round_ = self.launcher.promise(spec, count)
+            self.spawn_task(self._launch(round_), f"launch of {count}")
+        await self.ending.terminate_unleased([*dead, *surplus])
+
+    def _in_motion(self) -> bool:
+        """True while something starts or ends, so that listings are worth their call."""
+        moving = self.book.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
+        return any(True for _ in moving) or bool(self.launcher.rounds or self.inventory.expected)
+
+    def _until_next_deadline(self) -> float:
+        now = self.now()
+        dues = [self.beats.due(lease) for lease in self.book.open(LeaseState.READY)]
+        seconds = [(due[0] - now).total_seconds() for due in dues if due]
+        return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])
+
+    # --- launching ---
+
+    async def _launch(self, round_: Round) -> None:
+        outcome = await self.launcher.launch(round_)
+        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == round_.spec]
+        for lease, launched in zip(waiting, outcome.launched, strict=False):
+            await self.book.note(
+                lease.lease_id, Step.BOOT, self._found(launched), launched.instance_id
+            )
+        if outcome.missing:
+            stop = Stop(reason="failed", message=_why_not_launched(outcome))
+            for lease in waiting[-outcome.missing :]:
+                await self.ending.begin(lease.lease_id, stop)
+        self.wake()
+
+    async def _replay(self, intent: Intent) -> None:
+        await self.launcher.replay(intent)
+        self.wake()
+
+    async def _on_launched(self, launched: Launched, intent: Intent) -> None:
+        self.inventory.expect(launched, intent, self.now())
+        self.watcher.refresh_soon()
+
+    def _found(self, launched: Launched) -> str:
+        price = self.prices.price(launched.market, launched.instance_type, launched.zone)
+        parts = [launched.instance_type, str(launched.market), launched.zone]
+        if price:
+            parts.append(f"${price.usd_per_hour:.2f}/h")
+        return f"Found one: {', '.join(part for part in parts if part)}"
+
+
+def _why_gone(instance: Instance | None) -> Stop:
+    if instance is None:
+        return Stop(reason="lost", message="EC2 no longer lists the instance")
+    if instance.state_reason == "Server.SpotInstanceTermination":
+        message = "AWS took the spot instance back"
+        return Stop(reason="interruption", message=message)
+    return Stop(reason="lost", message="The instance was terminated from outside the hub")
+
+
+def _why_not_launched(outcome: Outcome) -> str:
+    """For the user: what EC2 said, shortest form, each thing once."""
+    reasons = dict.fromkeys(f"{error.code}: {error.message}" for error in outcome.errors)
+    detail = "; ".join(list(reasons)[:3]) or "EC2 gave no reason"
+    return f"EC2 has no machine of this kind for you right now ({detail})"[:500]

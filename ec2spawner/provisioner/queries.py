@@ -1,0 +1,142 @@
+"""What is asked of the store, in SQL. Every function reads within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from statistics import median
+from typing import Any, Final
+
+from sqlalchemy import Connection, Select, func, or_, select
+
+from ..core.money import Segment
+from ..wire import Step
+from . import rows
+from .lease import IntentState, Lease, LeaseState, Snapshot, StepEvent
+
+BINDINGS_LOADED: Final = timedelta(days=30)
+"""Bindings older than this are loaded only where an open lease holds their instance. Leaving
+one out is safe: `Store.save_binding` asks the database, which keeps them all."""
+
+
+def snapshot(connection: Connection, since: datetime) -> Snapshot:
+    """All that still matters; of the answered intents those created at `since` or later."""
+    lease, intent, binding = rows.lease_table.c, rows.intent_table.c, rows.binding_table.c
+    is_open = lease.state != LeaseState.ENDED
+    held = select(lease.instance_id).where(is_open, lease.instance_id.is_not(None))
+    intents = (
+        select(rows.intent_table)
+        .where(or_(intent.state == IntentState.OPEN, intent.created_at >= since))
+        .order_by(intent.created_at, intent.client_token)
+    )
+    bindings = (
+        select(rows.binding_table)
+        .where(or_(binding.bound_at >= since - BINDINGS_LOADED, binding.instance_id.in_(held)))
+        .order_by(binding.bound_at, binding.instance_id)
+    )
+    homes = select(rows.home_table).order_by(rows.home_table.c.home_id)
+    return Snapshot(
+        leases=_leases(connection, select(lease.lease_id).where(is_open)),
+        intents=tuple(map(rows.intent_from, _mappings(connection, intents))),
+        bindings=tuple(map(rows.binding_from, _mappings(connection, bindings))),
+        homes=tuple(map(rows.home_from, _mappings(connection, homes))),
+        ended_lately=_leases(connection, _newest_ended()),
+    )
+
+
+def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
+    """Segments of no lease that ended after `since` or have not ended, oldest first."""
+    column = rows.segment_table.c
+    query = (
+        select(rows.segment_table)
+        .where(
+            column.lease_id.is_(None),
+            or_(column.ended_at.is_(None), column.ended_at > since),
+        )
+        .order_by(column.started_at, column.segment_id)
+    )
+    return tuple(map(rows.segment_from, _mappings(connection, query)))
+
+
+def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
+    """Median seconds of each step over the last `limit` starts of the profile that got ready."""
+    column = rows.lease_table.c
+    starts = (
+        select(column.lease_id)
+        .where(column.profile == profile, column.ready_at.is_not(None), column.replaced == 0)
+        .order_by(column.ready_at.desc(), column.lease_id)
+        .limit(limit)
+    )
+    seconds: defaultdict[Step, list[float]] = defaultdict(list)
+    for story in _events_of(connection, starts).values():
+        for step, duration in _step_seconds([rows.event_from(row) for row in story]).items():
+            seconds[step].append(duration)
+    return {step: median(durations) for step, durations in seconds.items()}
+
+
+def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
+    """How long each step took: from its event to the next; several events of a step add up."""
+    seconds: defaultdict[Step, float] = defaultdict(float)
+    for current, following in pairwise(events):
+        if current.step is Step.READY:
+            break
+        seconds[current.step] += max((following.at - current.at).total_seconds(), 0.0)
+    return seconds
+
+
+def _newest_ended() -> Select[tuple[str]]:
+    """Ids of the newest ended lease of each (user, server)."""
+    lease = rows.lease_table.c
+    newest_first = (
+        func.coalesce(lease.ended_at, lease.requested_at).desc(),
+        lease.lease_id.desc(),
+    )
+    place = func.row_number().over(
+        partition_by=(lease.user_name, lease.server_name), order_by=newest_first
+    )
+    ranked = (
+        select(lease.lease_id, place.label("place"))
+        .where(lease.state == LeaseState.ENDED)
+        .subquery()
+    )
+    return select(ranked.c.lease_id).where(ranked.c.place == 1)
+
+
+def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
+    lease, segment = rows.lease_table.c, rows.segment_table.c
+    events = _events_of(connection, ids)
+    segments: defaultdict[str, list[rows.Row]] = defaultdict(list)
+    for row in _mappings(
+        connection,
+        select(rows.segment_table).where(segment.lease_id.in_(ids)).order_by(segment.segment_id),
+    ):
+        segments[row["lease_id"]].append(row)
+    query = (
+        select(rows.lease_table)
+        .where(lease.lease_id.in_(ids))
+        .order_by(lease.requested_at, lease.lease_id)
+    )
+    return tuple(
+        rows.lease_from(row, events.get(row["lease_id"], ()), segments.get(row["lease_id"], ()))
+        for row in _mappings(connection, query)
+    )
+
+
+def _events_of(connection: Connection, ids: Select[tuple[str]]) -> Mapping[str, list[rows.Row]]:
+    column = rows.event_table.c
+    query = (
+        select(rows.event_table)
+        .where(column.lease_id.in_(ids))
+        .order_by(column.lease_id, column.position)
+    )
+    stories: defaultdict[str, list[rows.Row]] = defaultdict(list)
+    for row in _mappings(connection, query):
+        stories[row["lease_id"]].append(row)
+    return stories
+
+
+def _mappings(connection: Connection, query: Select[Any]) -> Iterable[rows.Row]:
+    for row in connection.execute(query).mappings():
+        yield dict(row)

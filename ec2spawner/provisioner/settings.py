@@ -1,0 +1,36 @@
+"""What the admin decides about the provisioner, as plain values. Durations in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    hub: str
+    """Value of the hub's tag: an account may hold several hubs."""
+    region: str
+    subnets: tuple[str, ...]
+    boot_timeout: float = 600.0
+    """An instance whose agent has not phoned home by then is terminated."""
+    agent_silent_after: float = 300.0
+    """A server whose agent has been silent for so long, on a running instance, is ended."""
+    stop_timeout: float = 60.0
+    """The agent has so long to save, stop the notebook and unmount."""
+    batch_window: float = 0.05
+    """Starts that arrive within this window share one launch call. Karpenter's idle window is
+    35 ms; a little more costs nobody a visible delay."""
+    replacements: int = 3
+    """So many instances may die under one start before it fails."""
+    busy_interval: float = 2.0
+    """Between listings while something starts or ends."""
+    quiet_interval: float = 30.0
+    """Between listings otherwise."""
+    missing_listings: int = 3
+    """An instance is gone when this many complete listings in a row lack it."""
+    adoption_grace: float = 180.0
+    """After a hub start, a stored lease that JupyterHub knows nothing of is ended after this."""
+    price_interval: float = 300.0
+    """Between refreshes of spot prices."""
+    price_types: tuple[str, ...] = field(default=())
+    """Instance types whose spot price is kept fresh: those of all profiles."""

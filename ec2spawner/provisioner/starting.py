@@ -1,0 +1,225 @@
+"""The way of a lease from the request to a notebook that listens."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from ..core.matching import Need, lease_for
+from ..core.money import Segment, close
+from ..core.names import lease_token, sha256_hex, tag_value
+from ..wire import AgentEvent, Market, Step, Stop
+from .book import LeaseBook
+from .claims import Claimant, Claims, Granted, InstanceUnwanted
+from .cloud import Cloud, CloudError, Instance, LaunchSpec
+from .homes import Homes
+from .keys import base_key_of
+from .lease import Home, Lease, LeaseState
+from .prices import PriceBook
+from .supply import supply_of
+from .tags import LEASE, NAME, USER
+
+log = logging.getLogger(__name__)
+
+LISTING_PAUSE = 1.0
+"""Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
+
+
+class StartFailed(Exception):
+    """The lease ended before it was ready; `stop` says why, for people."""
+
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.message)
+        self.stop = stop
+
+
+@dataclass(slots=True)
+class Starting:
+    """Needs, claims and what follows until the agent says `ready`."""
+
+    book: LeaseBook
+    cloud: Cloud
+    claims: Claims
+    homes: Homes
+    prices: PriceBook
+    now: Callable[[], datetime]
+    zones_of: Callable[[LaunchSpec], frozenset[str]]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+
+    # --- demand ---
+
+    def needs(self) -> list[Need]:
+        return [
+            Need(
+                lease_id=lease.lease_id,
+                base_key=base_key_of(lease.spec),
+                instance_types=frozenset(lease.spec.instance_types),
+                zones=self.zones_of(lease.spec),
+                markets=frozenset(lease.spec.markets),
+                requested_at=lease.requested_at,
+            )
+            for lease in self.book.open(LeaseState.WAITING)
+        ]
+
+    async def wait_ready(self, lease_id: str, timeout: float) -> Lease:
+        """The lease once its notebook listens.
+
+        Raises `StartFailed` when it ended before, `TimeoutError` after `timeout` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            while True:
+                lease = self.book.get(lease_id)
+                if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
+                    raise StartFailed((lease and lease.stop) or Stop(reason="failed"))
+                if lease.state is LeaseState.READY:
+                    return lease
+                await self.book.wait_for_change(lease_id, timeout)
+
+    # --- claims ---
+
+    async def claim(self, claimant: Claimant, key: str, wait: float) -> Granted | None:
+        """Answer a verified claim; None when there is nothing within `wait` seconds.
+
+        Raises `ClaimRefused`, `InstanceUnwanted`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        while True:
+            instance = await self.claims.admit(claimant, key, LISTING_PAUSE)
+            if instance is not None and (granted := await self._grant(instance, key)):
+                return granted
+            remaining = deadline - loop.time()
+            if remaining <= 0:
+                return None
+            pause = remaining if instance is not None else min(remaining, LISTING_PAUSE)
+            await self.claims.wait(claimant.instance_id, pause)
+
+    async def _grant(self, instance: Instance, key: str) -> Granted | None:
+        lease = self.book.of_instance(instance.instance_id) or await self._assign(instance, key)
+        if lease is None:
+            return None
+        if lease.state is LeaseState.ENDING:
+            raise InstanceUnwanted("the lease of this instance is ending")
+        home = self.homes.of(lease.user, lease.server)
+        if lease.home_kind != "none" and (home is None or home.volume_id is None):
+            return None
+        return Granted(lease, home, lease_token(key, lease.lease_id))
+
+    async def _assign(self, instance: Instance, key: str) -> Lease | None:
+        if LEASE in instance.tags:
+            raise InstanceUnwanted("this instance has served another lease")
+        need = lease_for(supply_of(instance), self.needs())
+        if need is None:
+            return None
+        price = self.prices.price(instance.market, instance.instance_type, instance.zone)
+        segment = Segment(
+            instance_id=instance.instance_id,
+            market=instance.market,
+            usd_per_hour=price.usd_per_hour if price else None,
+            start=instance.launched_at,
+            source=price.source if price else "",
+        )
+        lease = self.book.get(need.lease_id)
+        assert lease is not None
+        lease = await self.book.change(
+            need.lease_id,
+            state=LeaseState.STARTING,
+            instance_id=instance.instance_id,
+            token_sha256=sha256_hex(lease_token(key, need.lease_id)),
+            assigned_at=self.now(),
+            segments=(*lease.segments, segment),
+        )
+        self.spawn_task(self._prepare(lease, instance), f"prepare {lease.lease_id}")
+        return lease
+
+    async def _prepare(self, lease: Lease, instance: Instance) -> None:
+        """Tag the instance as used and bring the home to it."""
+        tagging = asyncio.create_task(self._tag(lease, instance))
+        try:
+            if lease.home_kind == "ebs":
+                await self._bring_home(lease, instance)
+        except (CloudError, TimeoutError) as error:
+            log.error("Home of %s: %s", lease.lease_id, error)
+            reason = error.message if isinstance(error, CloudError) else "EC2 did not answer"
+            message = f"Your home could not be attached: {reason}"
+            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
+        finally:
+            await tagging
+
+    async def _bring_home(self, lease: Lease, instance: Instance) -> None:
+        await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
+        home = await self.homes.ensure_volume(lease, instance.zone)
+        self.claims.wake(instance.instance_id)
+        await self.homes.attach(home, instance.instance_id)
+
+    async def _tag(self, lease: Lease, instance: Instance) -> None:
+        tags = {
+            LEASE: lease.lease_id,
+            USER: tag_value(lease.user),
+            NAME: tag_value(f"{lease.user} {lease.server}".strip()),
+        }
+        try:
+            await self.cloud.tag([instance.instance_id], tags)
+        except CloudError as error:
+            log.warning("Tagging %s: %s", instance.instance_id, error)
+
+    # --- what the agent reports ---
+
+    async def agent_event(self, lease: Lease, event: AgentEvent, url: str) -> None:
+        """Apply `home`, `notebook`, `ready` or `failed`; `url` is where `ready` listens."""
+        if lease.state is not LeaseState.STARTING:
+            return
+        match event.step:
+            case "home":
+                await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
+            case "notebook":
+                await self.book.note(lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab")
+            case "ready":
+                await self.book.note(lease.lease_id, Step.READY, "Your server is ready")
+                await self.book.change(
+                    lease.lease_id, state=LeaseState.READY, url=url, ready_at=self.now()
+                )
+            case "failed":
+                message = event.message or "The notebook server did not start"
+                await self.fail(lease.lease_id, Stop(reason="failed", message=message))
+
+    async def replace_instance(self, lease: Lease, limit: int) -> None:
+        """The instance died before the notebook listened: back to the waiting list."""
+        if lease.replaced >= limit:
+            message = f"{lease.replaced + 1} instances ended before your server was ready"
+            await self.fail(lease.lease_id, Stop(reason="failed", message=message))
+            return
+        log.warning("Instance %s ended while %s was starting", lease.instance_id, lease.lease_id)
+        await self.book.change(
+            lease.lease_id,
+            state=LeaseState.WAITING,
+            instance_id=None,
+            token_sha256="",
+            assigned_at=None,
+            replaced=lease.replaced + 1,
+            segments=close(lease.segments, self.now()),
+        )
+        await self.book.note(
+            lease.lease_id,
+            Step.REQUEST,
+            "The instance ended while it was starting; getting another one",
+        )
+
+
+def home_zone(home: Home | None) -> str | None:
+    """The zone that a home binds its server to, or None while any will do."""
+    return home.zone if home else None
+
+
+def markets_of(market: str) -> tuple[Market, ...]:
+    """The markets of a profile's `market`, in the order in which they are tried."""
+    return {
+        "spot-first": (Market.SPOT, Market.ON_DEMAND),
+        "spot-only": (Market.SPOT,),
+        "on-demand": (Market.ON_DEMAND,),
+    }[market]

@@ -1,0 +1,113 @@
+"""What can still take a lease: promises, answers that no listing shows yet, and instances."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ..core.matching import Supply
+from .book import LeaseBook
+from .claims import Claims
+from .cloud import GONE, Instance, InstanceState, Launched, LaunchSpec
+from .keys import base_key_of, base_of
+from .launcher import Launcher
+from .lease import Intent
+from .settings import Settings
+from .tags import LAUNCH_KEY, LEASE, STORE
+from .watcher import Watcher
+
+ANSWER_GRACE = timedelta(seconds=120)
+"""An instance named in a launch answer counts for so long before a listing shows it: EC2's
+listings lag its answers by seconds."""
+
+CLAIM_SILENCE = timedelta(seconds=180)
+"""A bound instance without a lease that has not claimed for so long has a dead agent: claims
+are repeated at least every 55 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An instance that a launch answered with."""
+
+    launched: Launched
+    spec: LaunchSpec
+    answered_at: datetime
+
+
+@dataclass(slots=True)
+class Inventory:
+    book: LeaseBook
+    claims: Claims
+    launcher: Launcher
+    watcher: Watcher
+    settings: Settings
+    store_id: str
+    zones_of: Callable[[LaunchSpec], frozenset[str]]
+    expected: dict[str, Expected] = field(default_factory=dict)
+
+    def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
+        self.expected[launched.instance_id] = Expected(launched, intent.request.spec, now)
+        self.watcher.expect(launched.instance_id)
+
+    def forget_old(self, now: datetime) -> None:
+        """Drop what listings have confirmed or never will."""
+        for instance_id, expected in list(self.expected.items()):
+            listed = instance_id in self.watcher.instances
+            if listed or now - expected.answered_at > ANSWER_GRACE:
+                del self.expected[instance_id]
+
+    def take_stock(self, now: datetime) -> tuple[list[Supply], list[Instance]]:
+        """Everything that can still take a lease, and the instances that never will."""
+        supplies = list(self.launcher.promises())
+        dead: list[Instance] = []
+        leased = {lease.instance_id for lease in self.book.open()}
+        for instance in self.watcher.instances.values():
+            if not self._is_ours(instance) or instance.instance_id in leased:
+                continue
+            if self._is_dead(instance, now):
+                dead.append(instance)
+            else:
+                supplies.append(supply_of(instance))
+        supplies += [
+            self._supply_of_expected(expected)
+            for expected in self.expected.values()
+            if expected.launched.instance_id not in {*self.watcher.instances, *leased}
+        ]
+        return supplies, dead
+
+    def _is_ours(self, instance: Instance) -> bool:
+        return instance.tags.get(STORE) == self.store_id and instance.state not in GONE
+
+    def _is_dead(self, instance: Instance, now: datetime) -> bool:
+        """Used, stopped, fallen silent, or never phoned home in time."""
+        instance_id = instance.instance_id
+        if instance_id in self.claims.unwanted or LEASE in instance.tags:
+            return True
+        if instance.state not in {InstanceState.PENDING, InstanceState.RUNNING}:
+            return True
+        if self.claims.is_bound(instance_id):
+            last_claim = self.claims.last_claim.get(instance_id)
+            return last_claim is None or now - last_claim > CLAIM_SILENCE
+        return now - instance.launched_at > timedelta(seconds=self.settings.boot_timeout)
+
+    def _supply_of_expected(self, expected: Expected) -> Supply:
+        launched, spec = expected.launched, expected.spec
+        return Supply(
+            supply_id=launched.instance_id,
+            base_key=base_key_of(spec),
+            instance_types=frozenset({launched.instance_type}),
+            zones=frozenset({launched.zone}) if launched.zone else self.zones_of(spec),
+            markets=frozenset({launched.market}),
+        )
+
+
+def supply_of(instance: Instance) -> Supply:
+    """An instance as supply: it is what it is."""
+    return Supply(
+        supply_id=instance.instance_id,
+        base_key=base_of(instance.tags.get(LAUNCH_KEY, "")),
+        instance_types=frozenset({instance.instance_type}),
+        zones=frozenset({instance.zone}),
+        markets=frozenset({instance.market}),
+    )

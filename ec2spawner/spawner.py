@@ -1,0 +1,292 @@
+"""EC2Spawner: what JupyterHub asks of a spawner, in the provisioner's words.
+
+`start` puts a lease on the waiting list and returns when the notebook listens; `poll` reads
+memory; `stop` ends the lease. What happens in between is the provisioner's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from jupyterhub.spawner import SpawnException, Spawner
+from pydantic import ValidationError
+from traitlets import default
+
+from .config import Profile
+from .config.traits import OptionTraits
+from .core.names import lease_id as new_lease_id
+from .core.profiles import OptionsRefused
+from .hub import service
+from .hub.pages import cards_for, home_sentence, notice_of
+from .hub.progress import progress_event
+from .hub.request import NowhereToStart, Server, chosen_profile, new_lease
+from .hub.seal import NotebookStart, SealBroken
+from .hub.service import HubService
+from .hub.spawn_page import read_form, render_spawn_form
+from .provisioner.adoption import SavedServer, saved
+from .provisioner.cloud import CloudError
+from .provisioner.lease import OPEN, Lease, LeaseState
+from .provisioner.provisioner import Provisioner
+from .provisioner.starting import StartFailed
+from .provisioner.store import StoreError
+from .wire import Stop
+
+HUB_START_PATIENCE = 60.0
+"""Seconds a poll waits after a hub start for the store and the first listing."""
+
+STOP_MARGIN = 30.0
+"""Seconds beyond `stop_timeout` for detaching and terminating."""
+
+PROGRESS_INTERVAL = 5.0
+"""Seconds between two progress events while nothing changes: the bar still moves."""
+
+
+class EC2Spawner(OptionTraits, Spawner):  # type: ignore[misc]
+    """Notebook servers on EC2 instances of their own."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self.lease_id = ""
+        self._saved: SavedServer | None = None
+        super().__init__(**kwargs)
+
+    # --- defaults that differ from a local server's ---
+
+    @default("env_keep")
+    def _env_keep_default(self) -> list[str]:
+        return []  # the hub's PATH means nothing on an instance
+
+    @default("start_timeout")
+    def _start_timeout_default(self) -> int:
+        return 900  # a GPU instance, its boot and another one when the first dies
+
+    @default("http_timeout")
+    def _http_timeout_default(self) -> int:
+        return 60
+
+    @default("options_form")
+    def _options_form_default(self) -> Any:
+        return self._render_options_form
+
+    @default("options_from_form")
+    def _options_from_form_default(self) -> Any:
+        return read_form
+
+    @default("apply_user_options")
+    def _apply_user_options_default(self) -> Any:
+        return lambda spawner, user_options: spawner.chosen_profile(user_options)
+
+    # --- choosing ---
+
+    async def _render_options_form(self, _spawner: Spawner) -> str:
+        running = await self._service()
+        provisioner = running.provisioner
+        stored = (self.orm_spawner.user_options or {}) if self.orm_spawner else {}
+        last = provisioner.book.last_ended(self.user.name, self.name) if provisioner else None
+        cards = cards_for(
+            running.options,
+            provisioner.prices if provisioner else None,
+            self._groups(),
+            str(stored.get("profile", "")),
+            service.utc_now(),
+        )
+        return render_spawn_form(
+            cards,
+            region=running.options.region,
+            notice=notice_of(last),
+            home=home_sentence(running.options),
+            contact=running.options.contact,
+        )
+
+    def chosen_profile(self, user_options: Mapping[str, object]) -> Profile:
+        """The profile that the options mean. Raises `SpawnException` (400)."""
+        running = service.current()
+        if running is None:
+            raise SpawnException("The hub is starting; try again", reason="hub", status_code=503)
+        try:
+            return chosen_profile(running.options, user_options, self._groups())
+        except OptionsRefused as error:
+            raise SpawnException(str(error), reason="options") from error
+
+    def _groups(self) -> set[str]:
+        return {group.name for group in self.user.groups}
+
+    # --- start, poll, stop ---
+
+    async def start(self) -> str:
+        """The server's URL, once the notebook listens. Raises `SpawnException`."""
+        self.lease_id = new_lease_id()
+        profile = self.chosen_profile(self.user_options)
+        running = await self._service()
+        provisioner = await self._provisioner()
+        environment, hub_api_url = self._environment(running)
+        start = NotebookStart(
+            environment=environment,
+            command=[*self.cmd, *self.get_args()],
+            api_token=self.api_token,
+            base_url=self.server.base_url,
+        )
+        try:
+            lease = new_lease(
+                self.lease_id,
+                Server(self.user.name, self.name),
+                profile,
+                options=running.options,
+                provisioner=provisioner,
+                hub_api_url=hub_api_url,
+                sealed_start=running.seal.close(start),
+                now=provisioner.now(),
+            )
+            await provisioner.request(lease)
+            ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
+        except NowhereToStart as error:
+            raise SpawnException(str(error), reason="home") from error
+        except StoreError as error:
+            raise SpawnException(
+                "The hub cannot write its database; an admin must mend it",
+                reason="store",
+                log_message=str(error),
+                status_code=503,
+            ) from error
+        except StartFailed as error:
+            raise SpawnException(
+                error.stop.message or "The start was ended",
+                reason=error.stop.reason,
+                status_code=503,
+            ) from error
+        return ready.url
+
+    async def poll(self) -> int | None:
+        """None while there is a lease; 0 when there is none. Never asks AWS, never raises."""
+        try:
+            lease = await self._lease()
+        except (CloudError, StoreError) as error:
+            # Unknown is not gone.
+            self.log.warning("Nothing is known of %s right now: %s", self._log_name, error)
+            return None
+        return None if lease is not None and lease.state in OPEN else 0
+
+    async def stop(self, now: bool = False) -> None:
+        """End the lease and wait until its instance is released."""
+        lease = await self._lease()
+        if lease is None:
+            return
+        provisioner = await self._provisioner()
+        stop = Stop(reason="user", message="It was stopped from the hub")
+        await provisioner.ending.begin(lease.lease_id, stop)
+        patience = provisioner.settings.stop_timeout + STOP_MARGIN
+        await provisioner.ending.wait_ended(lease.lease_id, patience)
+
+    async def get_url(self) -> str:
+        """Where the notebook listens, also when the hub was killed before it wrote that down."""
+        lease = await self._lease()
+        return lease.url if lease is not None and lease.url else self.server.url
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """The story of the start from its beginning, to any browser that comes."""
+        provisioner = await self._provisioner()
+        while not (lease := provisioner.book.get(self.lease_id)):
+            await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
+        usual = await provisioner.usual_durations(lease.profile)
+        while lease is not None and lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
+            yield progress_event(lease, usual, provisioner.now())
+            await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
+            lease = provisioner.book.get(lease.lease_id)
+        if lease is not None:
+            yield progress_event(lease, usual, provisioner.now())
+
+    # --- state ---
+
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().get_state()
+        running = service.current()
+        provisioner = running.provisioner if running else None
+        lease = provisioner.book.get(self.lease_id) if provisioner else None
+        if provisioner and lease and lease.state is LeaseState.READY:
+            home = provisioner.homes.of(lease.user, lease.server)
+            state["server"] = saved(lease, home).model_dump(mode="json")
+        return state
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        super().load_state(state)
+        if "server" not in state:
+            return
+        try:
+            self._saved = SavedServer.model_validate(state["server"])
+        except ValidationError as error:
+            self.log.error("The saved state of %s is unreadable: %s", self._log_name, error)
+            return
+        self.lease_id = self._saved.lease_id
+
+    def clear_state(self) -> None:
+        super().clear_state()
+        self.lease_id = ""
+        self._saved = None
+
+    # --- inside ---
+
+    async def _lease(self) -> Lease | None:
+        """This server's lease; after a hub restart taken up from the store, or rebuilt.
+
+        Raises `CloudError` while it cannot be known.
+        """
+        provisioner = await self._provisioner()
+        lease = provisioner.book.get(self.lease_id)
+        if lease is not None:
+            return lease
+        if self._start_pending:
+            return None  # this start has asked for nothing yet
+        lease = provisioner.adoption.take_up(self.user.name, self.name, self.lease_id)
+        if lease is None and self._saved is not None:
+            if not await provisioner.watcher.first_listing(HUB_START_PATIENCE):
+                raise CloudError("Unknown", "no listing of instances yet", retryable=True)
+            lease = await provisioner.adoption.rebuild(self.user.name, self.name, self._saved)
+        if lease is not None:
+            lease = await self._adopt(provisioner, lease)
+        return lease
+
+    async def _adopt(self, provisioner: Provisioner, lease: Lease) -> Lease:
+        """Make a lease of an earlier process this spawner's own.
+
+        A start that the hub's death interrupted goes on: JupyterHub believes it is over, so
+        wait for its end here, and give back the token that only our store still knows.
+        """
+        self.lease_id = lease.lease_id
+        running = await self._service()
+        try:
+            self.api_token = running.seal.open(lease.sealed_start).api_token
+        except SealBroken as error:
+            self.log.warning("The token of %s cannot be revoked: %s", self._log_name, error)
+        if lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
+            try:
+                return await provisioner.starting.wait_ready(lease.lease_id, self.start_timeout)
+            except TimeoutError:
+                stop = Stop(reason="hub", message="The hub restarted during the start")
+                await provisioner.ending.begin(lease.lease_id, stop)
+            except StartFailed as error:
+                self.log.warning("The start of %s failed: %s", self._log_name, error)
+            return provisioner.book.get(lease.lease_id) or lease
+        return lease
+
+    def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
+        """The notebook's environment, and the hub's API as instances reach it."""
+        environment: dict[str, str] = self.get_env()
+        own = environment["JUPYTERHUB_API_URL"]
+        reachable = running.options.hub_api_url.rstrip("/") or own
+        for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
+            environment[name] = environment[name].replace(own, reachable, 1)
+        return environment, reachable
+
+    async def _service(self) -> HubService:
+        await self._provisioner()
+        running = service.current()
+        assert running is not None
+        return running
+
+    async def _provisioner(self) -> Provisioner:
+        """Raises `CloudError` while EC2 has not answered since the hub's start."""
+        provisioner = await service.wait_for_provisioner(HUB_START_PATIENCE)
+        if provisioner is None:
+            raise CloudError("Unknown", "EC2 has not answered since the hub started", retryable=True)
+        return provisioner

@@ -1,0 +1,13 @@
+"""What the machine does: GPUs, CPU, memory, and the user's processes, sampled by one thread.
+
+The instance agent samples for the whole life of a lease; the notebook extension only where no
+agent is, and only while somebody looks.
+"""
+
+from __future__ import annotations
+
+from .gpus import GpuSource, find_gpus
+from .processes import Processes
+from .sampler import Sampler
+
+__all__ = ["GpuSource", "Processes", "Sampler", "find_gpus"]

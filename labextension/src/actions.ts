@@ -1,0 +1,126 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+
+import { keepLabel, sentences } from './describe.js';
+import type { StatusModel } from './model.js';
+import { messageOf, request } from './request.js';
+import { keepSeconds } from './state.js';
+
+/** A document that cannot be saved must not keep the machine on. */
+const SAVE_TIMEOUT_MS = 10_000;
+
+/** What a person can do about their server. */
+export class Actions {
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    private readonly model: StatusModel,
+    private readonly trans: TranslationBundle
+  ) {}
+
+  /** True where an agent stands behind this server that can be asked. */
+  get available(): boolean {
+    const { phase, status } = this.model.view;
+    return phase === 'live' && !!status?.managed && status.agent_connected && !status.stop;
+  }
+
+  /** Keep the server on; answers whether that was granted. */
+  async keep(): Promise<boolean> {
+    const seconds = keepSeconds(this.model.view.status);
+    try {
+      const answer = await this._request('extend', { seconds });
+      Notification.success(messageOf(answer) ?? this.trans.__('This server is kept on.'), {
+        autoClose: 5000
+      });
+      return true;
+    } catch (reason) {
+      this._tell(this.trans.__('This server could not be kept on.'), reason);
+      return false;
+    } finally {
+      this.model.refresh();
+    }
+  }
+
+  /** Stop the server, after asking; answers whether it is being stopped. */
+  async stop(): Promise<boolean> {
+    const answer = await showDialog({
+      title: this.trans.__('Stop this server?'),
+      body: paragraphs([
+        this.trans.__('Open documents are saved first, and your files are kept.'),
+        this.trans.__('Running kernels and terminals end, and what they hold in memory is lost.')
+      ]),
+      buttons: [
+        Dialog.cancelButton({ label: this.trans.__('Cancel') }),
+        Dialog.warnButton({ label: this.trans.__('Stop now') })
+      ],
+      defaultButton: 0
+    });
+    if (!answer.button.accept) {
+      return false;
+    }
+    await this._saveAll();
+    try {
+      await this._request('stop');
+      return true;
+    } catch (reason) {
+      this._tell(this.trans.__('This server could not be stopped.'), reason);
+      return false;
+    } finally {
+      this.model.refresh();
+    }
+  }
+
+  /** All that is known of the server, with what can be done about it. */
+  async showDetails(): Promise<void> {
+    const seconds = keepSeconds(this.model.view.status);
+    const stop = Dialog.warnButton({ label: this.trans.__('Stop now…') });
+    const keep = Dialog.createButton({ label: keepLabel(seconds, this.trans) });
+    const close = Dialog.cancelButton({ label: this.trans.__('Close') });
+    const buttons = [
+      close,
+      ...(this.available ? [stop] : []),
+      ...(this.available && seconds > 0 ? [keep] : [])
+    ];
+    const answer = await showDialog({
+      title: this.trans.__('This server'),
+      body: paragraphs(sentences(this.model.view, this.trans)),
+      buttons,
+      defaultButton: 0
+    });
+    if (answer.button.label === stop.label) {
+      await this.stop();
+    } else if (answer.button.label === keep.label) {
+      await this.keep();
+    }
+  }
+
+  private async _saveAll(): Promise<void> {
+    const saveAll = 'docmanager:save-all';
+    const { commands } = this.app;
+    if (!commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {
+      return;
+    }
+    const timeout = new Promise(resolve => window.setTimeout(resolve, SAVE_TIMEOUT_MS));
+    await Promise.race([commands.execute(saveAll).catch(() => undefined), timeout]);
+  }
+
+  private _request(path: 'extend' | 'stop', body?: unknown): Promise<unknown> {
+    return request(this.app.serviceManager.serverSettings, path, body);
+  }
+
+  private _tell(what: string, reason: unknown): void {
+    const why = reason instanceof Error ? reason.message : '';
+    Notification.error([what, why].filter(Boolean).join(' '), { autoClose: false });
+  }
+}
+
+/** Text as text, whoever wrote it. */
+function paragraphs(texts: string[]): Widget {
+  const body = new Widget();
+  body.addClass('ec2-Dialog-body');
+  for (const text of texts) {
+    body.node.appendChild(document.createElement('p')).textContent = text;
+  }
+  return body;
+}

@@ -1,0 +1,215 @@
+/** The server in words: short for the status bar, in full for tooltip and screen reader. */
+
+import * as format from './format.js';
+import type { Words } from './format.js';
+import type { IView } from './model.js';
+import { costAt, gpusOf, instant, stateOf, type State } from './state.js';
+import type { ICost, INotebookStatus } from './wire.js';
+
+/** How much room the status item may take. */
+export type Form = 'wide' | 'medium' | 'narrow';
+export const FORMS: readonly Form[] = ['wide', 'medium', 'narrow'];
+
+/** The parts of the status item, for the room there is. */
+export function parts(view: IView, form: Form, words: Words): string[] {
+  const state = stateOf(view);
+  const status = view.status;
+  if (!status || state.kind === 'away') {
+    return [stateText(state, view.now, words)];
+  }
+  const machine = machineText(status, form, words);
+  const cost = costText(status, view.now, form, words);
+  const stops = stateText(state, view.now, words);
+  if (form !== 'narrow') {
+    return [machine, cost, stops].filter(Boolean);
+  }
+  return [cost || machine, state.kind === 'warned' ? stops : ''].filter(Boolean);
+}
+
+function machineText(status: INotebookStatus, form: Form, words: Words): string {
+  const gpus = gpusOf(status);
+  const wide = form === 'wide';
+  if (!gpus) {
+    const {
+      cpu_percent: cpu,
+      memory_used_mib: used,
+      memory_total_mib: total
+    } = status.telemetry ?? {};
+    const texts = [
+      typeof cpu === 'number' ? `CPU ${format.percent(cpu)}` : '',
+      wide && typeof used === 'number' && typeof total === 'number'
+        ? format.memory(used, total, format.mibPerGb(total))
+        : ''
+    ];
+    return texts.filter(Boolean).join(' · ');
+  }
+  const model = format.gpuModel(gpus.name) || 'GPU';
+  const name = wide ? (gpus.count > 1 ? `${gpus.count}× ${model}` : model) : 'GPU';
+  const mark = !gpus.simulated ? '' : wide ? words.__('simulated') : words.__('sim.');
+  const use = gpus.usePercent === null ? '' : format.percent(gpus.usePercent);
+  const memory =
+    wide && gpus.usedMib !== null && gpus.totalMib !== null
+      ? format.memory(gpus.usedMib, gpus.totalMib, format.mibPerGb(gpus.oneMib ?? gpus.totalMib))
+      : '';
+  return [[name, mark, use].filter(Boolean).join(' '), memory].filter(Boolean).join(' · ');
+}
+
+function costText(status: INotebookStatus, now: number, form: Form, words: Words): string {
+  if (!status.managed) {
+    return '';
+  }
+  const spent = status.cost && costAt(status.cost, now);
+  const cost = typeof spent === 'number' ? format.usd(spent) : words.__('cost unknown');
+  if (form !== 'wide' || !status.cost) {
+    return cost;
+  }
+  const { usd_per_hour: price, market } = status.cost;
+  if (price === null) {
+    return typeof spent === 'number' ? `${cost} · ${words.__('price unknown')}` : cost;
+  }
+  return `${cost} · ${[format.usdPerHour(price), market ?? ''].filter(Boolean).join(' ')}`;
+}
+
+function stateText(state: State, now: number, words: Words): string {
+  switch (state.kind) {
+    case 'loading':
+      return '…';
+    case 'away':
+      return words.__('no answer');
+    case 'stopping':
+      return words.__('stopping');
+    case 'agent-silent':
+      return words.__('agent silent');
+    case 'warned':
+      return words.__('stops in %1', format.countdown(state.stopAt - now));
+    case 'hub-silent':
+      return words.__('hub not reached');
+    case 'idle':
+      return state.stopAt === null
+        ? words.__('idle')
+        : words.__('stops in %1', format.shortDuration(state.stopAt - now, words));
+    case 'in-use':
+      return words.__('in use');
+    case 'unknown':
+      return '';
+  }
+}
+
+/** Everything, as sentences. Nothing in them ticks by the second. */
+export function sentences(view: IView, words: Words): string[] {
+  const status = view.status;
+  if (!status) {
+    return [
+      view.phase === 'away'
+        ? words.__('This server does not answer.')
+        : words.__('Asking this server what it costs and does.')
+    ];
+  }
+  return [
+    ...troubleSentences(view, words),
+    ...(status.managed ? costSentences(status.cost, view.now, words) : []),
+    ...machineSentences(status, words),
+    ...stopSentences(view, words)
+  ].filter(Boolean);
+}
+
+function troubleSentences(view: IView, words: Words): string[] {
+  const state = stateOf(view);
+  if (state.kind === 'stopping') {
+    return [stoppingSentence(state.message, words)];
+  }
+  if (state.kind === 'away') {
+    return [words.__('This server does not answer: what follows is what it said last.')];
+  }
+  if (state.kind === 'agent-silent') {
+    return [words.__('The instance agent does not answer: cost and stop are as it said last.')];
+  }
+  return view.status?.managed && !view.status.hub_reachable
+    ? [words.__('The hub is not reached: cost goes on by the last known price.')]
+    : [];
+}
+
+export function stoppingSentence(message: string, words: Words): string {
+  return message
+    ? words.__('This server is being stopped: %1', message)
+    : words.__('This server is being stopped.');
+}
+
+function costSentences(cost: ICost | null, now: number, words: Words): string[] {
+  const spent = cost && costAt(cost, now);
+  if (!cost || spent === null) {
+    return [words.__('What this server has cost is not known yet.')];
+  }
+  const since = format.timeOfDay(Date.parse(cost.since), now);
+  const amount = spent.toFixed(spent < 1 ? 3 : 2);
+  const found = cost.estimate
+    ? words.__('Estimate: this server has cost %1 USD since %2.', amount, since)
+    : words.__('This server has cost %1 USD since %2.', amount, since);
+  if (cost.usd_per_hour === null) {
+    return [found, words.__('Its price now is not known.')];
+  }
+  const hourly = plainPrice(cost.usd_per_hour);
+  const price = cost.market
+    ? words.__('It costs %1 USD an hour now, %2.', hourly, cost.market)
+    : words.__('It costs %1 USD an hour now.', hourly);
+  const onDemand = cost.on_demand_usd_per_hour;
+  return cost.market === 'spot' && onDemand !== null
+    ? [found, price, words.__('On demand it would be %1 USD an hour.', plainPrice(onDemand))]
+    : [found, price];
+}
+
+/** To a hundredth of a cent, as EC2 prices are, without zeros that say nothing. */
+function plainPrice(usdPerHour: number): number {
+  return Number(usdPerHour.toFixed(4));
+}
+
+function machineSentences(status: INotebookStatus, words: Words): string[] {
+  const gpus = gpusOf(status);
+  if (!gpus) {
+    return [];
+  }
+  const name = gpus.count > 1 ? `${gpus.count} × ${gpus.name}` : gpus.name;
+  const texts = [];
+  if (gpus.usePercent === null) {
+    texts.push(words.__('GPU %1: its use is not known.', name));
+  } else {
+    texts.push(words.__('GPU %1: %2 % in use.', name, Math.round(gpus.usePercent)));
+  }
+  if (gpus.usedMib !== null && gpus.totalMib !== null) {
+    const unit = format.mibPerGb(gpus.oneMib ?? gpus.totalMib);
+    const used = (gpus.usedMib / unit).toFixed(1);
+    const total = (gpus.totalMib / unit).toFixed(0);
+    texts.push(words.__('GPU memory: %1 of %2 GB.', used, total));
+  }
+  if (gpus.simulated) {
+    texts.push(words.__('These GPU numbers are simulated.'));
+  }
+  return [texts.join(' ')];
+}
+
+function stopSentences(view: IView, words: Words): string[] {
+  const state = stateOf(view);
+  const said = view.status?.idleness?.sentence ?? '';
+  if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
+    return [said];
+  }
+  const left = format.duration(state.stopAt - view.now, words);
+  return [said, words.__('It stops in %1 if nothing happens.', left)];
+}
+
+/** The idle warning: what will happen, when, what is kept and what is not. */
+export function warningText(view: IView, stopAt: number, words: Words): string {
+  const idleSince = instant(view.status?.idleness?.idle_since);
+  const title = words.__('This server stops in %1', format.countdown(stopAt - view.now));
+  const why =
+    idleSince === null
+      ? (view.status?.idleness?.sentence ?? '')
+      : words.__('Nothing has worked here for %1.', format.duration(view.now - idleSince, words));
+  const kept = words.__('Files are kept; what kernels hold in memory is not.');
+  return `${title}\n${[why, kept].filter(Boolean).join(' ')}`;
+}
+
+/** `Keep for 1 hour`, or less where the policy allows less. */
+export function keepLabel(seconds: number, words: Words): string {
+  return words.__('Keep for %1', format.duration(seconds * 1000, words));
+}

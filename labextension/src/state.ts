@@ -1,0 +1,102 @@
+/** What a view of the server means. Pure: no DOM, no clock. */
+
+import type { IView } from './model.js';
+import type { ICost, INotebookStatus } from './wire.js';
+
+/** The one thing that matters most about a server right now, gravest first. */
+export type State =
+  | { kind: 'loading' }
+  | { kind: 'away' }
+  | { kind: 'stopping'; message: string }
+  | { kind: 'agent-silent' }
+  | { kind: 'warned'; stopAt: number }
+  | { kind: 'hub-silent' }
+  | { kind: 'idle'; stopAt: number | null }
+  | { kind: 'in-use' }
+  | { kind: 'unknown' };
+
+export function stateOf(view: IView): State {
+  const status = view.status;
+  if (!status) {
+    return { kind: view.phase === 'away' ? 'away' : 'loading' };
+  }
+  if (status.stop) {
+    return { kind: 'stopping', message: status.stop.message };
+  }
+  if (view.phase === 'away') {
+    return { kind: 'away' };
+  }
+  if (status.managed && !status.agent_connected) {
+    return { kind: 'agent-silent' };
+  }
+  const stopAt = instant(status.idleness?.stop_at);
+  const warnAt = instant(status.idleness?.warn_at);
+  if (stopAt !== null && warnAt !== null && view.now >= warnAt) {
+    return { kind: 'warned', stopAt };
+  }
+  if (status.managed && !status.hub_reachable) {
+    return { kind: 'hub-silent' };
+  }
+  if (!status.idleness) {
+    return { kind: 'unknown' };
+  }
+  const idle = status.idleness.idle_since !== null || stopAt !== null;
+  return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
+}
+
+/** Cost at `now`, in USD; null when it is unknown. */
+export function costAt(cost: ICost, now: number): number | null {
+  if (cost.usd === null) {
+    return null;
+  }
+  const hours = Math.max(0, now - Date.parse(cost.as_of)) / 3_600_000;
+  return cost.usd + (cost.usd_per_hour ?? 0) * hours;
+}
+
+/** All GPUs of a machine as one; a number that one of them does not tell is unknown. */
+export interface IGpus {
+  name: string;
+  count: number;
+  usePercent: number | null;
+  usedMib: number | null;
+  totalMib: number | null;
+  /** Memory of one GPU: decides in which unit its maker counts. */
+  oneMib: number | null;
+  simulated: boolean;
+}
+
+export function gpusOf(status: INotebookStatus): IGpus | null {
+  const gpus = status.telemetry?.gpus ?? [];
+  if (gpus.length === 0) {
+    return null;
+  }
+  const use = sum(gpus.map(gpu => gpu.use_percent));
+  return {
+    name: gpus[0].name,
+    count: gpus.length,
+    usePercent: use === null ? null : use / gpus.length,
+    usedMib: sum(gpus.map(gpu => gpu.memory_used_mib)),
+    totalMib: sum(gpus.map(gpu => gpu.memory_total_mib)),
+    oneMib: gpus[0].memory_total_mib,
+    simulated: status.telemetry?.gpu_source === 'simulated'
+  };
+}
+
+/** How long the user may keep the server on with one press of a button, in seconds; 0 is not. */
+export function keepSeconds(status: INotebookStatus | null): number {
+  if (!status?.managed || !status.agent_connected || status.stop) {
+    return 0;
+  }
+  return Math.min(3600, status.idle_policy?.user_may_extend_seconds ?? 0);
+}
+
+export function instant(text: string | null | undefined): number | null {
+  return text ? Date.parse(text) : null;
+}
+
+function sum(values: (number | null)[]): number | null {
+  return values.reduce<number | null>(
+    (total, value) => (total === null || value === null ? null : total + value),
+    0
+  );
+}

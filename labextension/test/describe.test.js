@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { parts, sentences, warningText } from '../lib/describe.js';
+import { costAt, keepSeconds, stateOf } from '../lib/state.js';
+
+const words = {
+  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
+  _n: (one, many, count, ...values) => words.__(count === 1 ? one : many, ...values)
+};
+const NOW = Date.UTC(2026, 10, 20, 12, 0);
+const MINUTE = 60_000;
+const at = minutes => new Date(NOW + minutes * MINUTE).toISOString();
+const plain = texts => texts.map(text => text.replace(/[\u2007\u00a0 ]+/g, ' '));
+
+const gpu = (changes = {}) => ({
+  index: 0,
+  name: 'NVIDIA A10G',
+  use_percent: 80,
+  memory_used_mib: 11444,
+  memory_total_mib: 22888,
+  ...changes
+});
+
+function view(changes = {}, phase = 'live') {
+  const status = {
+    now: at(0),
+    managed: true,
+    agent_connected: true,
+    hub_reachable: true,
+    cost: {
+      usd: 1.37,
+      usd_per_hour: 0.42,
+      as_of: at(0),
+      since: at(-60),
+      estimate: true,
+      market: 'spot',
+      on_demand_usd_per_hour: 1.006
+    },
+    idle_policy: { server_seconds: 3600, user_may_extend_seconds: 14400 },
+    idleness: { idle_since: null, stop_at: null, warn_at: null, sentence: 'It works.' },
+    telemetry: { gpu_source: 'nvml', gpus: [gpu()] },
+    stop: null,
+    ...changes
+  };
+  return { phase, status, now: NOW };
+}
+
+const idle = (stopsIn, warn = 10) => ({
+  idle_since: at(-50),
+  stop_at: at(stopsIn),
+  warn_at: at(stopsIn - warn),
+  sentence: 'Nothing works here.'
+});
+
+test('cost counts from its own instant and never backwards', () => {
+  const cost = view().status.cost;
+  assert.equal(costAt(cost, NOW + 60 * MINUTE), 1.37 + 0.42);
+  assert.equal(costAt(cost, NOW - 60 * MINUTE), 1.37);
+  assert.equal(costAt({ ...cost, usd: null }, NOW), null);
+  assert.equal(costAt({ ...cost, usd_per_hour: null }, NOW + 60 * MINUTE), 1.37);
+});
+
+test('the gravest state wins', () => {
+  const kinds = changes => stateOf(view(changes)).kind;
+  const stop = { reason: 'idle', message: '' };
+  assert.equal(kinds({}), 'in-use');
+  assert.equal(kinds({ idleness: null }), 'unknown');
+  assert.equal(kinds({ idleness: idle(55) }), 'idle');
+  assert.equal(kinds({ idleness: idle(55), hub_reachable: false }), 'hub-silent');
+  assert.equal(kinds({ idleness: idle(9), hub_reachable: false }), 'warned');
+  assert.equal(kinds({ idleness: idle(9), agent_connected: false }), 'agent-silent');
+  assert.equal(kinds({ stop, agent_connected: false }), 'stopping');
+  assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopping');
+  assert.equal(stateOf(view({}, 'away')).kind, 'away');
+  assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
+});
+
+test('a server that is stopped for its age is warned about though it works', () => {
+  const idleness = { ...idle(5), idle_since: null, sentence: 'It is a day old.' };
+  const aged = view({ idleness });
+  assert.equal(stateOf(aged).kind, 'warned');
+  assert.match(warningText(aged, NOW + 5 * MINUTE, words), /in 5:00\nIt is a day old\. Files/);
+});
+
+test('several GPUs are shown as one', () => {
+  const gpus = [gpu({ use_percent: 100 }), gpu({ use_percent: 50 })];
+  const shown = plain(parts(view({ telemetry: { gpu_source: 'nvml', gpus } }), 'wide', words));
+  assert.equal(shown[0], '2× A10G 75 % · 24.0/48 GB');
+});
+
+test('a number that one GPU does not tell is left out', () => {
+  const gpus = [gpu(), gpu({ use_percent: null })];
+  const shown = plain(parts(view({ telemetry: { gpu_source: 'nvml', gpus } }), 'wide', words));
+  assert.equal(shown[0], '2× A10G · 24.0/48 GB');
+});
+
+test('without a GPU the CPU is shown', () => {
+  const telemetry = {
+    gpu_source: 'none',
+    gpus: [],
+    cpu_percent: 12,
+    memory_used_mib: 2048,
+    memory_total_mib: 16384
+  };
+  const shown = plain(parts(view({ telemetry }), 'wide', words));
+  assert.equal(shown[0], 'CPU 12 % · 2.0/16 GB');
+});
+
+test('a narrow item shows the cost, and the countdown when it matters', () => {
+  assert.deepEqual(parts(view(), 'narrow', words), ['$1.37']);
+  const warned = parts(view({ idleness: idle(9) }), 'narrow', words);
+  assert.deepEqual(warned, ['$1.37', 'stops in 9:00']);
+});
+
+test('far from the stop no seconds are shown', () => {
+  assert.equal(parts(view({ idleness: idle(55) }), 'wide', words).at(-1), 'stops in 55 min');
+});
+
+test('an unknown price is unknown, never zero', () => {
+  const cost = { ...view().status.cost, usd_per_hour: null };
+  const shown = [...parts(view({ cost }), 'wide', words), ...sentences(view({ cost }), words)];
+  assert.ok(shown.includes('$1.37 · price unknown'));
+  assert.ok(shown.includes('Its price now is not known.'));
+  const nothing = [
+    ...parts(view({ cost: null }), 'wide', words),
+    ...sentences(view({ cost: null }), words)
+  ];
+  assert.ok(nothing.includes('cost unknown'));
+  assert.ok(!nothing.some(text => text.includes('$')));
+});
+
+test('what a bill says is no estimate', () => {
+  const cost = { ...view().status.cost, estimate: false };
+  assert.ok(sentences(view({ cost }), words)[0].startsWith('This server has cost 1.37 USD'));
+});
+
+test('nobody keeps a server longer than the policy allows', () => {
+  const policy = seconds => ({ server_seconds: 3600, user_may_extend_seconds: seconds });
+  assert.equal(keepSeconds(view().status), 3600);
+  assert.equal(keepSeconds(view({ idle_policy: policy(1800) }).status), 1800);
+  assert.equal(keepSeconds(view({ idle_policy: policy(0) }).status), 0);
+  assert.equal(keepSeconds(view({ managed: false }).status), 0);
+  assert.equal(keepSeconds(null), 0);
+});
+
+test('a warning fits into a notification', () => {
+  const long = warningText(view({ idleness: idle(9) }), NOW + 9 * MINUTE, words);
+  assert.ok(long.length <= 140, `${long.length} characters`);
+});

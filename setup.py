@@ -1,0 +1,99 @@
+"""What pyproject.toml cannot say: the lab extension is built with the package, from source.
+
+A source distribution carries the built extension, so that installing it needs no node.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from setuptools import Command, setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+ROOT = Path(__file__).parent.resolve()
+SOURCES = ROOT / "labextension"
+BUNDLE = ROOT / "ec2spawner" / "labextension"
+DIGEST = BUNDLE / "sources.sha256"
+"""What the bundle was built from: a checkout gives files any time of day, so times say nothing."""
+
+SOURCE_FILES = ("package.json", "package-lock.json", "tsconfig.json", "src/**/*", "style/**/*")
+INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
+INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
+
+
+def sources_digest() -> str:
+    """Changes with the content and the name of every file that the bundle is built from."""
+    digest = hashlib.sha256()
+    for pattern in SOURCE_FILES:
+        for file in sorted(SOURCES.glob(pattern)):
+            if file.is_file():
+                content = hashlib.sha256(file.read_bytes()).hexdigest()
+                digest.update(f"{file.relative_to(SOURCES).as_posix()} {content}\n".encode())
+    return digest.hexdigest()
+
+
+def build_bundle() -> None:
+    """Build the lab extension, unless it is there and its sources have not changed since."""
+    wanted = sources_digest()
+    if DIGEST.exists() and DIGEST.read_text().strip() == wanted:
+        return
+    npm = shutil.which("npm")
+    if npm is None:
+        raise SystemExit("The lab extension is built with node (20 or later) and npm: install them")
+    # jupyter-builder is installed beside this Python, whose folder need not be on the PATH.
+    path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
+    environment = {**os.environ, "PATH": path}
+    shutil.rmtree(BUNDLE, ignore_errors=True)
+    for command in (["ci", "--ignore-scripts"], ["run", "build"]):
+        subprocess.run([npm, *command], cwd=SOURCES, env=environment, check=True)
+    DIGEST.write_text(f"{wanted}\n")
+
+
+def data_files() -> list[tuple[str, list[str]]]:
+    """What Jupyter finds in the environment: the bundle, and the server extension's switch."""
+    folders: dict[str, list[str]] = {
+        str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"]
+    }
+    for file in sorted(BUNDLE.rglob("*")):
+        if file.is_file() and file != DIGEST:
+            target = INSTALLED_BUNDLE / file.relative_to(BUNDLE).parent
+            folders.setdefault(str(target), []).append(str(file.relative_to(ROOT)))
+    return list(folders.items())
+
+
+class BuildLabExtension(Command):
+    """`python setup.py build_labextension`: the bundle alone."""
+
+    description = "build the lab extension where it is missing or older than its sources"
+    user_options: list[tuple[str, str | None, str]] = []  # noqa: RUF012 - setuptools' own form
+
+    def initialize_options(self) -> None:
+        """No options."""
+
+    def finalize_options(self) -> None:
+        """No options."""
+
+    def run(self) -> None:
+        build_bundle()
+
+
+class BuildPy(build_py):
+    def run(self) -> None:
+        build_bundle()
+        self.distribution.data_files = data_files()
+        super().run()
+
+
+class SDist(sdist):
+    def run(self) -> None:
+        build_bundle()
+        super().run()
+
+
+setup(
+    cmdclass={"build_labextension": BuildLabExtension, "build_py": BuildPy, "sdist": SDist},
+)

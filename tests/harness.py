@@ -1,0 +1,251 @@
+"""Real processes for tests: the embedded EC2, and a JupyterHub that can be killed and restarted."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+T = TypeVar("T")
+
+TREE = Path(__file__).resolve().parents[1]
+CONFIG = TREE / "configs/demo/jupyterhub_config.py"
+ADMIN_TOKEN = "0123456789abcdef0123456789abcdef"
+
+START_TIMEOUT = 60.0
+"""Seconds for a process to answer, on a busy machine with two cores."""
+
+
+async def until(
+    look: Callable[[], Awaitable[T | None]], timeout: float, what: str, pause: float = 0.1
+) -> T:
+    """Look until there is something true; fail with `what` after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while True:
+        found = await look()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited {timeout:g} s in vain for {what}"
+        await asyncio.sleep(pause)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Embedded:
+    """`python -m ec2spawner.embedded`, steered over its control calls."""
+
+    def __init__(self, data_dir: Path, boot_seconds: float = 0.0) -> None:
+        self.data_dir = data_dir
+        self.boot_seconds = boot_seconds
+        self.described: dict[str, Any] = {}
+        self.log = data_dir / "embedded.log"
+
+    async def start(self) -> Embedded:
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "ec2spawner.embedded",
+                "--json",
+                "--port",
+                "0",
+                "--data-dir",
+                str(self.data_dir / "ec2"),
+                "--boot-seconds",
+                str(self.boot_seconds),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+        assert self.process.stdout is not None
+        line = await asyncio.wait_for(self.process.stdout.readline(), START_TIMEOUT)
+        self.described = json.loads(line)
+        return self
+
+    async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """A control call: POST with a body, GET without."""
+        async with httpx.AsyncClient(base_url=self.described["ec2_endpoint"]) as client:
+            url = f"/embedded/{path}"
+            reply = await (client.get(url) if body is None else client.post(url, json=body))
+            assert reply.is_success, f"{url}: {reply.status_code} {reply.text}"
+            return reply.json() if reply.content else None
+
+    async def instances(self) -> list[dict[str, Any]]:
+        """What the machine room runs, without what has ended."""
+        found = await self.control("instances")
+        return [i for i in found if i["state"] not in {"terminated", "shutting-down"}]
+
+    async def calls(self, action: str) -> list[dict[str, Any]]:
+        return [call for call in await self.control("calls") if call["action"] == action]
+
+    async def stop(self) -> None:
+        await end(self.process)
+
+
+class Hub:
+    """JupyterHub with the demo's configuration, on ports that stay the same over restarts."""
+
+    def __init__(self, directory: Path, embedded: Embedded, *arguments: str) -> None:
+        self.directory = directory
+        self.embedded = embedded
+        self.arguments = arguments
+        self.port, self.api_port, self.proxy_port = free_port(), free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.log = directory / "jupyterhub.log"
+        self.process: asyncio.subprocess.Process | None = None
+        self.api = httpx.AsyncClient(
+            base_url=f"{self.url}/hub/api",
+            headers={"Authorization": f"token {ADMIN_TOKEN}"},
+            timeout=60,
+        )
+
+    @property
+    def agent_api(self) -> str:
+        return f"http://127.0.0.1:{self.api_port}/hub/api/ec2"
+
+    async def launch(self) -> None:
+        """Start the process, without waiting for it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        demo = self.embedded.described | {
+            "hub_url": self.url,
+            "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
+            "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
+            "data_dir": str(self.directory),
+            "admin_token": ADMIN_TOKEN,
+        }
+        environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "EC2SPAWNER_DEMO": json.dumps(demo),
+            "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
+            "AWS_ACCESS_KEY_ID": "embedded",
+            "AWS_SECRET_ACCESS_KEY": "embedded",
+        }
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "jupyterhub",
+                "--config",
+                str(CONFIG),
+                *self.arguments,
+                cwd=self.directory,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    async def start(self) -> Hub:
+        await self.launch()
+
+        async def healthy() -> bool:
+            assert self.process is not None
+            assert self.process.returncode is None, self.tail()
+            try:
+                reply = await self.api.get("/")
+            except httpx.TransportError:
+                return False
+            return reply.is_success
+
+        await until(healthy, START_TIMEOUT, "the hub to answer")
+        return self
+
+    async def kill(self) -> None:
+        """SIGKILL the hub alone: proxy and servers go on."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGKILL)
+        await self.process.wait()
+
+    async def stop(self) -> None:
+        await self.api.aclose()
+        if self.process is not None:
+            await end(self.process)
+
+    def tail(self, lines: int = 60) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    # --- servers ---
+
+    def server_path(self, user: str, server: str = "") -> str:
+        name = httpx.URL("http://x").copy_with(path=f"/{user}").raw_path.decode()
+        return f"/users{name}/servers/{server}" if server else f"/users{name}/server"
+
+    async def add_user(self, user: str) -> None:
+        reply = await self.api.post("/users", json={"usernames": [user]})
+        assert reply.status_code in {201, 409}, reply.text
+
+    async def request_server(
+        self, user: str, server: str = "", options: dict[str, Any] | None = None
+    ) -> httpx.Response:
+        await self.add_user(user)
+        return await self.api.post(self.server_path(user, server), json=options or {})
+
+    async def model(self, user: str, server: str = "") -> dict[str, Any] | None:
+        """JupyterHub's model of a server, or None when there is none."""
+        path = self.server_path(user).removesuffix("/server")
+        reply = await self.api.get(path)
+        assert reply.is_success, reply.text
+        found: dict[str, Any] | None = reply.json()["servers"].get(server)
+        return found
+
+    async def wait_ready(self, user: str, server: str = "", timeout: float = 60) -> dict[str, Any]:
+        async def ready() -> dict[str, Any] | None:
+            model = await self.model(user, server)
+            return model if model and model["ready"] else None
+
+        return await until(ready, timeout, f"the server of {user!r} to be ready")
+
+    async def wait_gone(self, user: str, server: str = "", timeout: float = 60) -> None:
+        async def gone() -> bool:
+            model = await self.model(user, server)
+            return model is None or (not model["ready"] and not model["pending"])
+
+        await until(gone, timeout, f"the server of {user!r} to be gone")
+
+    async def start_server(
+        self, user: str, server: str = "", options: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        reply = await self.request_server(user, server, options)
+        assert reply.status_code in {201, 202}, f"{reply.status_code} {reply.text}\n{self.tail()}"
+        return await self.wait_ready(user, server)
+
+    async def stop_server(self, user: str, server: str = "") -> None:
+        reply = await self.api.delete(self.server_path(user, server))
+        assert reply.status_code in {202, 204}, reply.text
+        await self.wait_gone(user, server)
+
+    async def user_token(self, user: str) -> str:
+        reply = await self.api.post(f"/users/{user}/tokens", json={"note": "test"})
+        assert reply.is_success, reply.text
+        token: str = reply.json()["token"]
+        return token
+
+
+async def end(process: asyncio.subprocess.Process, timeout: float = 20.0) -> None:
+    """SIGTERM, then SIGKILL for what is left of the session."""
+    if process.returncode is None:
+        process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), timeout)
+        except TimeoutError:
+            pass
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    await process.wait()

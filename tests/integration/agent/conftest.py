@@ -1,0 +1,39 @@
+"""Fixtures of the agent's integration tests; `lease_on_instance.py` beside this holds the pieces."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from lease_on_instance import Machine, StubHub, free_address, metadata_service  # noqa: E402
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[StubHub]:
+    stub = StubHub()
+    await stub.start()
+    yield stub
+    await stub.close()
+
+
+@pytest.fixture
+async def machine(hub: StubHub) -> AsyncIterator[Machine]:
+    root = Path(tempfile.mkdtemp(prefix="ec2agent-"))
+    (root / "devices").mkdir()
+    address, port = free_address()
+    machine = Machine(root=root, hub=hub, address=address, port=port)
+    metadata = await metadata_service(machine)
+    try:
+        yield machine
+    finally:
+        await machine.destroy()
+        await metadata.cleanup()
+        print(machine.log())
+        shutil.rmtree(root, ignore_errors=True)

@@ -1,0 +1,270 @@
+"""A lease from the claim to the stop, with real processes: agent, notebook, kernel, terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import psutil
+from lease_on_instance import API_TOKEN, LEASE_TOKEN, Machine, StubHub, until
+
+from ec2spawner.wire import ExtendAnswer, HomeMount, IdlePolicy, Stop
+
+VOLUME = "vol-0123456789abcdef0"
+
+
+class Jupyter:
+    """Ada at her notebook server."""
+
+    def __init__(self, base_url: str) -> None:
+        self.base_url = base_url
+        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {API_TOKEN}"})
+
+    async def __aenter__(self) -> Jupyter:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.close()
+
+    async def call(self, method: str, path: str, **kwargs: Any) -> tuple[int, Any]:
+        async with self.http.request(method, self.base_url + path, **kwargs) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if text else None
+
+    async def status(self) -> Any:
+        status, body = await self.call("GET", "ec2spawner/api/status")
+        assert status == 200, body
+        return body
+
+    async def start_notebook(self, path: str) -> str:
+        """Open a notebook with a kernel; the kernel's id."""
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
+        status, session = await self.call("POST", "api/sessions", json=body)
+        assert status == 201, session
+        return str(session["kernel"]["id"])
+
+    async def execute(self, kernel_id: str, code: str) -> aiohttp.ClientWebSocketResponse:
+        url = f"{self.base_url}api/kernels/{kernel_id}/channels"
+        channels = await self.http.ws_connect(url)
+        header = {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "username": "ada",
+            "session": uuid.uuid4().hex,
+            "date": datetime.now(UTC).isoformat(),
+            "version": "5.3",
+        }
+        content = {"code": code, "silent": False, "store_history": True, "stop_on_error": True}
+        message = {
+            "header": header,
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+            "channel": "shell",
+        }
+        await channels.send_str(json.dumps(message))
+        return channels
+
+
+async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> None:
+    volume = machine.volume(VOLUME)
+    (volume / "notes.txt").write_text("kept")
+    await machine.boot()
+    await until(lambda: hub.claims, what="a claim")
+    await machine.until_warm()
+    grant = machine.lease(home=HomeMount(kind="ebs", volume_id=VOLUME))
+    hub.give(grant)
+    await until(lambda: hub.event("ready"), what="ready")
+    ready_at = next(at for at, event in hub.events if event.step == "ready")
+    print(f"grant to ready: {ready_at - hub.granted_at:.3f} s")
+    assert hub.steps() == ["home", "notebook", "ready"]
+    assert hub.event("ready").port == machine.port
+    assert (machine.home / "notes.txt").read_text() == "kept"
+
+    async with Jupyter(machine.base_url) as ada:
+        assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
+        assert (await ada.call("GET", "lab/api/settings"))[0] == 200
+        assert (await ada.call("POST", "api/contents", json={"type": "file"}))[0] == 201
+        await until(lambda: hub.beats, what="a beat")
+        assert hub.beats[0][1].idle_since is not None
+        (server,) = [each for each in machine.processes() if machine.listens(each)]
+        agent = psutil.Process(machine.agent.pid)
+        for process in (server, agent):
+            seen_by_others = f"{process.cmdline()} {process.environ()}"
+            for secret in (LEASE_TOKEN, API_TOKEN, hub.claims[0].key):
+                assert secret not in seen_by_others
+        assert hub.claims[0].key not in machine.log()
+        assert LEASE_TOKEN not in machine.log()
+
+    hub.stop = Stop(reason="user", message="You stopped it.")
+    hub.tell_changed()
+    began = time.monotonic()
+    await until(lambda: hub.event("stopped"), what="stopped")
+    print(f"stop: {time.monotonic() - began:.3f} s")
+    assert machine.processes() == []
+    assert not machine.powered_off
+
+    hub.lease_status = 410
+    hub.tell_changed()
+    await until(lambda: machine.powered_off, what="power-off")
+    assert await machine.shut_down() == 0
+    assert (volume / "notes.txt").read_text() == "kept"
+    assert os.path.realpath(machine.home) == str(volume)
+
+
+async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
+    machine: Machine, hub: StubHub
+) -> None:
+    hub.idle = IdlePolicy(
+        server_seconds=60, kernel_seconds=3, warn_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0
+    )
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    async with Jupyter(machine.base_url) as ada:
+
+        async def idleness(works: bool) -> Any:
+            async with asyncio.timeout(15):
+                while True:
+                    status = await ada.status()
+                    found = status["idleness"]
+                    if found and (found["idle_since"] is None) == works:
+                        return found
+                    await asyncio.sleep(0.05)
+
+        kernel = await ada.start_notebook("train.ipynb")
+        await idleness(works=False)
+        channels = await ada.execute(kernel, "import time; time.sleep(1.5)")
+        busy = await idleness(works=True)
+        assert busy["sentence"] == "train.ipynb is running, so this server stays on."
+        assert busy["stop_at"] is None
+
+        since = datetime.fromisoformat((await idleness(works=False))["idle_since"])
+        assert datetime.now(UTC) - since < timedelta(seconds=2)
+        await until(lambda: hub.beats[-1][1].idle_since == since, what="the hub knows")
+
+        # A second tab connects, greets the kernel and its debugger, and looks around.
+        second = await ada.http.ws_connect(f"{ada.base_url}api/kernels/{kernel}/channels")
+        for path in ("api/kernels", "api/sessions", "api/terminals", "api/contents"):
+            assert (await ada.call("GET", path))[0] == 200
+        await asyncio.sleep(0.5)
+        assert datetime.fromisoformat((await idleness(works=False))["idle_since"]) == since
+
+        # The idle kernel is shut down; the tabs that look at it do not keep it.
+        async with asyncio.timeout(10):
+            while (await ada.call("GET", "api/kernels"))[1]:
+                await asyncio.sleep(0.05)
+        await channels.close()
+        await second.close()
+
+        # A silent job in a terminal works; its end is the beginning of the idle time.
+        _, terminal = await ada.call("POST", "api/terminals")
+        socket = await ada.http.ws_connect(
+            f"{ada.base_url}terminals/websocket/{terminal['name']}"
+        )
+        await socket.send_str(json.dumps(["stdin", "sleep 1.5\r"]))
+        busy = await idleness(works=True)
+        assert busy["busy_because"] == "sleep 1.5 runs in a terminal"
+        await idleness(works=False)
+        await socket.close()
+
+        before = datetime.fromisoformat((await idleness(works=False))["idle_since"])
+        assert (await ada.call("POST", "ec2spawner/api/input", json={}))[0] == 200
+        async with asyncio.timeout(5):
+            while datetime.fromisoformat((await idleness(works=False))["idle_since"]) <= before:
+                await asyncio.sleep(0.05)
+
+
+async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None:
+    hub.idle = IdlePolicy(server_seconds=300, cpu_busy_percent=0, gpu_busy_percent=0)
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    async with Jupyter(machine.base_url) as ada:
+
+        async def until_status(condition: Any) -> Any:
+            async with asyncio.timeout(10):
+                while not condition(status := await ada.status()):
+                    await asyncio.sleep(0.05)
+            return status
+
+        status = await until_status(lambda each: each["cost"])
+        assert status["managed"] and status["agent_connected"]
+        assert status["profile"] == "T4, 16 GB"
+        assert status["instance_type"] == "g4dn.xlarge"
+        assert status["cost"]["usd_per_hour"] == 0.5
+        status = await until_status(lambda each: each["telemetry"])
+        assert status["telemetry"]["gpu_source"] == "simulated"
+
+        code, said = await ada.call("POST", "ec2spawner/api/extend", json={"seconds": 60})
+        assert (code, said["message"]) == (409, "no more extensions")
+        code, said = await ada.call("POST", "ec2spawner/api/extend", json={"seconds": -1})
+        assert code == 400
+        until_then = datetime.now(UTC) + timedelta(hours=1)
+        hub.extend_answer = ExtendAnswer(extended_until=until_then)
+        code, said = await ada.call("POST", "ec2spawner/api/extend", json={"seconds": 3600})
+        assert (code, said["ok"]) == (200, True)
+        status = await until_status(lambda each: each["extended_until"])
+        assert datetime.fromisoformat(status["idleness"]["stop_at"]) == until_then
+
+        assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
+        assert hub.stop_asked == 1
+        async with aiohttp.ClientSession() as nobody:
+            async with nobody.get(f"{machine.base_url}ec2spawner/api/status") as answer:
+                assert answer.status == 403
+
+
+async def test_nothing_of_a_killed_server_is_left(machine: Machine, hub: StubHub) -> None:
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    async with Jupyter(machine.base_url) as ada:
+        kernel = await ada.start_notebook("a.ipynb")
+        code = (
+            "import subprocess, time\n"
+            "subprocess.Popen(['setsid', 'sleep', '300'], start_new_session=True)\n"
+            "open('started', 'w').close(); time.sleep(300)"
+        )
+        channels = await ada.execute(kernel, code)
+        await until((machine.home / "started").exists, what="a busy kernel with a daemon")
+        (server,) = [each for each in machine.processes() if machine.listens(each)]
+        assert len(machine.processes()) >= 3
+        await channels.close()
+    server.kill()
+    stopped = await until(lambda: hub.event("stopped"), what="stopped")
+    assert "was killed by SIGKILL" in stopped.message
+    assert machine.processes() == []
+
+
+async def test_the_shutdown_of_the_machine_ends_everything_in_order(
+    machine: Machine, hub: StubHub
+) -> None:
+    await machine.boot()
+    hub.give(machine.lease(command=machine.small_server()))
+    await until(lambda: hub.event("ready"), what="ready")
+    left = machine.processes()
+    assert left
+    assert await machine.shut_down() == 0
+    assert [each for each in left if each.is_running() and each.status() != "zombie"] == []
+    assert hub.event("stopped").message == "The machine was shut down."
+    assert not machine.powered_off
+
+
+async def test_a_command_of_the_admins_own_is_executed(machine: Machine, hub: StubHub) -> None:
+    await machine.boot()
+    grant = machine.lease(command=machine.small_server())
+    hub.give(grant)
+    await until(lambda: hub.event("ready"), what="ready")
+    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    assert "small_server.py" in server.cmdline()[-1]
+    assert server.environ()["MARKER_OF_THE_LEASE"] == "here"
+    assert not [name for name in server.environ() if name.startswith("EC2SPAWNER_N")]
+    assert Path(server.cwd()) == machine.home
+    assert psutil.Process(machine.agent.pid).uids().real == os.getuid()

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.client import Timeouts
+
+from .scripted_ec2 import ScriptedEC2, scripted_ec2
+
+
+@pytest.fixture(autouse=True)
+def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Credentials of nobody, and nothing from the developer's own AWS files."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def ec2() -> Iterator[ScriptedEC2]:
+    with scripted_ec2() as script:
+        yield script
+
+
+@pytest.fixture
+async def cloud(ec2: ScriptedEC2) -> AsyncIterator[EC2Cloud]:
+    # Short, for the tests of what hangs; everything else answers at once.
+    timeouts = Timeouts(connect=2, read=2, launch_read=1, total=20)
+    opened = EC2Cloud("us-east-1", ec2.url, timeouts=timeouts)
+    yield opened
+    await opened.close()

@@ -1,0 +1,233 @@
+"""Listings are complete or an error, and come in our own values."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+
+import pytest
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.client import MAX_PAGES
+from ec2spawner.provisioner.cloud import CloudError, Instance, InstanceState
+from ec2spawner.wire import Market
+
+from .scripted_ec2 import HANG, Reply, ScriptedEC2, error, ok
+
+
+def instance(instance_id: str, state: str = "running", more: str = "") -> str:
+    return (
+        f"<item><instanceId>{instance_id}</instanceId><instanceState><name>{state}</name>"
+        "</instanceState><instanceType>g4dn.xlarge</instanceType>"
+        "<launchTime>2026-11-20T09:25:44.000Z</launchTime>"
+        f"<placement><availabilityZone>us-east-1a</availabilityZone></placement>{more}</item>"
+    )
+
+
+def page(*instances: str, following: str = "") -> Reply:
+    token = f"<nextToken>{following}</nextToken>" if following else ""
+    return ok(
+        "<reservationSet><item><ownerId>123456789012</ownerId>"
+        f"<instancesSet>{''.join(instances)}</instancesSet></item></reservationSet>{token}"
+    )
+
+
+async def test_every_page_is_read(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will(
+        "DescribeInstances",
+        page(instance("i-1"), instance("i-2"), following="two"),
+        page(instance("i-2"), instance("i-3"), following="three"),  # shown twice: it moved
+        page(instance("i-4")),
+    )
+    found = await cloud.list_instances("class")
+    assert sorted(one.instance_id for one in found) == ["i-1", "i-2", "i-3", "i-4"]
+    calls = ec2.made("DescribeInstances")
+    assert [call.get("NextToken") for call in calls] == [None, "two", "three"]
+    assert {call["MaxResults"] for call in calls} == {"50"}
+    assert {(call["Filter.1.Name"], call["Filter.1.Value.1"]) for call in calls} == {
+        ("tag:ec2spawner:hub", "class")
+    }
+
+
+async def test_a_page_that_fails_fails_the_listing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will(
+        "DescribeInstances",
+        page(instance("i-1"), following="two"),
+        error("UnauthorizedOperation", status=403),
+    )
+    with pytest.raises(CloudError, match="UnauthorizedOperation"):
+        await cloud.list_instances("class")
+
+
+async def test_a_listing_without_end_is_given_up(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("DescribeSpotPriceHistory", ok("<spotPriceHistorySet/><nextToken>again</nextToken>"))
+    with pytest.raises(CloudError, match="EndlessListing"):
+        await cloud.spot_prices(["g4dn.xlarge"])
+    assert len(ec2.calls) == MAX_PAGES
+
+
+async def test_a_passing_throttle_is_waited_for(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    throttle = error("RequestLimitExceeded", status=503)
+    ec2.will("DescribeInstances", throttle, page(instance("i-1")))
+    assert len(await cloud.list_instances("class")) == 1
+
+
+async def test_what_an_instance_shows(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    spot = (
+        "<instanceLifecycle>spot</instanceLifecycle><privateIpAddress>10.0.0.9</privateIpAddress>"
+        "<tagSet><item><key>ec2spawner:lease</key><value>lease-1</value></item></tagSet>"
+    )
+    reason = "<stateReason><code>Server.SpotInstanceTermination</code></stateReason>"
+    ec2.will(
+        "DescribeInstances",
+        page(instance("i-1", more=spot), instance("i-2", "terminated", more=reason)),
+    )
+    launched = datetime(2026, 11, 20, 9, 25, 44, tzinfo=UTC)
+    assert await cloud.list_instances("class") == [
+        Instance(
+            instance_id="i-1",
+            state=InstanceState.RUNNING,
+            instance_type="g4dn.xlarge",
+            zone="us-east-1a",
+            market=Market.SPOT,
+            launched_at=launched,
+            private_address="10.0.0.9",
+            account_id="123456789012",
+            tags={"ec2spawner:lease": "lease-1"},
+        ),
+        Instance(
+            instance_id="i-2",
+            state=InstanceState.TERMINATED,
+            instance_type="g4dn.xlarge",
+            zone="us-east-1a",
+            market=Market.ON_DEMAND,
+            launched_at=launched,
+            state_reason="Server.SpotInstanceTermination",
+            account_id="123456789012",
+        ),
+    ]
+
+
+async def test_an_answer_that_cannot_be_read_is_an_error_of_ours(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DescribeInstances", page(instance("i-1", state="levitating")))
+    with pytest.raises(CloudError, match="UnexpectedAnswer"):
+        await cloud.list_instances("class")
+
+
+async def test_wildcards_in_a_hubs_name_match_only_themselves(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DescribeInstances", page())
+    await cloud.list_instances("a*b?c\\d")
+    assert ec2.calls[0]["Filter.1.Value.1"] == "a\\*b\\?c\\\\d"
+
+
+async def test_spot_prices_are_the_newest_of_each_pool(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    def price(zone: str, usd: str, at: str) -> str:
+        return (
+            "<item><instanceType>g4dn.xlarge</instanceType><spotPrice>"
+            f"{usd}</spotPrice><availabilityZone>{zone}</availabilityZone>"
+            f"<timestamp>2026-11-20T{at}Z</timestamp></item>"
+        )
+
+    def prices(*items: str, following: str = "") -> Reply:
+        return ok(
+            f"<spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
+            f"<nextToken>{following}</nextToken>"
+        )
+
+    ec2.will(
+        "DescribeSpotPriceHistory",
+        prices(price("a", "0.21", "09:00:00"), price("b", "0.30", "08:00:00"), following="two"),
+        prices(price("a", "0.19", "07:00:00"), price("b", "0.33", "09:00:00")),
+    )
+    assert await cloud.spot_prices(["g4dn.xlarge", "g4dn.xlarge"]) == {
+        ("g4dn.xlarge", "a"): 0.21,
+        ("g4dn.xlarge", "b"): 0.33,
+    }
+    first = ec2.calls[0]
+    assert first["ProductDescription.1"] == "Linux/UNIX"
+    assert "InstanceType.2" not in first
+
+
+async def test_no_types_cost_no_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    assert await cloud.spot_prices([]) == {}
+    assert ec2.calls == []
+
+
+async def test_the_loop_runs_on_while_ec2_hangs_and_a_cancelled_call_ends_at_once(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DescribeInstances", HANG)
+    listing = asyncio.create_task(cloud.list_instances("class"))
+    async with asyncio.timeout(30):
+        while not ec2.calls:
+            await asyncio.sleep(0.01)
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing
+
+
+async def test_without_credentials_the_error_says_where_to_put_them(
+    ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    cloud = EC2Cloud("us-east-1", ec2.url)
+    with pytest.raises(CloudError, match="instance role") as failed:
+        await cloud.list_instances("class")
+    assert not failed.value.retryable
+    assert ec2.calls == []
+    await cloud.close()
+
+
+async def test_after_close_there_are_no_more_calls(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    await cloud.close()
+    with pytest.raises(CloudError, match="shutting down"):
+        await cloud.list_instances("class")
+    assert ec2.calls == []
+
+
+# --- terminate and tag ---
+
+
+async def test_instances_that_do_not_exist_do_not_keep_the_others_alive(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will(
+        "TerminateInstances",
+        error("InvalidInstanceID.NotFound", "The instance IDs 'i-0bb, i-0dd' do not exist"),
+        ok(),
+    )
+    await cloud.terminate(["i-0aa", "i-0bb", "i-0cc", "i-0dd", "i-0aa"])
+    last = ec2.calls[-1]
+    asked = {value for key, value in last.items() if key.startswith("InstanceId.")}
+    assert asked == {"i-0aa", "i-0cc"}
+
+
+async def test_terminating_what_is_long_gone_is_no_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    gone = error("InvalidInstanceID.NotFound", "The instance ID 'i-0aa' does not exist")
+    ec2.will("TerminateInstances", gone)
+    await cloud.terminate(["i-0aa"])
+    await cloud.terminate([])
+    assert len(ec2.calls) == 1
+
+
+async def test_a_protected_instance_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("TerminateInstances", error("OperationNotPermitted", "termination protection"))
+    with pytest.raises(CloudError, match="OperationNotPermitted"):
+        await cloud.terminate(["i-0aa"])
+
+
+async def test_tags(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("CreateTags", ok("<return>true</return>"))
+    await cloud.tag(["i-1", "vol-1"], {"Name": "ada", "ec2spawner:lease": "lease-1"})
+    (call,) = ec2.calls
+    assert [call["ResourceId.1"], call["ResourceId.2"]] == ["i-1", "vol-1"]
+    assert call["Tag.1.Key"] == "Name"
+    assert call["Tag.2.Value"] == "lease-1"
+    await cloud.tag([], {"Name": "ada"})
+    await cloud.tag(["i-1"], {})
+    assert len(ec2.calls) == 1

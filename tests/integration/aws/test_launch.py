@@ -1,0 +1,308 @@
+"""CreateFleet as EC2 must hear it, and everything that its answers can be."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.provisioner.cloud import CloudError, LaunchError, LaunchRequest, LaunchSpec
+from ec2spawner.wire import Market
+
+from .scripted_ec2 import CUT, HANG, Call, ScriptedEC2, error, html, ok
+
+SPEC = LaunchSpec(
+    instance_types=("g4dn.xlarge", "g5.xlarge"),
+    subnets=("subnet-a", "subnet-b", "subnet-a2"),
+    image_id="ami-0123456789abcdef0",
+    markets=(Market.SPOT, Market.ON_DEMAND),
+    disk_gib=125,
+    security_groups=("sg-1", "sg-2"),
+    instance_profile="notebook",
+    key_name="admin",
+    user_data="#!/bin/bash\nexec ec2spawner-agent --hub-api-url 'http://hub:8081/hub/api'\n",
+)
+TAGS = {
+    "ec2spawner:hub": "class",
+    "ec2spawner:store": "0011223344556677",
+    "ec2spawner:launch-key": "key",
+    "ec2spawner:intent": "spot-token",
+}
+REQUEST = LaunchRequest("spot-token", Market.SPOT, 3, SPEC, TAGS)
+ZONES = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b", "subnet-a2": "us-east-1a"}
+
+SUBNETS = ok(
+    "<subnetSet>"
+    + "".join(
+        f"<item><subnetId>{subnet}</subnetId><availabilityZone>{zone}</availabilityZone></item>"
+        for subnet, zone in ZONES.items()
+    )
+    + "</subnetSet>"
+)
+IMAGE = ok("<imagesSet><item><rootDeviceName>/dev/xvda</rootDeviceName></item></imagesSet>")
+
+
+def group(subnet: str, *ids: str, lifecycle: str = "spot") -> str:
+    instances = "".join(f"<item>{instance_id}</item>" for instance_id in ids)
+    return (
+        f"<item>{override(subnet)}<lifecycle>{lifecycle}</lifecycle>"
+        f"<instanceIds>{instances}</instanceIds><instanceType>g4dn.xlarge</instanceType></item>"
+    )
+
+
+def failure(subnet: str, code: str, message: str = "no") -> str:
+    return (
+        f"<item>{override(subnet)}<lifecycle>spot</lifecycle>"
+        f"<errorCode>{code}</errorCode><errorMessage>{message}</errorMessage></item>"
+    )
+
+
+def override(subnet: str) -> str:
+    return (
+        "<launchTemplateAndOverrides><overrides><instanceType>g4dn.xlarge</instanceType>"
+        f"<subnetId>{subnet}</subnetId></overrides></launchTemplateAndOverrides>"
+    )
+
+
+def fleet(instances: str = "", errors: str = "") -> object:
+    return ok(
+        f"<fleetId>fleet-1</fleetId><errorSet>{errors}</errorSet>"
+        f"<fleetInstanceSet>{instances}</fleetInstanceSet>"
+    )
+
+
+@pytest.fixture(autouse=True)
+def account(ec2: ScriptedEC2) -> None:
+    ec2.will("DescribeSubnets", SUBNETS)
+    ec2.will("DescribeImages", IMAGE)
+    ec2.will("CreateLaunchTemplate", ok("<launchTemplate/>"))
+    ec2.will("CreateFleet", fleet(group("subnet-a", "i-1", "i-2")))
+
+
+def tags_of(call: Call, prefix: str) -> dict[str, dict[str, str]]:
+    """The TagSpecifications under this prefix: resource type -> tags."""
+    found: dict[str, dict[str, str]] = {}
+    for number in range(1, 5):
+        kind = call.get(f"{prefix}TagSpecification.{number}.ResourceType")
+        if kind is None:
+            break
+        place = f"{prefix}TagSpecification.{number}.Tag."
+        keys = {k.removeprefix(place) for k in call if k.startswith(place)}
+        names = [key.removesuffix(".Key") for key in keys if key.endswith(".Key")]
+        found[kind] = {call[f"{place}{n}.Key"]: call[f"{place}{n}.Value"] for n in names}
+    return found
+
+
+def overrides_of(call: Call) -> list[Mapping[str, str]]:
+    place = "LaunchTemplateConfigs.1.Overrides."
+    found: dict[int, dict[str, str]] = {}
+    for key, value in call.items():
+        if key.startswith(place):
+            number, _, name = key.removeprefix(place).partition(".")
+            found.setdefault(int(number), {})[name] = value
+    return [found[number] for number in sorted(found)]
+
+
+# --- what is asked for ---
+
+
+async def test_the_template_says_what_only_a_template_can(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    await cloud.launch(REQUEST)
+    (call,) = ec2.made("CreateLaunchTemplate")
+    data = {
+        key.removeprefix("LaunchTemplateData."): value
+        for key, value in call.items()
+        if key.startswith("LaunchTemplateData.")
+    }
+    expected = {
+        "ImageId": SPEC.image_id,
+        "InstanceInitiatedShutdownBehavior": "terminate",
+        "MetadataOptions.HttpTokens": "required",
+        "MetadataOptions.HttpPutResponseHopLimit": "1",
+        "BlockDeviceMapping.1.DeviceName": "/dev/xvda",
+        "BlockDeviceMapping.1.Ebs.VolumeSize": "125",
+        "BlockDeviceMapping.1.Ebs.VolumeType": "gp3",
+        "BlockDeviceMapping.1.Ebs.Encrypted": "true",
+        "BlockDeviceMapping.1.Ebs.DeleteOnTermination": "true",
+        "SecurityGroupId.1": "sg-1",
+        "SecurityGroupId.2": "sg-2",
+        "IamInstanceProfile.Name": "notebook",
+        "KeyName": "admin",
+    }
+    assert expected.items() <= data.items()
+    assert base64.b64decode(data["UserData"]).decode() == SPEC.user_data
+    lasting = {key: value for key, value in TAGS.items() if key != "ec2spawner:intent"}
+    # With tags for spot-instances-request an on-demand launch from the template would fail.
+    assert tags_of(call, "LaunchTemplateData.") == {"network-interface": lasting}
+    assert tags_of(call, "") == {"launch-template": lasting}
+
+
+async def test_a_spot_fleet(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    await cloud.launch(REQUEST)
+    (call,) = ec2.made("CreateFleet")
+    (template,) = ec2.made("CreateLaunchTemplate")
+    expected = {
+        "Type": "instant",
+        "ClientToken": "spot-token",
+        "TargetCapacitySpecification.TotalTargetCapacity": "3",
+        "TargetCapacitySpecification.DefaultTargetCapacityType": "spot",
+        "SpotOptions.AllocationStrategy": "price-capacity-optimized",
+        "LaunchTemplateConfigs.1.LaunchTemplateSpecification.LaunchTemplateName": template[
+            "LaunchTemplateName"
+        ],
+    }
+    assert expected.items() <= call.items()
+    assert tags_of(call, "") == {"instance": TAGS, "volume": TAGS}
+    # One subnet of each zone: EC2 refuses a second one as a duplicate pool.
+    assert overrides_of(call) == [
+        {"InstanceType": type_, "SubnetId": subnet}
+        for type_ in SPEC.instance_types
+        for subnet in ("subnet-a", "subnet-b")
+    ]
+    assert not any("Price" in key for key in call), "a maximum price only adds interruptions"
+
+
+async def test_on_demand_takes_the_types_in_our_order_and_any_zone(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    await cloud.launch(replace(REQUEST, market=Market.ON_DEMAND))
+    (call,) = ec2.made("CreateFleet")
+    assert call["TargetCapacitySpecification.DefaultTargetCapacityType"] == "on-demand"
+    assert call["OnDemandOptions.AllocationStrategy"] == "prioritized"
+    priorities = {
+        (override["InstanceType"], float(override["Priority"])) for override in overrides_of(call)
+    }
+    assert priorities == {("g4dn.xlarge", 0.0), ("g5.xlarge", 1.0)}
+
+
+async def test_later_launches_of_a_spec_are_one_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    await cloud.launch(REQUEST)
+    ec2.calls.clear()
+    tags = {**TAGS, "ec2spawner:intent": "od"}
+    await cloud.launch(LaunchRequest("od", Market.ON_DEMAND, 1, SPEC, tags))
+    assert ec2.actions == ["CreateFleet"]
+
+
+async def test_a_replay_by_a_restarted_hub_is_the_identical_call(ec2: ScriptedEC2) -> None:
+    for _ in range(2):
+        restarted = EC2Cloud("us-east-1", ec2.url)
+        await restarted.launch(REQUEST)
+        await restarted.close()
+        ec2.will("CreateLaunchTemplate", error("InvalidLaunchTemplateName.AlreadyExistsException"))
+    first, second = ec2.made("CreateFleet")
+    assert first == second
+    assert len({call["LaunchTemplateName"] for call in ec2.made("CreateLaunchTemplate")}) == 1
+
+
+async def test_another_content_is_another_template(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    for spec in (SPEC, replace(SPEC, disk_gib=126), replace(SPEC, user_data="#!/bin/sh\n")):
+        await cloud.launch(replace(REQUEST, spec=spec))
+    names = {call["LaunchTemplateName"] for call in ec2.made("CreateLaunchTemplate")}
+    assert len(names) == 3
+    assert all(name.startswith("ec2spawner-") and len(name) <= 128 for name in names)
+
+
+# --- what is answered ---
+
+
+async def test_instances_and_errors_of_one_answer_are_both_told(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will(
+        "CreateFleet",
+        fleet(
+            group("subnet-a", "i-1", "i-2") + group("subnet-b", "i-3"),
+            failure("subnet-b", "InsufficientInstanceCapacity", "no capacity in us-east-1b"),
+        ),
+    )
+    answer = await cloud.launch(REQUEST)
+    assert [(one.instance_id, one.zone) for one in answer.instances] == [
+        ("i-1", "us-east-1a"),
+        ("i-2", "us-east-1a"),
+        ("i-3", "us-east-1b"),
+    ]
+    assert {(one.instance_type, one.market) for one in answer.instances} == {
+        ("g4dn.xlarge", Market.SPOT)
+    }
+    assert answer.errors == (
+        LaunchError(
+            code="InsufficientInstanceCapacity",
+            message="no capacity in us-east-1b",
+            instance_type="g4dn.xlarge",
+            subnet="subnet-b",
+            zone="us-east-1b",
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "retryable"),
+    [
+        (error("InsufficientInstanceCapacity", status=500), "InsufficientInstanceCapacity", False),
+        (error("UnauthorizedOperation", "x" * 9000, 403), "UnauthorizedOperation", False),
+        (error("IdempotentParameterMismatch"), "IdempotentParameterMismatch", False),
+        (error("RequestLimitExceeded", status=503), "RequestLimitExceeded", True),
+        (error("Throttling"), "Throttling", True),
+        (error("InternalError", status=500), "InternalError", True),
+        (html(500), None, True),
+        (html(200), None, True),
+        (HANG, "ReadTimeoutError", True),
+        (CUT, "ConnectionClosedError", True),
+    ],
+)
+async def test_a_call_that_fails_is_made_once_and_says_whether_to_ask_again(
+    cloud: EC2Cloud, ec2: ScriptedEC2, answer: object, code: str | None, retryable: bool
+) -> None:
+    ec2.will("CreateFleet", answer)
+    with pytest.raises(CloudError) as failed:
+        await cloud.launch(REQUEST)
+    assert failed.value.retryable is retryable
+    assert code is None or failed.value.code == code
+    assert len(failed.value.message) <= 1000
+    assert len(ec2.made("CreateFleet")) == 1, "botocore repeated a launch"
+
+
+async def test_a_template_deleted_meanwhile_is_made_again(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    await cloud.launch(REQUEST)
+    ec2.calls.clear()
+    gone = error("InvalidLaunchTemplateName.NotFoundException")
+    ec2.will("CreateFleet", gone, fleet(group("subnet-a", "i-9")))
+    answer = await cloud.launch(REQUEST)
+    assert [one.instance_id for one in answer.instances] == ["i-9"]
+    assert ec2.actions == ["CreateFleet", "CreateLaunchTemplate", "CreateFleet"]
+    # The first call made nothing: with its own token, a replay cannot launch twice.
+    assert {call["ClientToken"] for call in ec2.made("CreateFleet")} == {"spot-token"}
+
+
+async def test_a_missing_template_told_among_the_errors_is_made_again_too(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    gone = fleet(errors=failure("subnet-a", "InvalidLaunchTemplateName.NotFoundException"))
+    ec2.will("CreateFleet", gone, fleet(group("subnet-a", "i-9")))
+    answer = await cloud.launch(REQUEST)
+    assert [one.instance_id for one in answer.instances] == ["i-9"]
+    # EC2 would repeat an answer that it has recorded under a token.
+    tokens = [call["ClientToken"] for call in ec2.made("CreateFleet")]
+    assert tokens == ["spot-token", "spot-token-2"]
+
+
+async def test_a_template_that_stays_missing_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("CreateFleet", error("InvalidLaunchTemplateName.NotFoundException"))
+    with pytest.raises(CloudError, match="InvalidLaunchTemplateName"):
+        await cloud.launch(REQUEST)
+    assert len(ec2.made("CreateFleet")) == 2
+
+
+async def test_an_unknown_image_costs_nothing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("DescribeImages", ok("<imagesSet/>"))
+    with pytest.raises(CloudError, match="InvalidAMIID.NotFound") as failed:
+        await cloud.launch(REQUEST)
+    assert not failed.value.retryable
+    assert "CreateFleet" not in ec2.actions

@@ -1,0 +1,174 @@
+"""A home's volume: attached once, to one instance, and let go of without complaint."""
+
+from __future__ import annotations
+
+import pytest
+
+from ec2spawner.aws import EC2Cloud, volumes
+from ec2spawner.provisioner.cloud import CloudError, Volume
+
+from .scripted_ec2 import Reply, ScriptedEC2, error, ok
+
+ME, OTHER = "i-0000000000000000a", "i-0000000000000000b"
+
+
+def volume(state: str, holder: str = "", attachment: str = "attached") -> str:
+    attached = (
+        f"<item><instanceId>{holder}</instanceId><status>{attachment}</status></item>"
+        if holder
+        else ""
+    )
+    return (
+        "<volumeId>vol-1</volumeId><size>20</size><availabilityZone>us-east-1a</availabilityZone>"
+        f"<status>{state}</status><attachmentSet>{attached}</attachmentSet>"
+        "<tagSet><item><key>ec2spawner:home</key><value>home-1</value></item></tagSet>"
+    )
+
+
+def shown(*described: str) -> Reply:
+    items = "".join(f"<item>{one}</item>" for one in described)
+    return ok(f"<volumeSet>{items}</volumeSet>")
+
+
+ATTACHED = shown(volume("in-use", ME))
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(volumes, "PAUSES", (0.01,))
+    monkeypatch.setattr(volumes, "LAST_PAUSE", 0.02)
+
+
+async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("CreateVolume", ok(volume("creating")))
+    made = await cloud.create_volume("home-token", "us-east-1a", 20, {"ec2spawner:hub": "class"})
+    assert made == Volume(
+        "vol-1", "us-east-1a", 20, "creating", None, {"ec2spawner:home": "home-1"}
+    )
+    (call,) = ec2.calls
+    expected = {
+        "AvailabilityZone": "us-east-1a",
+        "Size": "20",
+        "VolumeType": "gp3",
+        "Encrypted": "true",
+        "ClientToken": "home-token",
+        "TagSpecification.1.ResourceType": "volume",
+        "TagSpecification.1.Tag.1.Key": "ec2spawner:hub",
+        "TagSpecification.1.Tag.1.Value": "class",
+    }
+    assert expected.items() <= call.items()
+
+
+@pytest.mark.parametrize(
+    ("described", "holder"),
+    [
+        (volume("available"), None),
+        (volume("in-use", ME), ME),
+        (volume("in-use", ME, "detaching"), ME),
+        (volume("available", ME, "detached"), None),
+    ],
+)
+async def test_a_listing_says_who_holds_a_volume(
+    cloud: EC2Cloud, ec2: ScriptedEC2, described: str, holder: str | None
+) -> None:
+    ec2.will("DescribeVolumes", shown(described))
+    (found,) = await cloud.list_volumes("class")
+    assert found.attached_to == holder
+    assert ec2.calls[0]["Filter.1.Name"] == "tag:ec2spawner:hub"
+
+
+async def test_attach_returns_when_the_volume_is_in_use(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("AttachVolume", ok("<status>attaching</status>"))
+    attaching = shown(volume("in-use", ME, "attaching"))
+    ec2.will("DescribeVolumes", attaching, attaching, ATTACHED)
+    await cloud.attach_volume("vol-1", ME)
+    assert ec2.actions == ["AttachVolume"] + ["DescribeVolumes"] * 3
+    assert ec2.calls[0]["Device"] == "/dev/sdf"
+
+
+async def test_a_taken_device_name_is_passed_over(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    def taken(device: str) -> Reply:
+        message = f"Invalid value '{device}' for unixDevice. Attachment point is already in use"
+        return error("InvalidParameterValue", message)
+
+    ec2.will("AttachVolume", taken("/dev/sdf"), taken("/dev/sdg"), ok())
+    ec2.will("DescribeVolumes", ATTACHED)
+    await cloud.attach_volume("vol-1", ME)
+    devices = [call["Device"] for call in ec2.made("AttachVolume")]
+    assert devices == ["/dev/sdf", "/dev/sdg", "/dev/sdh"]
+
+
+async def test_a_volume_or_instance_that_is_not_ready_is_waited_for(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    creating = error("IncorrectState", "vol-1 is not 'available'.")
+    pending = error("IncorrectState", f"Instance '{ME}' is not 'running'.")
+    ec2.will("AttachVolume", creating, pending, ok())
+    ec2.will("DescribeVolumes", ATTACHED)
+    await cloud.attach_volume("vol-1", ME)
+    assert len(ec2.made("AttachVolume")) == 3
+
+
+async def test_a_volume_of_this_instance_already_is_no_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("AttachVolume", error("VolumeInUse", "vol-1 is already attached to an instance"))
+    ec2.will("DescribeVolumes", ATTACHED)
+    await cloud.attach_volume("vol-1", ME)
+
+
+@pytest.mark.parametrize("attachment", ["attached", "detaching", "busy"])
+async def test_a_volume_that_another_instance_holds_is_refused(
+    cloud: EC2Cloud, ec2: ScriptedEC2, attachment: str
+) -> None:
+    ec2.will("AttachVolume", error("VolumeInUse", "vol-1 is already attached to an instance"))
+    ec2.will("DescribeVolumes", shown(volume("in-use", OTHER, attachment)))
+    with pytest.raises(CloudError) as failed:
+        await cloud.attach_volume("vol-1", ME)
+    assert failed.value.code == "VolumeInUse"
+
+
+async def test_an_attachment_that_hangs_ends_as_a_timeout(
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(volumes, "ATTACH_SECONDS", 1.0)
+    ec2.will("AttachVolume", ok())
+    ec2.will("DescribeVolumes", shown(volume("in-use", ME, "attaching")))
+    with pytest.raises(CloudError, match="not attached") as failed:
+        await cloud.attach_volume("vol-1", ME)
+    assert failed.value.retryable
+
+
+async def test_a_volume_that_is_gone_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("AttachVolume", ok())
+    ec2.will("DescribeVolumes", shown())
+    with pytest.raises(CloudError, match="InvalidVolume.NotFound"):
+        await cloud.attach_volume("vol-1", ME)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        ok(),
+        error("IncorrectState", "Volume 'vol-1' is in the 'available' state."),
+        error("InvalidAttachment.NotFound"),
+        error("InvalidInstanceID.NotFound"),
+    ],
+)
+async def test_detaching_what_is_not_attached_is_no_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2, answer: Reply
+) -> None:
+    ec2.will("DetachVolume", answer)
+    ec2.will("DescribeVolumes", shown(volume("available")))
+    await cloud.detach_volume("vol-1", ME)
+    call = ec2.made("DetachVolume")[0]
+    assert (call["VolumeId"], call["InstanceId"]) == ("vol-1", ME)
+
+
+async def test_a_refused_detachment_of_a_held_volume_is_an_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DetachVolume", error("IncorrectState", "the root device"))
+    ec2.will("DescribeVolumes", ATTACHED)
+    with pytest.raises(CloudError, match="IncorrectState"):
+        await cloud.detach_volume("vol-1", ME)

@@ -1,0 +1,271 @@
+"""CreateFleet of type `instant`, as boto3 sees it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+HUB_TAGS = [{"Key": "ec2spawner:hub", "Value": "test"}, {"Key": "ec2spawner:intent", "Value": "1"}]
+
+
+def sold_out(lab: Any, market: str, instance_type: str, zone: str, available: int = 0) -> None:
+    lab.control(
+        "capacity",
+        {"market": market, "instance_type": instance_type, "zone": zone, "available": available},
+    )
+
+
+def tags(described: Any) -> dict[str, str]:
+    return {tag["Key"]: tag["Value"] for tag in described["Tags"]}
+
+
+def test_everything_of_the_launch_template_reaches_the_instance(lab: Any) -> None:
+    group = lab.ec2.create_security_group(
+        GroupName="notebooks",
+        Description="notebooks",
+        VpcId=lab.ec2.describe_subnets(SubnetIds=[lab.facts.subnets[0]])["Subnets"][0]["VpcId"],
+    )["GroupId"]
+    template = lab.template(
+        "faithful",
+        "true",
+        InstanceInitiatedShutdownBehavior="terminate",
+        MetadataOptions={"HttpTokens": "required", "HttpPutResponseHopLimit": 2},
+        BlockDeviceMappings=[
+            {
+                "DeviceName": "/dev/sda1",
+                "Ebs": {"VolumeSize": 200, "VolumeType": "gp3", "DeleteOnTermination": True},
+            }
+        ],
+        NetworkInterfaces=[{"DeviceIndex": 0, "Groups": [group]}],
+        TagSpecifications=[
+            {"ResourceType": "network-interface", "Tags": HUB_TAGS},
+            {"ResourceType": "instance", "Tags": [{"Key": "from", "Value": "template"}]},
+        ],
+    )
+
+    answer = lab.fleet(
+        template,
+        subnets=(lab.facts.subnets[1],),
+        TagSpecifications=[
+            {"ResourceType": "instance", "Tags": HUB_TAGS},
+            {"ResourceType": "volume", "Tags": HUB_TAGS},
+        ],
+    )
+
+    (group_answer,) = answer["Instances"]
+    assert group_answer["Lifecycle"] == "spot"
+    assert group_answer["InstanceType"] == "g5.xlarge"
+    assert (
+        group_answer["LaunchTemplateAndOverrides"]["Overrides"]["SubnetId"]
+        == (lab.facts.subnets[1])
+    )
+    instance = lab.instance(group_answer["InstanceIds"][0])
+    assert instance["InstanceLifecycle"] == "spot"
+    assert instance["Placement"]["AvailabilityZone"] == lab.facts.zones[1]
+    assert instance["MetadataOptions"]["HttpTokens"] == "required"
+    assert instance["MetadataOptions"]["HttpPutResponseHopLimit"] == 2
+    assert [g["GroupId"] for g in instance["SecurityGroups"]] == [group]
+    assert "PublicIpAddress" not in instance
+    assert tags(instance) == {
+        "ec2spawner:hub": "test",
+        "ec2spawner:intent": "1",
+        "from": "template",
+        "aws:ec2:fleet-id": answer["FleetId"],
+        "aws:ec2launchtemplate:id": template,
+        "aws:ec2launchtemplate:version": "1",
+    }
+    volume_id = instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
+    volume = lab.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"][0]
+    assert volume["Size"] == 200
+    assert tags(volume)["ec2spawner:hub"] == "test"
+    interface_id = instance["NetworkInterfaces"][0]["NetworkInterfaceId"]
+    interfaces = lab.ec2.describe_network_interfaces(NetworkInterfaceIds=[interface_id])
+    interface_tags = interfaces["NetworkInterfaces"][0]["TagSet"]
+    assert {"Key": "ec2spawner:hub", "Value": "test"} in interface_tags
+    behavior = lab.ec2.describe_instance_attribute(
+        InstanceId=instance["InstanceId"], Attribute="instanceInitiatedShutdownBehavior"
+    )
+    assert behavior["InstanceInitiatedShutdownBehavior"]["Value"] == "terminate"
+
+
+def test_spot_takes_the_cheapest_offer_with_capacity(lab: Any) -> None:
+    template = lab.template("cheapest")
+    for zone, price in zip(lab.facts.zones, (0.50, 0.20, 0.40), strict=True):
+        lab.control("prices", {"instance_type": "g6.xlarge", "zone": zone, "usd_per_hour": price})
+
+    first = lab.fleet(template, types=("g6.xlarge",))
+    sold_out(lab, "spot", "g6.xlarge", lab.facts.zones[1])
+    second = lab.fleet(template, types=("g6.xlarge",))
+
+    assert [g["AvailabilityZone"] for g in first["Instances"]] == [lab.facts.zones[1]]
+    assert [g["AvailabilityZone"] for g in second["Instances"]] == [lab.facts.zones[2]]
+
+
+def test_a_fleet_answers_what_it_got_and_what_it_did_not(lab: Any) -> None:
+    template = lab.template("partial")
+    sold_out(lab, "spot", "*", "*")
+    sold_out(lab, "spot", "g5.xlarge", lab.facts.zones[0], available=2)
+
+    answer = lab.fleet(template, count=5, types=("g5.xlarge", "g4dn.xlarge"))
+
+    assert sum(len(group["InstanceIds"]) for group in answer["Instances"]) == 2
+    refused = {
+        (
+            error["LaunchTemplateAndOverrides"]["Overrides"]["InstanceType"],
+            error["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"],
+        )
+        for error in answer["Errors"]
+        if error["ErrorCode"] == "InsufficientInstanceCapacity"
+    }
+    assert refused == {
+        (name, zone) for name in ("g5.xlarge", "g4dn.xlarge") for zone in lab.facts.zones
+    } - {("g5.xlarge", lab.facts.zones[0])}
+    assert {error["Lifecycle"] for error in answer["Errors"]} == {"spot"}
+
+
+def test_insufficient_capacity_names_the_zones_that_have_it(lab: Any) -> None:
+    template = lab.template("elsewhere")
+    sold_out(lab, "spot", "g5.xlarge", lab.facts.zones[0])
+
+    answer = lab.fleet(template, subnets=(lab.facts.subnets[0],))
+
+    assert answer["Instances"] == []
+    (error,) = answer["Errors"]
+    assert f"choosing {lab.facts.zones[1]}, {lab.facts.zones[2]}." in error["ErrorMessage"]
+
+
+def test_an_ended_instance_gives_its_place_back(lab: Any) -> None:
+    template = lab.template("places")
+    sold_out(lab, "on-demand", "g5.xlarge", "*", available=1)
+
+    def launch() -> Any:
+        return lab.fleet(template, market="on-demand", subnets=(lab.facts.subnets[0],))
+
+    (group,) = launch()["Instances"]
+    assert launch()["Instances"] == []
+    lab.ec2.terminate_instances(InstanceIds=group["InstanceIds"])
+    lab.wait_for(group["InstanceIds"][0], "terminated")
+    assert len(launch()["Instances"]) == 1
+
+
+def test_on_demand_by_priority_and_by_price(lab: Any) -> None:
+    template = lab.template("on-demand")
+    cheapest = lab.fleet(template, market="on-demand", types=("g5.2xlarge", "g4dn.xlarge"))
+    first = lab.ec2.create_fleet(
+        Type="instant",
+        LaunchTemplateConfigs=[
+            {
+                "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
+                "Overrides": [
+                    {"InstanceType": "g4dn.xlarge", "Priority": 1.0},
+                    {"InstanceType": "g5.2xlarge", "Priority": 0.0, "AvailabilityZone": z}
+                    if (z := lab.facts.zones[2])
+                    else {},
+                ],
+            }
+        ],
+        TargetCapacitySpecification={"TotalTargetCapacity": 1, "OnDemandTargetCapacity": 1},
+        OnDemandOptions={"AllocationStrategy": "prioritized"},
+    )
+
+    assert cheapest["Instances"][0]["InstanceType"] == "g4dn.xlarge"
+    assert cheapest["Instances"][0]["Lifecycle"] == "on-demand"
+    assert first["Instances"][0]["InstanceType"] == "g5.2xlarge"
+    assert first["Instances"][0]["AvailabilityZone"] == lab.facts.zones[2]
+
+
+def test_quotas_are_of_a_market(lab: Any) -> None:
+    template = lab.template("quota")
+    lab.control("limits", {"quotas": {"spot": 0, "on-demand": 0}})
+
+    spot = lab.fleet(template)
+    on_demand = lab.fleet(template, market="on-demand")
+
+    assert {e["ErrorCode"] for e in spot["Errors"]} == {"MaxSpotInstanceCountExceeded"}
+    assert {e["ErrorCode"] for e in on_demand["Errors"]} == {"VcpuLimitExceeded"}
+    with pytest.raises(ClientError) as refused:
+        lab.run()
+    assert refused.value.response["Error"]["Code"] == "VcpuLimitExceeded"
+
+
+def test_a_type_that_a_zone_does_not_have_is_unsupported(lab: Any) -> None:
+    answer = lab.fleet(
+        lab.template("unsupported"), types=("p3dn.24xlarge",), subnets=(lab.facts.subnets[0],)
+    )
+
+    assert [error["ErrorCode"] for error in answer["Errors"]] == ["Unsupported"]
+
+
+def test_a_maximum_price_below_the_market_is_too_low(lab: Any) -> None:
+    template = lab.template("maximum")
+    answer = lab.ec2.create_fleet(
+        Type="instant",
+        LaunchTemplateConfigs=[
+            {
+                "LaunchTemplateSpecification": {"LaunchTemplateId": template, "Version": "1"},
+                "Overrides": [{"InstanceType": "g5.xlarge", "MaxPrice": "0.01"}],
+            }
+        ],
+        TargetCapacitySpecification={"TotalTargetCapacity": 1, "SpotTargetCapacity": 1},
+    )
+
+    assert [error["ErrorCode"] for error in answer["Errors"]] == ["SpotMaxPriceTooLow"]
+
+
+def test_the_same_token_is_the_same_fleet(lab: Any) -> None:
+    template = lab.template("replay")
+    first = lab.fleet(template, count=2, ClientToken="once-only")
+    again = lab.fleet(template, count=2, ClientToken="once-only")
+
+    assert again["FleetId"] == first["FleetId"]
+    assert again["Instances"] == first["Instances"]
+    with pytest.raises(ClientError) as refused:
+        lab.fleet(template, count=3, ClientToken="once-only")
+    assert refused.value.response["Error"]["Code"] == "IdempotentParameterMismatch"
+
+
+def test_the_same_token_at_the_same_time_is_one_fleet(lab: Any) -> None:
+    template = lab.template("race")
+    answers: list[str] = []
+    threads = [
+        threading.Thread(
+            target=lambda: answers.append(lab.fleet(template, ClientToken="race")["FleetId"])
+        )
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+
+    assert len(answers) == 4
+    assert len(set(answers)) == 1
+
+
+def test_what_is_not_there_is_refused_in_ec2s_words(lab: Any) -> None:
+    def code(call: Any) -> str:
+        with pytest.raises(ClientError) as refused:
+            call()
+        return refused.value.response["Error"]["Code"]
+
+    spot_tags = lab.template(
+        "spot-tags",
+        TagSpecifications=[{"ResourceType": "spot-instances-request", "Tags": HUB_TAGS}],
+    )
+    on_demand = lab.fleet(spot_tags, market="on-demand")
+
+    assert code(lambda: lab.fleet("lt-0123456789abcdef0")).startswith("InvalidLaunchTemplateId")
+    assert code(lambda: lab.fleet(lab.template("image", ImageId="ami-0123456789abcdef0"))) == (
+        "InvalidAMIID.NotFound"
+    )
+    assert code(lambda: lab.fleet(lab.template("type"), types=("z9.huge",))) == (
+        "InvalidParameterValue"
+    )
+    assert code(
+        lambda: lab.fleet(lab.template("subnet"), subnets=("subnet-0123456789abcdef0",))
+    ) == ("InvalidSubnetID.NotFound")
+    assert {error["ErrorCode"] for error in on_demand["Errors"]} == {"InvalidParameterCombination"}
+    assert len(lab.fleet(spot_tags)["Instances"]) == 1

@@ -1,0 +1,380 @@
+"""Only what a trusted key signed, byte for byte, proves an instance's identity."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import pkcs7
+from cryptography.x509.oid import NameOID
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ec2spawner.aws import identity
+from ec2spawner.aws.identity import (
+    IdentityRefused,
+    IdentitySetupError,
+    IdentityVerifier,
+    InstanceIdentity,
+    pinned_certificates,
+    verify_identity,
+)
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+
+FIELDS = {
+    "accountId": "123456789012",
+    "architecture": "x86_64",
+    "availabilityZone": "us-east-1a",
+    "billingProducts": None,
+    "imageId": "ami-0fa9e1f64142cde17",
+    "instanceId": "i-078517ca8a70a1dde",
+    "instanceType": "g4dn.xlarge",
+    "pendingTime": "2026-11-20T09:25:44Z",
+    "privateIp": "10.0.0.209",
+    "region": "us-east-1",
+    "version": "2017-09-30",
+}
+IDENTITY = InstanceIdentity(
+    instance_id="i-078517ca8a70a1dde",
+    account_id="123456789012",
+    region="us-east-1",
+    image_id="ami-0fa9e1f64142cde17",
+    instance_type="g4dn.xlarge",
+    private_ip="10.0.0.209",
+    pending_time=datetime(2026, 11, 20, 9, 25, 44, tzinfo=UTC),
+)
+SERIAL = 0xB169CC401559A419
+AS_EC2 = (pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoCerts)
+"""EC2 signs the bytes as they are and sends no certificate."""
+
+
+def written(fields: Mapping[str, object]) -> str:
+    return json.dumps(fields, indent=2)
+
+
+DOCUMENT = written(FIELDS)
+
+
+@dataclass(frozen=True)
+class Signer:
+    key: rsa.RSAPrivateKey
+    certificate: x509.Certificate
+    path: Path
+
+    @classmethod
+    def make(cls, path: Path, issuer: Signer | None = None, serial: int = SERIAL) -> Signer:
+        """Self-signed like EC2's, or issued by another signer."""
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Amazon Web Services LLC")])
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(serial)
+            .not_valid_before(datetime(2015, 8, 14, tzinfo=UTC))
+            .not_valid_after(datetime(2195, 1, 17, tzinfo=UTC))
+            .sign(issuer.key if issuer else key, hashes.SHA256())
+        )
+        path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+        return cls(key, certificate, path)
+
+    def sign(self, document: str, options: tuple[pkcs7.PKCS7Options, ...] = AS_EC2) -> str:
+        signed = (
+            pkcs7.PKCS7SignatureBuilder()
+            .set_data(document.encode())
+            .add_signer(self.certificate, self.key, hashes.SHA256())
+            .sign(serialization.Encoding.DER, list(options))
+        )
+        return armoured(signed)
+
+
+def armoured(message: bytes) -> str:
+    """As the metadata service sends it: base64 in lines."""
+    return base64.encodebytes(message).decode()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("signers")
+
+
+@pytest.fixture(scope="module")
+def ec2(folder: Path) -> Signer:
+    return Signer.make(folder / "ec2.pem")
+
+
+@pytest.fixture(scope="module")
+def stranger(folder: Path) -> Signer:
+    """Another key under EC2's name and serial number."""
+    return Signer.make(folder / "stranger.pem")
+
+
+def refusal(document: str, signature: str, *signers: Signer) -> str:
+    with pytest.raises(IdentityRefused) as refused:
+        verify_identity(document, signature, [signer.path for signer in signers])
+    return refused.value.reason
+
+
+# --- what is accepted ---
+
+
+@pytest.mark.parametrize("ending", ["", "\n"])
+def test_a_signed_document_says_who_speaks(ec2: Signer, ending: str) -> None:
+    assert verify_identity(DOCUMENT + ending, ec2.sign(DOCUMENT), [ec2.path]) == IDENTITY
+
+
+def test_any_of_the_trusted_certificates_will_do(ec2: Signer, stranger: Signer) -> None:
+    signature = ec2.sign(DOCUMENT)
+    assert verify_identity(DOCUMENT, signature, [stranger.path, ec2.path]) == IDENTITY
+
+
+def test_the_indefinite_lengths_that_ec2_writes_are_read(ec2: Signer, tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    key.write_bytes(
+        ec2.key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    command = ["openssl", "cms", "-sign", "-binary", "-nodetach", "-stream", "-nocerts"]
+    signed = subprocess.run(
+        [*command, "-outform", "DER", "-md", "sha256", "-signer", ec2.path, "-inkey", key],
+        input=DOCUMENT.encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert signed.startswith(b"\x30\x80"), "not the form that this test is about"
+    assert verify_identity(DOCUMENT, armoured(signed), [ec2.path]) == IDENTITY
+
+
+async def test_the_verifier_takes_the_certificates_that_configuration_adds(ec2: Signer) -> None:
+    verifier = IdentityVerifier("nowhere-1", [ec2.path])
+    try:
+        assert await verifier.verify(DOCUMENT, ec2.sign(DOCUMENT)) == IDENTITY
+        with pytest.raises(IdentityRefused):
+            await verifier.verify(DOCUMENT, "")
+    finally:
+        verifier.close()
+
+
+# --- what is refused ---
+
+
+def test_a_strangers_signature_is_refused(ec2: Signer, stranger: Signer) -> None:
+    assert "trusted certificate" in refusal(DOCUMENT, stranger.sign(DOCUMENT), ec2)
+
+
+def test_a_certificate_sent_along_is_not_believed(ec2: Signer, stranger: Signer) -> None:
+    signature = stranger.sign(DOCUMENT, (pkcs7.PKCS7Options.Binary,))
+    assert "trusted certificate" in refusal(DOCUMENT, signature, ec2)
+
+
+def test_a_certificate_issued_by_the_trusted_one_is_not_the_trusted_one(
+    ec2: Signer, tmp_path: Path
+) -> None:
+    child = Signer.make(tmp_path / "child.pem", issuer=ec2, serial=7)
+    signature = child.sign(DOCUMENT, (pkcs7.PKCS7Options.Binary,))
+    assert "trusted certificate" in refusal(DOCUMENT, signature, ec2)
+
+
+def test_another_regions_certificate_is_refused(ec2: Signer) -> None:
+    with pytest.raises(IdentityRefused):
+        verify_identity(DOCUMENT, ec2.sign(DOCUMENT), pinned_certificates("us-east-1"))
+
+
+def test_a_signature_of_another_document_is_refused(ec2: Signer) -> None:
+    other = written({**FIELDS, "instanceId": "i-0123456789abcdef0"})
+    assert refusal(other, ec2.sign(DOCUMENT), ec2) == "the signature is for another document"
+
+
+def test_a_document_changed_inside_its_signature_is_refused(ec2: Signer) -> None:
+    genuine = base64.b64decode(ec2.sign(DOCUMENT))
+    forged = genuine.replace(b"i-078517ca8a70a1dde", b"i-078517ca8a70a1ddf")
+    assert forged != genuine
+    document = DOCUMENT.replace("a1dde", "a1ddf")
+    assert "trusted certificate" in refusal(document, armoured(forged), ec2)
+
+
+def test_a_signature_without_the_document_inside_is_refused(ec2: Signer) -> None:
+    options = (*AS_EC2, pkcs7.PKCS7Options.DetachedSignature)
+    assert "trusted certificate" in refusal(DOCUMENT, ec2.sign(DOCUMENT, options), ec2)
+
+
+def der(tag: int, *contents: bytes) -> bytes:
+    content = b"".join(contents)
+    size = len(content)
+    length = bytes([size]) if size < 128 else b"\x82" + size.to_bytes(2, "big")
+    return bytes([tag]) + length + content
+
+
+def test_a_message_that_nobody_signed_is_refused(ec2: Signer) -> None:
+    pkcs7_oid = bytes.fromhex("06092a864886f70d0107")  # and one more byte: 1 data, 2 signed data
+    content = der(0x30, pkcs7_oid + b"\x01", der(0xA0, der(0x04, DOCUMENT.encode())))
+    signed_data = der(0x30, b"\x02\x01\x01", der(0x31), content, der(0x31))
+    message = der(0x30, pkcs7_oid + b"\x02", der(0xA0, signed_data))
+    shown = subprocess.run(
+        ["openssl", "cms", "-cmsout", "-print", "-inform", "DER"],
+        input=message,
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert b"signerInfos" in shown, "not the form that this test is about"
+    assert "trusted certificate" in refusal(DOCUMENT, armoured(message), ec2)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 40, 700, -1])
+def test_a_truncated_signature_is_refused(ec2: Signer, kept: int) -> None:
+    whole = base64.b64decode(ec2.sign(DOCUMENT))
+    assert "trusted certificate" in refusal(DOCUMENT, armoured(whole[:kept]), ec2)
+
+
+@pytest.mark.parametrize(
+    "signature", ["not base64!", "----BEGIN PKCS7----", "QUJD\x00", "ÄÖÜ", "A" * 5]
+)
+def test_a_signature_that_is_not_base64_is_refused(ec2: Signer, signature: str) -> None:
+    assert refusal(DOCUMENT, signature, ec2) == "the signature is not base64"
+
+
+def test_too_much_is_refused_before_anything_is_run(ec2: Signer, tmp_path: Path) -> None:
+    signature = ec2.sign(DOCUMENT)
+    absent = str(tmp_path / "no such program")
+    for document, pkcs in [(DOCUMENT + " " * 8192, signature), (DOCUMENT, signature + " " * 8192)]:
+        with pytest.raises(IdentityRefused, match="too large"):
+            verify_identity(document, pkcs, [ec2.path], openssl=absent)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"instanceId": None},
+        {"instanceId": 7},
+        {"instanceId": "i-1; reboot"},
+        {"instanceId": "i-078517ca8a70a1dde\n"},
+        {"instanceId": ["i-078517ca8a70a1dde"]},
+        {"accountId": 123456789012},
+        {"accountId": "١٢٣٤٥٦٧٨٩٠١٢"},
+        {"region": "US-EAST-1"},
+        {"privateIp": "10.0.0.299"},
+        {"privateIp": "localhost"},
+        {"pendingTime": "2026-13-20T09:25:44Z"},
+        {"pendingTime": "2026-11-20T09:25:44+02:00"},
+        {"instanceType": "../../g4dn"},
+        {"imageId": ""},
+    ],
+)
+def test_signed_nonsense_is_refused(ec2: Signer, changes: Mapping[str, object]) -> None:
+    document = written({**FIELDS, **changes})
+    (name,) = changes
+    reason = refusal(document, ec2.sign(document), ec2)
+    assert name in reason or "valid address or time" in reason
+
+
+@pytest.mark.parametrize("name", ["instanceId", "accountId", "region", "privateIp", "pendingTime"])
+def test_a_missing_field_is_refused(ec2: Signer, name: str) -> None:
+    document = written({key: value for key, value in FIELDS.items() if key != name})
+    assert name in refusal(document, ec2.sign(document), ec2)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "",
+        "[]",
+        '"i-078517ca8a70a1dde"',
+        DOCUMENT + DOCUMENT,
+        DOCUMENT.replace("{", '{"instanceId": "i-0123456789abcdef0",'),
+        "[" * 4000,
+    ],
+)
+def test_what_is_not_one_plain_json_object_is_refused(ec2: Signer, document: str) -> None:
+    assert "JSON" in refusal(document, ec2.sign(document), ec2)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_no_changed_byte_makes_another_identity(ec2: Signer, data: st.DataObject) -> None:
+    changed = bytearray(base64.b64decode(ec2.sign(DOCUMENT)))
+    changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
+    with contextlib.suppress(IdentityRefused):
+        assert verify_identity(DOCUMENT, armoured(bytes(changed)), [ec2.path]) == IDENTITY
+
+
+# --- the program and the certificates ---
+
+
+def fake_openssl(path: Path, script: str) -> str:
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o700)
+    return str(path)
+
+
+def test_openssl_sees_neither_the_hubs_secrets_nor_the_claim_in_its_arguments(
+    ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTERHUB_CRYPT_KEY", "hub-secret")
+    seen = tmp_path / "seen"
+    spy = fake_openssl(tmp_path / "openssl", f'env > {seen}; echo "$@" >> {seen}; exit 4')
+    signature = ec2.sign(DOCUMENT)
+    with pytest.raises(IdentityRefused):
+        verify_identity(DOCUMENT, signature, [ec2.path], openssl=spy)
+    told = seen.read_text()
+    assert "-nointern" in told
+    assert "hub-secret" not in told
+    assert "i-078517ca8a70a1dde" not in told
+    assert signature[:40] not in told
+
+
+def test_an_openssl_that_hangs_is_ended(
+    ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "OPENSSL_SECONDS", 0.2)
+    hanging = fake_openssl(tmp_path / "openssl", "exec sleep 60")
+    with pytest.raises(IdentityRefused, match="in time"):
+        verify_identity(DOCUMENT, ec2.sign(DOCUMENT), [ec2.path], openssl=hanging)
+
+
+def test_a_hub_without_openssl_is_told_at_its_start(
+    ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(IdentitySetupError, match="install it"):
+        IdentityVerifier("us-east-1")
+
+
+def test_a_region_without_a_certificate_is_told_at_the_hubs_start(tmp_path: Path) -> None:
+    with pytest.raises(IdentitySetupError, match=r"xx-new-1.*AWS's documentation"):
+        pinned_certificates("xx-new-1")
+    with pytest.raises(IdentitySetupError, match=r"absent\.pem"):
+        pinned_certificates("us-east-1", [tmp_path / "absent.pem"])
+    (tmp_path / "empty.pem").write_text("")
+    with pytest.raises(IdentitySetupError, match="no certificate"):
+        pinned_certificates("us-east-1", [tmp_path / "empty.pem"])
+
+
+def test_every_bundled_certificate_is_ec2s_kind() -> None:
+    (known,) = pinned_certificates("us-east-1")
+    bundled = sorted(known.parent.glob("*.pem"))
+    assert len(bundled) == 36
+    for path in bundled:
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        key = certificate.public_key()
+        assert isinstance(key, rsa.RSAPublicKey), path.name
+        assert key.key_size == 2048, path.name
+        assert certificate.not_valid_after_utc > datetime.now(UTC) + timedelta(days=365), path.name
+        certificate.verify_directly_issued_by(certificate)

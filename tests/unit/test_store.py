@@ -1,0 +1,446 @@
+"""What the provisioner relies on from its store: kept, held by one hub, clear when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sqlite3
+import stat
+import sys
+import traceback
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import create_engine
+
+from ec2spawner.core.money import Segment
+from ec2spawner.provisioner import rows
+from ec2spawner.provisioner import store as store_module
+from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.lease import (
+    Binding,
+    Home,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
+from ec2spawner.provisioner.store import KeyAlreadyBound, Store, StoreError
+from ec2spawner.wire import IdlePolicy, Market, Step, Stop
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+SPEC = LaunchSpec(
+    instance_types=("g4dn.xlarge",),
+    subnets=("subnet-a",),
+    image_id="ami-1",
+    markets=(Market.SPOT, Market.ON_DEMAND),
+    disk_gib=100,
+)
+
+
+def lease(lease_id: str = "lease-1", **changes: object) -> Lease:
+    made = Lease(
+        lease_id=lease_id,
+        user="ada",
+        server="",
+        profile="t4",
+        profile_name="T4, 16 GB",
+        spec=SPEC,
+        launch_key="key",
+        home_kind="ebs",
+        home_gib=20,
+        idle=IdlePolicy(),
+        state=LeaseState.WAITING,
+        requested_at=NOW,
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def intent(token: str, state: IntentState, created_at: datetime) -> Intent:
+    request = LaunchRequest(token, Market.SPOT, 2, SPEC, {"ec2spawner:intent": token})
+    return Intent(request, "key", state, created_at)
+
+
+def story(*seconds: float, start: datetime = NOW) -> tuple[StepEvent, ...]:
+    """Request, boot, home, notebook, ready, each this many seconds after the one before."""
+    events = [StepEvent(Step.REQUEST, start, "asked")]
+    for step, taken in zip((Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY), seconds, strict=True):
+        events.append(StepEvent(step, events[-1].at + timedelta(seconds=taken), step.value))
+    return tuple(events)
+
+
+def run_sql(path: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(statement)
+
+
+def dump(path: Path) -> list[str]:
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        return list(database.iterdump())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hub" / "ec2spawner.sqlite"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    opened = await Store.open(url, now=NOW)
+    yield opened
+    await opened.close()
+
+
+# --- opening ---
+
+
+async def test_id_and_content_survive_a_restart_of_the_hub(url: str) -> None:
+    first = await Store.open(url, now=NOW)
+    await first.save_lease(lease())
+    await first.close()
+    second = await Store.open(url, now=NOW)
+    try:
+        assert second.store_id == first.store_id
+        assert (await second.load()).leases == (lease(),)
+    finally:
+        await second.close()
+
+
+async def test_two_stores_have_two_ids(tmp_path: Path) -> None:
+    ids = set()
+    for name in ("one", "two"):
+        opened = await Store.open(f"sqlite:///{tmp_path / name}", now=NOW)
+        ids.add(opened.store_id)
+        await opened.close()
+    assert len(ids) == 2
+
+
+async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:
+    await store.save_lease(lease())
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    assert f"{path.name}-wal" in modes
+
+
+async def test_a_second_hub_is_refused_and_told_who_holds_it(store: Store, url: str) -> None:
+    with pytest.raises(StoreError, match=f"process {os.getpid()}"):
+        await Store.open(url, now=NOW)
+    await store.save_lease(lease())  # and the first one goes on
+
+
+async def test_a_refused_hub_can_open_it_once_the_first_is_gone(url: str) -> None:
+    first = await Store.open(url, now=NOW)
+    with pytest.raises(StoreError):
+        await Store.open(url, now=NOW)
+    await first.close()
+    second = await Store.open(url, now=NOW)
+    await second.close()
+
+
+async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str, path: Path) -> None:
+    opened = await Store.open(url, now=NOW)
+    await opened.save_lease(lease())
+    await opened.close()
+    run_sql(path, "UPDATE alembic_version SET version_num = '9999'")
+    before = dump(path)
+    with pytest.raises(StoreError, match=r"newer ec2spawner \(schema 9999\).*install"):
+        await Store.open(url, now=NOW)
+    assert dump(path) == before
+
+
+def test_migrations_make_the_tables_that_the_code_expects(url: str, path: Path) -> None:
+    async def open_and_close() -> None:
+        await (await Store.open(url, now=NOW)).close()
+
+    asyncio.run(open_and_close())
+    with create_engine(url).connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), rows.metadata) == []
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("hub.sqlite", "sqlite:///ec2spawner.sqlite"),
+        ("postgresql://hub:s3cret@db/hub", "postgresql is not supported"),
+    ],
+)
+async def test_a_url_that_cannot_work_is_refused_with_one_that_can(url: str, said: str) -> None:
+    with pytest.raises(StoreError, match=said) as refused:
+        await Store.open(url, now=NOW)
+    assert "s3cret" not in str(refused.value)
+
+
+async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("shopping list\n" * 100)
+    with pytest.raises(StoreError, match="name another file"):
+        await Store.open(f"sqlite:///{path}", now=NOW)
+    assert path.read_text() == "shopping list\n" * 100
+
+
+async def test_a_folder_in_the_place_of_the_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        await Store.open(f"sqlite:///{tmp_path}", now=NOW)
+
+
+async def test_a_closed_store_says_so(url: str) -> None:
+    opened = await Store.open(url, now=NOW)
+    await opened.close()
+    await opened.close()
+    with pytest.raises(StoreError, match="closed"):
+        await opened.load()
+
+
+# --- leases, intents, bindings, homes ---
+
+
+async def test_a_lease_saved_again_replaces_what_was_there(store: Store) -> None:
+    segment = Segment("i-1", Market.SPOT, None, NOW)
+    await store.save_lease(lease(events=story(1, 2, 3, 4), segments=(segment, segment)))
+    changed = lease(
+        state=LeaseState.ENDING,
+        stop=Stop(reason="idle", message="Idle for an hour."),
+        events=story(1, 2, 3, 4)[:2],
+        segments=(replace(segment, usd_per_hour=0.2, end=NOW + SECOND),),
+    )
+    await store.save_lease(changed)
+    assert (await store.load()).leases == (changed,)
+
+
+async def test_load_tells_open_leases_from_the_newest_ended_of_each_server(store: Store) -> None:
+    ended = {"state": LeaseState.ENDED}
+    await store.save_lease(lease("old", ended_at=NOW, **ended))
+    await store.save_lease(lease("new", ended_at=NOW + SECOND, **ended))
+    await store.save_lease(
+        lease("named", server="gpu", ended_at=NOW, events=story(1, 2, 3, 4), **ended)
+    )
+    await store.save_lease(lease("open", requested_at=NOW + 2 * SECOND))
+    loaded = await store.load()
+    assert [one.lease_id for one in loaded.leases] == ["open"]
+    assert {one.lease_id for one in loaded.ended_lately} == {"new", "named"}
+    assert {len(one.events) for one in loaded.ended_lately} == {0, 5}
+
+
+async def test_an_unanswered_intent_is_loaded_however_old(url: str) -> None:
+    opened = await Store.open(url, now=NOW, recent=timedelta(hours=1))
+    kept = [
+        intent("open-old", IntentState.OPEN, NOW - timedelta(days=9)),
+        intent("answered-new", IntentState.ANSWERED, NOW - timedelta(minutes=59)),
+    ]
+    gone = intent("answered-old", IntentState.ANSWERED, NOW - timedelta(minutes=61))
+    for one in (*kept, gone):
+        await opened.save_intent(one)
+    assert (await opened.load()).intents == tuple(kept)
+    answered = replace(kept[0], state=IntentState.FAILED, instance_ids=("i-1",))
+    await opened.save_intent(answered)
+    assert (await opened.load()).intents == (kept[1],)
+    await opened.close()
+
+
+async def test_the_first_key_is_bound_for_good(store: Store) -> None:
+    first = Binding("i-1", "aa", NOW)
+    await store.save_binding(first)
+    await store.save_binding(replace(first, bound_at=NOW + SECOND))  # a repeated claim
+    with pytest.raises(KeyAlreadyBound, match="i-1"):
+        await store.save_binding(Binding("i-1", "bb", NOW))
+    assert (await store.load()).bindings == (first,)
+
+
+async def test_of_two_keys_at_once_one_wins(store: Store) -> None:
+    results = await asyncio.gather(
+        *(store.save_binding(Binding("i-1", f"key-{n}", NOW)) for n in range(8)),
+        return_exceptions=True,
+    )
+    assert sum(isinstance(result, KeyAlreadyBound) for result in results) == 7
+    assert len((await store.load()).bindings) == 1
+
+
+async def test_an_old_binding_is_kept_and_loaded_while_its_instance_is_leased(
+    store: Store,
+) -> None:
+    old = Binding("i-old", "aa", NOW - timedelta(days=90))
+    await store.save_binding(old)
+    assert (await store.load()).bindings == ()
+    with pytest.raises(KeyAlreadyBound):
+        await store.save_binding(Binding("i-old", "bb", NOW))
+    await store.save_lease(lease(instance_id="i-old", state=LeaseState.READY))
+    assert (await store.load()).bindings == (old,)
+
+
+async def test_a_volume_belongs_to_one_home(store: Store) -> None:
+    home = Home("home-1", "ada", "", "ebs", 20, NOW)
+    await store.save_home(home)
+    await store.save_home(replace(home, volume_id="vol-1", zone="us-east-1a"))
+    with pytest.raises(StoreError):
+        await store.save_home(Home("home-2", "bob", "", "ebs", 20, NOW, volume_id="vol-1"))
+    assert (await store.load()).homes == (replace(home, volume_id="vol-1", zone="us-east-1a"),)
+
+
+async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
+    running = Segment("i-1", Market.ON_DEMAND, 0.5, NOW)
+    await store.save_overhead(running)
+    await store.save_overhead(replace(running, end=NOW + SECOND))
+    await store.save_overhead(Segment("i-2", Market.SPOT, None, NOW - SECOND, NOW))
+    await store.save_lease(lease(segments=(Segment("i-3", Market.SPOT, 0.1, NOW),)))
+    assert await store.overhead(NOW) == (replace(running, end=NOW + SECOND),)
+    assert len(await store.overhead(NOW - SECOND)) == 2
+
+
+# --- usual durations ---
+
+
+async def test_usual_durations_are_medians_of_the_newest_starts_that_got_ready(
+    store: Store,
+) -> None:
+    starts = [(1, 10, 2, 3), (3, 30, 4, 5), (2, 20, 9, 4), (500, 500, 500, 500)]
+    for age, seconds in enumerate(starts):
+        begun = NOW - timedelta(hours=age)
+        events = story(*seconds, start=begun)
+        await store.save_lease(lease(f"l{age}", ready_at=events[-1].at, events=events))
+    failed = story(900, 900, 900, 900)[:-1]
+    await store.save_lease(lease("failed", state=LeaseState.ENDED, events=failed))
+    moved = story(900, 900, 900, 900)
+    await store.save_lease(lease("moved", replaced=1, ready_at=moved[-1].at, events=moved))
+    other = story(7, 7, 7, 7)
+    await store.save_lease(lease("b", profile="a10g", ready_at=other[-1].at, events=other))
+
+    assert await store.usual_durations("t4", limit=3) == {
+        Step.REQUEST: 2,
+        Step.BOOT: 20,
+        Step.HOME: 4,
+        Step.NOTEBOOK: 4,
+    }
+    assert await store.usual_durations("never used") == {}
+
+
+async def test_several_events_of_a_step_are_one_step(store: Store) -> None:
+    at = [NOW + timedelta(seconds=n) for n in (0, 2, 5, 6)]
+    events = (
+        StepEvent(Step.REQUEST, at[0], "spot"),
+        StepEvent(Step.REQUEST, at[1], "on-demand"),
+        StepEvent(Step.BOOT, at[2], "booting"),
+        StepEvent(Step.READY, at[3], "ready"),
+    )
+    await store.save_lease(lease(events=events, ready_at=at[3]))
+    assert await store.usual_durations("t4") == {Step.REQUEST: 5, Step.BOOT: 1}
+
+
+# --- concurrency, faults, crashes ---
+
+
+async def test_writes_take_effect_in_the_order_in_which_they_were_asked_for(store: Store) -> None:
+    await asyncio.gather(*(store.save_lease(lease(replaced=n)) for n in range(50)))
+    assert [one.replaced for one in (await store.load()).leases] == [49]
+
+
+async def test_a_shielded_write_happens_though_its_caller_is_cancelled(store: Store) -> None:
+    async def start() -> None:
+        await asyncio.shield(store.save_lease(lease()))
+
+    task = asyncio.create_task(start())
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await store.load()).leases == (lease(),)
+
+
+async def test_the_loop_runs_on_while_another_program_holds_the_file(
+    store: Store, path: Path
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    write = asyncio.create_task(store.save_lease(lease()))
+    for _ in range(100):  # a store that blocked the loop would never get here
+        await asyncio.sleep(0.001)
+    assert not write.done()
+    other.execute("COMMIT")
+    other.close()
+    await write
+    assert (await store.load()).leases == (lease(),)
+
+
+async def test_a_file_held_for_too_long_is_an_error_and_then_works_again(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.05)
+    opened = await Store.open(url, now=NOW)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"locked.*another program holds the file"):
+        await opened.save_lease(lease())
+    other.execute("ROLLBACK")
+    other.close()
+    await opened.save_lease(lease())
+    await opened.close()
+
+
+async def test_an_error_names_the_mend_and_no_stored_value(store: Store, path: Path) -> None:
+    run_sql(
+        path,
+        "CREATE TRIGGER full BEFORE INSERT ON lease BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END",
+    )
+    secret = "5ea1ed" * 8
+    with pytest.raises(StoreError, match="make room on its disk") as failed:
+        await store.save_lease(lease(sealed_start=secret, token_sha256=secret))
+    assert secret not in "".join(traceback.format_exception(failed.value))
+    assert (await store.load()).leases == ()
+
+
+async def test_an_instant_without_a_time_zone_is_refused(store: Store) -> None:
+    with pytest.raises(StoreError, match="time zone"):
+        await store.save_lease(lease(requested_at=NOW.replace(tzinfo=None)))
+    assert (await store.load()).leases == ()
+
+
+WRITER = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[2])
+from test_store import NOW, lease, story
+from ec2spawner.provisioner.store import Store
+
+async def main():
+    store = await Store.open(sys.argv[1], now=NOW)
+    for number in range(100_000):
+        await store.save_lease(lease(f"lease-{number:06}", events=story(1, 2, 3, 4)))
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_hub_killed_while_it_writes_leaves_all_that_it_was_told_is_stored(
+    url: str,
+) -> None:
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", WRITER, url, str(Path(__file__).parent)),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert child.stdout is not None
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(25):
+                told = int(await child.stdout.readline())
+    finally:
+        child.kill()
+        await child.wait()
+    opened = await Store.open(url, now=NOW)  # the lock ended with its holder
+    leases = (await opened.load()).leases
+    await opened.close()
+    assert len(leases) > told
+    assert {len(one.events) for one in leases} == {5}, "a lease was stored in part"
