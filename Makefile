@@ -65,7 +65,7 @@ venv: $(DONE)/python $(DONE)/labextension $(DONE)/links $(DONE)/proxy  ## All of
 
 $(DONE)/tools:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or later is needed' >&2; exit 1; }
-	@node -e 'process.exit(parseInt(process.versions.node) < 20)' \
+	@node -e 'process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)' \
 		|| { echo 'node 20 or later is needed' >&2; exit 1; }
 	test -x $(VENV)/bin/python || $(PYTHON) -m venv $(VENV)
 	mkdir -p $(DONE)
@@ -99,7 +99,7 @@ $(DONE)/proxy: Makefile | $(DONE)/tools
 # --- a browser for the tests -------------------------------------------------------------------
 
 chromium:
-	@if command -v chromium chromium-browser google-chrome >/dev/null; then exit 0; fi; \
+	@if command -v chromium chromium-browser >/dev/null; then exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then missing='there is no apt-get here'; \
 	elif [ "$$(id -u)" = 0 ]; then root=; \
 	elif sudo -n true 2>/dev/null; then root=sudo; \

@@ -12,7 +12,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo = commands.add_parser(
         "demo",
         help="the whole journey on this machine, with an embedded EC2 and no AWS account",
-        epilog="Other options go to JupyterHub, such as --EC2Spawner.idle='{\"server\": \"5m\"}'.",
+        epilog='Other options go to JupyterHub, such as --EC2Spawner.idle=\'{"server": "5m"}\'.',
     )
     demo.add_argument("--data-dir", help="where homes and databases stay between two demos")
     demo.add_argument("--port", type=int, default=8000, help="of the hub (0: any free one)")

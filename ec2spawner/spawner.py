@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from jupyterhub.spawner import SpawnException, Spawner
+from jupyterhub.spawner import Spawner, SpawnException
 from pydantic import ValidationError
 from traitlets import default
 
@@ -43,7 +43,7 @@ PROGRESS_INTERVAL = 5.0
 """Seconds between two progress events while nothing changes: the bar still moves."""
 
 
-class EC2Spawner(OptionTraits, Spawner):  # type: ignore[misc]
+class EC2Spawner(OptionTraits, Spawner):
     """Notebook servers on EC2 instances of their own."""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -233,7 +233,7 @@ class EC2Spawner(OptionTraits, Spawner):  # type: ignore[misc]
         """
         provisioner = await self._provisioner()
         lease = provisioner.book.get(self.lease_id)
-        if lease is not None:
+        if lease is not None and self.api_token:
             return lease
         if self._start_pending:
             return None  # this start has asked for nothing yet
@@ -288,5 +288,7 @@ class EC2Spawner(OptionTraits, Spawner):  # type: ignore[misc]
         """Raises `CloudError` while EC2 has not answered since the hub's start."""
         provisioner = await service.wait_for_provisioner(HUB_START_PATIENCE)
         if provisioner is None:
-            raise CloudError("Unknown", "EC2 has not answered since the hub started", retryable=True)
+            raise CloudError(
+                "Unknown", "EC2 has not answered since the hub started", retryable=True
+            )
         return provisioner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -177,7 +178,10 @@ class Hub:
             await end(self.process)
 
     def tail(self, lines: int = 60) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+        kept = [
+            x for x in self.log.read_text(errors="replace").splitlines() if " 200 GET " not in x
+        ]
+        return "\n".join(kept[-lines:])
 
     # --- servers ---
 
@@ -240,12 +244,8 @@ async def end(process: asyncio.subprocess.Process, timeout: float = 20.0) -> Non
     """SIGTERM, then SIGKILL for what is left of the session."""
     if process.returncode is None:
         process.terminate()
-        try:
+        with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), timeout)
-        except TimeoutError:
-            pass
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     await process.wait()

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from .agent import Agent
-from .settings import BadSettings, Settings
+from .settings import Settings, SettingsError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -25,9 +25,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     try:
         settings = Settings.from_environment(arguments.hub_api_url, os.environ)
-    except BadSettings as error:
-        print(f"ec2spawner-agent: {error}", file=sys.stderr)
-        return 2
+    except SettingsError as error:
+        parser.error(str(error))
     asyncio.run(_run(Agent(settings)))
     return 0
 

@@ -7,10 +7,10 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import aiohttp
 
@@ -20,11 +20,11 @@ from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Obser
 from .beat import Heartbeat
 from .claim import claim_lease, new_claim, new_key
 from .home import Home, HomeError
-from .hub_client import HubClient, HubError, PowerOff
+from .hub_client import HubClient, HubError, PowerOffError
 from .identity import Identity, read_identity
 from .local_socket import LocalSocket
 from .notebook_process import (
-    NotebookFailed,
+    NotebookError,
     NotebookProcess,
     adopt_orphans,
     base_environment,
@@ -64,9 +64,10 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._notebook_environment = base_environment(settings.user, os.environ)
         self._notebook = NotebookProcess(
-            settings.user, settings.run_dir / "notebook.log", self._notebook_environment
+            settings.user,
+            settings.run_dir / "notebook.log",
+            base_environment(settings.user, os.environ),
         )
         self._sampler = Sampler(find_gpus(settings.simulated_gpu), self._notebook.processes)
 
@@ -86,7 +87,7 @@ class Agent:
                 await LeaseRun(self._settings, identity, grant, hub, http).live(
                     self._notebook, self._sampler
                 )
-            except PowerOff as error:
+            except PowerOffError as error:
                 log.info("powering off: %s", error)
                 await self._notebook.stop()
                 await self._power_off()
@@ -133,7 +134,7 @@ class LeaseRun:
         self._observed = asyncio.Event()
 
     async def live(self, notebook: NotebookProcess, sampler: Sampler) -> None:
-        """From the grant to the last report. Raises `PowerOff` when it is time for that."""
+        """From the grant to the last report. Raises `PowerOffError` when it is time for that."""
         self._watch = Watch(self._grant, self._identity.instance_type, sampler)
         self._heart = Heartbeat(self._hub, self._watch, self._learn)
         self._socket = LocalSocket(
@@ -156,30 +157,26 @@ class LeaseRun:
 
     async def _until_end(self, notebook: NotebookProcess) -> End:
         """Start the notebook and wait until something ends the lease."""
-        starting = asyncio.ensure_future(self._start(notebook))
         try:
-            await asyncio.wait({starting, self._end}, return_when=asyncio.FIRST_COMPLETED)
-            if starting.done():
-                starting.result()
-            else:
-                return self._end.result()
-        except (HomeError, NotebookFailed) as error:
+            await self._unless_ended(self._start(notebook))
+            await self._unless_ended(notebook.wait())
+        except (HomeError, NotebookError) as error:
             return End("failed", str(error))
-        finally:
-            starting.cancel()
-            await asyncio.gather(starting, return_exceptions=True)
-        ended = asyncio.ensure_future(notebook.wait())
+        return self._end.result() if self._end.done() else End("stopped", notebook.how_it_ended())
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this, or stop doing it when the lease ends."""
+        task: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
-            await asyncio.wait({ended, self._end}, return_when=asyncio.FIRST_COMPLETED)
-            return self._end.result() if self._end.done() else End(
-                "stopped", notebook.how_it_ended()
-            )
+            await asyncio.wait({task, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
         finally:
-            ended.cancel()
-            await asyncio.gather(ended, return_exceptions=True)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
 
     async def _start(self, notebook: NotebookProcess) -> None:
-        """Home, notebook, ready. Raises `HomeError` or `NotebookFailed`."""
+        """Home, notebook, ready. Raises `HomeError` or `NotebookError`."""
         grant = self._grant
         self._reports.tell("home")
         await self._home.mount()
@@ -210,7 +207,7 @@ class LeaseRun:
         """Report the end; then the hub terminates us, or there is reason to power off."""
         self._reports.tell(end.step, end.message)
         await self._reports.until_told(GOODBYE_SECONDS if self._off.done() else TOLD_SECONDS)
-        raise PowerOff(await self._off)
+        raise PowerOffError(await self._off)
 
     async def _shut_down(self, notebook: NotebookProcess) -> None:
         """The machine goes down: end in order, as quickly as that can be done."""
@@ -227,6 +224,8 @@ class LeaseRun:
             asyncio.create_task(self._beat(), name="beat"),
             asyncio.create_task(self._tick(notebook), name="tick"),
         ]
+        for task in tasks:
+            task.add_done_callback(_say_if_failed)
         try:
             yield
         finally:
@@ -237,7 +236,7 @@ class LeaseRun:
     async def _beat(self) -> None:
         try:
             await self._heart.run()
-        except PowerOff as error:
+        except PowerOffError as error:
             self._finish_for_good(f"The hub has ended this lease: {error}")
 
     async def _tick(self, notebook: NotebookProcess) -> None:
@@ -251,16 +250,16 @@ class LeaseRun:
                 pushed_at = time.monotonic()
                 self._socket.push(self._watch.state())
             if self._is_abandoned():
-                self._finish_for_good(
-                    "The hub has not answered for long and nothing works here."
-                )
+                self._finish_for_good("The hub has not answered for long and nothing works here.")
             if time.monotonic() - tidied_at >= TIDY_SECONDS:
                 tidied_at = time.monotonic()
                 await asyncio.to_thread(notebook.tidy)
-            self._observed.clear()
+            # Whatever the notebook says, and however often: ten looks a second are enough.
+            await asyncio.sleep(0.1)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._paced(TICK_SECONDS)):
                     await self._observed.wait()
+            self._observed.clear()
 
     def _paced(self, seconds: float) -> float:
         """Shorter under a policy of seconds, as demonstrations and tests have."""
@@ -313,6 +312,11 @@ class LeaseRun:
             said = getattr(error, "message", "") or "The hub does not answer. Try again."
             return NotebookReply(id=request.id, ok=False, message=said)
         return NotebookReply(id=request.id, ok=True, message=said)
+
+
+def _say_if_failed(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("the task %s failed", task.get_name(), exc_info=error)
 
 
 def _prepare_run_dir(settings: Settings) -> None:

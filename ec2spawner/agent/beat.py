@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..wire import BeatAnswer
 from .backoff import Backoff
-from .hub_client import HubClient, HubError, PowerOff
+from .hub_client import HubClient, HubError, PowerOffError
 from .watch import Watch
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Heartbeat:
         self._news.set()
 
     async def run(self) -> None:
-        """Beat until cancelled. Raises `PowerOff` when the hub has ended the lease."""
+        """Beat until cancelled. Raises `PowerOffError` when the hub has ended the lease."""
         backoff = Backoff(first=0.5, longest=20.0)
         while True:
             started = time.monotonic()
@@ -56,7 +56,7 @@ class Heartbeat:
             seen = self._watch.state_seen
             try:
                 answer = await self._beat_until_news()
-            except PowerOff:
+            except PowerOffError:
                 raise
             except HubError as error:
                 wait = backoff.next()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
 from .backoff import Backoff
-from .hub_client import HubClient, HubError, HubRefused, PowerOff
+from .hub_client import HubClient, HubError, HubRefusedError, PowerOffError
 from .identity import Identity
 
 log = logging.getLogger(__name__)
@@ -50,21 +50,21 @@ async def claim_lease(
 ) -> LeaseGrant:
     """The lease that this instance gets, however long that takes.
 
-    Raises `PowerOff` where the hub says so, or has given no usable answer for `give_up_after`
+    Raises `PowerOffError` where the hub says so, or has given no usable answer for `give_up_after`
     seconds. A refusal is logged and asked again, ever more rarely: a hub that was misconfigured
     may be put right, and one that means it ends this instance.
     """
-    silence, refusal = Backoff(), Backoff(first=5.0, longest=300.0)
+    silence, refusal = Backoff(), Backoff(first=1.0, longest=300.0)
     answered_at = monotonic()
     while True:
         try:
             answer = await hub.claim(claim)
-        except PowerOff:
+        except PowerOffError:
             raise
         except HubError as error:
             if monotonic() - answered_at > give_up_after:
-                raise PowerOff(f"no usable answer for {give_up_after:.0f} s") from error
-            wait = (refusal if isinstance(error, HubRefused) else silence).next()
+                raise PowerOffError(f"no usable answer for {give_up_after:.0f} s") from error
+            wait = (refusal if isinstance(error, HubRefusedError) else silence).next()
             log.warning("claim: %s; asking again in %.1f s", error, wait)
             await asyncio.sleep(wait)
             continue

@@ -57,11 +57,10 @@ class Home:
             await self._mount_device(volume)
 
     async def release(self) -> None:
-        """Write everything down and let go of the volume. The user's processes must be gone.
+        """Let go of the volume, which writes everything down. The user's processes must be gone.
 
         Raises `HomeError` when it is still in use; its data is flushed even then.
         """
-        await asyncio.to_thread(os.sync)
         if self._kind == "none" or not await asyncio.to_thread(os.path.ismount, self._user.home):
             return
         for attempt in range(UMOUNT_TRIES):
@@ -70,6 +69,7 @@ class Home:
                 return
             await asyncio.sleep(0.1 * (attempt + 1))
         # What holds it can no longer open anything below it, and what was written is flushed.
+        await asyncio.to_thread(os.sync)
         await _command("umount", "--lazy", str(self._user.home))
         raise HomeError(f"the home was still in use and was let go all the same: {said}")
 
@@ -80,6 +80,7 @@ class Home:
         path = self._devices / f"nvme-Amazon_Elastic_Block_Store_{serial}"
         try:
             async with asyncio.timeout(VOLUME_SECONDS):
+                # Udev tells nobody who does not listen to it as root, so it is looked for.
                 while not await asyncio.to_thread(path.exists):
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -158,7 +159,7 @@ class Home:
         if not self._user.is_agent:
             for folder, names, files in os.walk(home):
                 for name in (*names, *files):
-                    os.lchown(os.path.join(folder, name), self._user.uid, self._user.gid)
+                    os.lchown(Path(folder, name), self._user.uid, self._user.gid)
 
     def _give_to_user(self, home: Path) -> None:
         """The top folder belongs to the user; below it they are its master since long."""
@@ -167,7 +168,7 @@ class Home:
 
 
 def _reads_as_zeros(device: Path) -> bool:
-    with open(device, "rb") as file:
+    with device.open("rb") as file:
         if not stat.S_ISBLK(os.fstat(file.fileno()).st_mode):
             raise HomeError(f"{device.name} is neither a block device nor a directory")
         beginning = file.read(BLANK_BYTES)

@@ -34,11 +34,11 @@ class HubError(Exception):
     """A call to the hub brought no answer that can be used. Messages hold no secret."""
 
 
-class HubUnreachable(HubError):
+class HubUnreachableError(HubError):
     """No answer, a 5xx, a 429 or nonsense: try again, the notebook goes on."""
 
 
-class HubRefused(HubError):
+class HubRefusedError(HubError):
     """A 4xx: the hub understood and said no."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -47,7 +47,7 @@ class HubRefused(HubError):
         self.message = message
 
 
-class PowerOff(HubError):
+class PowerOffError(HubError):
     """410: this instance is nobody's any more."""
 
 
@@ -67,7 +67,7 @@ class HubClient:
     async def claim(self, claim: Claim) -> LeaseGrant | ClaimWait:
         """Ask for a lease. Raises `HubError`."""
         status, body = await self._post("claims", claim, claim.wait_seconds)
-        return _parse(ClaimWait if status == 202 else LeaseGrant, body)
+        return _parse(ClaimWait, body) if status == 202 else _parse(LeaseGrant, body)
 
     async def tell(self, event: AgentEvent) -> None:
         """Report a step. Raises `HubError`."""
@@ -106,13 +106,13 @@ class HubClient:
             ) as response:
                 body = await _read(response)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise HubUnreachable(f"no answer to {path}: {error!r}") from error
+            raise HubUnreachableError(f"no answer to {path}: {error!r}") from error
         if response.status == 410:
-            raise PowerOff(_message(body))
+            raise PowerOffError(_message(body))
         if response.status == 429 or not 200 <= response.status < 500:
-            raise HubUnreachable(f"{path} answered {response.status}")
+            raise HubUnreachableError(f"{path} answered {response.status}")
         if response.status >= 400:
-            raise HubRefused(response.status, _message(body))
+            raise HubRefusedError(response.status, _message(body))
         return response.status, body
 
 
@@ -121,7 +121,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(64 * 1024):
         body += chunk
         if len(body) > MAX_ANSWER_BYTES:
-            raise HubUnreachable(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+            raise HubUnreachableError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
     return bytes(body)
 
 
@@ -134,7 +134,7 @@ def _parse(model: type[Model], body: bytes) -> Model:
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
             for each in error.errors(include_input=False, include_url=False)[:3]
         )
-        raise HubUnreachable(f"an answer that is no {model.__name__}: {problems}") from None
+        raise HubUnreachableError(f"an answer that is no {model.__name__}: {problems}") from None
 
 
 def _message(body: bytes) -> str:

@@ -77,9 +77,7 @@ async def _read_once(endpoint: str, http: aiohttp.ClientSession) -> Identity:
         raise MetadataError(f"the identity document is not as it should be: {error!r}") from error
 
 
-async def _ask(
-    http: aiohttp.ClientSession, method: str, url: str, headers: dict[str, str]
-) -> str:
+async def _ask(http: aiohttp.ClientSession, method: str, url: str, headers: dict[str, str]) -> str:
     try:
         async with http.request(method, url, headers=headers, timeout=TIMEOUT) as response:
             body = await response.content.read(MAX_ANSWER_BYTES)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import MAX_BODY_BYTES, AgentState, NotebookReply, NotebookRequest, Observation
+from ..wire import AgentState, NotebookReply, NotebookRequest, Observation
 from .settings import NotebookUser
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,9 @@ MAX_PATH_BYTES = 100
 
 MAX_CONNECTIONS = 8
 """The extension uses one; a few more while it reconnects."""
+
+MAX_LINE_BYTES = 256 * 1024
+"""An observation of a hundred kernels with long names is half of this."""
 
 WRITE_SECONDS = 5.0
 """A reader that takes a state no sooner is hung up on."""
@@ -65,7 +68,7 @@ class LocalSocket:
     async def start(self) -> None:
         self.path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(
-            self._serve, path=str(self.path), limit=MAX_BODY_BYTES
+            self._serve, path=str(self.path), limit=MAX_LINE_BYTES
         )
         if not self._user.is_agent:
             os.chown(self.path, self._user.uid, self._user.gid)

@@ -44,7 +44,7 @@ PR_SET_CHILD_SUBREAPER = 36
 NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
 
 
-class NotebookFailed(Exception):
+class NotebookError(Exception):
     """The server ended or did not come up; the message is for people."""
 
 
@@ -58,9 +58,7 @@ def adopt_orphans() -> None:
 def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict[str, str]:
     """What the image gives the notebook: the agent's environment without what is the agent's."""
     kept = {
-        name: value
-        for name, value in environment.items()
-        if not name.startswith(NOT_FOR_NOTEBOOKS)
+        name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
     }
     return kept | {
         "HOME": str(user.home),
@@ -82,6 +80,7 @@ class NotebookProcess:
         self._log_file = log_file
         self._process: asyncio.subprocess.Process | None = None
         self._link: socket.socket | None = None
+        self._warming: asyncio.Task[None] | None = None
         self._zombies: set[int] = set()
         self.processes = Processes(os.getpid(), uid=None if user.uid == os.geteuid() else user.uid)
         """The server, its kernels, terminals and everything they started."""
@@ -103,31 +102,21 @@ class NotebookProcess:
                 self._environment,
                 pass_fds=(theirs.fileno(),),
             )
-
-    async def until_warm(self, timeout: float) -> bool:
-        """Whether everything is imported; waits up to `timeout` seconds for it."""
-        if self._link is None:
-            return False
-        try:
-            async with asyncio.timeout(timeout):
-                loop = asyncio.get_running_loop()
-                return bool(await loop.sock_recv(self._link, 64))
-        except (TimeoutError, OSError):
-            return False
+        self._warming = asyncio.create_task(_say_when_warm(ours), name="warming")
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Become the server: the lease's command, with its environment over the image's.
 
-        Raises `NotebookFailed`.
+        Raises `NotebookError`.
         """
         argv = list(command)
         if self._user.uid == 0 and argv[0].endswith(waiting_notebook.SERVER):
             argv.append("--allow-root")
         complete = self._environment | dict(environment)
-        if self._process is None or self._process.returncode is not None or not self._link:
+        link = await self._take_link()
+        if self._process is None or self._process.returncode is not None or link is None:
             await self._start_cold(argv, complete)
             return
-        link, self._link = self._link, None
         order = json.dumps({"argv": argv, "environment": complete}).encode()
         try:
             with link:
@@ -137,6 +126,14 @@ class NotebookProcess:
             log.warning("the waiting notebook is gone (%s): a cold start", error)
             await self._start_cold(argv, complete)
 
+    async def _take_link(self) -> socket.socket | None:
+        """The line to the waiting notebook, for one last use."""
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
+        link, self._link = self._link, None
+        return link
+
     async def _start_cold(self, argv: list[str], environment: dict[str, str]) -> None:
         program = waiting_notebook.find_program(argv[0], environment)
         try:
@@ -144,7 +141,7 @@ class NotebookProcess:
                 [program, *argv[1:]], environment, cwd=environment["HOME"]
             )
         except OSError as error:
-            raise NotebookFailed(f"{argv[0]} cannot be started: {error}") from error
+            raise NotebookError(f"{argv[0]} cannot be started: {error}") from error
 
     async def _execute(
         self,
@@ -155,7 +152,8 @@ class NotebookProcess:
         pass_fds: tuple[int, ...] = (),
     ) -> asyncio.subprocess.Process:
         """A new process in a session of its own, as the notebook user."""
-        with open(self._log_file, "ab", opener=_private) as output:
+        output = await asyncio.to_thread(_open_private, self._log_file)
+        try:
             return await asyncio.create_subprocess_exec(
                 *argv,
                 env=dict(environment),
@@ -170,13 +168,15 @@ class NotebookProcess:
                 group=None if self._user.is_agent else self._user.gid,
                 extra_groups=None if self._user.is_agent else list(self._user.groups),
             )
+        finally:
+            os.close(output)
 
     async def until_listening(self, url: str, http: aiohttp.ClientSession) -> None:
-        """Return when `url` answers. Raises `NotebookFailed` when the server ends before."""
+        """Return when `url` answers. Raises `NotebookError` when the server ends before."""
         deadline = time.monotonic() + LISTENING_SECONDS
         while time.monotonic() < deadline:
             if self._process is None or self._process.returncode is not None:
-                raise NotebookFailed(self.how_it_ended())
+                raise NotebookError(self.how_it_ended())
             try:
                 async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
                     if answer.status < 500:
@@ -184,7 +184,7 @@ class NotebookProcess:
             except (aiohttp.ClientError, TimeoutError, OSError):
                 pass
             await asyncio.sleep(POLL_SECONDS)
-        raise NotebookFailed(
+        raise NotebookError(
             f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
             f"Its last words: {self.last_words()}"
         )
@@ -207,7 +207,7 @@ class NotebookProcess:
     def last_words(self, length: int = 300) -> str:
         """The end of the server's log, in one line."""
         try:
-            with open(self._log_file, "rb") as file:
+            with self._log_file.open("rb") as file:
                 file.seek(max(os.fstat(file.fileno()).st_size - 4096, 0))
                 text = file.read().decode(errors="replace")
         except OSError:
@@ -235,9 +235,8 @@ class NotebookProcess:
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """End the server and all processes of the user: politely, then not. Idempotent."""
-        if self._link is not None:
-            self._link.close()
-            self._link = None
+        if (link := await self._take_link()) is not None:
+            link.close()
         if self._process is not None and self._process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.terminate()
@@ -266,5 +265,12 @@ class NotebookProcess:
             await asyncio.sleep(0.02)
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+async def _say_when_warm(link: socket.socket) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        if await asyncio.get_running_loop().sock_recv(link, 64):
+            log.info("the waiting notebook is warm after %.1f s", time.monotonic() - began)
+
+
+def _open_private(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)

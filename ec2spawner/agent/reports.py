@@ -10,9 +10,12 @@ from typing import Literal
 
 from ..wire import AgentEvent
 from .backoff import Backoff
-from .hub_client import HubClient, HubRefused, HubUnreachable, PowerOff
+from .hub_client import HubClient, HubRefusedError, HubUnreachableError, PowerOffError
 
 log = logging.getLogger(__name__)
+
+UNKNOWN_LEASE = 404
+"""A hub that lost its store may still learn of this lease, and then wants to know."""
 
 StepName = Literal["home", "notebook", "ready", "failed", "stopped"]
 
@@ -41,7 +44,7 @@ class Reports:
             async with asyncio.timeout(timeout):
                 await self._hub.tell(event)
         except TimeoutError:
-            raise HubUnreachable(f"no answer to {step} in {timeout:.0f} s") from None
+            raise HubUnreachableError(f"no answer to {step} in {timeout:.0f} s") from None
 
     async def run(self) -> None:
         """Post what is queued, each until the hub has it. Ends when the lease has ended."""
@@ -49,7 +52,7 @@ class Reports:
             event = await self._queue.get()
             try:
                 await self._post(event)
-            except PowerOff:
+            except PowerOffError:
                 return
             finally:
                 self._queue.task_done()
@@ -66,12 +69,12 @@ class Reports:
         backoff = Backoff()
         while True:
             try:
-                return await self._hub.tell(event)
-            except HubUnreachable as error:
+                await self._hub.tell(event)
+                return
+            except (HubUnreachableError, HubRefusedError) as error:
+                if isinstance(error, HubRefusedError) and error.status != UNKNOWN_LEASE:
+                    log.error("event %s: %s", event.step, error)
+                    return
                 wait = backoff.next()
                 log.warning("%s; telling it again in %.1f s", error, wait)
                 await asyncio.sleep(wait)
-            except HubRefused as error:
-                # A hub that lost its store learns the rest from the next beats.
-                log.warning("event %s: %s", event.step, error)
-                return

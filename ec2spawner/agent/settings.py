@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
-class BadSettings(Exception):
+class SettingsError(Exception):
     """An environment variable of the image cannot be used; the message names it."""
 
 
@@ -48,11 +48,11 @@ class Settings:
 
     @classmethod
     def from_environment(cls, hub_api_url: str, environment: Mapping[str, str]) -> Settings:
-        """Settings of this machine. Raises `BadSettings`."""
+        """Settings of this machine. Raises `SettingsError`."""
         endpoint = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "")
         poweroff = tuple(shlex.split(environment.get("EC2SPAWNER_POWEROFF", "systemctl poweroff")))
         if not poweroff:
-            raise BadSettings("EC2SPAWNER_POWEROFF is empty: it must be a command")
+            raise SettingsError("EC2SPAWNER_POWEROFF is empty: it must be a command")
         return cls(
             hub_api_url=hub_api_url.rstrip("/"),
             metadata_endpoint=(endpoint or "http://169.254.169.254").rstrip("/"),
@@ -75,9 +75,9 @@ def _notebook_user(text: str, home: str | None) -> NotebookUser:
         try:
             uid, gid = (int(part) for part in text.split(":"))
         except ValueError:
-            raise BadSettings(f"EC2SPAWNER_NOTEBOOK_USER={text!r} is not a uid:gid") from None
+            raise SettingsError(f"EC2SPAWNER_NOTEBOOK_USER={text!r} is not a uid:gid") from None
         if uid < 0 or gid < 0:
-            raise BadSettings(f"EC2SPAWNER_NOTEBOOK_USER={text!r} is not a uid:gid")
+            raise SettingsError(f"EC2SPAWNER_NOTEBOOK_USER={text!r} is not a uid:gid")
         try:
             entry = pwd.getpwuid(uid)
         except KeyError:
@@ -86,12 +86,12 @@ def _notebook_user(text: str, home: str | None) -> NotebookUser:
         try:
             entry = pwd.getpwnam(text)
         except KeyError:
-            raise BadSettings(
+            raise SettingsError(
                 f"EC2SPAWNER_NOTEBOOK_USER={text!r}: this machine has no such user"
             ) from None
         uid, gid = entry.pw_uid, entry.pw_gid
     if not home and entry is None:
-        raise BadSettings("EC2SPAWNER_NOTEBOOK_HOME must be set for a user without a name")
+        raise SettingsError("EC2SPAWNER_NOTEBOOK_HOME must be set for a user without a name")
     name = entry.pw_name if entry else str(uid)
     return NotebookUser(
         name=name,

@@ -72,7 +72,7 @@ def preload() -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            print(f"not preloaded: {name}: {error!r}", file=sys.stderr)
+            _say(f"not preloaded: {name}: {error!r}")
 
 
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -84,7 +84,7 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     time.tzset()
     os.chdir(environment["HOME"])
     if reason:
-        print(f"the notebook starts as a new process: {reason}", file=sys.stderr)
+        _say(f"the notebook starts as a new process: {reason}")
         os.execve(program, [program, *argv[1:]], dict(environment))
     sys.argv = [program, *argv[1:]]
     _add_user_site()
@@ -107,9 +107,9 @@ def _why_not_become(program: str, environment: Mapping[str, str]) -> str:
     if path.resolve().parent != Path(sys.executable).absolute().parent.resolve():
         return f"{program} is of another environment"
     for name in sorted(set(environment) | set(os.environ)):
-        if name == "HOME" or name.startswith(READ_AT_IMPORT):
-            if environment.get(name) != os.environ.get(name):
-                return f"{name} is read at the start of a process"
+        matters = name == "HOME" or name.startswith(READ_AT_IMPORT)
+        if matters and environment.get(name) != os.environ.get(name):
+            return f"{name} is read at the start of a process"
     missing = [name for name in PRELOADED[:2] if name not in sys.modules]
     if missing:
         return f"{missing[0]} could not be imported"
@@ -124,7 +124,8 @@ def _shadowed_by_user_site() -> str:
     if not site.ENABLE_USER_SITE:
         return ""
     try:
-        names = {name.split(".", 1)[0] for name in os.listdir(site.getusersitepackages())}
+        found = Path(site.getusersitepackages()).iterdir()
+        names = {entry.name.split(".", 1)[0] for entry in found}
     except OSError:
         return ""
     imported = {
@@ -147,7 +148,7 @@ def _add_user_site() -> None:
     if not site.ENABLE_USER_SITE:
         return
     user_site = site.getusersitepackages()
-    if not os.path.isdir(user_site) or user_site in sys.path:
+    if not Path(user_site).is_dir() or user_site in sys.path:
         return
     before = list(sys.path)
     site.addsitedir(user_site)
@@ -155,6 +156,12 @@ def _add_user_site() -> None:
     system = [path for path in before if path in site.getsitepackages()]
     place = before.index(system[0]) if system else len(before)
     sys.path[:] = [*before[:place], *added, *before[place:]]
+
+
+def _say(what: str) -> None:
+    """One line in the notebook's log."""
+    sys.stderr.write(f"{what}\n")
+    sys.stderr.flush()
 
 
 def defer_iri_grammar() -> None:

@@ -82,9 +82,7 @@ class Watch:
         """Assess idleness now; True when the hub should hear of it at once."""
         now, monotonic = self._now(), self._monotonic()
         elapsed = monotonic - self._assessed_at if self._past else None
-        self.idleness, self._past = assess(
-            self._signals(), self.policy, now, self._past, elapsed
-        )
+        self.idleness, self._past = assess(self._signals(), self.policy, now, self._past, elapsed)
         self._assessed_at = monotonic
         return self._is_news(self.idleness.idle_since, now)
 

@@ -54,6 +54,7 @@ class Client:
         self._timeouts = timeouts or Timeouts()
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-aws")
         self._making = threading.Lock()
+        self._session: Any = None
         self._clients: dict[int, Any] = {}
         self._closed = False
 
@@ -142,8 +143,10 @@ class Client:
         import boto3
         from botocore.config import Config
 
+        if self._session is None:
+            self._session = boto3.session.Session()
         once = attempts == 1
-        return boto3.session.Session().client(
+        return self._session.client(
             "ec2",
             region_name=self._region,
             endpoint_url=self._endpoint_url,

@@ -7,11 +7,12 @@ writes; `validate_options` judges it, all of it at once, when the hub starts.
 from __future__ import annotations
 
 import copy
+from types import new_class
 from typing import Any
 
 from pydantic.fields import FieldInfo
-from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets import Any as AnyTrait
+from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
 from .options import Options
@@ -31,12 +32,11 @@ def _trait(field: FieldInfo) -> TraitType[Any, Any]:
     return Unicode(default, help=field.description)
 
 
-OptionTraits: Any = type(Configurable)(
-    "OptionTraits",
-    (Configurable,),
-    {
-        "__doc__": "A trait for each field of `ec2spawner.config.Options`.",
-        "__module__": __name__,
-        **{name: _trait(field).tag(config=True) for name, field in Options.model_fields.items()},
-    },
-)
+def _body(namespace: dict[str, Any]) -> None:
+    namespace["__doc__"] = "A trait for each field of `ec2spawner.config.Options`."
+    namespace["__module__"] = __name__
+    for name, field in Options.model_fields.items():
+        namespace[name] = _trait(field).tag(config=True)
+
+
+OptionTraits: Any = new_class("OptionTraits", (Configurable,), exec_body=_body)

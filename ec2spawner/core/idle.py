@@ -29,8 +29,9 @@ WINDOW_MAX = timedelta(seconds=60)
 page load or an autosave takes for a second is not work, what a training run takes is."""
 
 WAITING_FOR_A_PERSON = frozenset(
-    "less more most man vi vim nvim view nano pico emacs emacs-nox joe micro mc ranger "
-    "top htop btop atop iotop nvtop gpustat nvidia-smi watch tmux screen".split()
+    {"less", "more", "most", "man", "tmux", "screen", "mc", "ranger", "watch", "nvidia-smi"}
+    | {"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacs-nox", "joe", "micro"}
+    | {"top", "htop", "btop", "atop", "iotop", "nvtop", "gpustat", "nvitop"}
 )
 """Foreground programs that do nothing unless somebody looks or types. What runs inside a `tmux`
 is still seen by its GPU and CPU use."""
@@ -87,22 +88,23 @@ def assess(
     `elapsed` is the time since `past.assessed_at` by a monotonic clock, in seconds; by it a wall
     clock that was set is noticed.
     """
-    started_at = min(signals.started_at, now)
     clock_set_at = _clock_set_at(past, now, elapsed)
-    instants = [started_at, *_instants(signals, policy, now)]
+    busy_because = _work(signals, policy, now)
+    instants = [signals.started_at, *_instants(signals, policy, now)]
     if past is not None:
         instants.append(past.last_active)
     if clock_set_at is not None:
         instants.append(clock_set_at)
-    busy_because = _work(signals, policy, now)
-    last_active = now if busy_because else max(min(instant, now) for instant in instants)
+    # What is later than now was told by a clock that has been set back since.
+    known = (instant for instant in instants if instant <= now + CLOCK_SET)
+    last_active = now if busy_because else min(max(known, default=now), now)
     idle_since = None if busy_because else last_active
-    ends = stop_at(policy, started_at, idle_since, signals.extended_until)
+    ends = stop_at(policy, signals.started_at, idle_since, signals.extended_until)
     idleness = Idleness(
         idle_since=idle_since,
         busy_because=busy_because,
         stop_at=ends,
-        warn_at=_warn_at(policy, ends, idle_since or started_at),
+        warn_at=_warn_at(policy, ends, idle_since or signals.started_at),
         sentence=_sentence(signals, policy, now, busy_because, idle_since, ends),
         cull_kernels=_kernels_to_cull(signals, policy, now, clock_set_at),
     )
@@ -224,9 +226,7 @@ def stop_at(
     return ends
 
 
-def _warn_at(
-    policy: IdlePolicy, stop_at: datetime | None, not_before: datetime
-) -> datetime | None:
+def _warn_at(policy: IdlePolicy, stop_at: datetime | None, not_before: datetime) -> datetime | None:
     if stop_at is None or not policy.warn_seconds:
         return None
     return min(stop_at, max(stop_at - timedelta(seconds=policy.warn_seconds), not_before))

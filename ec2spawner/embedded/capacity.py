@@ -97,17 +97,19 @@ class Quotas:
     def __init__(self) -> None:
         self.vcpus: dict[str, int | None] = {"spot": None, "on-demand": None}
 
-    def check(self, market: str, in_use: int, asked: int) -> None:
-        """Raises EC2's error of that market when `asked` more vCPUs are too many."""
+    def room(self, market: str, in_use: int, vcpus: int, wanted: int) -> int:
+        """How many of `wanted` instances of `vcpus` each the quota allows."""
         limit = self.vcpus[market]
-        if limit is None or in_use + asked <= limit:
-            return
+        return wanted if limit is None else max(0, min(wanted, (limit - in_use) // vcpus))
+
+    def exceeded(self, market: str) -> EC2Error:
+        """EC2's error of that market."""
         if market == "spot":
-            raise EC2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-        raise EC2Error(
+            return EC2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
+        return EC2Error(
             "VcpuLimitExceeded",
-            f"You have requested more vCPU capacity than your current vCPU limit of {limit} "
-            "allows for the instance bucket that the specified instance type belongs to. Please "
-            "visit http://aws.amazon.com/contact-us/ec2-request to request an adjustment to "
-            "this limit.",
+            "You have requested more vCPU capacity than your current vCPU limit of "
+            f"{self.vcpus[market]} allows for the instance bucket that the specified instance "
+            "type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to "
+            "request an adjustment to this limit.",
         )

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -186,14 +187,10 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     """End a process, and after a while its whole session."""
     if process.returncode is None:
         process.terminate()
-        try:
+        with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), END_TIMEOUT)
-        except TimeoutError:
-            pass
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     await process.wait()
 
 

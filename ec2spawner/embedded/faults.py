@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 
 from .protocol import EC2Error
@@ -48,12 +49,12 @@ class Faults:
         return None
 
 
-async def strike(kind: str) -> None:
+async def strike(kind: str, client_gone: asyncio.Event) -> None:
     """Let a fault other than `cut-after` happen: always raises."""
     if kind == HANG:
-        await asyncio.sleep(HANG_LIMIT)
-        raise ConnectionCutError
-    if kind == CUT_BEFORE:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(client_gone.wait(), HANG_LIMIT)
+    if kind in (HANG, CUT_BEFORE):
         raise ConnectionCutError
     if kind == HTTP_500:
         raise PlainServerError

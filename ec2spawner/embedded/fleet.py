@@ -1,13 +1,14 @@
 """CreateFleet of type `instant`: which offers serve it, and the launches that follow.
 
-`plan` decides and is pure; `Fleets` turns its decision into explicit launches, because moto's
-own CreateFleet drops most of the launch template and always takes the first override.
+The gate turns a fleet into explicit launches, because moto's own CreateFleet drops most of the
+launch template and always takes the first override.
 """
 
 from __future__ import annotations
 
+import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -37,72 +38,60 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Allocation:
+class Purchase:
+    """What one candidate gave of what it was asked for."""
+
     candidate: Candidate
-    count: int
+    instance_ids: Sequence[str]
+    error: EC2Error | None
+    """Why it gave less, or nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    candidate: Candidate
-    error: EC2Error
-
-
-def plan(
+async def fill(
     candidates: Sequence[Candidate],
     wanted: int,
-    strategy: str,
-    room: Callable[[Offer, int], int],
-    check: Callable[[Candidate, int], None],
-    sold_out: Callable[[Offer], EC2Error],
-) -> tuple[list[Allocation], list[Refused]]:
-    """Spread `wanted` instances over the candidates, the strategy's favourite first.
+    buy: Callable[[Candidate, int], Awaitable[Purchase]],
+) -> list[Purchase]:
+    """Buy `wanted` instances from the candidates, in their order, each asked for what is missing.
 
-    `room` says how many of a number an offer has places for, `check` raises where an offer
-    cannot be had at all. Candidates after the last one needed are not tried, and so not refused.
+    Candidates after the last one needed are not tried, and so not refused.
     """
-    allocations: list[Allocation] = []
-    refused: list[Refused] = []
+    purchases: list[Purchase] = []
     missing = wanted
-    for candidate in _ordered(candidates, wanted, strategy, room):
+    for candidate in candidates:
         if missing == 0:
             break
-        count = room(candidate.offer, missing)
-        error: EC2Error | None = sold_out(candidate.offer) if count == 0 else None
-        if error is None:
-            try:
-                check(candidate, count)
-            except EC2Error as found:
-                error = found
-        if error is not None:
-            refused.append(Refused(candidate, error))
-            continue
-        allocations.append(Allocation(candidate, count))
-        missing -= count
-    return allocations, refused
+        try:
+            purchase = await buy(candidate, missing)
+        except EC2Error as error:
+            purchase = Purchase(candidate, (), error)
+        purchases.append(purchase)
+        missing -= len(purchase.instance_ids)
+    return purchases
 
 
-def _ordered(
+def favourites_first(
     candidates: Sequence[Candidate],
     wanted: int,
     strategy: str,
     room: Callable[[Offer, int], int],
 ) -> list[Candidate]:
+    """The candidates in the strategy's order; `room` says how many of a number an offer has."""
+
     def price(candidate: Candidate) -> float:
-        return candidate.price if candidate.price is not None else float("inf")
+        return candidate.price if candidate.price is not None else math.inf
+
+    def scarce(candidate: Candidate) -> bool:
+        return room(candidate.offer, wanted) < wanted
 
     if strategy == "prioritized":
         return sorted(
-            candidates,
-            key=lambda c: (
-                float(c.override.get("Priority", float("inf"))),
-                room(c.offer, wanted) < wanted,
-            ),
+            candidates, key=lambda c: (float(c.override.get("Priority", math.inf)), scarce(c))
         )
     if strategy == "lowest-price":
         return sorted(candidates, key=price)
     # By capacity first: offers that cannot serve the whole request come after those that can.
-    return sorted(candidates, key=lambda c: (room(c.offer, wanted) < wanted, price(c)))
+    return sorted(candidates, key=lambda c: (scarce(c), price(c)))
 
 
 class Fleets:
@@ -148,46 +137,28 @@ class Fleets:
             for index, config in enumerate(parameters["LaunchTemplateConfigs"])
             for candidate in await self._candidates(config, index, blueprints[index], market)
         ]
-        allocations, refused = plan(
-            candidates,
-            wanted,
-            _strategy(parameters, market),
-            self._launcher.room_for,
-            lambda candidate, count: self._check(candidate, blueprints, count),
-            self._launcher.sold_out,
+        ordered = favourites_first(
+            candidates, wanted, _strategy(parameters, market), self._launcher.room_for
         )
-        for allocation in allocations:
-            candidate = allocation.candidate
-            try:
-                launched = await self._launcher.launch(
-                    blueprints[candidate.template],
-                    candidate.offer,
-                    candidate.subnet_id,
-                    allocation.count,
-                    fleet_id=answer["FleetId"],
-                )
-            except EC2Error as error:
-                refused.append(Refused(candidate, error))
-                continue
-            answer["Instances"].append(
-                {
-                    "LaunchTemplateAndOverrides": _which(candidate, templates),
-                    "Lifecycle": market,
-                    "InstanceIds": [i["InstanceId"] for i in launched["Instances"]],
-                    "InstanceType": candidate.offer.instance_type,
-                    "AvailabilityZone": candidate.offer.zone,
-                    "SubnetId": candidate.subnet_id,
-                }
+
+        async def buy(candidate: Candidate, missing: int) -> Purchase:
+            _check_price(candidate)
+            blueprint = blueprints[candidate.template]
+            count, error = self._launcher.available(blueprint, candidate.offer, missing)
+            if count == 0:
+                return Purchase(candidate, (), error)
+            launched = await self._launcher.launch(
+                blueprint,
+                candidate.offer,
+                candidate.subnet_id,
+                count,
+                fleet_id=answer["FleetId"],
             )
-        answer["Errors"] += [
-            {
-                "LaunchTemplateAndOverrides": _which(refusal.candidate, templates),
-                "Lifecycle": market,
-                "ErrorCode": refusal.error.code,
-                "ErrorMessage": refusal.error.message,
-            }
-            for refusal in refused
-        ]
+            ids = [instance["InstanceId"] for instance in launched["Instances"]]
+            return Purchase(candidate, ids, error)
+
+        for purchase in await fill(ordered, wanted, buy):
+            _enter(purchase, templates, answer)
 
     async def _candidates(
         self, config: Mapping[str, Any], template: int, blueprint: Blueprint, market: str
@@ -211,17 +182,41 @@ class Fleets:
             candidates.append(Candidate(offer, subnet_id, override, price, template))
         return candidates
 
-    def _check(self, candidate: Candidate, blueprints: Sequence[Blueprint], count: int) -> None:
-        self._launcher.check_offer(blueprints[candidate.template], candidate.offer, count)
-        maximum = candidate.override.get("MaxPrice")
-        if candidate.offer.market != "spot" or not maximum or candidate.price is None:
-            return
-        if float(maximum) < candidate.price:
-            raise EC2Error(
-                "SpotMaxPriceTooLow",
-                f"Your Spot request price of {maximum} is lower than the minimum required Spot "
-                f"request fulfillment price of {candidate.price}.",
-            )
+
+def _check_price(candidate: Candidate) -> None:
+    maximum = candidate.override.get("MaxPrice")
+    if candidate.offer.market != "spot" or not maximum or candidate.price is None:
+        return
+    if float(maximum) < candidate.price:
+        raise EC2Error(
+            "SpotMaxPriceTooLow",
+            f"Your Spot request price of {maximum} is lower than the minimum required Spot "
+            f"request fulfillment price of {candidate.price}.",
+        )
+
+
+def _enter(
+    purchase: Purchase, templates: Sequence[Mapping[str, Any]], answer: dict[str, Any]
+) -> None:
+    """Put a purchase into CreateFleet's answer, where instances and errors both count."""
+    candidate = purchase.candidate
+    about = {
+        "LaunchTemplateAndOverrides": _which(candidate, templates),
+        "Lifecycle": candidate.offer.market,
+    }
+    if purchase.instance_ids:
+        answer["Instances"].append(
+            {
+                **about,
+                "InstanceIds": list(purchase.instance_ids),
+                "InstanceType": candidate.offer.instance_type,
+                "AvailabilityZone": candidate.offer.zone,
+                "SubnetId": candidate.subnet_id,
+            }
+        )
+    if purchase.error is not None:
+        code, message = purchase.error.code, purchase.error.message
+        answer["Errors"].append({**about, "ErrorCode": code, "ErrorMessage": message})
 
 
 def _targets(specification: Mapping[str, Any]) -> dict[str, int]:

@@ -38,6 +38,9 @@ SERVICES = frozenset({"ec2", "iam", "ssm", "sts"})
 IMAGE_PARAMETER = "/aws/service/deeplearning/ami/"
 """Public parameters below this name the newest Deep Learning AMI: here, the only image."""
 
+CLOSING_TIMEOUT = 10.0
+"""Seconds that calls under way have when the gate closes."""
+
 Answer = dict[str, Any]
 Action = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 
@@ -65,6 +68,7 @@ class Gate:
         self._faults = faults
         self._calls = calls
         self._tokens = ClientTokens()
+        self._under_way: set[asyncio.Task[RawAnswer]] = set()
         self._actions: dict[str, Action] = {
             "AttachVolume": volumes.attach,
             "CreateFleet": fleets.create,
@@ -80,11 +84,28 @@ class Gate:
             "TerminateInstances": instances.terminate,
         }
 
-    async def answer(self, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+    async def answer(
+        self, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+    ) -> RawAnswer:
         """The answer to a request, errors included.
 
-        Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered.
+        Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered. A request
+        that has come in takes effect also when its client goes away meanwhile.
         """
+        task = asyncio.ensure_future(self._logged_answer(body, headers, client_gone))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for calls under way."""
+        await self._tokens.close()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CLOSING_TIMEOUT)
+
+    async def _logged_answer(
+        self, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+    ) -> RawAnswer:
         service = _service(headers)
         target = headers.get("X-Amz-Target", "")
         form = protocol.parse_form(body) if not target else {}
@@ -94,7 +115,7 @@ class Gate:
             kind = self._faults.next_for(action)
             if kind is not None and kind != faults.CUT_AFTER:
                 call["outcome"] = kind
-                await faults.strike(kind)
+                await faults.strike(kind, client_gone)
             answer = await self._answer(service, action, form, body, headers)
             if kind is not None:
                 call["outcome"] = kind
@@ -103,20 +124,14 @@ class Gate:
             return answer
         except EC2Error as error:
             call["outcome"] = error.code
-            return _error_answer(service, error)
+            return _error_answer(error, as_json=bool(target))
         except (ConnectionCutError, PlainServerError):
-            raise
-        except asyncio.CancelledError:
-            if call["outcome"] == "under way":
-                call["outcome"] = "cut by the client"
             raise
         except Exception as error:
             log.exception("%s failed inside the embedded EC2", action)
             call["outcome"] = "InternalError"
-            return _error_answer(service, EC2Error("InternalError", f"embedded EC2: {error!r}"))
-
-    async def close(self) -> None:
-        await self._tokens.close()
+            found = EC2Error("InternalError", f"embedded EC2: {error!r}")
+            return _error_answer(found, as_json=bool(target))
 
     async def _answer(
         self,
@@ -199,14 +214,13 @@ class GateHandler(RequestHandler):
 
     def initialize(self, gate: Gate) -> None:
         self._gate = gate
-        self._answering: asyncio.Task[RawAnswer] | None = None
+        self._client_gone = asyncio.Event()
 
     async def post(self) -> None:
-        self._answering = asyncio.ensure_future(
-            self._gate.answer(self.request.body, self.request.headers)
-        )
         try:
-            answer = await self._answering
+            answer = await self._gate.answer(
+                self.request.body, self.request.headers, self._client_gone
+            )
         except ConnectionCutError:
             self._cut()
             return
@@ -215,19 +229,16 @@ class GateHandler(RequestHandler):
             self.set_header("Content-Type", "text/html")
             self.finish("<html><body><h1>Internal Server Error</h1></body></html>")
             return
-        except asyncio.CancelledError:
-            return
         self.set_status(answer.status)
         self.set_header("Content-Type", answer.content_type)
         self.finish(answer.body)
 
     def on_connection_close(self) -> None:
-        if self._answering is not None:
-            self._answering.cancel()
+        self._client_gone.set()
 
-    def log_exception(self, *args: Any) -> None:
-        if not isinstance(args[1], StreamClosedError):
-            super().log_exception(*args)
+    def log_exception(self, *error: Any) -> None:
+        if not isinstance(error[1], StreamClosedError):
+            super().log_exception(*error)
 
     def _cut(self) -> None:
         """Close the connection as if the network had."""
@@ -246,8 +257,8 @@ def _error_code(answer: RawAnswer) -> str:
     return found[1] if found else f"HTTP {answer.status}"
 
 
-def _error_answer(service: str, error: EC2Error) -> RawAnswer:
-    if service == "ssm":
+def _error_answer(error: EC2Error, as_json: bool) -> RawAnswer:
+    if as_json:
         body = json.dumps({"__type": error.code, "message": error.message}).encode()
         return RawAnswer(error.status, "application/x-amz-json-1.1", body)
     return RawAnswer(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))

@@ -32,11 +32,9 @@ PowerButton = Callable[[Literal["off", "reboot"]], None]
 class MetadataService:
     """Answers for one machine until `close`."""
 
-    def __init__(
-        self, machine: Machine, signer: IdentitySigner, power: PowerButton, port: int = PORT
-    ) -> None:
+    def __init__(self, machine: Machine, signer: IdentitySigner, power: PowerButton) -> None:
         """Listen. Raises OSError when the address and port are taken."""
-        self.endpoint = f"http://{machine.address}:{port}"
+        self.endpoint = f"http://{machine.address}:{PORT}"
         tokens = _Tokens()
         paths = _Paths(machine, signer)
         self._server = HTTPServer(
@@ -50,7 +48,7 @@ class MetadataService:
             ),
             max_body_size=4096,
         )
-        self._server.add_sockets(bind_sockets(port, machine.address))
+        self._server.add_sockets(bind_sockets(PORT, machine.address))
 
     async def close(self) -> None:
         self._server.stop()

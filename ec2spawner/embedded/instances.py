@@ -56,10 +56,9 @@ class Instances:
         least, most = int(call.get("MinCount") or 0), int(call.get("MaxCount") or 0)
         if not 1 <= least <= most:
             raise EC2Error("InvalidParameterValue", "MinCount and MaxCount must be 1 or more.")
-        count = self._launcher.room_for(offer, most)
-        if count < least:
-            raise self._launcher.sold_out(offer)
-        self._launcher.check_offer(blueprint, offer, count)
+        count, error = self._launcher.available(blueprint, offer, most)
+        if error is not None and count < least:
+            raise error
         return await self._launcher.launch(
             blueprint, offer, subnet_id, count, client_token=call.get("ClientToken")
         )

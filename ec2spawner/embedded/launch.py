@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
@@ -56,6 +57,8 @@ class Launcher:
         self._lives = lives
         self._capacity = capacity
         self._quotas = quotas
+        self._zones: dict[str, str] = {}
+        self._launching: Counter[str] = Counter()
 
     async def template_data(self, specification: Mapping[str, Any]) -> dict[str, Any]:
         """The launch template version that a request names, as DescribeLaunchTemplateVersions
@@ -105,15 +108,34 @@ class Launcher:
     async def subnet_for(self, subnet_id: str | None, zone: str | None) -> tuple[str, str]:
         """Subnet and zone that a request means: by subnet, by zone, or EC2's choice."""
         if subnet_id:
-            found = await self._moto.call("DescribeSubnets", SubnetIds=[subnet_id])
-            return subnet_id, found["Subnets"][0]["AvailabilityZone"]
+            if subnet_id not in self._zones:
+                found = await self._moto.call("DescribeSubnets", SubnetIds=[subnet_id])
+                self._zones[subnet_id] = found["Subnets"][0]["AvailabilityZone"]
+            return subnet_id, self._zones[subnet_id]
         zone = zone or next(iter(self._network.subnets))
         if zone not in self._network.subnets:
             raise EC2Error("InvalidParameterValue", f"Invalid availability zone: [{zone}]")
         return self._network.subnets[zone], zone
 
-    def check_offer(self, blueprint: Blueprint, offer: Offer, count: int) -> None:
-        """Raises EC2's error when this offer cannot be had `count` times."""
+    def available(
+        self, blueprint: Blueprint, offer: Offer, wanted: int
+    ) -> tuple[int, EC2Error | None]:
+        """How many of `wanted` can be had, and EC2's error for the rest.
+
+        Raises EC2's error where the offer cannot be had at all, whatever is left of it.
+        """
+        facts = self._check_offer(blueprint, offer)
+        by_capacity = self.room_for(offer, wanted)
+        in_use = self._lives.vcpus_in_use(offer.market) + self._launching[offer.market]
+        by_quota = self._quotas.room(offer.market, in_use, facts.vcpus, wanted)
+        count = min(by_capacity, by_quota)
+        if count == wanted:
+            return count, None
+        if by_quota < by_capacity:
+            return count, self._quotas.exceeded(offer.market)
+        return count, self._sold_out(offer)
+
+    def _check_offer(self, blueprint: Blueprint, offer: Offer) -> InstanceTypeFacts:
         facts = instance_type_facts(offer.instance_type, self._moto.region)
         if offer.zone not in facts.zones:
             raise EC2Error(
@@ -137,15 +159,14 @@ class Launcher:
                 "You cannot specify tags for Spot instances requests if there are no Spot "
                 "instances requests being created by the request.",
             )
-        in_use = self._lives.vcpus_in_use(offer.market)
-        self._quotas.check(offer.market, in_use, facts.vcpus * count)
+        return facts
 
     def room_for(self, offer: Offer, wanted: int) -> int:
         """How many of `wanted` this offer has places for."""
         left = self._capacity.left(offer)
         return wanted if left is None else min(left, wanted)
 
-    def sold_out(self, offer: Offer) -> EC2Error:
+    def _sold_out(self, offer: Offer) -> EC2Error:
         """EC2's error for the offer, naming the zones that do have the type."""
         elsewhere = tuple(
             zone
@@ -167,9 +188,12 @@ class Launcher:
     ) -> dict[str, Any]:
         """Launch `count` instances; returns RunInstances' answer.
 
-        The caller has checked the offer. Capacity is taken first and given back on an error.
+        The caller has asked what is `available`. Capacity and quota are taken first, so that of
+        two requests at once the second sees it, and given back on an error.
         """
         self._capacity.take(offer, count)
+        vcpus = count * instance_type_facts(offer.instance_type, self._moto.region).vcpus
+        self._launching[offer.market] += vcpus
         try:
             answer, lives = await self._moto.run(
                 lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
@@ -178,6 +202,8 @@ class Launcher:
             for _ in range(count):
                 self._capacity.give_back(offer)
             raise
+        finally:
+            self._launching[offer.market] -= vcpus
         for life in lives:
             self._lives.begin(life)
         return answer
@@ -282,7 +308,7 @@ _PASSED_ON = frozenset(
 @cache
 def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
     """From moto's copy of EC2's tables. Raises `InvalidParameterValue` for an unknown type."""
-    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS, INSTANCE_TYPES
+    from moto.ec2.models.instance_types import INSTANCE_TYPES
 
     known = INSTANCE_TYPES.get(instance_type)
     if known is None:
@@ -293,12 +319,18 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
     return InstanceTypeFacts(
         vcpus=known["VCpuInfo"]["DefaultVCpus"],
         architectures=tuple(known["ProcessorInfo"]["SupportedArchitectures"]),
-        zones=frozenset(
-            offering["Location"]
-            for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"][region]
-            if offering["InstanceType"] == instance_type
-        ),
+        zones=frozenset(_zones_by_type(region).get(instance_type, ())),
     )
+
+
+@cache
+def _zones_by_type(region: str) -> Mapping[str, set[str]]:
+    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
+
+    zones: dict[str, set[str]] = {}
+    for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"][region]:
+        zones.setdefault(offering["InstanceType"], set()).add(offering["Location"])
+    return zones
 
 
 def tag_specifications(specifications: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -96,7 +96,6 @@ class MachineRoom:
         data_dir: Path,
         room_id: str,
         signer: IdentitySigner,
-        imds_port: int,
         power_event: PowerEvent,
     ) -> None:
         self._instances = data_dir / "instances"
@@ -106,7 +105,6 @@ class MachineRoom:
         self._run_root = Path(tempfile.gettempdir()) / f"ec2spawner-{room_id}"
         self._mark = Mark(ROOM_VARIABLE, room_id)
         self._signer = signer
-        self._imds_port = imds_port
         self._power_event = power_event
         self._rooms: dict[str, _Room] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machine-room")
@@ -138,7 +136,7 @@ class MachineRoom:
             self._rooms[machine.instance_id] = room
         script = await self._in_thread(partial(self._write_user_data, room, machine))
         room.metadata = MetadataService(
-            machine, self._signer, partial(self._power_event, machine.instance_id), self._imds_port
+            machine, self._signer, partial(self._power_event, machine.instance_id)
         )
         if script is None:
             return
@@ -163,7 +161,7 @@ class MachineRoom:
             await self._in_thread(partial(_remove_trees, room.directory, room.run_directory))
 
     async def create_volume(self, volume_id: str) -> None:
-        await self._in_thread((self._volumes / volume_id).mkdir)
+        await self._in_thread(partial((self._volumes / volume_id).mkdir, mode=0o700))
 
     async def delete_volume(self, volume_id: str) -> None:
         await self._in_thread(partial(_remove_trees, self._volumes / volume_id))
@@ -212,8 +210,8 @@ class MachineRoom:
         if left:
             log.warning("%d processes of an earlier run could not be ended", left)
         self._remove_leftovers()
-        self._volumes.mkdir(exist_ok=True)
-        self._instances.mkdir()
+        self._volumes.mkdir(mode=0o711, exist_ok=True)
+        self._instances.mkdir(mode=0o711)
         # Not `exist_ok`: whoever put something there since is no friend.
         self._run_root.mkdir(mode=0o711)
         shims.install(self._shims)
@@ -255,10 +253,11 @@ class MachineRoom:
         room = _Room(self._instances / instance_id, self._run_root / instance_id, user_id, group_id)
         for directory in (room.home, room.devices, room.directory / "root", room.run_directory):
             directory.mkdir(parents=True, exist_ok=True)
+        room.console.touch(mode=0o600)
+        room.directory.chmod(0o711)
+        room.home.chmod(0o700)
         if self._separate_users:
-            os.chown(room.home.parent, user_id, group_id)
             os.chown(room.home, user_id, group_id)
-            room.home.chmod(0o700)
         return room
 
     def _write_user_data(self, room: _Room, machine: Machine) -> Path | None:

@@ -136,6 +136,7 @@ class Moto:
                 self.call_here("DeleteSubnet", SubnetId=subnet["SubnetId"])
             for vpc in self.call_here("DescribeVpcs")["Vpcs"]:
                 self.call_here("DeleteVpc", VpcId=vpc["VpcId"])
+        _find_tags_by_id(self.backend)
 
     @contextlib.contextmanager
     def same_ids(self, seed: int) -> Iterator[None]:
@@ -181,6 +182,28 @@ def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     """The headers that say what a request is; the rest is between the client and the gate."""
     names = ("Content-Type", "Authorization", "X-Amz-Target")
     return [(name, headers[name]) for name in names if name in headers]
+
+
+def _find_tags_by_id(backend: Any) -> None:
+    """Look the tags of one resource up, where moto searches all tags of all resources.
+
+    It does so for every instance that it lists, which makes a listing of 1000 take seconds.
+    """
+    from moto.ec2.utils import EC2_PREFIX_TO_RESOURCE, get_prefix
+
+    search = backend.describe_tags
+
+    def describe_tags(filters: dict[str, list[str]] | None = None) -> list[dict[str, str]]:
+        ids = (filters or {}).get("resource-id", [])
+        if filters is None or len(filters) != 1 or len(ids) != 1 or set("*?") & set(ids[0]):
+            return cast(list[dict[str, str]], search(filters))
+        kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(ids[0]), "")
+        return [
+            {"resource_id": ids[0], "key": key, "value": value, "resource_type": kind}
+            for key, value in backend.tags.get(ids[0], {}).items()
+        ]
+
+    backend.describe_tags = describe_tags
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ ZONES = ("a", "b", "c")
 BLOCKS = range(64, 127)
 """A VPC is 127.N.0.0/16 with N from here: as many embedded EC2s may run on one machine."""
 
+ROUTER_PORT = 1337
+
 ID_SEED = 127
 """The ids of network and image are the same at every start: a hub's configuration names them."""
 
@@ -37,12 +39,17 @@ class AddressBlock:
     The kernel lets the listener go when this process ends, however it ends.
     """
 
-    def __init__(self, port: int) -> None:
-        """Take the first free block. Raises OSError when none is."""
-        for number in BLOCKS:
+    def __init__(self, favourite: int) -> None:
+        """Take the first free block from a favourite on. Raises OSError when none is.
+
+        With one favourite by data directory, an embedded EC2 does not meet what another, killed
+        one has left running: only the next start with that directory ends it.
+        """
+        first = favourite % len(BLOCKS)
+        for number in (*BLOCKS[first:], *BLOCKS[:first]):
             router = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
             try:
-                router.bind((f"127.{number}.0.1", port))
+                router.bind((f"127.{number}.0.1", ROUTER_PORT))
                 router.listen(1)
             except OSError:
                 router.close()
@@ -52,7 +59,7 @@ class AddressBlock:
             return
         raise OSError(
             f"every block 127.{BLOCKS.start}.0.0/16 to 127.{BLOCKS.stop - 1}.0.0/16 is in use "
-            f"(port {port})"
+            f"(port {ROUTER_PORT})"
         )
 
     @property

@@ -19,7 +19,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from .. import data
-from . import imds, network
+from . import network
 from .calls import Calls
 from .capacity import Capacity, Quotas
 from .control import ROUTES, Controls, UnknownHandler
@@ -81,14 +81,12 @@ class EmbeddedEC2:
         port: int = 0,
         boot_seconds: float = BOOT_SECONDS,
         terminated_visible_seconds: float = TERMINATED_VISIBLE_SECONDS,
-        imds_port: int = imds.PORT,
     ) -> None:
         self._temporary = data_dir is None
         self._wanted_data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._port = port
         self._boot_seconds = boot_seconds
         self._terminated_visible_seconds = terminated_visible_seconds
-        self._imds_port = imds_port
         self._stack = contextlib.AsyncExitStack()
         self._facts: Facts | None = None
 
@@ -127,7 +125,7 @@ class EmbeddedEC2:
         data_dir = await asyncio.to_thread(self._open_data_dir)
         notes = await asyncio.to_thread(_read_notes, data_dir / "embedded.json")
         signer = await asyncio.to_thread(IdentitySigner, data_dir)
-        block = AddressBlock(self._imds_port)
+        block = AddressBlock(int(notes["room"], 16))
         self._stack.callback(block.release)
 
         moto = Moto(notes["account"], REGION)
@@ -136,13 +134,12 @@ class EmbeddedEC2:
             data_dir,
             notes["room"],
             signer,
-            self._imds_port,
             lambda instance_id, what: lives.power_button(instance_id, what),
         )
         capacity, quotas, prices = Capacity(), Quotas(), SpotPrices()
         lives = Lives(moto, room, capacity, self._boot_seconds, self._terminated_visible_seconds)
-        await asyncio.gather(moto.start(), room.open())
         self._stack.push_async_callback(room.close)
+        await asyncio.gather(moto.start(), room.open())
         self._stack.push_async_callback(lives.close)
         built = await moto.run(lambda: network.build(moto, block))
         volumes = Volumes(moto, lives, room, data_dir / "volumes.json")
@@ -219,6 +216,8 @@ class EmbeddedEC2:
     def _open_data_dir(self) -> Path:
         if self._wanted_data_dir is None:
             data_dir = Path(tempfile.mkdtemp(prefix="ec2spawner-embedded-"))
+            # Users of instances, where they are others, may pass through but not look around.
+            data_dir.chmod(0o711)
             self._stack.callback(shutil.rmtree, data_dir, ignore_errors=True)
         else:
             data_dir = self._wanted_data_dir

@@ -6,9 +6,10 @@ else by the lease's own token.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
@@ -84,13 +85,12 @@ class AgentHandler(APIHandler):
                 for detail in error.errors(include_input=False, include_url=False)
             )
             self.refuse(400, "; ".join(problems))
-            raise AssertionError("unreachable: refuse raises") from error
 
     def answer(self, status: int, message: Message) -> None:
         self.set_status(status)
         self.finish(message.model_dump_json())
 
-    def refuse(self, status: int, message: str) -> None:
+    def refuse(self, status: int, message: str) -> NoReturn:
         """End the request with a `Refusal`. Raises `Finish`."""
         self.answer(status, Refusal(message=message[:500]))
         raise Finish
@@ -110,7 +110,6 @@ class AgentHandler(APIHandler):
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")
             self.refuse(503, "the hub is starting")
-            raise AssertionError("unreachable: refuse raises")
         return running
 
     @property
@@ -124,11 +123,8 @@ class AgentHandler(APIHandler):
         lease = self.provisioner.book.get(lease_id)
         if lease is None:
             self.refuse(404, "no such lease here: go on under your last policy")
-            raise AssertionError("unreachable: refuse raises")
         token = self.get_auth_token() or ""
-        if not lease.token_sha256 or not hmac.compare_digest(
-            sha256_hex(token), lease.token_sha256
-        ):
+        if not lease.token_sha256 or not hmac.compare_digest(sha256_hex(token), lease.token_sha256):
             self.refuse(401, "the token does not open this lease")
         if lease.state is LeaseState.ENDED:
             self.refuse(410, "this lease has ended")
@@ -144,9 +140,7 @@ class ClaimsHandler(AgentHandler):
             claimant = Claimant(
                 identity.instance_id, identity.region, identity.account_id, identity.pending_time
             )
-            granted = await self.provisioner.starting.claim(
-                claimant, claim.key, claim.wait_seconds
-            )
+            granted = await self.provisioner.starting.claim(claimant, claim.key, claim.wait_seconds)
         except (ClaimRefused, IdentityRefused) as error:
             self.log.error("Claim from %s refused: %s", self.request.remote_ip, error)
             self.refuse(403, str(error))
@@ -166,7 +160,6 @@ class ClaimsHandler(AgentHandler):
         except SealBroken as error:
             self.log.error("The start of %s cannot be read: %s", lease.lease_id, error)
             self.refuse(410, "the hub can no longer start this server")
-            raise AssertionError("unreachable: refuse raises") from error
         return LeaseGrant(
             lease_id=lease.lease_id,
             lease_token=granted.token,
@@ -207,13 +200,14 @@ class EventsHandler(AgentHandler):
 
     async def address(self, lease: Lease) -> str:
         """The instance's private address, as EC2 says and never as the instance says."""
+        address = None
         for _ in range(ADDRESS_LISTINGS):
             instance = self.provisioner.instance_of(lease)
-            if instance is not None and instance.private_address:
-                return instance.private_address
+            address = instance and instance.private_address
+            if address:
+                break
             await self.provisioner.watcher.next_listing(timeout=10)
-        self.refuse(503, "EC2 does not tell the address of this instance yet")
-        raise AssertionError("unreachable: refuse raises")
+        return address or self.refuse(503, "EC2 does not tell this instance's address yet")
 
 
 class BeatHandler(AgentHandler):
@@ -221,7 +215,14 @@ class BeatHandler(AgentHandler):
         lease = self.lease(lease_id)
         beat = self.read(Beat)
         self.check_protocol(beat.protocol)
-        self.answer(200, await self.provisioner.beats.beat(lease, beat))
+        try:
+            answer = await self.provisioner.beats.beat(lease, beat)
+        except asyncio.CancelledError:
+            # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
+            self.refuse(503, "the hub is stopping")
+        else:
+            self.lease(lease_id)  # it may have ended meanwhile
+            self.answer(200, answer)
 
 
 class ExtendHandler(AgentHandler):

@@ -30,13 +30,11 @@ from ..config import ConfigError, Options, validate_options
 from ..provisioner.cloud import CloudError
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
-from ..provisioner.store import Store, StoreError
+from ..provisioner.store import Store, StoreError, StoreHeldError
 from . import agent_api
 from .seal import Seal
 from .service import HubService, publish, utc_now
 from .spawn_page import TEMPLATES
-
-log = logging.getLogger(__name__)
 
 LOCK_PATIENCE = 15.0
 """Seconds in which a hub that is just stopping may still hold the store."""
@@ -63,7 +61,8 @@ def arrange() -> None:
         return
     apihandlers.default_handlers.extend(agent_api.handlers)
     _show_our_templates(app)
-    _task = loop.create_task(_begin(app), name="ec2spawner begin")
+    logging.getLogger("ec2spawner").parent = app.log
+    _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
 
 def _show_our_templates(app: JupyterHub) -> None:
@@ -79,19 +78,27 @@ def _show_our_templates(app: JupyterHub) -> None:
     add()
 
 
+async def _begin_or_exit(app: JupyterHub) -> None:
+    """A hub that cannot start its servers does not start."""
+    try:
+        await _begin(app)
+    except (ConfigError, IdentitySetupError, StoreError) as error:
+        app.log.critical("%s", error)
+        sys.exit(1)
+    except Exception:
+        app.log.exception("ec2spawner cannot start")
+        sys.exit(1)
+
+
 async def _begin(app: JupyterHub) -> None:
     """Validate, open, start; then keep running until the hub ends.
 
     Runs at the first await after the configuration is loaded: before the proxy, so that a hub
     that refuses its configuration leaves nothing behind.
     """
-    try:
-        options = validate(app)
-        verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
-        store = await _open_store(options)
-    except (ConfigError, IdentitySetupError, StoreError) as error:
-        app.log.critical("%s", error)
-        sys.exit(1)
+    options = validate(app)
+    verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
+    store = await _open_store(options)
     service = HubService(app, options, Seal(app.cookie_secret), verifier)
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
@@ -124,7 +131,7 @@ async def _begin(app: JupyterHub) -> None:
 
 async def _open_store(options: Options) -> Store:
     async for attempt in AsyncRetrying(
-        retry=retry_if_exception_type(StoreError),
+        retry=retry_if_exception_type(StoreHeldError),
         stop=stop_after_delay(LOCK_PATIENCE),
         wait=wait_fixed(0.5),
         reraise=True,

@@ -66,10 +66,10 @@ def notice_of(lease: Lease | None) -> str | None:
     if lease.stop.reason == "user" or lease.ready_at is None:
         return None
     kept = "Your files are kept." if lease.home_kind != "none" else "It kept no files."
-    reason = lease.stop.message or "no reason was given"
+    reason = lease.stop.message.rstrip(". ") or "No reason was given"
     return (
         f"Your last server was stopped at {lease.ended_at:%H:%M} UTC on "
-        f"{lease.ended_at:%d %B}: {reason[0].lower()}{reason[1:]}. {kept}"
+        f"{lease.ended_at:%d %B}. {reason}. {kept}"
     )
 
 

@@ -42,7 +42,7 @@ def first_events(lease: Lease) -> dict[Step, StepEvent]:
     """When each step began, since the instance was last replaced."""
     begun: dict[Step, StepEvent] = {}
     for event in lease.events:
-        if event.step is Step.REQUEST and Step.BOOT in begun:
+        if event.step is Step.REQUEST and begun.keys() - {Step.REQUEST}:
             begun = {}
         begun.setdefault(event.step, event)
     return begun

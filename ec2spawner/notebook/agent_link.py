@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import itertools
 import logging
-import random
 from collections.abc import Callable
 from typing import Literal
 
@@ -27,7 +26,7 @@ MAX_LINE_BYTES = 1024 * 1024
 SAID = TypeAdapter(AgentState | NotebookReply)
 
 
-class AgentGone(Exception):
+class AgentGoneError(Exception):
     """The agent cannot be asked now, or did not reply in time."""
 
 
@@ -54,7 +53,7 @@ class AgentLink:
                 )
             except OSError as error:
                 log.debug("no agent at %s: %s", self._path, error)
-                await asyncio.sleep(wait * random.uniform(0.5, 1.0))
+                await asyncio.sleep(wait)
                 wait = min(wait * 2, RECONNECT_SECONDS)
                 continue
             self._writer = writer
@@ -79,9 +78,9 @@ class AgentLink:
     async def ask(
         self, kind: Literal["extend", "stop"], seconds: float | None = None
     ) -> NotebookReply:
-        """Ask for an extension or the stop. Raises `AgentGone`."""
+        """Ask for an extension or the stop. Raises `AgentGoneError`."""
         if self._writer is None:
-            raise AgentGone("This server's agent does not answer. Try again in a moment.")
+            raise AgentGoneError("This server's agent does not answer. Try again in a moment.")
         request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
@@ -90,7 +89,7 @@ class AgentLink:
             async with asyncio.timeout(REPLY_SECONDS):
                 return await reply
         except TimeoutError:
-            raise AgentGone("The hub did not answer in time. Try again in a moment.") from None
+            raise AgentGoneError("The hub did not answer in time. Try again in a moment.") from None
         finally:
             self._replies.pop(request.id, None)
 
@@ -112,7 +111,7 @@ class AgentLink:
         writer, self._writer = self._writer, None
         for reply in self._replies.values():
             if not reply.done():
-                reply.set_exception(AgentGone("This server's agent has gone away."))
+                reply.set_exception(AgentGoneError("This server's agent has gone away."))
         if writer is not None:
             writer.close()
             with contextlib.suppress(OSError):

@@ -21,6 +21,8 @@ from .observer import Observer
 OBSERVE_SECONDS = 1.0
 """How often kernels and terminals are looked at; a kernel's messages come by themselves."""
 
+KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+
 SEND_SECONDS = 5.0
 """The agent hears from us at least this often, whether something changed or not."""
 
@@ -35,6 +37,7 @@ class NotebookExtension(ExtensionApp):
         self.owner = os.environ.get("JUPYTERHUB_USER", "")
         path = os.environ.get("EC2SPAWNER_AGENT_SOCKET", "")
         self.link = AgentLink(path, self._cull) if path else None
+        assert self.serverapp is not None
         self.observer = Observer(self.serverapp)
         self.alone = None if self.link else Alone(self.observer)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -52,6 +55,12 @@ class NotebookExtension(ExtensionApp):
         )
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
+        with contextlib.suppress(Exception):
+            # A kernel's first execution may come soon after its start; without the events the
+            # next look finds the kernel, within a second.
+            serverapp.event_logger.add_listener(
+                schema_id=KERNEL_ACTIONS, listener=self._kernel_acted
+            )
         if self.link is not None:
             self._hold(asyncio.create_task(self.link.run(), name="agent link"))
             self._hold(asyncio.create_task(self._observe_for_agent(self.link), name="observe"))
@@ -66,6 +75,9 @@ class NotebookExtension(ExtensionApp):
         self.observer.close()
         if self.alone is not None:
             self.alone.close()
+
+    async def _kernel_acted(self, logger: Any, schema_id: str, data: Any) -> None:
+        self.observer.changed.set()
 
     async def status(self) -> NotebookStatus:
         """What the browser sees."""
@@ -138,7 +150,7 @@ class NotebookExtension(ExtensionApp):
         self.log.info("ec2spawner: kernel %s was idle for too long and is shut down", kernel_id)
         try:
             async with asyncio.timeout(30):
-                await self.serverapp.kernel_manager.shutdown_kernel(kernel_id)
+                await self.observer.kernels.shut_down(kernel_id)
         except Exception:
             self.log.exception("ec2spawner: kernel %s could not be shut down", kernel_id)
         finally:

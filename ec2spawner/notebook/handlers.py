@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from tornado import web
 
 from ..wire import ExtendRequest
-from .agent_link import AgentGone
+from .agent_link import AgentGoneError
 
 if TYPE_CHECKING:
     from .extension import NotebookExtension
@@ -49,7 +49,7 @@ class _Handler(APIHandler):
             return
         try:
             reply = await link.ask(kind, seconds)
-        except AgentGone as error:
+        except AgentGoneError as error:
             self.refuse(503, str(error))
             return
         if reply.ok:

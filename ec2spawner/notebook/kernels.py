@@ -1,7 +1,8 @@
 """Which kernels work: told from their own messages, not from `last_activity`.
 
 Jupyter Server's `last_activity` moves when a tab connects, and its `execution_state` turns idle
-when a tab's debugger greets a kernel in the middle of a cell. An execution is neither.
+when a tab's debugger greets a kernel in the middle of a cell. So the kernel's own words about
+executions come first, and Jupyter Server's state counts where it says busy for a while.
 """
 
 from __future__ import annotations
@@ -26,7 +27,11 @@ CALLBACKS = ("comm_msg", "comm_open")
 """A widget's callback runs in one of these, for a moment (a tab connects) or for an hour."""
 
 CALLBACK_SECONDS = timedelta(seconds=2)
-"""A callback that runs for longer is work like an execution."""
+"""A callback that runs for longer is work like an execution; so is whatever else keeps a kernel
+busy for longer, such as an execution that began before we listened."""
+
+MOST = 100
+"""More kernels than this are not told of: an observation stays a message, not a file."""
 
 State = Literal["idle", "busy", "starting", "unknown"]
 
@@ -43,31 +48,43 @@ class KernelWatch:
         self._running: dict[str | None, tuple[str, str, datetime]] = {}
         """By subshell, where one thing runs at a time: (message id, its type, since when)."""
         self._ports: Any = None
+        self._pid: int | None = None
+        self._busy_since: datetime | None = None
+        """Since when Jupyter Server calls it busy."""
         self._stream: Any = None
         self.last_activity = now()
-        if getattr(kernel, "execution_state", "") == "busy":
-            # It was busy before we listened; the end of whatever it is will come by.
-            self._running[None] = ("", EXECUTION, now())
-        self.listen()
 
     @property
     def pid(self) -> int | None:
         pid = getattr(getattr(self._kernel, "provisioner", None), "pid", None)
         return pid if isinstance(pid, int) else None
 
-    @property
-    def state(self) -> State:
-        own = getattr(self._kernel, "execution_state", "unknown")
-        if own in ("starting", "restarting", "autorestarting"):
+    def look(self) -> State:
+        """What the kernel does now. Follows a restart: a new process has nothing running."""
+        self._listen()
+        if self.pid != self._pid:
+            self._pid = self.pid
             self._running.clear()
+        own = getattr(self._kernel, "execution_state", "unknown")
+        if own == "busy":
+            self._busy_since = self._busy_since or self._now()
+        else:
+            self._busy_since = None
+        if own in ("starting", "restarting", "autorestarting"):
             return "starting"
         if own not in ("idle", "busy"):
-            self._running.clear()
             return "unknown"
-        is_busy = any(self._is_work(kind, since) for _, kind, since in self._running.values())
-        return "busy" if is_busy else "idle"
+        if self._is_busy():
+            self.last_activity = self._now()
+            return "busy"
+        return "idle"
 
-    def listen(self) -> None:
+    def close(self) -> None:
+        if self._stream is not None and not self._stream.closed():
+            self._stream.close()
+        self._stream = None
+
+    def _listen(self) -> None:
         """Listen to the kernel's messages, anew where a restart has moved its ports."""
         ports = getattr(self._kernel, "ports", None)
         if self._stream is not None and ports == self._ports:
@@ -81,10 +98,10 @@ class KernelWatch:
             log.debug("no messages of a kernel: %s", error)
         self._ports = ports
 
-    def close(self) -> None:
-        if self._stream is not None and not self._stream.closed():
-            self._stream.close()
-        self._stream = None
+    def _is_busy(self) -> bool:
+        running = any(self._is_work(kind, since) for _, kind, since in self._running.values())
+        since = self._busy_since
+        return running or (since is not None and self._now() - since >= CALLBACK_SECONDS)
 
     def _is_work(self, kind: str, since: datetime) -> bool:
         return kind == EXECUTION or self._now() - since >= CALLBACK_SECONDS
@@ -112,7 +129,7 @@ class KernelWatch:
                 self.last_activity = self._now()
         elif content["execution_state"] == "idle":
             running = self._running.get(subshell)
-            if running is None or running[0] not in (message_id, ""):
+            if running is None or running[0] != message_id:
                 return
             del self._running[subshell]
             if self._is_work(running[1], running[2]):
@@ -135,22 +152,26 @@ class KernelWatches:
         self._watches: dict[str, KernelWatch] = {}
 
     def states(self, names: Mapping[str, str]) -> list[KernelState]:
-        """Every kernel; `names` are the notebooks' paths by kernel id."""
+        """Every kernel, the busy ones first; `names` are the notebooks' paths by kernel id."""
         self._follow()
-        return [
+        found = [
             KernelState(
                 id=kernel_id,
-                name=names.get(kernel_id, "")[:500],
+                name=names.get(kernel_id, "")[:200],
+                execution_state=watch.look(),
                 pid=watch.pid,
-                execution_state=watch.state,
                 last_activity=watch.last_activity,
             )
             for kernel_id, watch in self._watches.items()
         ]
+        return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MOST]
 
     def is_idle(self, kernel_id: str) -> bool:
         watch = self._watches.get(kernel_id)
-        return watch is not None and watch.state == "idle"
+        return watch is not None and watch.look() == "idle"
+
+    async def shut_down(self, kernel_id: str) -> None:
+        await self._manager.shutdown_kernel(kernel_id)
 
     def close(self) -> None:
         for watch in self._watches.values():
@@ -164,9 +185,7 @@ class KernelWatches:
             self._watches.pop(kernel_id).close()
         for kernel_id in present:
             try:
-                if kernel_id in self._watches:
-                    self._watches[kernel_id].listen()
-                else:
+                if kernel_id not in self._watches:
                     kernel = self._manager.get_kernel(kernel_id)
                     self._watches[kernel_id] = KernelWatch(kernel, self._now, self._on_change)
             except KeyError:

@@ -24,7 +24,7 @@ class Observer:
         self._sessions: Any = server.session_manager
         self.changed = asyncio.Event()
         self.kernels = KernelWatches(server.kernel_manager, now, self.changed.set)
-        self._terminals = Terminals(server.web_app.settings.get("terminal_manager"))
+        self._terminals = Terminals(server.web_app.settings)
         self._last_input: datetime | None = None
 
     def input(self) -> None:

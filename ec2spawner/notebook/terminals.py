@@ -10,25 +10,32 @@ import psutil
 
 from ..wire import TerminalState
 
-SHELLS = frozenset("bash sh dash zsh fish ksh mksh csh tcsh ash busybox nu elvish".split())
+SHELLS = frozenset(
+    {"bash", "sh", "dash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "ash", "nu", "elvish"}
+)
+
+MOST = 100
+"""More terminals than this are not told of."""
 
 
 class Terminals:
     """The terminals of the server, by their pseudo-terminals' foreground process groups."""
 
-    def __init__(self, manager: Any) -> None:
-        """`manager`: a terminado `NamedTermManager`, or None where terminals are switched off."""
-        self._manager = manager
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """`settings`: the web application's; the terminals' own extension puts its manager there,
+        perhaps after us, or never where terminals are switched off."""
+        self._settings = settings
         self._shells: dict[int, list[str]] = {}
         """Command line of each terminal's shell when first seen: a later one was `exec`ed."""
 
     def states(self) -> list[TerminalState]:
-        terminals: Mapping[str, Any] = getattr(self._manager, "terminals", None) or {}
+        manager = self._settings.get("terminal_manager")
+        terminals: Mapping[str, Any] = getattr(manager, "terminals", None) or {}
         found = []
-        for name, terminal in list(terminals.items()):
+        for name, terminal in list(terminals.items())[:MOST]:
             pid = getattr(terminal.ptyproc, "pid", None)
             found.append(
-                TerminalState(name=name, pid=pid, foreground=self._foreground(terminal)[:500])
+                TerminalState(name=name, pid=pid, foreground=self._foreground(terminal)[:200])
             )
         alive = {state.pid for state in found}
         self._shells = {pid: line for pid, line in self._shells.items() if pid in alive}
@@ -44,7 +51,7 @@ class Terminals:
             return ""
         if leader == shell:
             known = self._shells.setdefault(shell, line)
-            return "" if line == known else _command(line)
+            return "" if line == known or _is_prompt(line) else _command(line)
         return "" if _is_prompt(line) else _command(line)
 
 

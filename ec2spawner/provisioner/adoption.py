@@ -9,23 +9,23 @@ be our own mistake (the brake).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from ..core.money import Segment
 from ..wire import IdlePolicy, Stop
 from .book import LeaseBook
-from .cloud import Cloud, Instance, LaunchSpec
+from .cloud import Instance, LaunchSpec
 from .homes import Homes
 from .keys import launch_key_of
 from .lease import Home, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
-from .store import Store
-from .tags import HUB, STORE
+from .tags import HUB
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -35,6 +35,8 @@ BRAKE_SHARE = 0.2
 """A pass that would end more than max(3, 20 %) of the running servers ends none and alerts."""
 
 ALERT_INTERVAL = timedelta(minutes=5)
+
+T = TypeVar("T")
 
 
 class SavedServer(BaseModel):
@@ -63,7 +65,8 @@ class SavedServer(BaseModel):
 
 def saved(lease: Lease, home: Home | None) -> SavedServer:
     """The part of a ready lease that JupyterHub shall keep."""
-    assert lease.instance_id and lease.ready_at
+    assert lease.instance_id is not None
+    assert lease.ready_at is not None
     return SavedServer(
         lease_id=lease.lease_id,
         instance_id=lease.instance_id,
@@ -85,8 +88,6 @@ def saved(lease: Lease, home: Home | None) -> SavedServer:
 @dataclass(slots=True)
 class Adoption:
     book: LeaseBook
-    store: Store
-    cloud: Cloud
     watcher: Watcher
     homes: Homes
     prices: PriceBook
@@ -113,8 +114,8 @@ class Adoption:
     async def rebuild(self, user: str, server: str, saved: SavedServer) -> Lease | None:
         """A lease that the store lost, from what JupyterHub saved and the instance's tags.
 
-        None when the instance is not there. The instance and the home become this store's:
-        JupyterHub's own record proves that they are ours. Raises `CloudError`.
+        None when the instance is not there. The instance (by its `Labels`) and the home become
+        this store's: JupyterHub's own record proves that they are ours. Raises `CloudError`.
         """
         instance = self.watcher.instances.get(saved.instance_id)
         if instance is None or self.watcher.is_gone(saved.instance_id):
@@ -122,12 +123,10 @@ class Adoption:
         if instance.tags.get(HUB) != self.settings.hub:
             return None
         log.warning("Rebuilding %s of %r from tags: the store lost it", saved.lease_id, user)
-        await self.cloud.tag([instance.instance_id], {STORE: self.store.store_id})
         await self._restore_home(user, server, saved)
         lease = self._rebuilt(user, server, saved, instance)
-        await self.book.add(lease)
         self.book.contact(lease.lease_id).heard_at = self.now()
-        self.watcher.expect(instance.instance_id)
+        await self.book.add(lease)
         return lease
 
     async def _restore_home(self, user: str, server: str, saved: SavedServer) -> None:
@@ -192,23 +191,42 @@ class Adoption:
         if now - self._loaded_at < timedelta(seconds=self.settings.adoption_grace):
             return []
         stop = Stop(reason="hub", message="The hub no longer knew this server")
-        orphans, self._orphans = self._orphans, set()
-        return self.braked((lease, stop) for lease in self.book.open() if lease.lease_id in orphans)
+        starting = [
+            (lease, stop)
+            for lease in self.book.open(LeaseState.WAITING, LeaseState.STARTING)
+            if lease.lease_id in self._orphans
+        ]
+        running = [
+            (lease, stop)
+            for lease in self.book.open(LeaseState.READY)
+            if lease.lease_id in self._orphans
+        ]
+        return [*starting, *self.braked(running, "JupyterHub does not know them")]
 
-    def braked(self, ends: Iterable[tuple[Lease, Stop]]) -> list[tuple[Lease, Stop]]:
-        """The same, or nothing where that would be a massacre."""
-        asked = list(ends)
+    def unknown(self, instances: Sequence[Instance], now: datetime) -> Sequence[Instance]:
+        """Of the instances whose lease the store does not hold, those that shall end.
+
+        After a store was lost or restored, JupyterHub asks for the servers on them first.
+        """
+        if self._loaded_at is None:
+            return []
+        if now - self._loaded_at < timedelta(seconds=self.settings.adoption_grace):
+            return []
+        return self.braked(instances, "the store does not hold their leases")
+
+    def braked(self, ends: Sequence[T], why: str) -> Sequence[T]:
+        """The same, or nothing where that would be a massacre. `why` is for the admin."""
         running = sum(1 for _ in self.book.open(LeaseState.READY))
-        if len(asked) <= max(BRAKE_COUNT, BRAKE_SHARE * running):
-            return asked
+        if len(ends) <= max(BRAKE_COUNT, BRAKE_SHARE * running):
+            return ends
         if self._alerted_at and self.now() - self._alerted_at < ALERT_INTERVAL:
             return []
         self._alerted_at = self.now()
         log.critical(
-            "BRAKE: %d of %d running servers would be ended at once (%s). None is ended. "
+            "BRAKE: %d servers would be ended at once, %d are running: %s. None is ended. "
             "Look at the region, the hub's tag and the network before you restart the hub.",
-            len(asked),
+            len(ends),
             running,
-            asked[0][1].message,
+            why,
         )
         return []

@@ -17,7 +17,7 @@ from ..core.money import usd
 from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, Market, Stop
 from .book import LeaseBook
 from .cloud import Instance
-from .lease import Lease, LeaseState
+from .lease import Lease
 from .prices import PriceBook
 from .settings import Settings
 
@@ -39,15 +39,15 @@ class Beats:
         contact.heard_at = self.now()
         contact.beats = mine = contact.beats + 1
         self.book.announce(lease.lease_id)
-        if beat.idle_since != contact.idle_since:
+        if (beat.idle_since is None) != (contact.idle_since is None):
             self.wake()
-        contact.idle_since = beat.idle_since
+        contact.idle_since = _by_our_clock(beat, lease, contact.heard_at)
         contact.busy_because = beat.busy_because
         contact.telemetry = beat.telemetry or contact.telemetry
         loop = asyncio.get_running_loop()
         deadline = loop.time() + beat.hold_seconds
         while (
-            beat.state_seen >= contact.state
+            beat.state_seen == contact.state
             and contact.beats == mine
             and (left := deadline - loop.time()) > 0
         ):
@@ -60,7 +60,7 @@ class Beats:
             cost=self.cost(lease),
             idle=lease.idle,
             extended_until=lease.extended_until,
-            stop=lease.stop if lease.state is LeaseState.ENDING else None,
+            stop=lease.stop,
         )
 
     def cost(self, lease: Lease) -> Cost:
@@ -92,26 +92,33 @@ class Beats:
 
     # --- what time decides ---
 
-    def due(self, lease: Lease) -> tuple[datetime, Stop] | None:
+    def due(self, lease: Lease) -> tuple[datetime, Stop]:
         """When this ready lease must end if nothing happens, and with which words."""
         contact = self.book.contact(lease.lease_id)
         assert lease.ready_at is not None
-        ends: list[tuple[datetime, Stop]] = []
-        if contact.heard_at is not None:
-            silent = contact.heard_at + timedelta(seconds=self.settings.agent_silent_after)
-            ends.append((silent, Stop(reason="lost", message="The instance fell silent")))
+        heard_at = contact.heard_at or lease.ready_at
+        silent = heard_at + timedelta(seconds=self.settings.agent_silent_after)
+        ends = [(silent, Stop(reason="lost", message="The instance fell silent"))]
         idle_stop = idle.stop_at(
             lease.idle, lease.ready_at, contact.idle_since, lease.extended_until
         )
         if idle_stop is not None:
             ends.append((idle_stop, self._idle_words(lease, contact.idle_since, idle_stop)))
-        return min(ends, key=lambda end: end[0], default=None)
+        return min(ends, key=lambda end: end[0])
 
     def _idle_words(self, lease: Lease, since: datetime | None, at: datetime) -> Stop:
         policy = lease.idle
-        started = lease.ready_at
-        if started and policy.max_age_seconds:
-            if at >= started + timedelta(seconds=policy.max_age_seconds):
-                return Stop(reason="max-age", message="It reached its maximum age")
+        max_age = timedelta(seconds=policy.max_age_seconds)
+        if max_age and lease.ready_at and at >= lease.ready_at + max_age:
+            return Stop(reason="max-age", message="It reached its maximum age")
         since_text = f" since {since:%H:%M} UTC" if since else ""
         return Stop(reason="idle", message=f"Nothing had worked there{since_text}")
+
+
+def _by_our_clock(beat: Beat, lease: Lease, now: datetime) -> datetime | None:
+    """Since when nothing works. How long that is, is told by the instance's clock alone, and it is
+    no longer than the server runs."""
+    if beat.idle_since is None:
+        return None
+    lasted = max((beat.sent_at or now) - beat.idle_since, timedelta())
+    return now - min(lasted, now - (lease.ready_at or now))

@@ -69,6 +69,22 @@ class LeaseBook:
         """The newest ended lease of a server: why it stopped is told at the next login."""
         return self._last_ended.get((user, server))
 
+    def knows(self, lease_id: str) -> bool:
+        """True for every open lease and those that ended lately."""
+        return any(lease.lease_id == lease_id for lease in self._remembered())
+
+    def served(self) -> dict[str, datetime | None]:
+        """The instances of all leases in memory: until when each served, None while it does."""
+        return {
+            segment.instance_id: segment.end
+            for lease in self._remembered()
+            for segment in lease.segments
+        }
+
+    def _remembered(self) -> Iterator[Lease]:
+        yield from self._last_ended.values()
+        yield from self._leases.values()
+
     def contact(self, lease_id: str) -> Contact:
         return self._contacts.setdefault(lease_id, Contact())
 
@@ -88,14 +104,19 @@ class LeaseBook:
         await self._write(self._store.save_lease(lease))
         return lease
 
-    async def note(self, lease_id: str, step: Step, message: str, detail: str = "") -> None:
-        """Add a line to the lease's story; the same line twice in a row is one line."""
-        lease = self._leases[lease_id]
-        last = lease.events[-1] if lease.events else None
-        if last and (last.step, last.message, last.detail) == (step, message, detail):
-            return
-        event = StepEvent(step, self._now(), message, detail)
-        await self.change(lease_id, events=(*lease.events, event))
+    async def note(
+        self, lease_id: str, step: Step, message: str, detail: str = "", **changes: Any
+    ) -> None:
+        """Add a line to the lease's story, together with the changes that it tells of.
+
+        The same line twice in a row is one line.
+        """
+        events = self._leases[lease_id].events
+        last = events[-1] if events else None
+        if last is None or (last.step, last.message, last.detail) != (step, message, detail):
+            changes["events"] = (*events, StepEvent(step, self._now(), message, detail))
+        if changes:
+            await self.change(lease_id, **changes)
 
     def tell_agent(self, lease_id: str) -> None:
         """Let the held beat be answered now."""
@@ -109,7 +130,8 @@ class LeaseBook:
         """Wait for the next change of a lease. False when `timeout` seconds passed."""
         event = self._changed.setdefault(lease_id, asyncio.Event())
         try:
-            await asyncio.wait_for(event.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await event.wait()
         except TimeoutError:
             return False
         return True
@@ -120,6 +142,7 @@ class LeaseBook:
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
                 self._contacts.pop(lease.lease_id, None)
+                self.announce(lease.lease_id)
 
     async def _write(self, write: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(write)

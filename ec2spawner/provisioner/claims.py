@@ -29,11 +29,11 @@ LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
 the slack is for a store of another time zone's making or a stopped and started instance."""
 
 
-class ClaimRefused(Exception):
+class ClaimRefused(Exception):  # noqa: N818 - an answer, not a fault
     """403: this claim will never be granted."""
 
 
-class InstanceUnwanted(Exception):
+class InstanceUnwanted(Exception):  # noqa: N818 - an answer, not a fault
     """410: nobody needs this instance; it shall power off."""
 
 
@@ -82,6 +82,8 @@ class Claims:
 
     def load(self, bindings: tuple[Binding, ...]) -> None:
         self._bindings = {binding.instance_id: binding for binding in bindings}
+        # No agent could claim while no hub ran: their silence begins now.
+        self.last_claim = dict.fromkeys(self._bindings, self._now())
 
     def is_bound(self, instance_id: str) -> bool:
         return instance_id in self._bindings
@@ -107,10 +109,10 @@ class Claims:
             return None
         if instance.state in GONE:
             raise InstanceUnwanted("this instance is being terminated")
+        self.last_claim[instance.instance_id] = self._now()
         if not self.is_bound(instance.instance_id):
             self._check_origin(claimant, instance)
             await self._bind(instance.instance_id, key_sha256)
-        self.last_claim[instance.instance_id] = self._now()
         return instance
 
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
@@ -144,10 +146,15 @@ class Claims:
         try:
             await asyncio.shield(self._store.save_binding(binding))
         except KeyAlreadyBound as error:
+            del self._bindings[instance_id]  # an old one, which is not kept in memory
+            log.error("ALARM: a second key claims instance %s", instance_id)
             raise ClaimRefused(str(error)) from error
 
-    async def wait(self, instance_id: str, timeout: float) -> None:
-        """Wait until something changes for this instance; a newer waiter replaces this one."""
+    async def wait(self, instance_id: str, timeout: float) -> bool:
+        """Wait until something changes for this instance, `timeout` seconds at most.
+
+        False when a newer waiter has taken this one's place: this one must not come back.
+        """
         self.wake(instance_id)
         event = self.waiting[instance_id] = asyncio.Event()
         try:
@@ -156,5 +163,7 @@ class Claims:
         except TimeoutError:
             pass
         finally:
-            if self.waiting.get(instance_id) is event:
+            replaced = self.waiting.get(instance_id) is not event
+            if not replaced:
                 del self.waiting[instance_id]
+        return not replaced

@@ -45,6 +45,8 @@ class Ending:
     """Told of each lease that has ended."""
     _stopped: dict[str, asyncio.Event] = field(default_factory=dict)
     """By lease id: set when the agent reports that notebook and home are closed."""
+    _asked: dict[str, float] = field(default_factory=dict)
+    """By instance id: when its termination was last asked for, on the loop's clock."""
 
     async def begin(self, lease_id: str, stop: Stop) -> None:
         """Start to end a lease; the first reason stays. Returns at once.
@@ -55,11 +57,10 @@ class Ending:
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
             return
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
-        graceful = lease.state is LeaseState.READY
         self._stopped[lease_id] = asyncio.Event()
-        self.spawn_task(self._finish(lease_id, graceful), f"end {lease_id}")
+        self.spawn_task(self._finish(lease), f"end {lease_id}")
+        self.book.tell_agent(lease_id)  # its beat wakes after the change, and before the store
         await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
-        self.book.tell_agent(lease_id)
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
@@ -72,7 +73,7 @@ class Ending:
         for lease in self.book.open(LeaseState.ENDING):
             if lease.lease_id not in self._stopped:
                 self._stopped[lease.lease_id] = asyncio.Event()
-                self.spawn_task(self._finish(lease.lease_id, True), f"end {lease.lease_id}")
+                self.spawn_task(self._finish(lease), f"end {lease.lease_id}")
 
     def agent_stopped(self, lease: Lease) -> None:
         """The agent says: notebook stopped, home unmounted."""
@@ -83,17 +84,14 @@ class Ending:
         """Nothing is left to wait for."""
         self.agent_stopped(lease)
 
-    async def _finish(self, lease_id: str, graceful: bool) -> None:
+    async def _finish(self, lease: Lease) -> None:
+        lease_id, graceful = lease.lease_id, lease.ready_at is not None
         if graceful:
             try:
-                await asyncio.wait_for(
-                    self._stopped[lease_id].wait(), self.settings.stop_timeout
-                )
+                async with asyncio.timeout(self.settings.stop_timeout):
+                    await self._stopped[lease_id].wait()
             except TimeoutError:
                 log.warning("The agent of %s did not report its stop in time", lease_id)
-        lease = self.book.get(lease_id)
-        if lease is None:
-            return
         if lease.instance_id is not None:
             self.claims.unwanted.add(lease.instance_id)
             self.claims.wake(lease.instance_id)
@@ -101,6 +99,7 @@ class Ending:
                 await self.homes.detach(lease)
             await self.terminate([lease.instance_id])
         now = self.now()
+        lease = self.book.get(lease_id) or lease
         lease = await self.book.change(
             lease_id,
             state=LeaseState.ENDED,
@@ -109,6 +108,7 @@ class Ending:
             sealed_start="",
         )
         self._stopped.pop(lease_id, None)
+        self.book.tell_agent(lease_id)
         self.ended(lease)
         self.wake()
 
@@ -116,6 +116,7 @@ class Ending:
         """Terminate; a failure is logged and made good by the next pass."""
         if not instance_ids:
             return
+        self._asked |= dict.fromkeys(instance_ids, asyncio.get_running_loop().time())
         self.claims.unwanted.update(instance_ids)
         for instance_id in instance_ids:
             self.claims.wake(instance_id)
@@ -123,20 +124,29 @@ class Ending:
             await self.cloud.terminate(instance_ids)
         except CloudError as error:
             log.warning("Terminating %s: %s; trying again", ", ".join(instance_ids), error)
-        self.watcher.refresh_soon()
+        else:
+            self.watcher.refresh_soon()
 
     async def terminate_unleased(self, instances: Sequence[Instance]) -> None:
-        """Terminate instances that belong to no lease and account for what they cost."""
+        """Terminate instances that belong to no lease and account for what they cost.
+
+        One that was asked to end a moment ago is left alone: listings lag, and a call that EC2
+        refuses is not repeated at the speed of passes.
+        """
+        latest = asyncio.get_running_loop().time() - self.settings.busy_interval
+        self._asked = {each: at for each, at in self._asked.items() if at > latest}
+        instances = [each for each in instances if each.instance_id not in self._asked]
         await self.terminate([instance.instance_id for instance in instances])
-        now = self.now()
+        now, served = self.now(), self.book.served()
         for instance in instances:
+            start = served.get(instance.instance_id) or instance.launched_at
             price = self.prices.price(instance.market, instance.instance_type, instance.zone)
             segment = Segment(
                 instance_id=instance.instance_id,
                 market=instance.market,
                 usd_per_hour=price.usd_per_hour if price else None,
-                start=instance.launched_at,
-                end=max(now, instance.launched_at),
+                start=start,
+                end=max(now, start),
                 source=price.source if price else "",
             )
-            await self.store.save_overhead(segment)
+            await asyncio.shield(self.store.save_overhead(segment))

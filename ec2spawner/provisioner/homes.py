@@ -36,7 +36,8 @@ class Homes:
         self._settings = settings
         self._now = now
         self._homes: dict[tuple[str, str], Home] = {}
-
+        self._compared = False
+        """With the cloud's volumes, since this process began."""
         self._foreign: dict[tuple[str, str], str] = {}
         """Volume ids of homes that another store of this hub made, by tags of user and server."""
 
@@ -64,6 +65,7 @@ class Homes:
                 if home.home_id == home_id and home.volume_id is None:
                     await self._save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
                     log.info("Home %s taken up again for %r", volume.volume_id, home.user)
+        self._compared = True
 
     async def restore(self, home: Home) -> None:
         """Record a home whose record was lost with the store, and make its volume ours."""
@@ -79,6 +81,9 @@ class Homes:
         Raises `CloudError`.
         """
         home = self.of(lease.user, lease.server)
+        if (home is None or home.volume_id is None) and not self._compared:
+            await self.take_up_volumes()
+            home = self.of(lease.user, lease.server)
         if home is None:
             foreign = self._foreign.get((tag_value(lease.user), tag_value(lease.server)))
             if foreign is not None:
@@ -115,23 +120,25 @@ class Homes:
         await self._save(home)
         return home
 
-    async def attach(self, home: Home, instance_id: str) -> None:
-        """Attach the home's volume, waiting while another instance holds it.
+    async def attach(self, home: Home, instance_id: str, wanted: Callable[[], bool]) -> None:
+        """Attach the home's volume, waiting while another instance holds it and it is `wanted`.
 
         Raises `CloudError`, with code `VolumeInUse` when it was not let go in time.
         """
         assert home.volume_id is not None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
-        while True:
+        while wanted():
             try:
-                return await self._cloud.attach_volume(home.volume_id, instance_id)
+                await self._cloud.attach_volume(home.volume_id, instance_id)
             except CloudError as error:
                 may_pass = error.retryable or error.code in {"VolumeInUse", "IncorrectState"}
                 if not may_pass or loop.time() + ATTACH_PAUSE >= deadline:
                     raise
                 log.info("Home %s cannot be attached yet: %s", home.volume_id, error)
-            await asyncio.sleep(ATTACH_PAUSE)
+                await asyncio.sleep(ATTACH_PAUSE)
+            else:
+                return
 
     async def detach(self, lease: Lease) -> None:
         """Detach the lease's volume; a failure is logged, since the instance's end frees it."""

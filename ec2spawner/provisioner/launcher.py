@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -56,7 +56,7 @@ SOLD_OUT = frozenset(
 in the configuration, and trying another market would only hide it."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Round:
     """One demand being served: what is still promised counts as supply."""
 
@@ -64,6 +64,8 @@ class Round:
     zones: frozenset[str]
     outstanding: int
     markets: frozenset[Market]
+    client_token: str = ""
+    """Of the call under way: an instance with this intent is no longer a promise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,10 +100,14 @@ class Launcher:
         self.intents: dict[str, Intent] = {}
         """By client token: those of this run and the recent ones of the store."""
 
-    def promises(self) -> Iterator[Supply]:
-        """The instances that running calls may still bring."""
+    def promises(self, arrived: Mapping[str, int]) -> Iterator[Supply]:
+        """The instances that running calls may still bring.
+
+        `arrived` counts by client token those that are known already: a listing can be faster
+        than the call's answer.
+        """
         for number, round_ in enumerate(self.rounds):
-            for place in range(round_.outstanding):
+            for place in range(round_.outstanding - arrived.get(round_.client_token, 0)):
                 yield Supply(
                     supply_id=f"promise-{number}-{place}",
                     base_key=base_key_of(round_.spec),
@@ -126,7 +132,7 @@ class Launcher:
             for market in spec.markets:
                 intent = self._intent(spec, market, count - len(launched))
                 await asyncio.shield(self._store.save_intent(intent))
-                answer = await self._call(intent)
+                answer = await self._call(round_, intent)
                 launched += answer.instances
                 errors += answer.errors
                 round_.outstanding = count - len(launched)
@@ -140,7 +146,7 @@ class Launcher:
         """Make a stored call again, exactly: EC2 answers with what it did the first time."""
         round_ = self.promise(intent.request.spec, intent.request.count, intent.market)
         try:
-            answer = await self._call(intent)
+            answer = await self._call(round_, intent)
         finally:
             self.rounds.remove(round_)
         missing = max(intent.request.count - len(answer.instances), 0)
@@ -157,8 +163,9 @@ class Launcher:
         request = LaunchRequest(token, market, count, spec, tags)
         return Intent(request, launch_key_of(spec), IntentState.OPEN, self._now())
 
-    async def _call(self, intent: Intent) -> LaunchAnswer:
+    async def _call(self, round_: Round, intent: Intent) -> LaunchAnswer:
         """Call until there is an answer, then apply and store it."""
+        round_.client_token = intent.client_token
         self.intents[intent.client_token] = intent
         state = IntentState.ANSWERED
         try:

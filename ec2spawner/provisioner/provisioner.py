@@ -12,27 +12,30 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from ..core import money
-from ..core.matching import balance
+from ..core.matching import balance, lease_for
 from ..data import InstanceType
 from ..wire import Step, Stop
 from .adoption import Adoption
 from .beats import Beats
 from .book import LeaseBook
 from .claims import Claims
-from .cloud import Cloud, CloudError, Instance, Launched, LaunchSpec
+from .cloud import GONE, Cloud, CloudError, Instance, Launched, LaunchSpec
 from .ending import Ending
 from .homes import Homes
-from .launcher import Launcher, Outcome, Round
+from .keys import launch_key_of
+from .labels import Labels
+from .launcher import SOLD_OUT, Launcher, Outcome, Round
 from .lease import Intent, IntentState, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
 from .starting import Starting, home_zone
 from .store import Store, StoreError
-from .supply import Inventory
+from .supply import Inventory, supply_of
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -67,6 +70,8 @@ class Provisioner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._zones: dict[str, str] = {}
+        self._on_offer: frozenset[str] = frozenset()
+        """Instances that could still take a lease when the last pass looked."""
 
         self.book = book = LeaseBook(store, now=now)
         self.watcher = watcher = Watcher(
@@ -97,17 +102,19 @@ class Provisioner:
         )
         self.starting = Starting(
             book=book,
-            cloud=cloud,
             claims=claims,
             homes=homes,
             prices=prices,
             now=now,
             zones_of=self.zones_of,
+            supplies=lambda: self.inventory.take_stock(now()).supplies,
             spawn_task=self.spawn_task,
             fail=self.ending.begin,
+            wake=self.wake,
         )
+        self.labels = Labels(book, cloud, watcher, store.store_id, self.spawn_task)
         self.beats = Beats(book, prices, settings, now, self.instance_of, self.wake)
-        self.adoption = Adoption(book, store, cloud, watcher, homes, prices, settings, now)
+        self.adoption = Adoption(book, watcher, homes, prices, settings, now)
 
     # --- life ---
 
@@ -120,9 +127,7 @@ class Provisioner:
         self.homes.load(snapshot.homes)
         self.launcher.intents = {intent.client_token: intent for intent in snapshot.intents}
         self.adoption.load(snapshot.leases)
-        for lease in snapshot.leases:
-            if lease.instance_id:
-                self.watcher.expect(lease.instance_id)
+        self.watcher.track(lease.instance_id for lease in snapshot.leases if lease.instance_id)
         self.ending.resume()
         self.spawn_task(self.watcher.run(), "watch")
         self.spawn_task(self.prices.run(), "prices")
@@ -204,22 +209,29 @@ class Provisioner:
                 log.error("Reconciling: %s", error)
             except Exception:
                 log.exception("A reconcile pass failed; the next one goes on")
+            # Not `wait_for`: on Python 3.11 that can swallow a cancellation, here and elsewhere.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._until_next_deadline())
+                async with asyncio.timeout(self._until_next_deadline()):
+                    await self._wake.wait()
             await asyncio.sleep(self.settings.batch_window)
 
     async def reconcile(self) -> None:
         """One pass: look at everything once, and do what is missing."""
         now = self.now()
-        self.inventory.forget_old(now)
         self.book.forget_ended(now - ENDED_KEPT)
         await self._follow_instances()
+        await self._replace_stillborn()
+        await self._follow_homes()
         await self._end_what_is_due(now)
-        await self._reprice(now)
+        self.inventory.forget_old(now)
         await self._balance(now)
+        self.labels.follow()
+        self.starting.bring_homes(self.watcher.instances)
+        await self._reprice(now)
 
     async def _follow_instances(self) -> None:
         """Leases whose instance is gone: another one, or the end."""
+        self.watcher.track(lease.instance_id for lease in self.book.open() if lease.instance_id)
         vanished: list[tuple[Lease, Stop]] = []
         for lease in list(self.book.open()):
             if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
@@ -233,8 +245,32 @@ class Provisioner:
                 vanished.append((lease, stop))
             else:
                 await self._end_gone(lease, stop)
-        for lease, stop in self.adoption.braked(vanished):
+        for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
             await self._end_gone(lease, stop)
+
+    async def _replace_stillborn(self) -> None:
+        """Instances that ended by themselves before they had a lease.
+
+        Each counts against the lease it would have served, so that an image which cannot boot
+        does not launch for ever.
+        """
+        listed, leased = self.watcher.instances, {lease.instance_id for lease in self.book.open()}
+        for instance_id in self._on_offer & listed.keys() - self.claims.unwanted - leased:
+            if listed[instance_id].state not in GONE:
+                continue
+            need = lease_for(supply_of(listed[instance_id]), self.starting.needs())
+            if need is not None and (lease := self.book.get(need.lease_id)):
+                await self.starting.replace_instance(lease, self.settings.replacements)
+        self._on_offer = frozenset()
+
+    async def _follow_homes(self) -> None:
+        """A lease that waits while its home is being made is bound to the zone of that."""
+        for lease in self.book.open(LeaseState.WAITING):
+            subnets = self.subnets_for(lease.user, lease.server)
+            if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
+                continue
+            spec = replace(lease.spec, subnets=subnets)
+            await self.book.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
 
     async def _end_gone(self, lease: Lease, stop: Stop) -> None:
         await self.ending.begin(lease.lease_id, stop)
@@ -244,19 +280,20 @@ class Provisioner:
         silent: list[tuple[Lease, Stop]] = []
         for lease in list(self.book.open(LeaseState.READY)):
             due = self.beats.due(lease)
-            if due is None or due[0] > now:
+            if due[0] > now:
                 continue
             if due[1].reason == "lost":
                 silent.append((lease, due[1]))
             else:
                 await self.ending.begin(lease.lease_id, due[1])
-        for lease, stop in [*self.adoption.braked(silent), *self.adoption.unclaimed(now)]:
+        silent_ends = self.adoption.braked(silent, "their agents are silent")
+        for lease, stop in [*silent_ends, *self.adoption.unclaimed(now)]:
             await self.ending.begin(lease.lease_id, stop)
 
     async def _reprice(self, now: datetime) -> None:
-        for lease in list(self.book.open(LeaseState.STARTING, LeaseState.READY)):
+        for lease in self.book.open(LeaseState.STARTING, LeaseState.READY):
             instance = self.instance_of(lease)
-            if instance is None:
+            if instance is None or self.book.get(lease.lease_id) is not lease:
                 continue
             price = self.prices.price(instance.market, instance.instance_type, instance.zone)
             if price is None:
@@ -268,10 +305,12 @@ class Provisioner:
 
     async def _balance(self, now: datetime) -> None:
         """Launch what is missing, terminate what nobody needs."""
-        supplies, dead = self.inventory.take_stock(now)
-        result = balance(self.starting.needs(), supplies)
+        stock = self.inventory.take_stock(now)
+        result = balance(self.starting.needs(), stock.supplies)
         listed = self.watcher.instances
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
+        unknown = self.adoption.unknown(stock.unknown, now)
+        self._on_offer = frozenset(supply.supply_id for supply in stock.supplies)
         by_spec = Counter(
             lease.spec
             for lease in self.book.open(LeaseState.WAITING)
@@ -280,7 +319,7 @@ class Provisioner:
         for spec, count in by_spec.items():
             round_ = self.launcher.promise(spec, count)
             self.spawn_task(self._launch(round_), f"launch of {count}")
-        await self.ending.terminate_unleased([*dead, *surplus])
+        await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
 
     def _in_motion(self) -> bool:
         """True while something starts or ends, so that listings are worth their call."""
@@ -290,7 +329,7 @@ class Provisioner:
     def _until_next_deadline(self) -> float:
         now = self.now()
         dues = [self.beats.due(lease) for lease in self.book.open(LeaseState.READY)]
-        seconds = [(due[0] - now).total_seconds() for due in dues if due]
+        seconds = [(due[0] - now).total_seconds() for due in dues]
         return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])
 
     # --- launching ---
@@ -303,10 +342,17 @@ class Provisioner:
                 lease.lease_id, Step.BOOT, self._found(launched), launched.instance_id
             )
         if outcome.missing:
-            stop = Stop(reason="failed", message=_why_not_launched(outcome))
-            for lease in waiting[-outcome.missing :]:
-                await self.ending.begin(lease.lease_id, stop)
+            await self._give_up(round_.spec, outcome)
         self.wake()
+
+    async def _give_up(self, spec: LaunchSpec, outcome: Outcome) -> None:
+        """End those leases for which nothing is on its way, the latest first."""
+        supplies = self.inventory.take_stock(self.now()).supplies
+        missing = set(balance(self.starting.needs(), supplies).missing)
+        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == spec]
+        stop = Stop(reason="failed", message=_why_not_launched(outcome))
+        for lease in [x for x in waiting if x.lease_id in missing][-outcome.missing :]:
+            await self.ending.begin(lease.lease_id, stop)
 
     async def _replay(self, intent: Intent) -> None:
         await self.launcher.replay(intent)
@@ -337,4 +383,6 @@ def _why_not_launched(outcome: Outcome) -> str:
     """For the user: what EC2 said, shortest form, each thing once."""
     reasons = dict.fromkeys(f"{error.code}: {error.message}" for error in outcome.errors)
     detail = "; ".join(list(reasons)[:3]) or "EC2 gave no reason"
+    if any(error.code not in SOLD_OUT for error in outcome.errors):
+        return f"EC2 could not start a machine; please tell an admin ({detail})"[:500]
     return f"EC2 has no machine of this kind for you right now ({detail})"[:500]

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..core.matching import Need, lease_for
+from ..core.matching import Need, Supply, lease_for
 from ..core.money import Segment, close
-from ..core.names import lease_token, sha256_hex, tag_value
+from ..core.names import lease_token, sha256_hex
 from ..wire import AgentEvent, Market, Step, Stop
 from .book import LeaseBook
 from .claims import Claimant, Claims, Granted, InstanceUnwanted
-from .cloud import Cloud, CloudError, Instance, LaunchSpec
+from .cloud import CloudError, Instance, LaunchSpec
 from .homes import Homes
 from .keys import base_key_of
 from .lease import Home, Lease, LeaseState
 from .prices import PriceBook
 from .supply import supply_of
-from .tags import LEASE, NAME, USER
+from .tags import LEASE
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ LISTING_PAUSE = 1.0
 """Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
 
 
-class StartFailed(Exception):
+class StartFailed(Exception):  # noqa: N818 - an answer, not a fault
     """The lease ended before it was ready; `stop` says why, for people."""
 
     def __init__(self, stop: Stop) -> None:
@@ -42,14 +42,18 @@ class Starting:
     """Needs, claims and what follows until the agent says `ready`."""
 
     book: LeaseBook
-    cloud: Cloud
     claims: Claims
     homes: Homes
     prices: PriceBook
     now: Callable[[], datetime]
     zones_of: Callable[[LaunchSpec], frozenset[str]]
+    supplies: Callable[[], Sequence[Supply]]
+    """Everything that can still take a lease."""
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    wake: Callable[[], None]
+    _homes_begun: set[tuple[str, str | None]] = field(default_factory=set)
+    """Lease and instance id: this process is bringing that home there, or has brought it."""
 
     # --- demand ---
 
@@ -97,7 +101,8 @@ class Starting:
             if remaining <= 0:
                 return None
             pause = remaining if instance is not None else min(remaining, LISTING_PAUSE)
-            await self.claims.wait(claimant.instance_id, pause)
+            if not await self.claims.wait(claimant.instance_id, pause):
+                return None
 
     async def _grant(self, instance: Instance, key: str) -> Granted | None:
         lease = self.book.of_instance(instance.instance_id) or await self._assign(instance, key)
@@ -111,9 +116,11 @@ class Starting:
         return Granted(lease, home, lease_token(key, lease.lease_id))
 
     async def _assign(self, instance: Instance, key: str) -> Lease | None:
-        if LEASE in instance.tags:
+        if LEASE in instance.tags or instance.instance_id in self.book.served():
             raise InstanceUnwanted("this instance has served another lease")
-        need = lease_for(supply_of(instance), self.needs())
+        claimant = supply_of(instance)
+        others = [s for s in self.supplies() if s.supply_id != claimant.supply_id]
+        need = lease_for(claimant, self.needs(), others)
         if need is None:
             return None
         price = self.prices.price(instance.market, instance.instance_type, instance.zone)
@@ -134,55 +141,66 @@ class Starting:
             assigned_at=self.now(),
             segments=(*lease.segments, segment),
         )
-        self.spawn_task(self._prepare(lease, instance), f"prepare {lease.lease_id}")
+        self._begin_home(lease, instance)
+        self.wake()
         return lease
 
-    async def _prepare(self, lease: Lease, instance: Instance) -> None:
-        """Tag the instance as used and bring the home to it."""
-        tagging = asyncio.create_task(self._tag(lease, instance))
+    def bring_homes(self, instances: Mapping[str, Instance]) -> None:
+        """See to every home that is waited for, also where an earlier process had begun to."""
+        starting = list(self.book.open(LeaseState.STARTING))
+        self._homes_begun &= {(lease.lease_id, lease.instance_id) for lease in starting}
+        for lease in starting:
+            if instance := instances.get(lease.instance_id or ""):
+                self._begin_home(lease, instance)
+
+    def _begin_home(self, lease: Lease, instance: Instance) -> None:
+        stay = (lease.lease_id, instance.instance_id)
+        if lease.home_kind == "ebs" and stay not in self._homes_begun:
+            self._homes_begun.add(stay)
+            self.spawn_task(self._bring_home(lease, instance), f"home of {lease.lease_id}")
+
+    async def _bring_home(self, lease: Lease, instance: Instance) -> None:
+        def wanted() -> bool:
+            now = self.book.get(lease.lease_id)
+            return (
+                now is not None
+                and now.state is LeaseState.STARTING
+                and now.instance_id == instance.instance_id
+            )
+
         try:
-            if lease.home_kind == "ebs":
-                await self._bring_home(lease, instance)
+            await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
+            home = await self.homes.ensure_volume(lease, instance.zone)
+            self.claims.wake(instance.instance_id)
+            await self.homes.attach(home, instance.instance_id, wanted)
         except (CloudError, TimeoutError) as error:
             log.error("Home of %s: %s", lease.lease_id, error)
             reason = error.message if isinstance(error, CloudError) else "EC2 did not answer"
             message = f"Your home could not be attached: {reason}"
             await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
-        finally:
-            await tagging
-
-    async def _bring_home(self, lease: Lease, instance: Instance) -> None:
-        await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
-        home = await self.homes.ensure_volume(lease, instance.zone)
-        self.claims.wake(instance.instance_id)
-        await self.homes.attach(home, instance.instance_id)
-
-    async def _tag(self, lease: Lease, instance: Instance) -> None:
-        tags = {
-            LEASE: lease.lease_id,
-            USER: tag_value(lease.user),
-            NAME: tag_value(f"{lease.user} {lease.server}".strip()),
-        }
-        try:
-            await self.cloud.tag([instance.instance_id], tags)
-        except CloudError as error:
-            log.warning("Tagging %s: %s", instance.instance_id, error)
 
     # --- what the agent reports ---
 
     async def agent_event(self, lease: Lease, event: AgentEvent, url: str) -> None:
         """Apply `home`, `notebook`, `ready` or `failed`; `url` is where `ready` listens."""
-        if lease.state is not LeaseState.STARTING:
+        current = self.book.get(lease.lease_id)
+        if current is None or current.state is not LeaseState.STARTING:
             return
+        if current.instance_id != lease.instance_id:
+            return  # the lease was given another instance while this event was on its way
         match event.step:
             case "home":
                 await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
             case "notebook":
                 await self.book.note(lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab")
             case "ready":
-                await self.book.note(lease.lease_id, Step.READY, "Your server is ready")
-                await self.book.change(
-                    lease.lease_id, state=LeaseState.READY, url=url, ready_at=self.now()
+                await self.book.note(
+                    lease.lease_id,
+                    Step.READY,
+                    "Your server is ready",
+                    state=LeaseState.READY,
+                    url=url,
+                    ready_at=self.now(),
                 )
             case "failed":
                 message = event.message or "The notebook server did not start"
@@ -190,24 +208,24 @@ class Starting:
 
     async def replace_instance(self, lease: Lease, limit: int) -> None:
         """The instance died before the notebook listened: back to the waiting list."""
+        if self.book.get(lease.lease_id) is not lease:
+            return  # it has changed since the pass looked; the next one looks again
         if lease.replaced >= limit:
             message = f"{lease.replaced + 1} instances ended before your server was ready"
             await self.fail(lease.lease_id, Stop(reason="failed", message=message))
             return
-        log.warning("Instance %s ended while %s was starting", lease.instance_id, lease.lease_id)
-        await self.book.change(
+        log.warning("An instance of %s ended before it was ready", lease.lease_id)
+        await self.book.note(
             lease.lease_id,
+            Step.REQUEST,
+            "The instance ended while it was starting; getting another one",
+            f"number {lease.replaced + 2}",
             state=LeaseState.WAITING,
             instance_id=None,
             token_sha256="",
             assigned_at=None,
             replaced=lease.replaced + 1,
             segments=close(lease.segments, self.now()),
-        )
-        await self.book.note(
-            lease.lease_id,
-            Step.REQUEST,
-            "The instance ended while it was starting; getting another one",
         )
 
 

@@ -59,6 +59,10 @@ class StoreError(Exception):
     """The store cannot be opened, read or written; the message says how to mend it."""
 
 
+class StoreHeldError(StoreError):
+    """Another process holds the store: it may be a hub that is just ending."""
+
+
 class KeyAlreadyBound(Exception):  # noqa: N818 - a refusal, not a fault
     """The instance is bound to another agent's key: the claim is not from whom it says."""
 
@@ -89,8 +93,8 @@ class Store:
         """Open the store at `url`, make or upgrade its schema, and hold it against a second hub.
 
         `load` gives answered intents younger than `recent` before `now`.
-        Raises `StoreError` when the URL is wrong, the file cannot be used, another process
-        holds it, or its schema is newer than this code.
+        Raises `StoreHeldError` while another process holds it, and `StoreError` when the URL is
+        wrong, the file cannot be used, or its schema is newer than this code.
         """
         store = cls(_checked(url), now - recent)
         try:
@@ -264,7 +268,7 @@ class _FileLock:
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
                 raise
-            raise StoreError(
+            raise StoreHeldError(
                 f"another hub holds {path} (process {holder or 'unknown'}): two hubs must not "
                 "share a store; stop that one, or give this one a file of its own"
             ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -14,7 +15,7 @@ from .keys import base_key_of, base_of
 from .launcher import Launcher
 from .lease import Intent
 from .settings import Settings
-from .tags import LAUNCH_KEY, LEASE, STORE
+from .tags import INTENT, LAUNCH_KEY, LEASE, STORE
 from .watcher import Watcher
 
 ANSWER_GRACE = timedelta(seconds=120)
@@ -31,8 +32,20 @@ class Expected:
     """An instance that a launch answered with."""
 
     launched: Launched
-    spec: LaunchSpec
+    intent: Intent
     answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """All of ours that is not a lease's."""
+
+    supplies: tuple[Supply, ...]
+    """What can still take a lease."""
+    dead: tuple[Instance, ...]
+    """Instances that never will."""
+    unknown: tuple[Instance, ...]
+    """Instances that serve a lease which this store does not hold: it may be an old copy."""
 
 
 @dataclass(slots=True)
@@ -47,8 +60,7 @@ class Inventory:
     expected: dict[str, Expected] = field(default_factory=dict)
 
     def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
-        self.expected[launched.instance_id] = Expected(launched, intent.request.spec, now)
-        self.watcher.expect(launched.instance_id)
+        self.expected[launched.instance_id] = Expected(launched, intent, now)
 
     def forget_old(self, now: datetime) -> None:
         """Drop what listings have confirmed or never will."""
@@ -57,15 +69,18 @@ class Inventory:
             if listed or now - expected.answered_at > ANSWER_GRACE:
                 del self.expected[instance_id]
 
-    def take_stock(self, now: datetime) -> tuple[list[Supply], list[Instance]]:
-        """Everything that can still take a lease, and the instances that never will."""
-        supplies = list(self.launcher.promises())
+    def take_stock(self, now: datetime) -> Stock:
+        supplies: list[Supply] = []
         dead: list[Instance] = []
+        unknown: list[Instance] = []
         leased = {lease.instance_id for lease in self.book.open()}
+        served = self.book.served().keys()
         for instance in self.watcher.instances.values():
             if not self._is_ours(instance) or instance.instance_id in leased:
                 continue
-            if self._is_dead(instance, now):
+            if self._is_of_unknown_lease(instance):
+                unknown.append(instance)
+            elif instance.instance_id in served or self._is_dead(instance, now):
                 dead.append(instance)
             else:
                 supplies.append(supply_of(instance))
@@ -74,10 +89,25 @@ class Inventory:
             for expected in self.expected.values()
             if expected.launched.instance_id not in {*self.watcher.instances, *leased}
         ]
-        return supplies, dead
+        # Last, so that a booted instance is not given up for a promise that may be broken.
+        supplies += self.launcher.promises(self._arrived())
+        return Stock(tuple(supplies), tuple(dead), tuple(unknown))
+
+    def _arrived(self) -> Counter[str]:
+        """How many instances of each launch call are known, whatever became of them."""
+        tokens = {each: known.intent.client_token for each, known in self.expected.items()}
+        tokens |= {each: i.tags.get(INTENT, "") for each, i in self.watcher.instances.items()}
+        return Counter(tokens.values())
 
     def _is_ours(self, instance: Instance) -> bool:
         return instance.tags.get(STORE) == self.store_id and instance.state not in GONE
+
+    def _is_of_unknown_lease(self, instance: Instance) -> bool:
+        return (
+            LEASE in instance.tags
+            and instance.instance_id not in self.claims.unwanted
+            and not self.book.knows(instance.tags[LEASE])
+        )
 
     def _is_dead(self, instance: Instance, now: datetime) -> bool:
         """Used, stopped, fallen silent, or never phoned home in time."""
@@ -92,7 +122,7 @@ class Inventory:
         return now - instance.launched_at > timedelta(seconds=self.settings.boot_timeout)
 
     def _supply_of_expected(self, expected: Expected) -> Supply:
-        launched, spec = expected.launched, expected.spec
+        launched, spec = expected.launched, expected.intent.request.spec
         return Supply(
             supply_id=launched.instance_id,
             base_key=base_key_of(spec),

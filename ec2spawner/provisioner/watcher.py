@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from .cloud import GONE, Cloud, CloudError, Instance
@@ -18,6 +19,10 @@ log = logging.getLogger(__name__)
 
 LISTING_TIMEOUT = 60.0
 """Seconds for one complete listing; 2000 instances are 40 pages."""
+
+AT_ONCE = 0.25
+"""Share of the busy interval that passes between two listings however much they are wanted: a
+claim of anybody's instance wants one, and EC2 counts our calls."""
 
 
 class Watcher:
@@ -52,7 +57,8 @@ class Watcher:
         """Wait until a listing completes. False when `timeout` seconds passed."""
         self.refresh_soon()
         try:
-            await asyncio.wait_for(self._next.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._next.wait()
         except TimeoutError:
             return False
         return True
@@ -68,26 +74,26 @@ class Watcher:
             return instance.state in GONE
         return self._missing.get(instance_id, 0) >= self._settings.missing_listings
 
-    def expect(self, instance_id: str) -> None:
-        """Count listings that lack this instance, from now on."""
-        self._missing.setdefault(instance_id, 0)
-
-    def forget(self, instance_id: str) -> None:
-        self._missing.pop(instance_id, None)
+    def track(self, instance_ids: Iterable[str]) -> None:
+        """Count the listings that lack these instances, and forget all others."""
+        self._missing = {each: self._missing.get(each, 0) for each in instance_ids}
 
     async def run(self) -> None:
         while True:
             self._wanted.clear()
-            await self.list_once()
+            try:
+                await self.list_once()
+            except Exception:
+                log.exception("Listing instances failed; the next one goes on")
+            await asyncio.sleep(AT_ONCE * self._settings.busy_interval)
             interval = (
                 self._settings.busy_interval
                 if self._in_motion() or not self.listings
                 else self._settings.quiet_interval
             )
-            try:
-                await asyncio.wait_for(self._wanted.wait(), interval)
-            except TimeoutError:
-                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval):
+                    await self._wanted.wait()
 
     async def list_once(self) -> None:
         """One complete listing, or none at all."""

@@ -18,10 +18,13 @@ RETRY_SECONDS = 60.0
 """How often a machine without a working NVIDIA driver is asked again: a driver may load late."""
 
 
+Kind = Literal["nvml", "simulated", "none"]
+
+
 class GpuSource(Protocol):
     """One reader of GPUs. `sample` never raises: what cannot be read is None."""
 
-    kind: Literal["nvml", "simulated", "none"]
+    kind: Kind
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         """All GPUs now. `user_cpu_percent`: the user's processes, in percent of one core."""
@@ -48,7 +51,7 @@ class SimulatedGpu(BaseModel):
 class SimulatedGpus:
     """GPUs that work as hard as the user's processes use the CPU: the first one core, and so on."""
 
-    kind: Literal["simulated"] = "simulated"
+    kind: Kind = "simulated"
 
     AT_REST_PERCENT = 15.0
     """CPU use of one core that leaves the GPU idle: a notebook server with an open tab."""
@@ -84,9 +87,9 @@ class SimulatedGpus:
 
 
 class NvmlGpus:
-    """NVML through `nvidia-ml-py`. Without a driver or a GPU it shows none, and asks again later."""
+    """NVML through `nvidia-ml-py`; without a driver or a GPU none, and the question again later."""
 
-    kind: Literal["nvml", "none"] = "none"
+    kind: Kind = "none"
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock

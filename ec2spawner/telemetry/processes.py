@@ -65,7 +65,7 @@ def _read_all() -> Iterator[tuple[int, tuple[Process, int]]]:
         for entry in entries:
             if entry.name.isdigit():
                 try:
-                    with open(f"/proc/{entry.name}/stat", "rb") as file:
+                    with open(f"/proc/{entry.name}/stat", "rb") as file:  # noqa: PTH123 - hot
                         text = file.read()
                     uid = entry.stat().st_uid
                 except OSError:

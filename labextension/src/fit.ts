@@ -2,8 +2,8 @@ import type { IDisposable } from '@lumino/disposable';
 
 /**
  * Calls `refit` whenever the bar that holds `node`, or one of the bar's sections, changes its
- * size, so that an item can choose how much to say. Both JupyterLab's status bar and Notebook's
- * top area are a bar of sections that clip what does not fit.
+ * size, so that an item can choose how much to say. JupyterLab's status bar has three sections,
+ * which clip what does not fit; Notebook hides its top area before room becomes short there.
  */
 export class BarWatch implements IDisposable {
   constructor(

@@ -200,8 +200,12 @@ def test_nobody_without_a_profile_is_left_without_a_word() -> None:
 def test_whatever_is_sent_is_chosen_or_refused_in_one_short_line(
     options: dict[str, object],
 ) -> None:
+    refusal = ""
     try:
-        apply_user_options(LIST, options, ())
+        chosen = apply_user_options(LIST, options, ()).profile
     except OptionsRefused as refused:
-        assert len(str(refused)) < 600
-        assert str(refused).isprintable()
+        refusal = str(refused)
+    else:
+        assert options.get("profile", "t4") == chosen.slug
+    assert len(refusal) < 600
+    assert refusal.isprintable()

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
+from jupyterhub._data import DATA_FILES_PATH
 
-from ec2spawner.hub.spawn_page import Card, duration_words, read_form, render_spawn_form, usd
+from ec2spawner.hub.spawn_page import (
+    TEMPLATES,
+    Card,
+    duration_words,
+    read_form,
+    render_spawn_form,
+    usd,
+)
 
 T4 = Card(
     slug="t4",
@@ -33,6 +45,7 @@ class Page(HTMLParser):
     def __init__(self, html: str) -> None:
         super().__init__()
         self.elements: list[str] = []
+        self.attributes: dict[str, dict[str, str | None]] = {}
         self.radios: list[dict[str, str | None]] = []
         self.labels_for: list[str | None] = []
         self.ids: list[str] = []
@@ -50,6 +63,7 @@ class Page(HTMLParser):
             self.labels_for.append(found.get("for"))
         if found.get("id"):
             self.ids.append(str(found["id"]))
+            self.attributes[str(found["id"])] = found
 
     def handle_endtag(self, tag: str) -> None:
         self._in_style = False
@@ -165,6 +179,86 @@ def test_what_people_wrote_is_shown_as_text(text: str) -> None:
     assert "script" not in shown.elements
     assert set(shown.elements) <= set(clean)
     assert set(shown.radios[0]) == set(page(T4).radios[0])
+
+
+# --- the hub's own pages ---------------------------------------------------------------------
+
+
+def hub_page(name: str, **context: Any) -> Page:
+    """A page as JupyterHub renders it, from our template over its own."""
+    stock = FileSystemLoader(Path(DATA_FILES_PATH) / "templates")
+    loader = ChoiceLoader(
+        [PrefixLoader({"templates": stock}), FileSystemLoader(TEMPLATES), stock],
+    )
+    base = {"base_url": "/hub/", "static_url": lambda path, **_: path, "parsed_scopes": {}}
+    return Page(
+        Environment(loader=loader, autoescape=True).get_template(name).render(base | context)
+    )
+
+
+def person(name: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, escaped_name="escaped", json_escaped_name="", spawner=None)
+
+
+def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
+    shown = hub_page(
+        "spawn.html",
+        user=person("ann"),
+        for_user=person("ann"),
+        no_spawner_check=True,
+        url="/hub/spawn?_xsrf=1",
+        spawner_options_form=render_spawn_form([T4], region="us-east-1"),
+    )
+    form = shown.attributes["spawn_form"]
+    assert (form["action"], form["method"]) == ("/hub/spawn?_xsrf=1", "post")
+    assert [radio["value"] for radio in shown.radios] == ["t4"]
+    assert shown.text.count("Choose your GPU") == 2, "heading and title"
+    assert "Start" in shown.text
+    assert "You are starting a server for" not in shown.text
+
+
+def test_the_spawn_page_says_what_went_wrong_and_for_whom_one_starts() -> None:
+    shown = hub_page(
+        "spawn.html",
+        user=person("ann"),
+        for_user=person("<b>ben</b>"),
+        no_spawner_check=True,
+        error_message="profile: <i>none</i>",
+        spawner_options_form="",
+    )
+    assert "You are starting a server for <b>ben</b>, not for yourself." in shown.text
+    assert "profile: <i>none</i>" in shown.text
+
+
+def test_the_progress_page_knows_whose_start_it_shows() -> None:
+    hostile = "\"><script>alert('1')</script>"
+    shown = hub_page(
+        "spawn_pending.html",
+        user=person(hostile),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name=hostile, user=person(hostile)),
+        progress_url="/hub/api/users/x/server/progress?_xsrf=1",
+    )
+    start = shown.attributes["ec2-progress"]
+    assert start["data-user"] == start["data-server"] == hostile
+    assert start["data-progress-url"] == "/hub/api/users/x/server/progress?_xsrf=1"
+    assert str(start["data-spawn-url"]).startswith("/hub/spawn/escaped/%22%3E%3Cscript%3E")
+    plain = hub_page(
+        "spawn_pending.html",
+        user=person("ann"),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name="", user=person("ann")),
+        progress_url="",
+    )
+    assert plain.attributes["ec2-progress"]["data-spawn-url"] == "/hub/spawn/escaped"
+    assert plain.elements.count("script") == shown.elements.count("script")
+
+
+def test_what_the_hub_sends_is_never_put_on_the_page_as_html() -> None:
+    for script in (TEMPLATES / "ec2spawner").glob("*.js"):
+        source = script.read_text(encoding="utf-8")
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", ".html(", "document.write"):
+            assert way not in source, f"{way} in {script.name}"
 
 
 # --- what comes back -------------------------------------------------------------------------

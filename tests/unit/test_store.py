@@ -32,7 +32,7 @@ from ec2spawner.provisioner.lease import (
     LeaseState,
     StepEvent,
 )
-from ec2spawner.provisioner.store import KeyAlreadyBound, Store, StoreError
+from ec2spawner.provisioner.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import IdlePolicy, Market, Step, Stop
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -137,7 +137,7 @@ async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:
 
 
 async def test_a_second_hub_is_refused_and_told_who_holds_it(store: Store, url: str) -> None:
-    with pytest.raises(StoreError, match=f"process {os.getpid()}"):
+    with pytest.raises(StoreHeldError, match=f"process {os.getpid()}"):
         await Store.open(url, now=NOW)
     await store.save_lease(lease())  # and the first one goes on
 
@@ -160,6 +160,17 @@ async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str, path: Path)
     with pytest.raises(StoreError, match=r"newer ec2spawner \(schema 9999\).*install"):
         await Store.open(url, now=NOW)
     assert dump(path) == before
+
+
+async def test_a_migration_that_fails_changes_nothing(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr("secrets.token_hex", None)
+        with pytest.raises(TypeError):
+            await Store.open(url, now=NOW)
+    assert dump(path) == ["BEGIN TRANSACTION;", "COMMIT;"]
+    await (await Store.open(url, now=NOW)).close()
 
 
 def test_migrations_make_the_tables_that_the_code_expects(url: str, path: Path) -> None:

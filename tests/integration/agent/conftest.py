@@ -1,4 +1,4 @@
-"""Fixtures of the agent's integration tests; `lease_on_instance.py` beside this holds the pieces."""
+"""Fixtures of the agent's integration tests; their pieces are in `lease_on_instance.py`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from lease_on_instance import Machine, StubHub, free_address, metadata_service  # noqa: E402
+from lease_on_instance import Machine, StubHub, free_address, metadata_service
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ with real agents are elsewhere.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -235,7 +236,9 @@ class Machine:
         """A volume as a directory, attached now."""
         folder = self.root / "volumes" / volume_id
         folder.mkdir(parents=True, exist_ok=True)
-        link = self.root / "devices" / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+        link = (
+            self.root / "devices" / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+        )
         link.symlink_to(folder)
         return folder
 
@@ -311,19 +314,9 @@ class Machine:
             return []
 
     async def until_warm(self) -> None:
-        """Wait until the waiting notebook has imported everything: it sleeps on its socket."""
-        def is_warm() -> bool:
-            for each in self.processes():
-                if "jupyterlab" in _maps(each.pid) or each.cpu_times().user > 0.3:
-                    return each.status() == psutil.STATUS_SLEEPING and each.cpu_percent(0.2) < 5
-            return False
-
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            if await asyncio.to_thread(is_warm):
-                return
-            await asyncio.sleep(0.05)
-        raise AssertionError("the waiting notebook does not get warm")
+        """Wait until the waiting notebook has imported everything."""
+        log = self.root / "agent.log"
+        await until(lambda: "is warm" in log.read_text(), 40, "a warm notebook")
 
     def listens(self, process: psutil.Process) -> bool:
         """Whether this process is the notebook server."""
@@ -339,11 +332,11 @@ class Machine:
         return [str(PYTHON), str(file)]
 
     def log(self) -> str:
-        parts = []
-        for path in (self.root / "agent.log", self.root / "run" / "notebook.log"):
-            if path.exists():
-                parts.append(f"--- {path.name}\n{path.read_text(errors='replace')[-6000:]}")
-        return "\n".join(parts)
+        return "\n".join(
+            f"--- {path.name}\n{path.read_text(errors='replace')[-6000:]}"
+            for path in (self.root / "agent.log", self.root / "run" / "notebook.log")
+            if path.exists()
+        )
 
     async def shut_down(self, seconds: float = 15.0) -> int:
         """SIGTERM to the agent, as at the shutdown of a machine; its exit status."""
@@ -359,17 +352,8 @@ class Machine:
             self.agent.kill()
             await self.agent.wait()
             for each in left:
-                try:
+                with contextlib.suppress(psutil.NoSuchProcess):
                     each.kill()
-                except psutil.NoSuchProcess:
-                    pass
-
-
-def _maps(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 async def metadata_service(machine: Machine) -> web.AppRunner:
@@ -410,5 +394,3 @@ def free_address() -> tuple[str, int]:
     with socket.socket() as probe:
         probe.bind((address, 0))
         return address, probe.getsockname()[1]
-
-

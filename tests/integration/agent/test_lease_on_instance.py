@@ -123,30 +123,36 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.idle = IdlePolicy(
-        server_seconds=60, kernel_seconds=3, warn_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0
+        server_seconds=60, warn_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0
     )
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
     async with Jupyter(machine.base_url) as ada:
 
-        async def idleness(works: bool) -> Any:
-            async with asyncio.timeout(15):
-                while True:
-                    status = await ada.status()
-                    found = status["idleness"]
-                    if found and (found["idle_since"] is None) == works:
-                        return found
-                    await asyncio.sleep(0.05)
+        async def idleness(busy_because: str) -> Any:
+            """What is shown as soon as this is what keeps the server; empty for nothing."""
+            found = None
+            try:
+                async with asyncio.timeout(15):
+                    while not found or found["busy_because"] != busy_because:
+                        found = (await ada.status())["idleness"]
+                        await asyncio.sleep(0.05)
+            except TimeoutError:
+                raise AssertionError(f"not {busy_because!r}, but {found}") from None
+            assert (found["idle_since"] is None) == bool(busy_because)
+            return found
+
+        async def idle_since() -> datetime:
+            return datetime.fromisoformat((await idleness(""))["idle_since"])
 
         kernel = await ada.start_notebook("train.ipynb")
-        await idleness(works=False)
-        channels = await ada.execute(kernel, "import time; time.sleep(1.5)")
-        busy = await idleness(works=True)
+        channels = await ada.execute(kernel, "import time; time.sleep(3)")
+        busy = await idleness("train.ipynb is running")
         assert busy["sentence"] == "train.ipynb is running, so this server stays on."
         assert busy["stop_at"] is None
 
-        since = datetime.fromisoformat((await idleness(works=False))["idle_since"])
+        since = await idle_since()
         assert datetime.now(UTC) - since < timedelta(seconds=2)
         await until(lambda: hub.beats[-1][1].idle_since == since, what="the hub knows")
 
@@ -155,9 +161,11 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
         for path in ("api/kernels", "api/sessions", "api/terminals", "api/contents"):
             assert (await ada.call("GET", path))[0] == 200
         await asyncio.sleep(0.5)
-        assert datetime.fromisoformat((await idleness(works=False))["idle_since"]) == since
+        assert await idle_since() == since
 
         # The idle kernel is shut down; the tabs that look at it do not keep it.
+        hub.idle = hub.idle.model_copy(update={"kernel_seconds": 1})
+        hub.tell_changed()
         async with asyncio.timeout(10):
             while (await ada.call("GET", "api/kernels"))[1]:
                 await asyncio.sleep(0.05)
@@ -166,19 +174,16 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
 
         # A silent job in a terminal works; its end is the beginning of the idle time.
         _, terminal = await ada.call("POST", "api/terminals")
-        socket = await ada.http.ws_connect(
-            f"{ada.base_url}terminals/websocket/{terminal['name']}"
-        )
-        await socket.send_str(json.dumps(["stdin", "sleep 1.5\r"]))
-        busy = await idleness(works=True)
-        assert busy["busy_because"] == "sleep 1.5 runs in a terminal"
-        await idleness(works=False)
+        url = f"{ada.base_url}terminals/websocket/{terminal['name']}"
+        socket = await ada.http.ws_connect(url)
+        await socket.send_str(json.dumps(["stdin", "sleep 3\r"]))
+        await idleness("sleep 3 runs in a terminal")
+        before = await idle_since()
         await socket.close()
 
-        before = datetime.fromisoformat((await idleness(works=False))["idle_since"])
         assert (await ada.call("POST", "ec2spawner/api/input", json={}))[0] == 200
         async with asyncio.timeout(5):
-            while datetime.fromisoformat((await idleness(works=False))["idle_since"]) <= before:
+            while await idle_since() <= before:
                 await asyncio.sleep(0.05)
 
 
@@ -196,7 +201,7 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
             return status
 
         status = await until_status(lambda each: each["cost"])
-        assert status["managed"] and status["agent_connected"]
+        assert (status["managed"], status["agent_connected"]) == (True, True)
         assert status["profile"] == "T4, 16 GB"
         assert status["instance_type"] == "g4dn.xlarge"
         assert status["cost"]["usd_per_hour"] == 0.5
@@ -216,9 +221,9 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
 
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
         assert hub.stop_asked == 1
-        async with aiohttp.ClientSession() as nobody:
-            async with nobody.get(f"{machine.base_url}ec2spawner/api/status") as answer:
-                assert answer.status == 403
+        url = f"{machine.base_url}ec2spawner/api/status"
+        async with aiohttp.ClientSession() as nobody, nobody.get(url) as answer:
+            assert answer.status == 403
 
 
 async def test_nothing_of_a_killed_server_is_left(machine: Machine, hub: StubHub) -> None:

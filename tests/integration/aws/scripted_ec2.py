@@ -60,6 +60,7 @@ class ScriptedEC2:
     def __init__(self) -> None:
         self.answers: defaultdict[str, deque[Reply | Hang | Cut]] = defaultdict(deque)
         self.calls: list[Call] = []
+        self.called = threading.Event()
         self.closing = threading.Event()
         self._lock = threading.Lock()
         self.url = ""
@@ -78,6 +79,7 @@ class ScriptedEC2:
     def take(self, call: Call) -> Reply | Hang | Cut:
         with self._lock:
             self.calls.append(call)
+            self.called.set()
             answers = self.answers[call["Action"]]
             if not answers:
                 return error("UnscriptedCall", call["Action"])
@@ -90,6 +92,7 @@ def scripted_ec2() -> Iterator[ScriptedEC2]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        wbufsize = -1  # one packet to an answer, or each waits 40 ms for an acknowledgement
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
@@ -105,6 +108,7 @@ def scripted_ec2() -> Iterator[ScriptedEC2]:
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+            self.wfile.flush()
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass

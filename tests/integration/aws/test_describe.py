@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud
-from ec2spawner.aws.client import MAX_PAGES
+from ec2spawner.aws import EC2Cloud, client
 from ec2spawner.provisioner.cloud import CloudError, Instance, InstanceState
 from ec2spawner.wire import Market
 
@@ -59,11 +58,14 @@ async def test_a_page_that_fails_fails_the_listing(cloud: EC2Cloud, ec2: Scripte
         await cloud.list_instances("class")
 
 
-async def test_a_listing_without_end_is_given_up(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_a_listing_without_end_is_given_up(
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "MAX_PAGES", 20)
     ec2.will("DescribeSpotPriceHistory", ok("<spotPriceHistorySet/><nextToken>again</nextToken>"))
     with pytest.raises(CloudError, match="EndlessListing"):
         await cloud.spot_prices(["g4dn.xlarge"])
-    assert len(ec2.calls) == MAX_PAGES
+    assert len(ec2.calls) == 20
 
 
 async def test_a_passing_throttle_is_waited_for(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
@@ -162,9 +164,7 @@ async def test_the_loop_runs_on_while_ec2_hangs_and_a_cancelled_call_ends_at_onc
 ) -> None:
     ec2.will("DescribeInstances", HANG)
     listing = asyncio.create_task(cloud.list_instances("class"))
-    async with asyncio.timeout(30):
-        while not ec2.calls:
-            await asyncio.sleep(0.01)
+    await asyncio.wait_for(asyncio.to_thread(ec2.called.wait), 30)
     listing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await listing

@@ -302,7 +302,7 @@ async def test_a_template_that_stays_missing_is_an_error(cloud: EC2Cloud, ec2: S
 
 async def test_an_unknown_image_costs_nothing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeImages", ok("<imagesSet/>"))
-    with pytest.raises(CloudError, match="InvalidAMIID.NotFound") as failed:
+    with pytest.raises(CloudError, match=r"InvalidAMIID\.NotFound") as failed:
         await cloud.launch(REQUEST)
     assert not failed.value.retryable
     assert "CreateFleet" not in ec2.actions

@@ -142,7 +142,7 @@ async def test_an_attachment_that_hangs_ends_as_a_timeout(
 async def test_a_volume_that_is_gone_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("AttachVolume", ok())
     ec2.will("DescribeVolumes", shown())
-    with pytest.raises(CloudError, match="InvalidVolume.NotFound"):
+    with pytest.raises(CloudError, match=r"InvalidVolume\.NotFound"):
         await cloud.attach_volume("vol-1", ME)
 
 

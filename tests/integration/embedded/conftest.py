@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any, TypeVar
 
 import boto3
@@ -47,8 +48,11 @@ class Laboratory:
         self.facts = self._run(self._server.start())
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def stop(self) -> None:
         self._run(self._server.stop())
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(TIMEOUT)
         self._loop.close()
@@ -66,7 +70,7 @@ class Laboratory:
             config=Config(retries={"total_max_attempts": attempts}, read_timeout=read_timeout),
         )
 
-    @property
+    @cached_property
     def ec2(self) -> Any:
         return self.client()
 
@@ -169,10 +173,6 @@ class Laboratory:
         return running.get(instance_id, [])
 
 
-def zones(answer: Any) -> list[str]:
-    return [group["AvailabilityZone"] for group in answer["Instances"]]
-
-
 @pytest.fixture(scope="module")
 def shared_lab() -> Iterator[Laboratory]:
     """One embedded EC2 for a module: a test must not count on an empty one."""
@@ -200,9 +200,9 @@ def make_lab() -> Iterator[Callable[..., Laboratory]]:
     started: list[Laboratory] = []
 
     def make(**options: Any) -> Laboratory:
-        laboratory = Laboratory(**options).__enter__()
+        laboratory = Laboratory(**options)
         started.append(laboratory)
-        return laboratory
+        return laboratory.__enter__()
 
     yield make
     for laboratory in reversed(started):

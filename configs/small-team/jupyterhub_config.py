@@ -1,0 +1,74 @@
+"""A hub for a small team on AWS. Replace what is marked with `<-`.
+
+The hub runs on a machine in the same VPC as the instances, with a role that has the policy in
+`../iam-policy.json`. See `docs/first-hub-on-aws.md`.
+"""
+
+c = get_config()
+
+# --- machines ---
+
+c.JupyterHub.spawner_class = "ec2"
+c.JupyterHub.cleanup_servers = False  # restarting the hub must stop nobody's server
+
+c.EC2Spawner.hub_name = "small-team"  # in the tags of all it makes; as in the IAM policy
+c.EC2Spawner.region = "us-east-1"  # <-
+c.EC2Spawner.subnets = [  # <- one for each zone: the more, the more often spot is there
+    "subnet-0a1b2c3d4e5f60001",
+    "subnet-0a1b2c3d4e5f60002",
+    "subnet-0a1b2c3d4e5f60003",
+]
+c.EC2Spawner.security_groups = ["sg-0a1b2c3d4e5f60718"]  # <- lets the hub reach port 8888
+c.EC2Spawner.image = "ami-0a1b2c3d4e5f60718"  # <- has ec2spawner and JupyterLab
+c.EC2Spawner.disk_gib = 100
+
+c.EC2Spawner.profile_list = [
+    {
+        "display_name": "T4, 16 GB",
+        "description": "For notebooks, small models and inference",
+        "gpu": "T4",
+        "default": True,
+    },
+    {
+        "display_name": "A10G, 24 GB",
+        "description": "For training medium models",
+        "gpu": "A10G",
+    },
+    {
+        "display_name": "L40S, 48 GB",
+        "description": "For fine-tuning; never interrupted",
+        "gpu": "L40S",
+        "market": "on-demand",
+        "idle": {"server": "30m"},
+    },
+    {
+        "display_name": "No GPU",
+        "slug": "cpu",
+        "description": "For writing code and looking at data",
+        "vcpus": 4,
+        "memory_gib": 16,
+    },
+]
+
+# --- files, and what becomes of machines that nobody uses ---
+
+c.EC2Spawner.home = {"kind": "ebs", "size_gib": 100}
+c.EC2Spawner.idle = {
+    "server": "1h",
+    "kernel": "2h",
+    "warn": "10m",
+    "user_may_extend": "4h",
+    "max_age": "3d",  # the bound for a loop that never ends; 0 is none
+}
+c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
+c.EC2Spawner.contact = "gpu-help@example.org"  # <-
+
+# --- the hub itself: started in /srv/jupyterhub, where its database and cookie secret then are ---
+
+c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
+c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
+
+# Accounts of this machine. For OAuth, GitHub or LDAP see JupyterHub's documentation.
+c.JupyterHub.authenticator_class = "pam"
+c.Authenticator.allowed_users = {"ann", "bob"}  # <-
+c.Authenticator.admin_users = {"ann"}  # <-

@@ -1,0 +1,252 @@
+"""The configuration reference, written from the options themselves at every build.
+
+A Sphinx extension: before the sources are read it writes `reference/configuration.md` from the
+fields of `ec2spawner.config.Options` and of what is nested in it, and from the traits of
+`EC2Spawner`. The same code always gives the same page.
+"""
+
+from __future__ import annotations
+
+import json
+import types
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from jupyterhub.spawner import Spawner
+from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic.fields import FieldInfo
+
+from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, seconds
+from ec2spawner.spawner import EC2Spawner
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+PAGE = Path(__file__).parent / "reference" / "configuration.md"
+
+NESTED: Mapping[type[BaseModel], str] = {
+    Profile: "An entry of `profile_list`",
+    HomeConfig: "The keys of `home`",
+    IdleConfig: "The keys of `idle`",
+}
+
+INTRODUCTION = """\
+# Configuration
+
+Every option is written in `jupyterhub_config.py` as `c.EC2Spawner.<name> = <value>`, or on the
+command line as `--EC2Spawner.<name>=<value>`.
+
+All options are checked together when the hub starts. If one cannot work, the hub does not
+start, and one message names each option, what is wrong with it and how to mend it. A misspelt
+option is an error too.
+
+A **duration** is a text such as `"20m"`, `"1h30m"` or `"2d"`, made of numbers with `s`, `m`,
+`h` or `d`; a bare number is seconds. Sizes are in GiB. Prices are in USD per hour.
+
+Two options of JupyterHub itself belong to every configuration:
+
+```python
+c.JupyterHub.spawner_class = "ec2"
+c.JupyterHub.cleanup_servers = False
+```
+
+The second one is required: with JupyterHub's default, `True`, stopping the hub would stop
+everyone's server.
+"""
+
+JUPYTERHUBS = """\
+(jupyterhubs-options)=
+## JupyterHub's own spawner options
+
+`EC2Spawner` is a spawner of JupyterHub, so `c.Spawner` options such as `cmd`, `args`,
+`environment`, `default_url` and `pre_spawn_hook` work as they do everywhere. These have another
+default here:
+"""
+
+PLAIN = {str: "text", int: "whole number", float: "number", bool: "`True` or `False`"}
+
+
+def render() -> str:
+    """The whole page, in MyST."""
+    parts = [INTRODUCTION, "## Options at a glance\n", _table(Options)]
+    parts += ["## Options\n", *_entries(Options)]
+    for model, title in NESTED.items():
+        doc = " ".join((model.__doc__ or "").split())
+        parts += [f"({_target(model)})=\n## {title}\n", f"{doc}\n"]
+        parts += [_table(model), *_entries(model)]
+    parts += [JUPYTERHUBS, _other_defaults()]
+    return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines()) + "\n"
+
+
+# --- a model ---------------------------------------------------------------------------------
+
+
+def _table(model: type[BaseModel]) -> str:
+    lines = ["| option | type | default |", "|---|---|---|"]
+    for name, field in model.model_fields.items():
+        default = _in_a_cell(model, name, field.default)
+        if _is_required(model, name):
+            default = "none; required"
+        lines.append(f"| [`{name}`](#{_target(model, name)}) | {type_words(field)} | {default} |")
+    return "\n".join(lines) + "\n"
+
+
+def _entries(model: type[BaseModel]) -> Iterator[str]:
+    for name, field in model.model_fields.items():
+        default = "none; required" if _is_required(model, name) else _default(model, name, field)
+        yield (
+            f"({_target(model, name)})=\n"
+            f"### `{_full_name(model, name)}`\n\n"
+            f"{field.description}\n\n"
+            f"- **Type:** {type_words(field)}\n"
+            f"- **Default:** {default}\n"
+            f"{_example(model, name, field)}"
+        )
+
+
+def _default(model: type[BaseModel], name: str, field: FieldInfo) -> str:
+    if _is_long(field.default):
+        return "\n\n" + _indented(_code(_assigned(model, name, field.default))).rstrip()
+    return _in_a_cell(model, name, field.default)
+
+
+def _example(model: type[BaseModel], name: str, field: FieldInfo) -> str:
+    """The field's own example; an option without one shows its default, as it would be written."""
+    example = next(iter(field.examples or ()), None)
+    if example is None and (model is not Options or _is_long(field.default)):
+        return ""
+    shown = field.default if example is None else example
+    return f"- **Example:**\n\n{_indented(_code(_assigned(model, name, shown)))}"
+
+
+def _is_required(model: type[BaseModel], name: str) -> bool:
+    """Whether leaving it out is an error: also where a default stands in to say so."""
+    try:
+        model.model_validate({})
+    except ValidationError as error:
+        return any(problem["loc"] == (name,) for problem in error.errors())
+    return False
+
+
+def _full_name(model: type[BaseModel], name: str) -> str:
+    return f"c.EC2Spawner.{name}" if model is Options else name
+
+
+def _target(model: type[BaseModel], name: str = "") -> str:
+    kind = "option" if model is Options else model.__name__.removesuffix("Config").lower()
+    return "-".join(filter(None, [kind, name.replace("_", "-")]))
+
+
+def _assigned(model: type[BaseModel], name: str, value: object) -> str:
+    if model is Options:
+        return f"c.EC2Spawner.{name} = {written(value)}"
+    inner = f"{{{written(name)}: {written(value)}}}"
+    if model is Profile:
+        return f"{{..., {inner[1:]}"
+    return f"c.EC2Spawner.{'home' if model is HomeConfig else 'idle'} = {inner}"
+
+
+def _code(text: str) -> str:
+    return f"```python\n{text}\n```\n"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {line}\n" for line in text.splitlines())
+
+
+# --- values and types, as an admin writes them -----------------------------------------------
+
+
+def written(value: object) -> str:
+    """A value as it stands in `jupyterhub_config.py`."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{written(k)}: {written(v)}" for k, v in value.items()) + "}"
+    if _is_long(value):
+        return "[\n" + "".join(f"    {written(item)},\n" for item in value) + "]"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(written, value)) + "]"
+    return repr(value)
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
+
+
+def _in_a_cell(model: type[BaseModel], name: str, value: object) -> str:
+    return f"[see there](#{_target(model, name)})" if _is_long(value) else f"`{written(value)}`"
+
+
+def type_words(field: FieldInfo) -> str:
+    """The field's type for people, with its bounds."""
+    if any(isinstance(m, BeforeValidator) and m.func is seconds for m in field.metadata):
+        return "duration"
+    return _annotation_words(field.annotation) + _bounds(field)
+
+
+def _annotation_words(annotation: Any) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _annotation_words(arguments[0])
+    if origin is Literal:
+        return _either([f"`{written(choice)}`" for choice in arguments])
+    if origin in (Union, types.UnionType):
+        return _either([_annotation_words(each) for each in arguments])
+    if origin is tuple:
+        inner = _annotation_words(arguments[0])
+        return f"list of {inner}s" if inner in PLAIN.values() else f"list; each a {inner}"
+    if annotation is type(None):
+        return "`None`"
+    if annotation in NESTED:
+        return f"dict, see [its keys](#{_target(annotation)})"
+    return PLAIN[annotation]
+
+
+def _bounds(field: FieldInfo) -> str:
+    limits = {type(limit): limit for limit in field.metadata}
+    most_characters = limits.get(MaxLen)
+    if most_characters is not None:
+        least = f"{limits[MinLen].min_length} to" if MinLen in limits else "at most"
+        return f", {least} {most_characters.max_length} characters"
+    least = limits[Ge].ge if Ge in limits else None
+    most = limits[Le].le if Le in limits else None
+    if least is not None and most is not None:
+        return f", {least} to {most}"
+    if least is not None:
+        return f", at least {least}"
+    return f", above {limits[Gt].gt}" if Gt in limits else ""
+
+
+def _either(words: Sequence[str]) -> str:
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+# --- what the spawner changes of JupyterHub's ------------------------------------------------
+
+
+def _other_defaults() -> str:
+    ours, theirs = EC2Spawner(), Spawner()
+    lines = ["| option | default here | JupyterHub's default |", "|---|---|---|"]
+    for name in sorted(Spawner.class_trait_names(config=True)):
+        if name in Options.model_fields:
+            continue
+        here, there = getattr(ours, name), getattr(theirs, name)
+        # Hooks and the spawn form are functions: replaced, not configured.
+        if here != there and not callable(here):
+            lines.append(f"| `c.EC2Spawner.{name}` | `{written(here)}` | `{written(there)}` |")
+    return "\n".join(lines) + "\n"
+
+
+def _write(_app: Sphinx, _config: Config) -> None:
+    page = render()
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        PAGE.write_text(page, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

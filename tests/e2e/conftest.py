@@ -1,0 +1,88 @@
+"""A browser for the tests, and everything that a failed one leaves to look at."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from running_demo import RunningDemo  # noqa: E402
+
+OUTPUT = Path(__file__).resolve().parents[1] / "output"
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+CHROMIUM_FLAGS = (
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+WINDOW = {"width": 1280, "height": 800}
+
+_failed = pytest.StashKey[bool]()
+
+Visit = Callable[..., Awaitable[Any]]
+"""`await visit(url)` is a page of a browser session of its own, without cookies."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if report.failed:
+        item.stash[_failed] = True
+        for value in getattr(item, "funcargs", {}).values():
+            if isinstance(value, RunningDemo):
+                report.sections.append(("Logs of the demo", value.story()))
+    return report
+
+
+@pytest.fixture
+async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Visit]:
+    """Opens Chromium; where the test fails, each page is photographed into `tests/output/`."""
+    playwright = pytest.importorskip(
+        "playwright.async_api", reason="needs playwright: pip install -e '.[dev]'"
+    )
+    if CHROMIUM is None:
+        pytest.skip("needs Chromium: run `make chromium`, or install it and try again")
+    playwright.expect.set_options(timeout=30_000)
+    home = tmp_path / "chromium"
+    home.mkdir()
+    async with playwright.async_playwright() as driver:
+        browser = await driver.chromium.launch(
+            executable_path=CHROMIUM, args=CHROMIUM_FLAGS, env=os.environ | {"HOME": str(home)}
+        )
+
+        async def visit(url: str, **options: Any) -> Any:
+            context = await browser.new_context(viewport=WINDOW, locale="en-US", **options)
+            context.set_default_timeout(60_000)
+            page = await context.new_page()
+            await page.goto(url)
+            return page
+
+        try:
+            yield visit
+        finally:
+            if request.node.stash.get(_failed, False):
+                await _photograph(browser, request.node.name)
+            await browser.close()
+
+
+async def _photograph(browser: Any, name: str) -> None:
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    pages = [page for context in browser.contexts for page in context.pages]
+    for number, page in enumerate(pages, 1):
+        path = OUTPUT / f"failed-{name}-{number}.png"
+        try:
+            await page.screenshot(path=path, timeout=10_000)
+            print(f"{page.url} looked like {path}")
+        except Exception as error:
+            print(f"{page.url} could not be photographed: {error}")

@@ -1,0 +1,180 @@
+"""The local socket between notebook and agent, with everything hostile that a user can send."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.agent.local_socket import MAX_CONNECTIONS, MAX_LINE_BYTES, LocalSocket
+from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.notebook.agent_link import AgentGoneError, AgentLink
+from ec2spawner.wire import (
+    AgentState,
+    Idleness,
+    IdlePolicy,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+)
+
+NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
+STATE = AgentState(at=NOW, idle_policy=IdlePolicy(), idleness=Idleness(), profile="T4")
+ME = NotebookUser("me", os.getuid(), os.getgid(), (), Path("/"), "/bin/sh")
+
+
+class Agent:
+    """The agent's side: a socket, and what it heard."""
+
+    def __init__(self, run_dir: Path, user: NotebookUser = ME) -> None:
+        self.observations: list[Observation] = []
+        self.requests: list[NotebookRequest] = []
+        self.socket = LocalSocket(run_dir, user, self.observations.append, self._request)
+
+    async def _request(self, request: NotebookRequest) -> NotebookReply:
+        self.requests.append(request)
+        return NotebookReply(id=request.id, ok=request.type == "extend", message="said the hub")
+
+
+async def until(condition: object, seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not condition():  # type: ignore[operator]
+            await asyncio.sleep(0.01)
+
+
+async def until_hung_up(reader: asyncio.StreamReader) -> None:
+    """Nothing is said, and the connection ends; a reset is an end with something unread."""
+    with contextlib.suppress(ConnectionResetError):
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[Agent]:
+    with tempfile.TemporaryDirectory(prefix="sock") as run_dir:
+        agent = Agent(Path(run_dir))
+        await agent.socket.start()
+        yield agent
+        await agent.socket.close()
+
+
+async def test_states_observations_and_requests_cross(agent: Agent) -> None:
+    states: list[AgentState] = []
+    link = AgentLink(str(agent.socket.path), states.append)
+    running = asyncio.create_task(link.run())
+    await asyncio.wait_for(link.connected.wait(), 5)
+    agent.socket.push(STATE)
+    await until(lambda: states)
+    assert link.state == STATE
+    assert link.send(Observation(at=NOW))
+    await until(lambda: agent.observations)
+    assert await link.ask("extend", 60) == NotebookReply(id=1, ok=True, message="said the hub")
+    assert not (await link.ask("stop")).ok
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_late_listener_gets_the_last_state_at_once(agent: Agent) -> None:
+    agent.socket.push(STATE)
+    reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
+    line = await asyncio.wait_for(reader.readline(), 5)
+    assert AgentState.model_validate_json(line) == STATE
+    writer.close()
+
+
+async def test_the_line_comes_back_after_the_agent_does(agent: Agent) -> None:
+    link = AgentLink(str(agent.socket.path), lambda state: None)
+    with pytest.raises(AgentGoneError):
+        await link.ask("stop")
+    running = asyncio.create_task(link.run())
+    await asyncio.wait_for(link.connected.wait(), 5)
+    await agent.socket.close()
+    await until(lambda: not link.connected.is_set())
+    await agent.socket.start()
+    await asyncio.wait_for(link.connected.wait(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+HOSTILE = {
+    "no JSON": b"hello\n",
+    "no message": b"[]\n",
+    "another message": b'{"type": "state"}\n',
+    "a wrong field": b'{"type": "observation", "at": "yesterday"}\n',
+    "a naive time": b'{"type": "observation", "at": "2026-11-03T14:00:00"}\n',
+    "not text": b"\xff\xfe\x00\n",
+    "deep nesting": b"[" * 50_000 + b"\n",
+    "a line without an end": b"x" * (MAX_LINE_BYTES * 2 + 10),
+    "a negative extension": b'{"type": "extend", "id": 1, "seconds": -5}\n',
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_hostile_lines_end_their_own_connection_only(agent: Agent, name: str) -> None:
+    reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
+    writer.write(HOSTILE[name])
+    await until_hung_up(reader)
+    assert (agent.observations, agent.requests) == ([], [])
+    writer.close()
+
+    _, honest = await asyncio.open_unix_connection(str(agent.socket.path))
+    honest.write(Observation(at=NOW).model_dump_json().encode() + b"\n")
+    await until(lambda: agent.observations)
+    honest.close()
+
+
+async def test_connections_are_counted(agent: Agent) -> None:
+    crowd = [
+        await asyncio.open_unix_connection(str(agent.socket.path)) for _ in range(MAX_CONNECTIONS)
+    ]
+    await asyncio.sleep(0)
+    reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
+    await until_hung_up(reader)
+    for _, each in [*crowd, (reader, writer)]:
+        each.close()
+
+
+async def test_a_reader_that_does_not_read_holds_nobody_up(agent: Agent) -> None:
+    _, deaf = await asyncio.open_unix_connection(str(agent.socket.path))
+    await until(lambda: agent.socket._writers)
+    large = STATE.model_copy(update={"profile": "x" * 500})
+    for _ in range(5000):
+        agent.socket.push(large)
+    (writer,) = agent.socket._writers
+    assert writer.transport.get_write_buffer_size() < 64 * 1024
+    deaf.close()
+
+
+async def test_only_the_notebook_user_may_connect() -> None:
+    with tempfile.TemporaryDirectory(prefix="sock") as run_dir:
+        agent = Agent(Path(run_dir))
+        agent.socket._user = replace(ME, uid=os.getuid() + 1)
+        try:
+            await agent.socket.start()
+        except PermissionError:
+            agent.socket.path.chmod(0o600)
+        reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
+        writer.write(json.dumps({"type": "stop", "id": 1}).encode() + b"\n")
+        await until_hung_up(reader)
+        assert agent.requests == []
+        writer.close()
+        await agent.socket.close()
+
+
+async def test_a_long_run_directory_is_no_trouble(tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100)
+    deep.mkdir()
+    agent = Agent(deep)
+    await agent.socket.start()
+    _, writer = await asyncio.open_unix_connection(str(agent.socket.path))
+    writer.close()
+    folder = agent.socket.path.parent
+    await agent.socket.close()
+    assert not folder.exists()

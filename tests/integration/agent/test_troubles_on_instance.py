@@ -1,0 +1,144 @@
+"""What goes wrong between instance and hub, with a real agent process and real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import aiohttp
+import pytest
+from lease_on_instance import LEASE_TOKEN, SMALL_SERVER, Machine, StubHub, until
+
+from ec2spawner.agent.claim import claim_lease, new_key
+from ec2spawner.agent.hub_client import HubClient, PowerOffError
+from ec2spawner.wire import Claim, HomeMount, IdlePolicy
+
+ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'
+
+NOTHING_WORKS = IdlePolicy(server_seconds=20, cpu_busy_percent=0, gpu_busy_percent=0)
+
+
+async def boot_small(
+    machine: Machine, hub: StubHub, code: str = SMALL_SERVER, **changes: object
+) -> None:
+    """An instance whose lease runs a server that starts at once."""
+    await machine.boot()
+    hub.give(machine.lease(command=machine.small_server(code), **changes))
+    await until(lambda: hub.event("ready"), what="ready")
+
+
+async def test_a_claim_goes_on_until_there_is_a_lease(machine: Machine, hub: StubHub) -> None:
+    hub.claim_statuses = [503, 500, 403]
+    await boot_small(machine, hub)
+    assert len(hub.claims) >= 4
+    assert len({claim.key for claim in hub.claims}) == 1
+    claim = hub.claims[0]
+    assert claim.signature == "MIIBase64OfTheSignature"
+    assert '"instanceId": "i-0123456789abcdef0"' in claim.document
+    assert claim.boot_seconds is None
+
+
+async def test_an_instance_that_is_nobodys_powers_off_when_told(
+    machine: Machine, hub: StubHub
+) -> None:
+    hub.claim_statuses = [410]
+    await machine.boot()
+    await until(lambda: machine.powered_off, what="power-off")
+    assert machine.processes() == []
+
+
+async def test_a_claim_is_given_up_where_no_hub_answers(hub: StubHub) -> None:
+    await hub.close()
+    claim = Claim(protocol=1, document="{}", signature="x", key=new_key())
+    async with aiohttp.ClientSession() as http:
+        with pytest.raises(PowerOffError, match="no usable answer"):
+            await claim_lease(HubClient(hub.url, http), claim, give_up_after=0.1)
+
+
+async def test_a_server_that_does_not_start_says_why(machine: Machine, hub: StubHub) -> None:
+    await machine.boot()
+    hub.give(machine.lease(command=machine.small_server(ENDS_AT_ONCE)))
+    failed = await until(lambda: hub.event("failed"), what="failed")
+    assert "no such module: torch" in failed.message
+    assert hub.steps() == ["home", "notebook", "failed"]
+
+
+async def test_a_home_that_does_not_come_is_a_failed_start(machine: Machine, hub: StubHub) -> None:
+    await machine.boot()
+    hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id="../../etc")))
+    failed = await until(lambda: hub.event("failed"), what="failed")
+    assert "names no volume" in failed.message
+
+
+async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub) -> None:
+    """Work goes on without a hub; when it is over, the instance powers itself off."""
+    hub.idle = IdlePolicy(server_seconds=60, cpu_busy_percent=20, gpu_busy_percent=0)
+    works = machine.root / "works"
+    works.touch()
+    code = (
+        "import threading, pathlib\n"
+        "def work():\n"
+        f"    while pathlib.Path({str(works)!r}).exists(): pass\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+    )
+    await boot_small(machine, hub, code + SMALL_SERVER, hub_lost_after_seconds=2.0)
+    await until(lambda: hub.beats and hub.beats[-1][1].idle_since is None, what="work")
+    await hub.close()
+    await asyncio.sleep(4)
+    assert not machine.powered_off
+    works.unlink()
+    await until(lambda: machine.powered_off, what="power-off")
+
+
+async def test_a_hub_that_comes_back_finds_everything_as_it_was(
+    machine: Machine, hub: StubHub
+) -> None:
+    hub.idle = NOTHING_WORKS
+    await boot_small(machine, hub)
+    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    port = int(hub.url.split(":")[2].split("/")[0])
+    await until(lambda: hub.beats, what="a beat")
+    await hub.close()
+    seen = len(hub.beats)
+    await asyncio.sleep(0.5)
+    await hub.start(port)
+    await until(lambda: len(hub.beats) > seen, what="beats again")
+    assert server.is_running()
+    assert hub.steps() == ["home", "notebook", "ready"]
+
+
+@pytest.mark.parametrize("status", [404, 401, 500])
+async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int) -> None:
+    hub.idle = NOTHING_WORKS
+    await boot_small(machine, hub)
+    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    hub.lease_status = status
+    hub.tell_changed()
+    seen = len(hub.beats)
+    await asyncio.sleep(1)
+    hub.lease_status = 200
+    await until(lambda: len(hub.beats) > seen, what="beats again")
+    assert server.is_running()
+    hub.lease_status = 410
+    hub.tell_changed()
+    await until(lambda: machine.powered_off, what="power-off")
+    assert not server.is_running()
+
+
+async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHub) -> None:
+    """No news, no call; news of the hub's reach the instance without waiting."""
+    hub.idle = NOTHING_WORKS
+    await boot_small(machine, hub)
+    await until(lambda: len(hub.beats) >= 2, what="the first, and a held one")
+    seen = len(hub.beats)
+    await asyncio.sleep(1.5)
+    assert len(hub.beats) - seen <= 1
+    hub.extended_until = datetime.now(UTC) + timedelta(hours=1)
+    asked = time.monotonic()
+    hub.tell_changed()
+    await until(lambda: hub.beats[-1][1].state_seen == hub.state, what="the new state is seen")
+    assert time.monotonic() - asked < 1
+    beat = hub.beats[-1][1]
+    assert 0 < (beat.sent_at - beat.idle_since).total_seconds() < 60
+    assert LEASE_TOKEN not in machine.log()

@@ -1,0 +1,343 @@
+"""`EC2Cloud` against the embedded EC2 over real HTTP: what one answer alone cannot show."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.client import Timeouts
+from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
+from ec2spawner.embedded.identity import IdentitySigner
+from ec2spawner.provisioner.cloud import (
+    GONE,
+    CloudError,
+    InstanceState,
+    Launched,
+    LaunchRequest,
+    LaunchSpec,
+)
+from ec2spawner.wire import Market
+
+SMALL = "t3.micro"
+
+
+@dataclass(frozen=True)
+class Embedded:
+    endpoint: str
+    region: str
+    subnets: tuple[str, ...]
+    zones: tuple[str, ...]
+    image_id: str
+
+    def control(self, call: str, **body: Any) -> Any:
+        request = urllib.request.Request(
+            f"{self.endpoint}/embedded/{call}", json.dumps(body).encode() if body else None
+        )
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return json.load(answer)
+
+    def calls(self, action: str) -> list[str]:
+        """Outcomes of the calls of this action, oldest first."""
+        return [call["outcome"] for call in self.control("calls") if call["action"] == action]
+
+    def fault(self, action: str, kind: str, times: int = 1) -> None:
+        self.control("faults", action=action, kind=kind, times=times)
+
+    def capacity(self, market: str, zone: str, available: int | None) -> None:
+        self.control("capacity", market=market, instance_type=SMALL, zone=zone, available=available)
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Embedded]:
+    command = [sys.executable, "-m", "ec2spawner.embedded", "--json", "--boot-seconds", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            facts = json.loads(process.stdout.readline())
+            yield Embedded(
+                endpoint=facts["ec2_endpoint"],
+                region=facts["region"],
+                subnets=tuple(facts["subnets"]),
+                zones=tuple(facts["zones"]),
+                image_id=facts["image_id"],
+            )
+        finally:
+            process.terminate()
+            try:
+                process.wait(30)
+            finally:
+                process.kill()
+
+
+@pytest.fixture
+def embedded(running: Embedded) -> Iterator[Embedded]:
+    running.control("limits", token_buckets=False)
+    yield running
+    for market in ("spot", "on-demand"):
+        for zone in ("*", *running.zones):
+            running.capacity(market, zone, None)
+
+
+def client(embedded: Embedded, **timeouts: float) -> EC2Cloud:
+    return EC2Cloud(embedded.region, embedded.endpoint, timeouts=Timeouts(**timeouts))
+
+
+@pytest.fixture
+def hub() -> str:
+    """A hub of each test's own: one embedded EC2 serves them all."""
+    return f"hub-{uuid4()}"
+
+
+@pytest.fixture
+async def cloud(embedded: Embedded, hub: str) -> AsyncIterator[EC2Cloud]:
+    opened = client(embedded)
+    yield opened
+    await opened.terminate([one.instance_id for one in await opened.list_instances(hub)])
+    await opened.close()
+
+
+@pytest.fixture
+def request_of(embedded: Embedded, hub: str) -> LaunchRequest:
+    token = f"spot-{uuid4()}"
+    spec = LaunchSpec(
+        instance_types=(SMALL,),
+        subnets=embedded.subnets,
+        image_id=embedded.image_id,
+        markets=(Market.SPOT, Market.ON_DEMAND),
+        disk_gib=80,
+    )
+    return LaunchRequest(
+        token, Market.SPOT, 2, spec, {"ec2spawner:hub": hub, "ec2spawner:intent": token}
+    )
+
+
+def ids(launched: tuple[Launched, ...]) -> set[str]:
+    return {one.instance_id for one in launched}
+
+
+# --- launches ---
+
+
+@pytest.mark.parametrize("market", list(Market))
+async def test_an_instance_is_found_by_the_tags_of_the_call_that_made_it(
+    cloud: EC2Cloud, request_of: LaunchRequest, hub: str, market: Market
+) -> None:
+    answer = await cloud.launch(replace(request_of, market=market))
+    listed = {one.instance_id: one for one in await cloud.list_instances(hub)}
+    assert ids(answer.instances) == set(listed)
+    for launched in answer.instances:
+        instance = listed[launched.instance_id]
+        assert instance.market == launched.market == market
+        assert instance.zone == launched.zone
+        assert instance.instance_type == launched.instance_type == SMALL
+        assert instance.tags.items() >= request_of.tags.items()
+        assert instance.account_id
+    assert await cloud.list_instances("another hub") == []
+
+
+async def test_what_there_is_is_taken_and_what_there_is_not_is_told(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest
+) -> None:
+    first, *others = embedded.zones
+    embedded.capacity("spot", first, 1)
+    for zone in others:
+        embedded.capacity("spot", zone, 0)
+    answer = await cloud.launch(request_of)
+    assert [one.zone for one in answer.instances] == [first]
+    assert {error.zone for error in answer.errors} >= set(others)
+    assert {error.code for error in answer.errors} == {"InsufficientInstanceCapacity"}
+
+
+async def test_the_same_request_again_is_the_same_instances(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
+) -> None:
+    first = await cloud.launch(request_of)
+    restarted = client(embedded)
+    again = await restarted.launch(request_of)
+    await restarted.close()
+    assert ids(again.instances) == ids(first.instances)
+    assert len(await cloud.list_instances(hub)) == 2
+
+
+async def test_another_request_under_the_same_token_is_refused(
+    cloud: EC2Cloud, request_of: LaunchRequest
+) -> None:
+    await cloud.launch(request_of)
+    with pytest.raises(CloudError, match="IdempotentParameterMismatch") as failed:
+        await cloud.launch(replace(request_of, market=Market.ON_DEMAND))
+    assert not failed.value.retryable
+
+
+async def test_a_lost_answer_is_had_again_by_a_replay(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
+) -> None:
+    embedded.fault("CreateFleet", "cut-after")
+    with pytest.raises(CloudError) as failed:
+        await cloud.launch(request_of)
+    assert failed.value.retryable
+    answer = await cloud.launch(request_of)
+    assert ids(answer.instances) == {one.instance_id for one in await cloud.list_instances(hub)}
+    assert len(answer.instances) == 2
+
+
+async def test_a_call_that_hangs_ends_in_time_and_can_be_made_again(
+    embedded: Embedded, request_of: LaunchRequest, cloud: EC2Cloud
+) -> None:
+    impatient = client(embedded, launch_read=0.5)
+    embedded.fault("CreateFleet", "hang")
+    with pytest.raises(CloudError) as failed:
+        await impatient.launch(request_of)
+    assert failed.value.retryable
+    assert len((await impatient.launch(request_of)).instances) == 2
+    await impatient.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "retryable"),
+    [
+        ("RequestLimitExceeded", True),
+        ("http-500", True),
+        ("cut-before", True),
+        ("InsufficientInstanceCapacity", False),
+        ("UnauthorizedOperation", False),
+    ],
+)
+async def test_a_launch_that_fails_is_made_once(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, kind: str, retryable: bool
+) -> None:
+    made = len(embedded.calls("CreateFleet"))
+    embedded.fault("CreateFleet", kind)
+    with pytest.raises(CloudError) as failed:
+        await cloud.launch(request_of)
+    assert failed.value.retryable is retryable
+    assert embedded.calls("CreateFleet")[made:] == [kind]
+
+
+@pytest.mark.parametrize("kind", ["RequestLimitExceeded", "http-500", "cut-after"])
+async def test_a_listing_that_fails_once_is_asked_for_again(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str, kind: str
+) -> None:
+    await cloud.launch(request_of)
+    embedded.fault("DescribeInstances", kind)
+    assert len(await cloud.list_instances(hub)) == 2
+
+
+async def test_a_listing_has_every_page(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
+) -> None:
+    launched = (await cloud.launch(replace(request_of, count=60))).instances
+    made = len(embedded.calls("DescribeInstances"))
+    assert {one.instance_id for one in await cloud.list_instances(hub)} == ids(launched)
+    assert len(embedded.calls("DescribeInstances")) == made + 2
+
+
+async def test_terminated_instances_are_gone_and_unknown_ones_no_hindrance(
+    cloud: EC2Cloud, request_of: LaunchRequest, hub: str
+) -> None:
+    first, second = (await cloud.launch(request_of)).instances
+    await cloud.terminate([first.instance_id, "i-0123456789abcdef0"])
+    states = {one.instance_id: one.state for one in await cloud.list_instances(hub)}
+    assert states.get(first.instance_id, InstanceState.TERMINATED) in GONE
+    assert states[second.instance_id] not in GONE
+
+
+async def test_tags_are_added_to_those_that_are_there(
+    cloud: EC2Cloud, request_of: LaunchRequest, hub: str
+) -> None:
+    (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
+    await cloud.tag([launched.instance_id], {"ec2spawner:user": "Ada Lovelace"})
+    (instance,) = await cloud.list_instances(hub)
+    assert instance.tags["ec2spawner:user"] == "Ada Lovelace"
+    assert instance.tags.items() >= request_of.tags.items()
+
+
+# --- what else is asked ---
+
+
+async def test_zones_and_prices(cloud: EC2Cloud, embedded: Embedded) -> None:
+    zones = await cloud.zones_of(embedded.subnets)
+    assert sorted(zones.values()) == sorted(embedded.zones)
+    embedded.control("prices", instance_type=SMALL, zone=embedded.zones[0], usd_per_hour=0.125)
+    prices = await cloud.spot_prices([SMALL])
+    assert prices[SMALL, embedded.zones[0]] == 0.125
+    assert set(prices) == {(SMALL, zone) for zone in embedded.zones}
+
+
+async def test_an_unknown_subnet_is_a_mistake_to_mend(cloud: EC2Cloud) -> None:
+    with pytest.raises(CloudError, match="InvalidSubnetID") as failed:
+        await cloud.zones_of(["subnet-0123456789abcdef0"])
+    assert not failed.value.retryable
+
+
+async def test_a_volume_has_one_holder(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
+) -> None:
+    spec = replace(request_of.spec, subnets=embedded.subnets[:1])
+    one, other = (await cloud.launch(replace(request_of, spec=spec))).instances
+    token, tags = f"home-{uuid4()}", {"ec2spawner:hub": hub, "ec2spawner:home": "home-1"}
+    volume = await cloud.create_volume(token, one.zone, 20, tags)
+    assert (await cloud.create_volume(token, one.zone, 20, tags)).volume_id == volume.volume_id
+
+    await cloud.attach_volume(volume.volume_id, one.instance_id)
+    await cloud.attach_volume(volume.volume_id, one.instance_id)
+    with pytest.raises(CloudError) as failed:
+        await cloud.attach_volume(volume.volume_id, other.instance_id)
+    assert failed.value.code == "VolumeInUse"
+    (listed,) = await homes(cloud, hub)
+    assert (listed.attached_to, listed.state, listed.size_gib) == (one.instance_id, "in-use", 20)
+    assert listed.tags == tags
+
+    await cloud.detach_volume(volume.volume_id, other.instance_id)  # not its holder: no effect
+    assert (await homes(cloud, hub))[0].attached_to == one.instance_id
+    await cloud.detach_volume(volume.volume_id, one.instance_id)
+    await cloud.detach_volume(volume.volume_id, one.instance_id)
+    await cloud.attach_volume(volume.volume_id, other.instance_id)
+    assert (await homes(cloud, hub))[0].attached_to == other.instance_id
+
+
+async def homes(cloud: EC2Cloud, hub: str) -> list[Any]:
+    """The hub's volumes without the root disks, which carry its tag too."""
+    return [one for one in await cloud.list_volumes(hub) if "ec2spawner:home" in one.tags]
+
+
+async def test_a_volume_of_another_zone_is_a_mistake_to_mend(
+    cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
+) -> None:
+    (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
+    elsewhere = next(zone for zone in embedded.zones if zone != launched.zone)
+    volume = await cloud.create_volume(f"home-{uuid4()}", elsewhere, 20, {"ec2spawner:hub": hub})
+    with pytest.raises(CloudError, match="ZoneMismatch"):
+        await cloud.attach_volume(volume.volume_id, launched.instance_id)
+
+
+# --- identity ---
+
+
+def test_what_the_embedded_ec2_signs_is_verified_by_its_certificate_only(tmp_path: Path) -> None:
+    signer = IdentitySigner(tmp_path)
+    document = json.dumps(
+        {
+            "accountId": "123456789012",
+            "imageId": "ami-0fa9e1f64142cde17",
+            "instanceId": "i-078517ca8a70a1dde",
+            "instanceType": "g4dn.xlarge",
+            "pendingTime": "2026-11-20T09:25:44Z",
+            "privateIp": "127.64.0.9",
+            "region": "us-east-1",
+        }
+    )
+    signature = signer.sign(document.encode())
+    trusted = pinned_certificates("us-east-1", [signer.certificate_path])
+    assert verify_identity(document, signature, trusted).private_ip == "127.64.0.9"
+    with pytest.raises(IdentityRefused):
+        verify_identity(document, signature, pinned_certificates("us-east-1"))

@@ -1,0 +1,168 @@
+"""What runs on an instance, and that it ends with it."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MARK = "EC2SPAWNER_INSTANCE_MARK"
+
+
+def marked(instance_id: str) -> list[str]:
+    """Commands of all processes on this machine that carry the instance's mark."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit():
+            try:
+                if f"{MARK}={instance_id}".encode() in (process / "environ").read_bytes():
+                    found.append((process / "comm").read_text().strip())
+            except OSError:
+                continue
+    return found
+
+
+def environment(console: str) -> dict[str, str]:
+    return dict(line.partition("=")[::2] for line in console.splitlines() if "=" in line)
+
+
+def test_user_data_runs_in_an_environment_made_from_nothing(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-tell")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "do-not-tell")
+    instance_id = lab.run("env; pwd; ulimit -c; echo done", InstanceType="g4dn.12xlarge")
+
+    console = lab.console_says(instance_id, "done")
+
+    found = environment(console)
+    assert "do-not-tell" not in console
+    assert set(found) - {"_", "PWD", "SHLVL", "OLDPWD"} == {
+        "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "EC2SPAWNER_DEVICES",
+        "EC2SPAWNER_INSTANCE_MARK",
+        "EC2SPAWNER_NOTEBOOK_HOME",
+        "EC2SPAWNER_NOTEBOOK_USER",
+        "EC2SPAWNER_ROOM",
+        "EC2SPAWNER_RUN_DIR",
+        "EC2SPAWNER_SIMULATED_GPU",
+        "HOME",
+        "LANG",
+        "PATH",
+        "TZ",
+    }
+    directory = Path(lab.facts.data_dir) / "instances" / instance_id
+    assert found["EC2SPAWNER_NOTEBOOK_HOME"] == str(directory / "home" / "jovyan")
+    assert Path(found["EC2SPAWNER_NOTEBOOK_HOME"]).is_dir()
+    assert found["EC2SPAWNER_SIMULATED_GPU"] == '{"name": "T4", "count": 4, "memory_mib": 16384}'
+    assert len(found["EC2SPAWNER_RUN_DIR"]) + len("/agent-socket.sock") < 107
+
+
+def test_the_interpreters_programs_come_before_the_systems(lab: Any) -> None:
+    instance_id = lab.run("command -v python jupyterhub-singleuser poweroff; echo done")
+
+    console = lab.console_says(instance_id, "done").splitlines()
+
+    assert Path(console[0]).parent == Path(console[1]).parent
+    assert console[2] == str(Path(lab.facts.data_dir) / "shims" / "poweroff")
+
+
+def test_an_instance_has_an_address_of_its_own(lab: Any, wait_until: Any) -> None:
+    script = (
+        "exec python -c 'import os, urllib.parse, http.server as h; "
+        'host = urllib.parse.urlparse(os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]).hostname; '
+        'print("listening", host, flush=True); '
+        "h.ThreadingHTTPServer((host, 8888), h.SimpleHTTPRequestHandler).serve_forever()'"
+    )
+    ids = [lab.run(script), lab.run(script)]
+    for instance_id in ids:
+        address = lab.instance(instance_id)["PrivateIpAddress"]
+        lab.console_says(instance_id, f"listening {address}")
+
+    def connects(instance_id: str) -> bool:
+        try:
+            socket.create_connection((lab.instance(instance_id)["PrivateIpAddress"], 8888)).close()
+        except OSError:
+            return False
+        return True
+
+    wait_until(lambda: all(map(connects, ids)))
+
+
+def test_daemons_that_detached_end_with_their_instance(lab: Any, wait_until: Any) -> None:
+    instance_id = lab.run(
+        "(setsid bash -c 'trap \"\" TERM; echo stubborn; while :; do sleep 1; done' &) &\n"
+        "nohup sleep 1000 > /dev/null 2>&1 &\n"
+        "exit 0"
+    )
+    lab.console_says(instance_id, "stubborn")
+    wait_until(lambda: len(marked(instance_id)) >= 3)
+
+    lab.ec2.terminate_instances(InstanceIds=[instance_id])
+    lab.wait_for(instance_id, "terminated")
+
+    assert marked(instance_id) == []
+
+
+def test_an_instance_runs_on_when_its_user_data_is_done(lab: Any, wait_until: Any) -> None:
+    instance_id = lab.run("echo over; exit 3")
+    lab.console_says(instance_id, "over")
+    wait_until(lambda: marked(instance_id) == [])
+
+    assert lab.state(instance_id) == "running"
+
+
+@pytest.mark.parametrize("command", ["poweroff", "shutdown -h now", "systemctl poweroff", "halt"])
+def test_powering_off_honours_the_shutdown_behaviour(lab: Any, command: str) -> None:
+    ends = lab.run(f"{command}; sleep 1000", InstanceInitiatedShutdownBehavior="terminate")
+    stops = lab.run(f"{command}; sleep 1000", InstanceInitiatedShutdownBehavior="stop")
+
+    assert lab.wait_for(ends, "terminated")["StateReason"]["Code"] == (
+        "Client.InstanceInitiatedShutdown"
+    )
+    lab.wait_for(stops, "stopped")
+    assert marked(ends) == marked(stops) == []
+
+
+def test_a_reboot_runs_the_user_data_again(lab: Any, wait_until: Any) -> None:
+    instance_id = lab.run("echo hello; test -e once || { touch once; reboot; }; exec sleep 1000")
+
+    wait_until(lambda: lab.console(instance_id).count("hello") == 2)
+    assert lab.state(instance_id) == "running"
+    lab.ec2.reboot_instances(InstanceIds=[instance_id])
+    wait_until(lambda: lab.console(instance_id).count("hello") == 3)
+
+
+def test_an_instance_without_a_script_just_runs(lab: Any) -> None:
+    instance_id = lab.run(UserData="plain text")
+
+    lab.wait_for(instance_id, "running")
+    assert lab.processes(instance_id) == []
+
+
+def test_terminating_during_the_boot_starts_nothing(lab: Any) -> None:
+    lab.control("boot", {"seconds": 600})
+    instance_id = lab.run("echo never")
+
+    lab.ec2.terminate_instances(InstanceIds=[instance_id])
+
+    lab.wait_for(instance_id, "terminated")
+    assert lab.console(instance_id) == ""
+
+
+def test_stopping_the_embedded_ec2_leaves_nothing(make_lab: Any, wait_until: Any) -> None:
+    lab = make_lab()
+    instance_id = lab.run("setsid sleep 1000 & exec sleep 1000")
+    wait_until(lambda: len(marked(instance_id)) == 2)
+    address = lab.instance(instance_id)["PrivateIpAddress"]
+    endpoint = lab.facts.ec2_endpoint
+
+    lab.stop()
+
+    assert marked(instance_id) == []
+    assert not Path(lab.facts.data_dir).exists()
+    for host, port in ((address, 1338), ("127.0.0.1", int(endpoint.rpartition(":")[2]))):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection((host, port), timeout=5)

@@ -1,0 +1,184 @@
+"""Volumes: a writer at a time, in one zone, and still there after everything else has gone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from botocore.exceptions import ClientError
+
+TAGS = [{"ResourceType": "volume", "Tags": [{"Key": "ec2spawner:user", "Value": "ada"}]}]
+
+
+def code(call: Any) -> str:
+    with pytest.raises(ClientError) as refused:
+        call()
+    return refused.value.response["Error"]["Code"]
+
+
+def create(lab: Any, zone: int = 0, **more: Any) -> str:
+    return lab.ec2.create_volume(
+        AvailabilityZone=lab.facts.zones[zone],
+        Size=20,
+        VolumeType="gp3",
+        Encrypted=True,
+        TagSpecifications=TAGS,
+        **more,
+    )["VolumeId"]
+
+
+def attach(lab: Any, volume_id: str, instance_id: str, device: str = "/dev/sdf") -> Any:
+    return lab.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
+
+
+def running(lab: Any, script: str = "exec sleep 1000", **more: Any) -> str:
+    instance_id = lab.run(script, **more)
+    lab.wait_for(instance_id, "running")
+    return instance_id
+
+
+def volume(lab: Any, volume_id: str) -> Any:
+    return lab.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"][0]
+
+
+def folder(lab: Any, volume_id: str) -> Path:
+    return Path(lab.facts.data_dir) / "volumes" / volume_id
+
+
+def link_name(volume_id: str) -> str:
+    return f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+
+
+def test_a_volume_appears_on_its_instance_and_leaves_it(lab: Any, wait_until: Any) -> None:
+    volume_id = create(lab)
+    device = f"$EC2SPAWNER_DEVICES/{link_name(volume_id)}"
+    instance_id = running(
+        lab, f"until [ -d {device} ]; do sleep 0.05; done; echo mine > {device}/file; echo written"
+    )
+
+    attach(lab, volume_id, instance_id)
+    lab.console_says(instance_id, "written")
+    shown = volume(lab, volume_id)
+    assert shown["State"] == "in-use"
+    assert shown["Attachments"][0]["InstanceId"] == instance_id
+    lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+
+    assert volume(lab, volume_id)["State"] == "available"
+    assert (folder(lab, volume_id) / "file").read_text() == "mine\n"
+    devices = Path(lab.facts.data_dir) / "instances" / instance_id / "devices"
+    assert list(devices.iterdir()) == []
+
+
+def test_one_writer_in_the_same_zone(lab: Any) -> None:
+    volume_id, elsewhere = create(lab), create(lab, zone=1)
+    first, second = running(lab), running(lab)
+    attach(lab, volume_id, first)
+
+    assert code(lambda: attach(lab, volume_id, second)) == "VolumeInUse"
+    assert code(lambda: attach(lab, volume_id, first, "/dev/sdg")) == "VolumeInUse"
+    assert code(lambda: attach(lab, elsewhere, first, "/dev/sdg")) == "InvalidVolume.ZoneMismatch"
+    assert code(lambda: attach(lab, create(lab), first)) == "InvalidParameterValue"
+    assert code(lambda: lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=second)) == (
+        "InvalidAttachment.NotFound"
+    )
+    assert code(lambda: lab.ec2.delete_volume(VolumeId=volume_id)) == "VolumeInUse"
+    lab.ec2.detach_volume(VolumeId=volume_id)
+    assert code(lambda: lab.ec2.detach_volume(VolumeId=volume_id)) == "IncorrectState"
+    attach(lab, volume_id, second)
+
+
+def test_an_instance_that_is_pending_takes_no_volume(lab: Any) -> None:
+    lab.control("boot", {"seconds": 600})
+    instance_id = lab.run()
+
+    assert code(lambda: attach(lab, create(lab), instance_id)) == "IncorrectState"
+
+
+def test_a_process_that_writes_to_a_detached_volume_is_ended(lab: Any, wait_until: Any) -> None:
+    volume_id = create(lab)
+    device = f"$EC2SPAWNER_DEVICES/{link_name(volume_id)}"
+    instance_id = running(
+        lab,
+        f"until [ -d {device} ]; do sleep 0.05; done\n"
+        f"setsid bash -c 'cd {device}; echo writing; while sleep 0.05; do date >> log; done' &\n"
+        "exec sleep 1000",
+    )
+    attach(lab, volume_id, instance_id)
+    wait_until((folder(lab, volume_id) / "log").exists)
+
+    lab.ec2.detach_volume(VolumeId=volume_id, InstanceId=instance_id)
+
+    written = (folder(lab, volume_id) / "log").read_text()
+    names = [process["command"] for process in lab.processes(instance_id)]
+    assert "bash" not in names
+    assert "sleep" in names
+    assert (folder(lab, volume_id) / "log").read_text() == written
+
+
+def test_a_volume_outlives_its_instance(lab: Any) -> None:
+    volume_id = create(lab)
+    instance_id = running(lab)
+    attach(lab, volume_id, instance_id)
+    (folder(lab, volume_id) / "notebook").write_text("kept")
+
+    lab.ec2.terminate_instances(InstanceIds=[instance_id])
+    lab.wait_for(instance_id, "terminated")
+
+    assert volume(lab, volume_id)["State"] == "available"
+    assert (folder(lab, volume_id) / "notebook").read_text() == "kept"
+    assert not (Path(lab.facts.data_dir) / "instances" / instance_id).exists()
+    attach(lab, volume_id, running(lab))
+
+
+def test_only_delete_volume_deletes(lab: Any) -> None:
+    volume_id = create(lab)
+
+    lab.ec2.delete_volume(VolumeId=volume_id)
+
+    assert not folder(lab, volume_id).exists()
+    assert code(lambda: volume(lab, volume_id)) == "InvalidVolume.NotFound"
+
+
+def test_the_same_token_is_the_same_volume(lab: Any) -> None:
+    first = create(lab, ClientToken="home-of-ada")
+
+    assert create(lab, ClientToken="home-of-ada") == first
+    assert code(lambda: create(lab, zone=1, ClientToken="home-of-ada")) == (
+        "IdempotentParameterMismatch"
+    )
+
+
+def test_volumes_are_found_again_after_a_restart(make_lab: Any, tmp_path: Path) -> None:
+    before = make_lab(data_dir=tmp_path)
+    volume_id, deleted = create(before), create(before)
+    instance_id = running(before)
+    attach(before, volume_id, instance_id)
+    (folder(before, volume_id) / "notebook").write_text("kept")
+    before.ec2.create_tags(Resources=[volume_id], Tags=[{"Key": "Name", "Value": "home"}])
+    before.ec2.delete_volume(VolumeId=deleted)
+    account, certificate = before.facts.account, Path(before.facts.certificate).read_text()
+    before.stop()
+
+    after = make_lab(data_dir=tmp_path)
+
+    (found,) = after.ec2.describe_volumes(
+        Filters=[{"Name": "tag:ec2spawner:user", "Values": ["ada"]}]
+    )["Volumes"]
+    assert found["VolumeId"] == volume_id
+    assert found["Size"] == 20
+    assert found["State"] == "available"
+    assert found["Encrypted"] is True
+    assert found["AvailabilityZone"] == after.facts.zones[0]
+    assert {"Key": "Name", "Value": "home"} in found["Tags"]
+    assert (folder(after, volume_id) / "notebook").read_text() == "kept"
+    attach(after, volume_id, running(after))
+    assert after.facts.account == account
+    assert Path(after.facts.certificate).read_text() == certificate
+
+
+def test_a_data_directory_serves_one_at_a_time(make_lab: Any, tmp_path: Path) -> None:
+    make_lab(data_dir=tmp_path)
+
+    with pytest.raises(OSError, match="in use by another embedded EC2"):
+        make_lab(data_dir=tmp_path)

@@ -1,0 +1,76 @@
+"""Starts that do not end well leave nothing behind, and say why."""
+
+from __future__ import annotations
+
+import pytest
+from harness import Embedded, Hub, until
+
+
+async def wait_until_nothing_runs(embedded: Embedded) -> None:
+    async def nothing() -> bool:
+        return not await embedded.instances()
+
+    await until(nothing, 20, "every instance to be gone")
+
+
+async def launched(embedded: Embedded) -> str:
+    async def first() -> str | None:
+        running = await embedded.instances()
+        return running[0]["instance_id"] if running else None
+
+    return await until(first, 10, "an instance to be launched")
+
+
+async def test_cancelled_start_leaves_no_instance(hub: Hub, embedded: Embedded) -> None:
+    await embedded.control("boot", {"seconds": 60})
+    await hub.request_server("ann")
+    await launched(embedded)
+    reply = await hub.api.delete(hub.server_path("ann"))
+    assert reply.status_code in {202, 204}, reply.text
+    await wait_until_nothing_runs(embedded)
+
+
+@pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=4",)], indirect=True)
+async def test_timed_out_start_leaves_no_instance(hub: Hub, embedded: Embedded) -> None:
+    await embedded.control("boot", {"seconds": 60})
+    await hub.request_server("ann")
+    await launched(embedded)
+    await hub.wait_gone("ann")
+    await wait_until_nothing_runs(embedded)
+
+
+async def test_sold_out_everywhere_says_so(hub: Hub, embedded: Embedded) -> None:
+    for market in ("spot", "on-demand"):
+        offer = {"market": market, "instance_type": "*", "zone": "*", "available": 0}
+        await embedded.control("capacity", offer)
+    reply = await hub.request_server("ann")
+    assert reply.status_code == 503
+    assert "InsufficientInstanceCapacity" in reply.json()["message"]
+    assert not await embedded.instances()
+
+
+async def test_spot_sold_out_is_an_on_demand_server(hub: Hub, embedded: Embedded) -> None:
+    offer = {"market": "spot", "instance_type": "*", "zone": "*", "available": 0}
+    await embedded.control("capacity", offer)
+    await hub.start_server("ann")
+    assert [i["market"] for i in await embedded.instances()] == ["on-demand"]
+    assert len(await embedded.calls("CreateFleet")) == 2
+
+
+async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: Embedded) -> None:
+    await embedded.control("boot", {"seconds": 3})
+    await hub.request_server("ann")
+    first = await launched(embedded)
+    await embedded.control(f"interrupt/{first}", {"notice_seconds": 0})
+    await hub.wait_ready("ann")
+    running = await embedded.instances()
+    assert len(running) == 1
+    assert running[0]["instance_id"] != first
+
+
+@pytest.mark.parametrize("hub", [("--EC2Spawner.cmd=no-such-program",)], indirect=True)
+async def test_notebook_that_does_not_start_says_why(hub: Hub, embedded: Embedded) -> None:
+    reply = await hub.request_server("ann")
+    assert reply.status_code == 503, reply.text
+    assert "no-such-program" in reply.json()["message"]
+    await wait_until_nothing_runs(embedded)

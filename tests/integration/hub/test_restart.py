@@ -1,0 +1,86 @@
+"""The hub is killed, its store is lost: servers go on, cost goes on, nothing is forgotten."""
+
+from __future__ import annotations
+
+import httpx
+from harness import Embedded, Hub, until
+
+
+async def server_tokens(hub: Hub, user: str) -> list[str]:
+    reply = await hub.api.get(f"/users/{user}/tokens")
+    assert reply.is_success, reply.text
+    return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
+
+
+async def cost_so_far(hub: Hub, user: str, token: str) -> float:
+    async def answered() -> float | None:
+        async with httpx.AsyncClient() as client:
+            reply = await client.get(
+                f"{hub.url}/user/{user}/ec2spawner/api/status",
+                headers={"Authorization": f"token {token}"},
+            )
+        cost = reply.json().get("cost") if reply.status_code == 200 else None
+        return cost["usd"] if cost else None
+
+    return await until(answered, 30, "the server's status to carry a cost")
+
+
+async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    await hub.start_server("ann", "second")
+    token = await hub.user_token("ann")
+    before = await cost_so_far(hub, "ann", token)
+    instances = {i["instance_id"] for i in await embedded.instances()}
+
+    await hub.kill()
+    await hub.start()
+
+    await hub.wait_ready("ann")
+    await hub.wait_ready("ann", "second")
+    assert {i["instance_id"] for i in await embedded.instances()} == instances
+    assert await cost_so_far(hub, "ann", token) >= before
+    assert len(await server_tokens(hub, "ann")) == 2
+    await hub.stop_server("ann")
+    await hub.stop_server("ann", "second")
+    assert not await server_tokens(hub, "ann")
+    assert not await embedded.instances()
+
+
+async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("ann")
+    token = await hub.user_token("ann")
+    before = await cost_so_far(hub, "ann", token)
+    instances = {i["instance_id"] for i in await embedded.instances()}
+
+    await hub.kill()
+    for file in hub.directory.glob("ec2spawner.sqlite*"):
+        file.unlink()
+    await hub.start()
+
+    await hub.wait_ready("ann")
+    assert await cost_so_far(hub, "ann", token) >= before
+    assert {i["instance_id"] for i in await embedded.instances()} == instances
+    await hub.stop_server("ann")
+    assert not await server_tokens(hub, "ann")
+    assert not await embedded.instances()
+    await hub.start_server("ann")  # the home is found again, and not an empty one made
+    assert len(await embedded.calls("CreateVolume")) == 1
+
+
+async def test_a_start_that_the_hub_did_not_live_to_see_goes_on(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await embedded.control("boot", {"seconds": 5})
+    reply = await hub.request_server("ann")
+    assert reply.status_code in {201, 202}, reply.text
+
+    async def launched() -> bool:
+        return bool(await embedded.instances())
+
+    await until(launched, 10, "an instance to be launched")
+    await hub.kill()
+    await hub.start()
+    await hub.wait_ready("ann")
+    assert len(await embedded.instances()) == 1
+    await hub.stop_server("ann")
+    assert not await server_tokens(hub, "ann")

@@ -1,0 +1,320 @@
+"""EC2 in memory and in virtual time: a `Cloud` that lags, refuses, throttles and loses answers.
+
+Nothing here waits: a clock that the test moves decides in which state an instance is and whether
+a listing shows it already. What EC2 enforces and our code relies on is enforced here: client
+tokens and their parameters, capacity by offer, one attachment per volume and in its zone only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ec2spawner.provisioner.cloud import (
+    CloudError,
+    Instance,
+    InstanceState,
+    LaunchAnswer,
+    Launched,
+    LaunchError,
+    LaunchRequest,
+    Volume,
+)
+from ec2spawner.wire import Market
+
+ACCOUNT = "111122223333"
+
+
+class Clock:
+    """Aware UTC that stands still until it is moved."""
+
+    def __init__(self) -> None:
+        self.time = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.time
+
+    def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+
+
+@dataclass(slots=True)
+class Machine:
+    """An instance as EC2 knows it; `Instance` is what a listing says of it."""
+
+    instance: Instance
+    listed_from: datetime
+    runs_from: datetime
+    ended: InstanceState | None = None
+    ended_reason: str = ""
+    hidden: bool = False
+    """Left out of listings though it runs."""
+
+    def shown(self, now: datetime) -> Instance:
+        if self.ended is not None:
+            return replace(self.instance, state=self.ended, state_reason=self.ended_reason)
+        state = InstanceState.RUNNING if now >= self.runs_from else InstanceState.PENDING
+        return replace(self.instance, state=state)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call that was received, refused or not."""
+
+    name: str
+    arguments: tuple[Any, ...]
+    at: datetime
+
+
+@dataclass(slots=True)
+class Fault:
+    """What happens to the next `times` calls of a name.
+
+    `error` is raised, before the call has taken effect or after it; `gate`, where set, is waited
+    for first, in the same place.
+    """
+
+    error: CloudError | None
+    times: int
+    after_effect: bool = False
+    gate: asyncio.Event | None = None
+
+
+@dataclass(slots=True)
+class SimulatedCloud:
+    """Implements `ec2spawner.provisioner.cloud.Cloud`."""
+
+    clock: Clock
+    subnets: Mapping[str, str] = field(
+        default_factory=lambda: {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"}
+    )
+    machines: dict[str, Machine] = field(default_factory=dict)
+    volumes: dict[str, Volume] = field(default_factory=dict)
+    capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
+    """By market, instance type and zone; no entry is no limit."""
+    prices: dict[tuple[str, str], float] = field(default_factory=dict)
+    boot_seconds: float = 0.0
+    """From the launch until the state is `running`."""
+    listing_lag: float = 0.0
+    """From the launch until a listing shows the instance."""
+    keeps_volumes: bool = False
+    """A terminated instance does not let go of its volumes by itself."""
+    calls: list[Call] = field(default_factory=list)
+    _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
+    _launches: dict[str, tuple[LaunchRequest, LaunchAnswer]] = field(default_factory=dict)
+    _created: dict[str, tuple[tuple[str, int], str]] = field(default_factory=dict)
+    _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    # --- the test's side ---
+
+    def fail(self, name: str, error: CloudError, times: int = 1, *, after: bool = False) -> None:
+        """Let the next calls raise; `after`: they take effect, only the answer is lost."""
+        self._faults[name].append(Fault(error, times, after))
+
+    def hold(self, name: str, *, after: bool = False) -> asyncio.Event:
+        """Let the next call wait for the event, before or after it takes effect."""
+        gate = asyncio.Event()
+        self._faults[name].append(Fault(None, 1, after, gate))
+        return gate
+
+    def sell_out(self, market: Market, instance_type: str = "g4dn.xlarge", left: int = 0) -> None:
+        for zone in self.subnets.values():
+            self.capacity[market, instance_type, zone] = left
+
+    def end(self, instance_id: str, reason: str = "Server.SpotInstanceTermination") -> None:
+        """The instance is terminated, and not by us."""
+        self._end(instance_id, reason)
+
+    def of(self, name: str) -> list[Call]:
+        return [call for call in self.calls if call.name == name]
+
+    def requests(self) -> list[LaunchRequest]:
+        return [call.arguments[0] for call in self.of("launch")]
+
+    def running(self) -> list[str]:
+        """Ids of all instances that cost money."""
+        return [each for each, machine in self.machines.items() if machine.ended is None]
+
+    def tags(self, instance_id: str) -> Mapping[str, str]:
+        return self.machines[instance_id].instance.tags
+
+    # --- EC2's side ---
+
+    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+        faults = await self._receive("launch", request)
+        if request.client_token in self._launches:
+            first, answer = self._launches[request.client_token]
+            if first != request:
+                raise CloudError(
+                    "IdempotentParameterMismatch", "another request", retryable=False
+                )
+        else:
+            answer = self._launch(request)
+            self._launches[request.client_token] = request, answer
+        await self._lose_answer(faults)
+        return answer
+
+    def _launch(self, request: LaunchRequest) -> LaunchAnswer:
+        launched: list[Launched] = []
+        errors: list[LaunchError] = []
+        for instance_type, subnet in itertools.product(
+            request.spec.instance_types, request.spec.subnets
+        ):
+            zone = self.subnets[subnet]
+            offer = request.market, instance_type, zone
+            while len(launched) < request.count and self.capacity.get(offer, 1) > 0:
+                if offer in self.capacity:
+                    self.capacity[offer] -= 1
+                launched.append(self._make(request, instance_type, zone))
+            if len(launched) < request.count:
+                errors.append(
+                    LaunchError(
+                        "InsufficientInstanceCapacity", "sold out", instance_type, subnet, zone
+                    )
+                )
+        return LaunchAnswer(tuple(launched), tuple(errors))
+
+    def _make(self, request: LaunchRequest, instance_type: str, zone: str) -> Launched:
+        now, number = self.clock(), next(self._numbers)
+        instance_id = f"i-{number:017x}"
+        instance = Instance(
+            instance_id=instance_id,
+            state=InstanceState.PENDING,
+            instance_type=instance_type,
+            zone=zone,
+            market=request.market,
+            launched_at=now,
+            private_address=f"10.0.{number // 250}.{number % 250 + 1}",
+            account_id=ACCOUNT,
+            tags=dict(request.tags),
+        )
+        self.machines[instance_id] = Machine(
+            instance,
+            listed_from=now + timedelta(seconds=self.listing_lag),
+            runs_from=now + timedelta(seconds=self.boot_seconds),
+        )
+        return Launched(instance_id, instance_type, zone, request.market)
+
+    async def list_instances(self, hub: str) -> Sequence[Instance]:
+        faults = await self._receive("list_instances", hub)
+        now = self.clock()
+        listing = [
+            machine.shown(now)
+            for machine in self.machines.values()
+            if machine.instance.tags.get("ec2spawner:hub") == hub
+            and now >= machine.listed_from
+            and not machine.hidden
+        ]
+        await self._lose_answer(faults)
+        return listing
+
+    async def terminate(self, instance_ids: Sequence[str]) -> None:
+        faults = await self._receive("terminate", tuple(instance_ids))
+        for instance_id in instance_ids:
+            if instance_id in self.machines:
+                self._end(instance_id, "Client.UserInitiatedShutdown")
+        await self._lose_answer(faults)
+
+    def _end(self, instance_id: str, reason: str) -> None:
+        machine = self.machines[instance_id]
+        machine.ended, machine.ended_reason = InstanceState.TERMINATED, reason
+        if self.keeps_volumes:
+            return
+        for volume in self.volumes.values():
+            if volume.attached_to == instance_id:
+                self._change(volume.volume_id, state="available", attached_to=None)
+
+    async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
+        faults = await self._receive("tag", tuple(resource_ids), dict(tags))
+        for resource_id in resource_ids:
+            if resource_id in self.machines:
+                machine = self.machines[resource_id]
+                machine.instance = replace(
+                    machine.instance, tags={**machine.instance.tags, **tags}
+                )
+            elif resource_id in self.volumes:
+                old = self.volumes[resource_id].tags
+                self._change(resource_id, tags={**old, **tags})
+        await self._lose_answer(faults)
+
+    async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
+        await self._lose_answer(await self._receive("zones_of", tuple(subnets)))
+        return {subnet: self.subnets[subnet] for subnet in subnets}
+
+    async def spot_prices(self, instance_types: Sequence[str]) -> Mapping[tuple[str, str], float]:
+        await self._lose_answer(await self._receive("spot_prices", tuple(instance_types)))
+        return dict(self.prices)
+
+    async def create_volume(
+        self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+    ) -> Volume:
+        faults = await self._receive("create_volume", client_token, zone, size_gib, dict(tags))
+        if client_token in self._created:
+            parameters, volume_id = self._created[client_token]
+            if parameters != (zone, size_gib):
+                raise CloudError(
+                    "IdempotentParameterMismatch", "another request", retryable=False
+                )
+        else:
+            volume_id = f"vol-{next(self._numbers):017x}"
+            self._created[client_token] = (zone, size_gib), volume_id
+            self.volumes[volume_id] = Volume(
+                volume_id, zone, size_gib, "available", None, dict(tags)
+            )
+        await self._lose_answer(faults)
+        return self.volumes[volume_id]
+
+    async def list_volumes(self, hub: str) -> Sequence[Volume]:
+        await self._lose_answer(await self._receive("list_volumes", hub))
+        return [v for v in self.volumes.values() if v.tags.get("ec2spawner:hub") == hub]
+
+    async def attach_volume(self, volume_id: str, instance_id: str) -> None:
+        faults = await self._receive("attach_volume", volume_id, instance_id)
+        volume, machine = self.volumes[volume_id], self.machines[instance_id]
+        if machine.ended is not None:
+            raise CloudError("IncorrectInstanceState", "is not running", retryable=False)
+        if volume.zone != machine.instance.zone:
+            raise CloudError("InvalidVolume.ZoneMismatch", "another zone", retryable=False)
+        if volume.attached_to not in {None, instance_id}:
+            raise CloudError("VolumeInUse", f"held by {volume.attached_to}", retryable=False)
+        self._change(volume_id, state="in-use", attached_to=instance_id)
+        await self._lose_answer(faults)
+
+    async def detach_volume(self, volume_id: str, instance_id: str) -> None:
+        faults = await self._receive("detach_volume", volume_id, instance_id)
+        if self.volumes[volume_id].attached_to == instance_id:
+            self._change(volume_id, state="available", attached_to=None)
+        await self._lose_answer(faults)
+
+    # --- inside ---
+
+    def _change(self, volume_id: str, **changes: Any) -> None:
+        self.volumes[volume_id] = replace(self.volumes[volume_id], **changes)
+
+    async def _receive(self, name: str, *arguments: Any) -> Fault | None:
+        """Record the call; meet what was ordered for it before its effect."""
+        self.calls.append(Call(name, arguments, self.clock()))
+        fault = next((each for each in self._faults[name] if each.times > 0), None)
+        if fault is None:
+            await asyncio.sleep(0)
+            return None
+        fault.times -= 1
+        if fault.after_effect:
+            return fault
+        await self._meet(fault)
+        return None
+
+    async def _lose_answer(self, fault: Fault | None) -> None:
+        if fault is not None:
+            await self._meet(fault)
+
+    async def _meet(self, fault: Fault) -> None:
+        if fault.gate is not None:
+            await fault.gate.wait()
+        if fault.error is not None:
+            raise fault.error

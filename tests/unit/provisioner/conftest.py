@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from tenacity import wait_none
+
+sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
+
+from world import World  # noqa: E402
+
+from ec2spawner.provisioner import homes, launcher, provisioner, starting  # noqa: E402
+from ec2spawner.provisioner.store import Store  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses that a person does not see, shortened; nothing is left out."""
+    monkeypatch.setattr(provisioner, "PASS_INTERVAL", 0.05)
+    monkeypatch.setattr(provisioner, "SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
+    monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
+    monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
+    monkeypatch.setattr(launcher, "wait_random_exponential", lambda **_: wait_none())
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store's file with its schema made: making it is most of what a world costs."""
+    file = tmp_path_factory.mktemp("store") / "store.sqlite"
+
+    async def make() -> None:
+        await (await Store.open(f"sqlite:///{file}", now=datetime.now(UTC))).close()
+
+    asyncio.run(make())
+    return file
+
+
+@pytest.fixture
+async def world(tmp_path: Path, empty_store: Path) -> AsyncIterator[World]:
+    shutil.copy(empty_store, tmp_path / "store.sqlite")
+    running = World(tmp_path)
+    await running.start()
+    yield running
+    await running.kill()
+
+
+@pytest.fixture(autouse=True)
+async def _no_task_is_left() -> AsyncIterator[None]:
+    yield
+    left = [task for task in asyncio.all_tasks() if task.get_name().startswith("ec2spawner")]
+    assert left == []

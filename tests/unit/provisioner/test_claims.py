@@ -1,0 +1,258 @@
+"""Who may speak for an instance, and what a claim is answered with."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from world import Agent, World, until
+
+from ec2spawner.provisioner import tags
+from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.lease import LeaseState
+
+
+async def test_the_same_key_gets_the_same_answer(world: World) -> None:
+    await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    first, again = await agent.claim(), await agent.claim()
+    assert first is not None
+    assert again is not None
+    assert (first.lease.lease_id, first.token) == (again.lease.lease_id, again.token)
+    await agent.serve()
+    third = await agent.claim()
+    assert third is not None
+    assert third.token == first.token
+
+
+async def test_the_same_key_gets_the_same_answer_from_a_restarted_hub(world: World) -> None:
+    await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    first = await agent.claim()
+    await world.restart()
+    again = await agent.claim()
+    assert first is not None
+    assert again is not None
+    assert again.token == first.token
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_another_key_is_refused_with_an_alarm_and_changes_nothing(
+    world: World, caplog: pytest.LogCaptureFixture, restarted: bool
+) -> None:
+    lease, agent = await world.ready()
+    if restarted:
+        await world.restart()
+    intruder = Agent(world, agent.instance_id)
+    with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
+        await intruder.claim()
+    assert "ALARM" in caplog.text
+    assert intruder.key not in caplog.text
+    assert world.now(lease) == lease
+    assert await agent.claim() is not None
+
+
+async def test_a_key_bound_so_long_ago_that_memory_forgot_it_still_counts(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, agent = await world.ready()
+    world.provisioner.claims.load(())
+    with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
+        await Agent(world, agent.instance_id).claim()
+    assert "ALARM" in caplog.text
+    assert await agent.claim() is not None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"region": "eu-west-1"},
+        {"account_id": "999999999999"},
+        {"pending_time": timedelta(hours=1)},
+        {tags.STORE: "another-store"},
+        {tags.INTENT: "spot-unheard-of"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+async def test_what_this_store_did_not_launch_is_refused(
+    world: World, caplog: pytest.LogCaptureFixture, wrong: dict[str, object]
+) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    machine = world.cloud.machines[instance_id]
+    [(name, value)] = wrong.items()
+    claim = {}
+    if isinstance(value, timedelta):
+        claim = {name: machine.instance.launched_at - value}
+    elif name.startswith("ec2spawner:"):
+        labels = {**machine.instance.tags, name: str(value)}
+        machine.instance = replace(machine.instance, tags=labels)
+    else:
+        claim = {name: value}
+    await world.complete_passes(1)
+    with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
+        await Agent(world, instance_id).claim(**claim)
+    assert "did not launch it" in caplog.text
+    assert world.now(lease).state is LeaseState.WAITING
+
+
+async def test_a_waiting_claim_is_answered_when_a_lease_comes(world: World) -> None:
+    """Two instances boot, for two leases; one of these is cancelled and another comes."""
+    first = await world.request("first")
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    gate = world.cloud.hold("list_instances")  # so that no pass takes it for surplus meanwhile
+    await until(gate_is_reached := lambda: not gate.is_set() and world.cloud.calls)
+    del gate_is_reached
+    await world.stop(first)
+    claim = asyncio.create_task(agent.claim(wait=5))
+    await asyncio.sleep(0)
+    gate.set()
+    second = await world.request("second")
+    granted = await claim
+    assert granted is not None
+    assert granted.lease.lease_id == second.lease_id
+
+
+async def test_a_claim_with_nothing_to_give_is_answered_in_time(world: World) -> None:
+    world.cloud.listing_lag = 60
+    await world.request()
+    [instance_id] = await world.boot()
+    began = time.monotonic()
+    assert await Agent(world, instance_id).claim(wait=0.2) is None
+    assert 0.15 < time.monotonic() - began < 1
+
+
+async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(world: World) -> None:
+    """A hub that lets both wait would let them wake each other for ever."""
+    world.cloud.listing_lag = 60
+    await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    claims = world.provisioner.claims
+    admitted = 0
+    admit = claims.admit
+
+    async def counted(*args: object) -> object:
+        nonlocal admitted
+        admitted += 1
+        return await admit(*args)  # type: ignore[arg-type]
+
+    claims.admit = counted  # type: ignore[assignment, method-assign]
+    first = asyncio.create_task(agent.claim(wait=1.0))
+    await until(lambda: instance_id in claims.waiting)
+    second = asyncio.create_task(agent.claim(wait=0.3))
+    await until(first.done)
+    assert not second.done()
+    assert await first is None
+    assert await second is None
+    assert admitted < 50
+
+
+async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
+    """Even where it cannot be terminated and its tag was never written."""
+    lease, agent = await world.ready()
+    world.cloud.fail("terminate", _refused(), times=1000)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    next_lease = await world.request("next")
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+    await world.boot(2)
+    await world.restart()
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+    assert world.now(next_lease).instance_id != agent.instance_id
+
+
+async def test_a_surplus_instance_that_claims_is_told_to_power_off(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    world.cloud.fail("terminate", _refused(), times=1000)
+    await world.stop(lease)
+    await world.complete_passes(2)
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+
+
+async def test_a_waiting_agent_is_told_at_once_that_its_instance_is_surplus(
+    world: World,
+) -> None:
+    lease = await world.request(home_kind="ebs")
+    gate = world.cloud.hold("create_volume")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=5))
+    await until(lambda: world.cloud.of("create_volume"))
+    await world.stop(lease)
+    with pytest.raises(InstanceUnwanted):
+        await asyncio.wait_for(claim, 1)
+    gate.set()
+
+
+async def test_an_instance_is_not_terminated_while_its_key_is_being_stored(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    stored, save = asyncio.Event(), world.store.save_binding
+
+    async def slow(binding: object) -> None:
+        await stored.wait()
+        await save(binding)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.store, "save_binding", slow)
+    agent = Agent(world, instance_id)
+    claim = asyncio.create_task(agent.claim())
+    await until(lambda: world.provisioner.claims.is_bound(instance_id))
+    await world.complete_passes(2)
+    stored.set()
+    assert await claim is not None
+    assert world.cloud.running() == [instance_id]
+    assert world.now(lease).instance_id == instance_id
+
+
+async def test_a_bound_agent_that_falls_silent_before_its_lease_is_given_up(
+    world: World,
+) -> None:
+    """Its key is bound, no lease fits, and another lease must not wait for it for ever."""
+    world.cloud.listing_lag = 0
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await world.complete_passes(1)
+    instance = await world.provisioner.claims.admit(agent.claimant(), agent.key, 1)
+    assert instance is not None
+    await world.complete_passes(2)
+    assert world.cloud.running() == [instance_id]
+    world.clock.advance(181)
+    await until(lambda: instance_id not in world.cloud.running())
+    [other] = await world.boot()
+    await Agent(world, other).serve()
+    assert world.now(lease).instance_id == other
+
+
+async def test_a_restarted_hub_gives_bound_agents_time_to_claim_again(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    agent = Agent(world, instance_id)
+    assert await world.provisioner.claims.admit(agent.claimant(), agent.key, 1)
+    await world.restart()
+    await world.complete_passes(2)
+    await agent.serve()
+    assert world.now(lease).instance_id == instance_id
+
+
+def _refused() -> Exception:
+    from ec2spawner.provisioner.cloud import CloudError
+
+    return CloudError("UnauthorizedOperation", "no", retryable=False)

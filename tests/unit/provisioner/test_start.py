@@ -1,0 +1,417 @@
+"""From a request to a notebook that listens, and every way in which that can fail."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from world import SPEC, Agent, World, until
+
+from ec2spawner.provisioner import launcher as launcher_module
+from ec2spawner.provisioner import tags
+from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.provisioner.keys import launch_key_of
+from ec2spawner.provisioner.lease import IntentState, LeaseState
+from ec2spawner.provisioner.starting import StartFailed
+from ec2spawner.wire import Market, Step, Stop
+
+THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+FORBIDDEN = CloudError("UnauthorizedOperation", "ec2:CreateFleet is not allowed", retryable=False)
+
+
+async def test_a_request_becomes_an_instance_a_lease_and_a_ready_server(world: World) -> None:
+    lease = await world.request()
+    waiting = asyncio.create_task(world.provisioner.starting.wait_ready(lease.lease_id, 5))
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+
+    ready = await waiting
+    assert ready.state is LeaseState.READY
+    assert ready.instance_id == instance_id
+    assert ready.url == f"http://{instance_id}"
+    [segment] = ready.segments
+    assert (segment.instance_id, segment.market) == (instance_id, Market.SPOT)
+    assert segment.start == world.cloud.machines[instance_id].instance.launched_at
+    steps = list(dict.fromkeys(event.step for event in ready.events))
+    assert steps == [Step.REQUEST, Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY]
+
+
+async def test_the_one_launch_call_names_us_in_its_tags_and_nobody(world: World) -> None:
+    await world.ready()
+    [request] = world.cloud.requests()
+    assert (request.market, request.count, request.spec) == (Market.SPOT, 1, SPEC)
+    assert request.tags == {
+        tags.HUB: "hub",
+        tags.STORE: world.store.store_id,
+        tags.LAUNCH_KEY: launch_key_of(SPEC),
+        tags.INTENT: request.client_token,
+    }
+
+
+async def test_the_intent_is_stored_before_the_call(world: World) -> None:
+    gate = world.cloud.hold("launch")
+    await world.request()
+    await until(world.cloud.requests)
+    [intent] = (await world.store.load()).intents
+    assert intent.state is IntentState.OPEN
+    assert [intent.request] == world.cloud.requests()
+    gate.set()
+    await world.boot()
+
+
+async def test_an_assigned_instance_is_tagged_with_its_lease_also_when_that_fails_at_first(
+    world: World,
+) -> None:
+    world.cloud.fail("tag", THROTTLED, times=2)
+    lease, agent = await world.ready("Ada Lovelace")
+    await until(lambda: tags.LEASE in world.cloud.tags(agent.instance_id))
+    tagged = world.cloud.tags(agent.instance_id)
+    assert tagged[tags.LEASE] == lease.lease_id
+    assert tagged[tags.USER] == "Ada Lovelace"
+    await world.complete_passes(3)
+    assert len(world.cloud.of("tag")) == 3, "and then never again"
+
+
+async def test_starts_within_the_batch_window_share_one_launch_call(world: World) -> None:
+    await world.restart(batch_window=0.1)
+    leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(8)))
+    agents = [Agent(world, each) for each in await world.boot(8)]
+    await asyncio.gather(*(agent.serve() for agent in agents))
+    assert [request.count for request in world.cloud.requests()] == [8]
+    assert {world.now(lease).instance_id for lease in leases} == set(world.cloud.running())
+
+
+async def test_what_spot_lacks_is_bought_on_demand_with_another_token(world: World) -> None:
+    await world.restart(batch_window=0.1)
+    world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 2
+    world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1b"] = 1
+    await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    await world.boot(5)
+    await world.settle()
+    spot, on_demand = world.cloud.requests()
+    assert (spot.market, spot.count) == (Market.SPOT, 5)
+    assert (on_demand.market, on_demand.count) == (Market.ON_DEMAND, 2)
+    assert on_demand.client_token != spot.client_token
+    await world.complete_passes(2)
+    assert len(world.cloud.running()) == 5
+    assert len(world.cloud.requests()) == 2
+
+
+async def test_sold_out_everywhere_ends_the_start_with_what_ec2_said(world: World) -> None:
+    world.cloud.sell_out(Market.SPOT)
+    world.cloud.sell_out(Market.ON_DEMAND)
+    lease = await world.request()
+    with pytest.raises(StartFailed) as failure:
+        await world.provisioner.starting.wait_ready(lease.lease_id, 5)
+    assert "no machine of this kind" in str(failure.value)
+    assert "InsufficientInstanceCapacity: sold out" in str(failure.value)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    assert world.cloud.machines == {}
+    assert [request.market for request in world.cloud.requests()] == ["spot", "on-demand"]
+
+
+async def test_a_sold_out_call_ends_nobody_for_whom_a_machine_is_on_its_way(
+    world: World,
+) -> None:
+    gate = world.cloud.hold("launch")
+    first = await world.request("first")
+    await until(world.cloud.requests)
+    second = await world.request("second")
+    [instance_id] = await world.boot()
+    world.cloud.sell_out(Market.SPOT)
+    world.cloud.sell_out(Market.ON_DEMAND)
+    await world.stop(first)
+    await world.watch_passes(3)
+    gate.set()
+    await world.complete_passes(2)
+    await Agent(world, instance_id).serve()
+    assert world.now(second).instance_id == instance_id
+
+
+async def test_a_refused_call_fails_at_once_and_tries_no_other_market(world: World) -> None:
+    world.cloud.fail("launch", FORBIDDEN)
+    stop = await world.ending_of(await world.request())
+    assert stop.reason == "failed"
+    assert "admin" in stop.message
+    assert "UnauthorizedOperation: ec2:CreateFleet is not allowed" in stop.message
+    assert len(world.cloud.requests()) == 1
+    assert world.cloud.machines == {}
+
+
+async def test_a_throttled_call_is_repeated_exactly(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=2)
+    await world.ready()
+    first, *repeated = world.cloud.requests()
+    assert repeated == [first, first]
+
+
+async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=launcher_module.ATTEMPTS)
+    stop = await world.ending_of(await world.request())
+    assert "RequestLimitExceeded" in stop.message
+    assert len(world.cloud.requests()) == launcher_module.ATTEMPTS
+
+
+async def test_a_call_that_hangs_is_repeated_with_its_token(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launcher_module, "LAUNCH_TIMEOUT", 0.1)
+    world.cloud.hold("launch", after=True)
+    await world.ready()
+    await until(lambda: len(world.cloud.requests()) == 2)
+    await world.complete_passes(2)
+    first, second = world.cloud.requests()
+    assert first == second
+    assert len(world.cloud.machines) == 1
+
+
+async def test_a_lost_answer_brings_no_second_instance(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=2, after=True)
+    await world.ready()
+    assert len(world.cloud.requests()) == 3
+    await world.complete_passes(2)
+    assert len(world.cloud.machines) == 1
+
+
+async def test_an_instance_that_a_listing_shows_before_the_answer_comes_is_kept(
+    world: World,
+) -> None:
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.watch_passes(3)
+    assert world.cloud.running() == [instance_id]
+    assert len(world.cloud.requests()) == 1
+    gate.set()
+    await Agent(world, instance_id).serve()
+    assert world.now(lease).instance_id == instance_id
+    assert len(world.cloud.machines) == 1
+
+
+async def test_an_instance_that_no_listing_shows_yet_is_waited_for(world: World) -> None:
+    world.cloud.listing_lag = 5
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim(wait=0.1) is None
+    await world.complete_passes(2)
+    assert len(world.cloud.requests()) == 1, "the answer counts until a listing shows it"
+    world.clock.advance(5)
+    await agent.serve()
+    assert world.now(lease).instance_id == instance_id
+
+
+async def test_a_failing_listing_stops_nobody_from_waiting(world: World) -> None:
+    world.cloud.fail("list_instances", THROTTLED, times=5)
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+    assert world.now(lease).state is LeaseState.READY
+
+
+# --- who gets which instance ---
+
+
+async def test_the_longest_waiting_lease_is_served_first(world: World) -> None:
+    world.cloud.boot_seconds = 1
+    leases = [await world.request(f"user-{n}") for n in range(3)]
+    for instance_id, lease in zip(await world.boot(3), leases, strict=True):
+        granted = await Agent(world, instance_id).claim()
+        assert granted is not None
+        assert granted.lease.lease_id == lease.lease_id
+
+
+async def test_the_lease_that_fewest_instances_fit_is_served_first(world: World) -> None:
+    """The flexible one has waited longer, but the g5 will do for it as well."""
+    flexible = replace(SPEC, instance_types=("g5.xlarge", "g4dn.xlarge"))
+    patient = await world.request("patient", spec=flexible)
+    await world.boot(1)
+    picky = await world.request("picky")
+    await world.boot(2)
+    await world.complete_passes(1)
+    [g4] = [i for i in world.cloud.running() if _type(world, i) == "g4dn.xlarge"]
+    granted = await Agent(world, g4).claim()
+    assert granted is not None
+    assert granted.lease.lease_id == picky.lease_id
+    [g5] = [i for i in world.cloud.running() if i != g4]
+    granted = await Agent(world, g5).claim()
+    assert granted is not None
+    assert granted.lease.lease_id == patient.lease_id
+
+
+async def test_an_instance_with_another_image_is_nobodys(world: World) -> None:
+    first = await world.request("first")
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    await world.stop(first)
+    await world.request("second", spec=replace(SPEC, image_id="ami-2"))
+    await until(lambda: len(world.cloud.requests()) == 2)
+    await until(lambda: instance_id not in world.cloud.running())
+    assert [request.spec.image_id for request in world.cloud.requests()] == ["ami-1", "ami-2"]
+
+
+# --- a start that is cancelled ---
+
+
+async def test_an_instance_that_boots_for_a_cancelled_start_is_terminated(world: World) -> None:
+    lease = await world.request()
+    await world.boot()
+    await world.stop(lease)
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert world.now(lease).state is LeaseState.ENDED
+
+
+async def test_a_claimed_instance_of_a_cancelled_start_is_terminated(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    assert await Agent(world, instance_id).claim()
+    await world.stop(lease)
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert world.now(lease).state is LeaseState.ENDED
+
+
+async def test_an_instance_of_a_cancelled_start_serves_who_waits_next(world: World) -> None:
+    cancelled = await world.request("cancelled")
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    await world.provisioner.ending.begin(cancelled.lease_id, Stop(reason="user"))
+    second = await world.request("second")
+    await world.complete_passes(2)
+    await Agent(world, instance_id).serve()
+    assert world.now(second).instance_id == instance_id
+    assert len(world.cloud.machines) == 1
+
+
+async def test_news_of_an_old_instance_do_not_bring_an_ended_start_back(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await agent.event("ready")
+    assert world.now(lease).state is LeaseState.ENDED
+
+
+# --- instances that die under a start ---
+
+
+async def test_an_instance_that_dies_before_its_claim_is_replaced(world: World) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    await world.complete_passes(1)
+    world.cloud.end(first)
+    [second] = await world.boot()
+    await Agent(world, second).serve()
+    ready = world.now(lease)
+    assert (ready.state, ready.instance_id, ready.replaced) == (LeaseState.READY, second, 1)
+
+
+async def test_an_instance_that_dies_while_the_notebook_starts_is_replaced(world: World) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    agent = Agent(world, first)
+    await agent.claim()
+    await agent.event("notebook")
+    world.cloud.end(first)
+    await world.state(lease, LeaseState.WAITING)
+    [second] = await world.boot()
+    await Agent(world, second).serve()
+    ready = world.now(lease)
+    assert (ready.instance_id, ready.replaced) == (second, 1)
+    assert [segment.instance_id for segment in ready.segments] == [first, second]
+    assert ready.segments[0].end is not None
+    assert any("another one" in event.message for event in ready.events)
+
+
+@pytest.mark.parametrize("claims", [False, True])
+async def test_a_start_that_loses_every_instance_ends(world: World, claims: bool) -> None:
+    await world.restart(replacements=2)
+    lease = await world.request()
+    for _ in range(3):
+        [instance_id] = await world.boot()
+        if claims:
+            await Agent(world, instance_id).claim()
+        await world.complete_passes(1)
+        world.cloud.end(instance_id)
+        await until(lambda: world.now(lease).instance_id is None or not claims or _over(world))
+    stop = await world.ending_of(lease)
+    assert stop.message == "3 instances ended before your server was ready"
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert len(world.cloud.machines) == 3
+
+
+async def test_an_instance_that_never_phones_home_is_replaced(world: World) -> None:
+    lease = await world.request()
+    [silent] = await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(world.settings.boot_timeout - 1)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [silent]
+    world.clock.advance(2)
+    await until(lambda: silent not in world.cloud.running())
+    [other] = await world.boot()
+    await Agent(world, other).serve()
+    assert world.now(lease).instance_id == other
+
+
+async def test_what_the_agent_says_when_it_fails_is_what_the_user_reads(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    await agent.event("failed", "jupyterhub-singleuser: not found")
+    assert (await world.ending_of(lease)).message == "jupyterhub-singleuser: not found"
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+async def test_cost_of_what_served_nobody_is_overhead_and_of_a_lease_is_not(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [unused] = await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(100)
+    began = world.cloud.machines[unused].instance.launched_at
+    await world.stop(lease)
+    await world.complete_passes(2)
+    [segment] = await world.store.overhead(began)
+    assert (segment.instance_id, segment.start) == (unused, began)
+    assert segment.end == world.clock()
+
+    served, agent = await world.ready("second")
+    world.clock.advance(100)
+    world.cloud.fail("terminate", THROTTLED)
+    await world.stop(served)
+    await agent.event("stopped")
+    ended = await world.state(served, LeaseState.ENDED)
+    world.clock.advance(30)
+    await world.complete_passes(2)
+    after = [x for x in await world.store.overhead(began) if x.instance_id != unused]
+    assert all(x.start == ended.ended_at for x in after), "the lease has paid until then"
+
+
+async def test_a_crash_of_one_pass_does_not_end_the_reconciler(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cloud.fail("list_instances", RuntimeError("a bug"))  # type: ignore[arg-type]
+    with caplog.at_level(logging.ERROR):
+        await world.complete_passes(1)
+        await world.ready()
+    assert "a bug" in caplog.text
+
+
+def _type(world: World, instance_id: str) -> Any:
+    return world.cloud.machines[instance_id].instance.instance_type
+
+
+def _over(world: World) -> bool:
+    return bool(world.ended)

@@ -1,0 +1,269 @@
+"""A hub's provisioner over the simulated EC2, with agents to drive: what each test lives in."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from simulated_cloud import ACCOUNT, Clock, SimulatedCloud
+
+from ec2spawner import data
+from ec2spawner.core.names import lease_id as new_lease_id
+from ec2spawner.core.names import sha256_hex
+from ec2spawner.provisioner.claims import Claimant, Granted
+from ec2spawner.provisioner.cloud import LaunchSpec
+from ec2spawner.provisioner.keys import launch_key_of
+from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.provisioner import Provisioner
+from ec2spawner.provisioner.settings import Settings
+from ec2spawner.provisioner.store import Store
+from ec2spawner.wire import AgentEvent, Beat, BeatAnswer, IdlePolicy, Market, Stop
+
+PATIENCE = 5.0
+"""Seconds until a condition that does not come true fails its test."""
+
+SPEC = LaunchSpec(
+    instance_types=("g4dn.xlarge",),
+    subnets=("subnet-a", "subnet-b"),
+    image_id="ami-1",
+    markets=(Market.SPOT, Market.ON_DEMAND),
+    disk_gib=100,
+)
+
+SETTINGS = Settings(
+    hub="hub",
+    region="us-east-1",
+    subnets=("subnet-a", "subnet-b"),
+    stop_timeout=0.25,
+    batch_window=0.01,
+    busy_interval=0.02,
+    quiet_interval=0.05,
+    price_interval=0.05,
+    price_types=("g4dn.xlarge", "g5.xlarge"),
+)
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Return when the condition holds; fail when it does not for `PATIENCE` seconds."""
+    deadline = asyncio.get_running_loop().time() + PATIENCE
+    while not condition():
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError(f"did not come true within {PATIENCE:g} s: {what or condition}")
+        await asyncio.sleep(0.002)
+
+
+class World:
+    """`start`, `kill` and `start` again: cloud and store file outlive the provisioner."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = Clock()
+        self.cloud = SimulatedCloud(self.clock)
+        self.settings = SETTINGS
+        self.folder = folder
+        self.database = "store.sqlite"
+        self.ended: list[Lease] = []
+        self.passes = 0
+
+    async def start(self, **settings: Any) -> None:
+        self.settings = replace(self.settings, **settings)
+        url = f"sqlite:///{self.folder / self.database}"
+        self.store = await Store.open(url, now=self.clock())
+        self.provisioner = provisioner = Provisioner(
+            self.cloud,
+            self.store,
+            self.settings,
+            data.instance_types(),
+            now=self.clock,
+            ended=self.ended.append,
+        )
+        reconcile = provisioner.reconcile
+
+        async def counted() -> None:
+            try:
+                await reconcile()
+            finally:
+                self.passes += 1
+
+        provisioner.reconcile = counted  # type: ignore[method-assign]
+        await provisioner.start()
+
+    async def kill(self) -> None:
+        """The process ends here: nothing is finished, nothing is said to anybody."""
+        tasks = list(self.provisioner._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.store.close()
+
+    async def restart(self, **settings: Any) -> None:
+        await self.kill()
+        await self.start(**settings)
+
+    async def watch_passes(self, number: int) -> None:
+        """Passes that begin after this, each after a listing that began after this."""
+        for _ in range(number):
+            for _ in range(2):  # what is under way may have begun before
+                assert await self.provisioner.watcher.next_listing(PATIENCE)
+            target = self.passes + 2
+            self.provisioner.wake()
+            await until(lambda: self.passes >= target or self.provisioner.wake(), "passes")
+
+    async def complete_passes(self, number: int) -> None:
+        """The same, and everything that they began has come to its end."""
+        for _ in range(number):
+            await self.watch_passes(1)
+            await self.settle()
+
+    async def settle(self) -> None:
+        """Wait for everything in the background but the endless loops."""
+        loops = {"ec2spawner watch", "ec2spawner prices", "ec2spawner reconcile"}
+        await until(
+            lambda: {task.get_name() for task in self.provisioner._tasks} <= loops, "settled"
+        )
+
+    # --- leases ---
+
+    async def request(self, user: str = "ada", **changes: Any) -> Lease:
+        """Ask for a server; `spec` and every other field of the lease can be given."""
+        spec = changes.pop("spec", replace(SPEC, subnets=self.subnets(user)))
+        lease = Lease(
+            lease_id=new_lease_id(),
+            user=user,
+            server="",
+            profile="t4",
+            profile_name="T4, 16 GB",
+            spec=spec,
+            launch_key=launch_key_of(spec),
+            home_kind="none",
+            home_gib=20,
+            idle=IdlePolicy(),
+            state=LeaseState.WAITING,
+            requested_at=self.clock(),
+            sealed_start="sealed",
+        )
+        lease = replace(lease, **changes)
+        self.clock.advance(0.001)
+        await self.provisioner.request(lease)
+        return lease
+
+    def subnets(self, user: str) -> tuple[str, ...]:
+        return self.provisioner.subnets_for(user, "")
+
+    def now(self, lease: Lease) -> Lease:
+        """The lease as it is now."""
+        found = self.provisioner.book.get(lease.lease_id)
+        assert found is not None
+        return found
+
+    async def state(self, lease: Lease, *states: LeaseState) -> Lease:
+        await until(lambda: self.now(lease).state in states, f"{states}, is {self.now(lease)}")
+        return self.now(lease)
+
+    async def ready(self, user: str = "ada", **changes: Any) -> tuple[Lease, Agent]:
+        """A server that runs, and its agent."""
+        before = set(self.cloud.running())
+        lease = await self.request(user, **changes)
+        await until(lambda: len(self.cloud.running()) > len(before), "an instance")
+        [instance_id] = set(self.cloud.running()) - before
+        agent = Agent(self, instance_id)
+        await agent.serve()
+        return self.now(lease), agent
+
+    async def many_ready(self, number: int) -> list[Lease]:
+        leases = [await self.request(f"user-{n}") for n in range(number)]
+        await until(lambda: len(self.cloud.running()) == number, "instances")
+        await asyncio.gather(*(Agent(self, each).serve() for each in self.cloud.running()))
+        assert all(self.now(lease).state is LeaseState.READY for lease in leases)
+        return [self.now(lease) for lease in leases]
+
+    async def stop(self, lease: Lease, reason: Any = "user") -> None:
+        await self.provisioner.ending.begin(lease.lease_id, Stop(reason=reason, message="because"))
+
+    async def ending_of(self, lease: Lease) -> Stop:
+        ended = await self.state(lease, LeaseState.ENDED)
+        assert ended.stop is not None
+        return ended.stop
+
+    async def boot(self, number: int = 1) -> list[str]:
+        """Ids of the running instances, once there are so many."""
+        await until(lambda: len(self.cloud.running()) == number, f"{number} instances")
+        return self.cloud.running()
+
+
+class Agent:
+    """What runs on one instance, as far as the hub sees it."""
+
+    def __init__(self, world: World, instance_id: str) -> None:
+        self.world = world
+        self.instance_id = instance_id
+        self.key = secrets.token_urlsafe(32)
+        self.lease: Lease | None = None
+        self.state_seen = 0
+
+    def claimant(self, **changes: Any) -> Claimant:
+        instance = self.world.cloud.machines[self.instance_id].instance
+        claimant = Claimant(self.instance_id, "us-east-1", ACCOUNT, instance.launched_at)
+        return replace(claimant, **changes)
+
+    async def claim(self, wait: float = PATIENCE, **changes: Any) -> Granted | None:
+        starting = self.world.provisioner.starting
+        granted = await starting.claim(self.claimant(**changes), self.key, wait)
+        if granted is not None:
+            self.lease = granted.lease
+            stored = self.world.now(granted.lease).token_sha256
+            assert stored == sha256_hex(granted.token), "the token opens the lease"
+        return granted
+
+    async def event(self, step: Any, message: str = "") -> None:
+        """As the hub's handler takes it."""
+        provisioner = self.world.provisioner
+        assert self.lease is not None
+        lease = self.world.now(self.lease)
+        provisioner.book.contact(lease.lease_id).heard_at = provisioner.now()
+        event = AgentEvent(step=step, at=self.world.clock(), message=message)
+        if step == "stopped":
+            await self.world.stop(lease, "failed")
+            provisioner.ending.agent_stopped(lease)
+        else:
+            await provisioner.starting.agent_event(lease, event, f"http://{self.instance_id}")
+
+    async def serve(self) -> Lease:
+        """From the claim to a notebook that listens."""
+        assert await self.claim() is not None
+        assert self.lease is not None
+        if self.lease.home_kind == "ebs":
+            await until(self.home_is_here, "the home attached")
+        for step in ("home", "notebook", "ready"):
+            await self.event(step)
+        return self.world.now(self.lease)
+
+    def home_is_here(self) -> bool:
+        volumes = self.world.cloud.volumes.values()
+        return self.instance_id in {volume.attached_to for volume in volumes}
+
+    async def beat(
+        self, idle_since: datetime | None = None, hold: float = 0.0, **fields: Any
+    ) -> BeatAnswer:
+        assert self.lease is not None
+        beat = Beat(
+            protocol=1,
+            idle_since=idle_since,
+            hold_seconds=hold,
+            state_seen=fields.pop("state_seen", self.state_seen),
+            **fields,
+        )
+        answer = await self.world.provisioner.beats.beat(self.world.now(self.lease), beat)
+        self.state_seen = answer.state
+        return answer
+
+    async def beat_often(self, seconds: float, every: float = 60.0) -> None:
+        """Let time pass with an agent that is there and busy."""
+        end = self.world.clock() + timedelta(seconds=seconds)
+        while self.world.clock() < end:
+            self.world.clock.advance(min(every, (end - self.world.clock()).total_seconds()))
+            await self.beat()

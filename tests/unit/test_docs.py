@@ -1,0 +1,287 @@
+"""What the documentation and the sample configurations say is held to the code."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import botocore.session
+import pytest
+from botocore import xform_name
+from jupyterhub.app import JupyterHub
+from jupyterhub.auth import Authenticator, DummyAuthenticator
+from jupyterhub.proxy import ConfigurableHTTPProxy
+from pydantic import BaseModel
+from traitlets.config import Config, HasTraits, PyFileConfigLoader
+
+from ec2spawner import wire
+from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, validate_options
+from ec2spawner.hub.agent_api import handlers as agent_handlers
+from ec2spawner.provisioner import tags
+from ec2spawner.spawner import EC2Spawner
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+CONFIGS = ROOT / "configs"
+
+CLASSES: Mapping[str, type[HasTraits]] = {
+    "Authenticator": Authenticator,
+    "ConfigurableHTTPProxy": ConfigurableHTTPProxy,
+    "DummyAuthenticator": DummyAuthenticator,
+    "EC2Spawner": EC2Spawner,
+    "JupyterHub": JupyterHub,
+}
+
+
+GENERATED = DOCS / "reference" / "configuration.md"
+"""There or not, as the documentation was built or not: no test may depend on it."""
+
+
+def pages() -> list[Path]:
+    own = [p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p != GENERATED]
+    return sorted([ROOT / "README.md", CONFIGS / "README.md", *own])
+
+
+def written(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def load_config(path: Path) -> Config:
+    return PyFileConfigLoader(path.name, path=str(path.parent)).load_config()
+
+
+def assert_works(config: Config) -> Options:
+    """A hub would take this configuration: every name is known, every value valid."""
+    for class_name, section in config.items():
+        unknown = [name for name in section if not CLASSES[class_name].class_traits().get(name)]
+        assert not unknown, f"c.{class_name} has no {unknown}"
+    hub = config.get("JupyterHub", {})
+    assert hub["spawner_class"] == "ec2"
+    return validate_options(
+        config["EC2Spawner"], cleanup_servers=hub["cleanup_servers"], environ={}
+    )
+
+
+# --- configurations to copy ------------------------------------------------------------------
+
+
+def test_the_configuration_for_a_small_team_works() -> None:
+    assert_works(load_config(CONFIGS / "small-team" / "jupyterhub_config.py"))
+
+
+def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate = tmp_path / "embedded.pem"
+    certificate.write_text("-----BEGIN CERTIFICATE-----\n")
+    demo = {
+        "region": "us-east-1",
+        "subnets": ["subnet-0a1b2c3d", "subnet-4e5f6a7b"],
+        "image_id": "ami-0a1b2c3d",
+        "ec2_endpoint": "http://127.0.0.1:5000",
+        "certificate": str(certificate),
+        "data_dir": str(tmp_path),
+        "hub_url": "http://127.0.0.1:8000",
+        "hub_api_bind_url": "http://127.0.0.1:8081",
+        "proxy_api_url": "http://127.0.0.1:8001",
+        "admin_token": "0" * 32,
+    }
+    monkeypatch.setenv("EC2SPAWNER_DEMO", json.dumps(demo))
+    assert_works(load_config(CONFIGS / "demo" / "jupyterhub_config.py"))
+
+
+def snippets() -> Iterator[tuple[str, str]]:
+    """Every piece of a jupyterhub_config.py on any page, with the page it stands on."""
+    for page in pages():
+        blocks = re.findall(r"^```python\n(.*?)^```", written(page), flags=re.M | re.S)
+        for number, block in enumerate(blocks, 1):
+            if re.search(r"^c\.", block, flags=re.M):
+                yield f"{name_of(page)} {number}", block
+
+
+@pytest.mark.parametrize("snippet", [pytest.param(code, id=where) for where, code in snippets()])
+def test_every_configuration_on_a_page_works(snippet: str, tmp_path: Path) -> None:
+    """A whole one as it is; a piece within the configuration for a small team."""
+    whole = "get_config()" in snippet
+    around = "" if whole else written(CONFIGS / "small-team" / "jupyterhub_config.py")
+    file = tmp_path / "jupyterhub_config.py"
+    file.write_text(f"{around}\n{snippet}", encoding="utf-8")
+    assert_works(load_config(file))
+
+
+# --- the configuration reference -------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def reference() -> str:
+    sys.path.insert(0, str(DOCS))
+    try:
+        import configuration_reference
+    finally:
+        sys.path.remove(str(DOCS))
+    page: str = configuration_reference.render()
+    assert page == configuration_reference.render()
+    return page
+
+
+@pytest.mark.parametrize("model", [Options, Profile, HomeConfig, IdleConfig])
+def test_the_reference_has_every_option(model: type[BaseModel], reference: str) -> None:
+    for name, field in model.model_fields.items():
+        heading = f"### `c.EC2Spawner.{name}`" if model is Options else f"### `{name}`"
+        assert heading in reference
+        assert field.description
+        assert f"\n\n{field.description}\n\n- **Type:** " in reference
+
+
+def test_the_reference_shows_defaults_as_they_are_written(reference: str) -> None:
+    assert '| [`boot_timeout`](#option-boot-timeout) | duration | `"10m"` |' in reference
+    assert "| [`image`](#option-image) | text | none; required |" in reference
+    assert "| `c.EC2Spawner.start_timeout` | `900` | `60` |" in reference
+
+
+def test_every_option_is_a_trait_of_the_spawner() -> None:
+    assert set(Options.model_fields) <= set(EC2Spawner.class_trait_names(config=True))
+
+
+# --- the HTTP reference ----------------------------------------------------------------------
+
+MESSAGES = (
+    wire.Claim,
+    wire.ClaimWait,
+    wire.LeaseGrant,
+    wire.HomeMount,
+    wire.AgentEvent,
+    wire.Beat,
+    wire.Telemetry,
+    wire.GpuSample,
+    wire.BeatAnswer,
+    wire.Cost,
+    wire.IdlePolicy,
+    wire.Stop,
+    wire.ExtendAnswer,
+    wire.NotebookStatus,
+    wire.Idleness,
+)
+
+
+@pytest.mark.parametrize("message", MESSAGES)
+def test_the_http_reference_names_every_field(message: type[BaseModel]) -> None:
+    page = written(DOCS / "reference" / "http.md")
+    missing = [name for name in message.model_fields if f"`{name}`" not in page]
+    assert not missing
+
+
+def test_the_http_reference_has_every_call_and_the_protocol() -> None:
+    page = written(DOCS / "reference" / "http.md")
+    for pattern, _ in agent_handlers:
+        call = re.sub(r"\(.*\)", "{id}", pattern).removeprefix("/api/ec2/")
+        assert f"`POST {call}`" in page
+    assert f"The number now is **{wire.PROTOCOL}**" in page
+
+
+def test_the_http_reference_has_every_control_call() -> None:
+    from ec2spawner.embedded.control import ROUTES
+
+    page = written(DOCS / "reference" / "http.md")
+    for pattern, _ in ROUTES:
+        assert pattern.replace("([^/]+)", "{instance_id}") in page
+
+
+# --- paths and targets that pages name -------------------------------------------------------
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
+    makefile = written(ROOT / "Makefile")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.M))
+    code = "\n".join(re.findall(r"^```.*?^```|`[^`\n]+`", written(page), flags=re.M | re.S))
+    named = set(re.findall(r"(?:^|[`$\s])make ([a-z]+)", code))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", CONFIGS / "README.md"], ids=name_of)
+def test_every_file_that_a_readme_links_or_names_exists(page: Path) -> None:
+    text = written(page)
+    linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
+    assert not [path for path in linked if not (page.parent / path).exists()]
+    named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|json|md|png))`", text)
+    from_root_or_here = (ROOT, page.parent)
+    assert not [
+        path for path in named if not any((base / path).exists() for base in from_root_or_here)
+    ]
+
+
+# --- the IAM policy --------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def statements() -> list[dict[str, Any]]:
+    policy = json.loads(written(CONFIGS / "iam-policy.json"))
+    assert policy["Version"] == "2012-10-17"
+    found: list[dict[str, Any]] = policy["Statement"]
+    return found
+
+
+def actions_of(statement: Mapping[str, Any]) -> set[str]:
+    actions = statement["Action"]
+    return {actions} if isinstance(actions, str) else set(actions)
+
+
+def called_operations() -> set[str]:
+    """EC2's actions that `ec2spawner/aws` calls: `client.call("describe_images", ...)`."""
+    model = botocore.session.get_session().get_service_model("ec2")
+    action_of = {xform_name(name): name for name in model.operation_names}
+    called = set()
+    for path in (ROOT / "ec2spawner" / "aws").glob("*.py"):
+        for node in ast.walk(ast.parse(written(path))):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in {"call", "pages"} and node.args:
+                first = node.args[0]
+                # `pages` hands its own argument on to `call`.
+                if isinstance(first, ast.Constant):
+                    called.add(f"ec2:{action_of[first.value]}")
+    return called
+
+
+def test_the_policy_allows_what_is_called_and_nothing_else(
+    statements: list[dict[str, Any]],
+) -> None:
+    allowed = set().union(*map(actions_of, statements))
+    called = called_operations()
+    assert len(called) > 10
+    # CreateFleet runs instances on the caller's behalf.
+    assert allowed == called | {"ec2:RunInstances"}
+
+
+def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str, Any]]) -> None:
+    """But for what is merely used: images, subnets and the like."""
+    hub = load_config(CONFIGS / "small-team" / "jupyterhub_config.py")["EC2Spawner"]["hub_name"]
+    changed = ("/instance/", ":instance/", ":volume/", ":launch-template/", ":network-interface/")
+    for statement in statements:
+        assert statement["Effect"] == "Allow"
+        resources = statement["Resource"]
+        resources = [resources] if isinstance(resources, str) else resources
+        if any(part in resource for part in changed for resource in resources):
+            equals = statement["Condition"]["StringEquals"]
+            tied = {equals.get(f"aws:{kind}Tag/{tags.HUB}") for kind in ("Request", "Resource")}
+            assert hub in tied
+        elif resources == ["*"]:
+            assert all(action.startswith("ec2:Describe") for action in actions_of(statement))
+
+
+def test_the_policy_lets_the_hub_set_its_later_tags(statements: list[dict[str, Any]]) -> None:
+    later = {tags.LEASE, tags.USER, tags.NAME, tags.STORE}
+    keys = [
+        set(statement["Condition"]["ForAllValues:StringEquals"]["aws:TagKeys"])
+        for statement in statements
+        if "ForAllValues:StringEquals" in statement.get("Condition", {})
+    ]
+    assert keys == [later]
