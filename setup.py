@@ -23,6 +23,7 @@ DIGEST = BUNDLE / "sources.sha256"
 SOURCE_FILES = ("package.json", "package-lock.json", "tsconfig.json", "src/**/*", "style/**/*")
 INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
 INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
+INSTALLED_DEMO = Path("share/ec2spawner/configs/demo")
 
 
 def sources_digest() -> str:
@@ -56,7 +57,8 @@ def build_bundle() -> None:
 def data_files() -> list[tuple[str, list[str]]]:
     """What Jupyter finds in the environment: the bundle, and the server extension's switch."""
     folders: dict[str, list[str]] = {
-        str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"]
+        str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
+        str(INSTALLED_DEMO): ["configs/demo/jupyterhub_config.py"],
     }
     for file in sorted(BUNDLE.rglob("*")):
         if file.is_file() and file != DIGEST:

@@ -11,7 +11,7 @@ import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from jupyterhub.spawner import Spawner
@@ -173,7 +173,7 @@ def written(value: object) -> str:
     return repr(value)
 
 
-def _is_long(value: object) -> bool:
+def _is_long(value: object) -> TypeGuard[Sequence[Mapping[str, object]]]:
     return isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value)
 
 
@@ -207,17 +207,14 @@ def _annotation_words(annotation: Any) -> str:
 
 
 def _bounds(field: FieldInfo) -> str:
-    limits = {type(limit): limit for limit in field.metadata}
-    most_characters = limits.get(MaxLen)
-    if most_characters is not None:
+    limits: dict[type, Any] = {type(limit): limit for limit in field.metadata}
+    if MaxLen in limits:
         least = f"{limits[MinLen].min_length} to" if MinLen in limits else "at most"
-        return f", {least} {most_characters.max_length} characters"
-    least = limits[Ge].ge if Ge in limits else None
-    most = limits[Le].le if Le in limits else None
-    if least is not None and most is not None:
-        return f", {least} to {most}"
-    if least is not None:
-        return f", at least {least}"
+        return f", {least} {limits[MaxLen].max_length} characters"
+    if Ge in limits and Le in limits:
+        return f", {limits[Ge].ge} to {limits[Le].le}"
+    if Ge in limits:
+        return f", at least {limits[Ge].ge}"
     return f", above {limits[Gt].gt}" if Gt in limits else ""
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from jupyterhub.spawner import Spawner, SpawnException
+from jupyterhub.utils import url_path_join
 from pydantic import ValidationError
 from traitlets import default
 
@@ -80,16 +81,17 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- choosing ---
 
     async def _render_options_form(self, _spawner: Spawner) -> str:
-        running = await self._service()
-        provisioner = running.provisioner
+        running, provisioner = await self._service(), await self._provisioner()
         stored = (self.orm_spawner.user_options or {}) if self.orm_spawner else {}
-        last = provisioner.book.last_ended(self.user.name, self.name) if provisioner else None
+        last = provisioner.book.last_ended(self.user.name, self.name)
+        profiles = [profile.slug for profile in running.options.profile_list]
         cards = cards_for(
             running.options,
-            provisioner.prices if provisioner else None,
+            provisioner.prices,
             self._groups(),
             str(stored.get("profile", "")),
-            service.utc_now(),
+            await provisioner.usual_start_seconds(profiles),
+            provisioner.now(),
         )
         return render_spawn_form(
             cards,
@@ -107,6 +109,8 @@ class EC2Spawner(OptionTraits, Spawner):
         try:
             return chosen_profile(running.options, user_options, self._groups())
         except OptionsRefused as error:
+            # JupyterHub has stored them already, for every later start that names none.
+            self.orm_spawner.user_options = {}
             raise SpawnException(str(error), reason="options") from error
 
     def _groups(self) -> set[str]:
@@ -181,7 +185,9 @@ class EC2Spawner(OptionTraits, Spawner):
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down."""
         lease = await self._lease()
-        return lease.url if lease is not None and lease.url else self.server.url
+        if lease is None or not lease.url:
+            return str(self.server.url)
+        return str(url_path_join(lease.url, self.server.base_url))
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """The story of the start from its beginning, to any browser that comes."""

@@ -7,7 +7,7 @@ JupyterHub with this file. Anyone may log in with any name: never serve this bey
 import json
 import os
 
-c = get_config()  # noqa: F821 - JupyterHub provides it
+c = get_config()
 demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
 
 # --- what any hub with ec2spawner says ---

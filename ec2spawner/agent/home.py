@@ -27,7 +27,7 @@ COMMAND_SECONDS = 300.0
 BLANK_BYTES = 1024 * 1024
 """A new EBS volume reads as zeros; every file system has written something by here."""
 
-UMOUNT_TRIES = 10
+UMOUNT_TRIES = 6
 
 SKELETON = Path("/etc/skel")
 

@@ -90,18 +90,14 @@ class NotebookProcess:
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._link = ours
-        with theirs:
-            self._process = await self._execute(
-                [
-                    sys.executable,
-                    "-P",
-                    "-m",
-                    waiting_notebook.__name__,
-                    str(theirs.fileno()),
-                ],
-                self._environment,
-                pass_fds=(theirs.fileno(),),
-            )
+        argv = [sys.executable, "-P", "-m", waiting_notebook.__name__, str(theirs.fileno())]
+        try:
+            with theirs:
+                self._process = await self._execute(
+                    argv, self._environment, pass_fds=(theirs.fileno(),)
+                )
+        except OSError as error:
+            log.warning("no notebook can wait (%s): it will be a cold start", error)
         self._warming = asyncio.create_task(_say_when_warm(ours), name="warming")
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -114,7 +110,8 @@ class NotebookProcess:
             argv.append("--allow-root")
         complete = self._environment | dict(environment)
         link = await self._take_link()
-        if self._process is None or self._process.returncode is not None or link is None:
+        if link is None or Path(argv[0]).name != waiting_notebook.SERVER or not self._waits():
+            await self._dismiss(link)
             await self._start_cold(argv, complete)
             return
         order = json.dumps({"argv": argv, "environment": complete}).encode()
@@ -124,6 +121,7 @@ class NotebookProcess:
                 link.shutdown(socket.SHUT_WR)
         except OSError as error:
             log.warning("the waiting notebook is gone (%s): a cold start", error)
+            await self._dismiss(None)
             await self._start_cold(argv, complete)
 
     async def _take_link(self) -> socket.socket | None:
@@ -133,6 +131,17 @@ class NotebookProcess:
             await asyncio.gather(self._warming, return_exceptions=True)
         link, self._link = self._link, None
         return link
+
+    def _waits(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def _dismiss(self, link: socket.socket | None) -> None:
+        """End the process that waits: it will not be needed."""
+        if link is not None:
+            link.close()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
 
     async def _start_cold(self, argv: list[str], environment: dict[str, str]) -> None:
         program = waiting_notebook.find_program(argv[0], environment)

@@ -114,8 +114,8 @@ class Options(Words):
     )
     store_url: str = Field(
         default="sqlite:///ec2spawner.sqlite",
-        description="Database of leases and homes, as an SQLAlchemy URL: a SQLite file of its own "
-        "(never the hub's) or PostgreSQL.",
+        description="Database of leases and homes, as an SQLAlchemy URL: a SQLite file of its "
+        "own, never the hub's.",
         examples=["sqlite:////srv/jupyterhub/ec2spawner.sqlite"],
     )
     port: int = Field(
@@ -201,9 +201,9 @@ class Options(Words):
     @classmethod
     def _database(cls, value: str) -> str:
         # Never quoted in the message: it may hold a password.
-        if not re.match(r"(sqlite|postgresql)(\+\w+)?://", value):
+        if not re.match(r"sqlite(\+\w+)?:///", value):
             wrong(
-                "is no SQLite or PostgreSQL address",
+                "is no address of a SQLite file",
                 'c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"',
             )
         return value

@@ -28,6 +28,10 @@ WINDOW_MAX = timedelta(seconds=60)
 """GPU and CPU use is averaged over a twentieth of `server_seconds` within these bounds: what a
 page load or an autosave takes for a second is not work, what a training run takes is."""
 
+LONGEST_GAP = timedelta(seconds=5)
+"""A reading stands for the time since the one before, but for no longer than this: what nobody
+sampled counts as nothing."""
+
 WAITING_FOR_A_PERSON = frozenset(
     {"less", "more", "most", "man", "tmux", "screen", "mc", "ranger", "watch", "nvidia-smi"}
     | {"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacs-nox", "joe", "micro"}
@@ -175,16 +179,23 @@ def _last_use(
     if threshold <= 0:
         return None
     known = [reading for reading in readings if reading.at <= now]
+    weights = [_weight(*pair) for pair in zip([None, *known], known, strict=False)]
     last, first, total = None, 0, 0.0
-    for index, reading in enumerate(known):
-        total += reading.percent
+    for reading, weight in zip(known, weights, strict=True):
+        total += reading.percent * weight
         while known[first].at <= reading.at - window:
-            total -= known[first].percent
+            total -= known[first].percent * weights[first]
             first += 1
-        mean = total / (index - first + 1)
-        if reading.percent >= threshold and mean >= threshold:
+        if reading.percent >= threshold and total / window.total_seconds() >= threshold:
             last = reading.at
     return last
+
+
+def _weight(before: Reading | None, reading: Reading) -> float:
+    """For how many seconds a reading stands: since the one before, if that is not long ago."""
+    if before is None:
+        return 1.0
+    return min((reading.at - before.at).total_seconds(), LONGEST_GAP.total_seconds())
 
 
 def _is_young(kernel: KernelState, now: datetime) -> bool:

@@ -48,9 +48,6 @@ class EC2Error(Exception):
         self.message = message
         self.status = status or HTTP_STATUS.get(code, 400)
 
-    def __reduce__(self) -> tuple[type[EC2Error], tuple[str, str, int]]:
-        return type(self), (self.code, self.message, self.status)
-
 
 @cache
 def service(name: str = "ec2") -> ServiceModel:

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
@@ -38,6 +39,9 @@ from .spawn_page import TEMPLATES
 
 LOCK_PATIENCE = 15.0
 """Seconds in which a hub that is just stopping may still hold the store."""
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+"""Addresses of the hub that on an instance are the instance itself."""
 
 _task: asyncio.Task[None] | None = None
 
@@ -149,6 +153,14 @@ def validate(app: JupyterHub) -> Options:
             "c.JupyterHub.internal_ssl: certificates for instances are not supported yet. "
             "Mend: c.JupyterHub.internal_ssl = False, with hub and instances in one private "
             "network"
+        )
+    address = options.hub_api_url or app.spawner_class(config=app.config).hub_connect_url
+    host = urlparse(address or app.hub.api_url).hostname
+    if not options.endpoint_url and host in LOOPBACK:
+        raise ConfigError(
+            f"c.JupyterHub.hub_connect_url: instances cannot reach the hub at {host}, so no "
+            'server could start. Mend: c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url '
+            '= "http://<private address of the hub>:8081"'
         )
     return options
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from ..config import Options, Profile
@@ -18,19 +19,28 @@ def cards_for(
     prices: PriceBook | None,
     groups: Collection[str],
     selected: str,
+    usual: Mapping[str, float],
     now: datetime,
 ) -> Sequence[Card]:
-    """A card for each profile that these groups may use; `selected` is a slug or empty."""
+    """A card for each profile that these groups may use.
+
+    `selected` is a slug or empty; `usual` says by slug how long a start takes, in seconds.
+    """
     visible = visible_profiles(options.profile_list, groups)
     marked = next((p.slug for p in visible if p.slug == selected), "") or next(
         (p.slug for p in visible if p.default), ""
     )
-    return [_card(options, prices, profile, profile.slug == marked, now) for profile in visible]
+    return [
+        replace(
+            _card(options, prices, profile, now),
+            selected=profile.slug == marked,
+            usual_start_seconds=usual.get(profile.slug),
+        )
+        for profile in visible
+    ]
 
 
-def _card(
-    options: Options, prices: PriceBook | None, profile: Profile, selected: bool, now: datetime
-) -> Card:
+def _card(options: Options, prices: PriceBook | None, profile: Profile, now: datetime) -> Card:
     types = options.instance_types(profile)
     hardware = describe(types)
     names = tuple(kind.name for kind in types)
@@ -51,7 +61,6 @@ def _card(
         price_source=shown.source if shown else "",
         price_age_seconds=_age(shown, now),
         idle_stop_seconds=options.idle_policy(profile).server_seconds,
-        selected=selected,
     )
 
 

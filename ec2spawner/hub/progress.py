@@ -10,7 +10,7 @@ from ..provisioner.lease import Lease, LeaseState, StepEvent
 from ..wire import Step
 
 TITLES = {
-    Step.REQUEST: "Finding a machine",
+    Step.REQUEST: "Looking for a machine",
     Step.BOOT: "Booting",
     Step.HOME: "Opening your home",
     Step.NOTEBOOK: "Starting JupyterLab",
@@ -30,7 +30,7 @@ def progress_event(lease: Lease, usual: Mapping[Step, float], now: datetime) -> 
     known = [usual[step] for step in TITLES if step in usual]
     return {
         "progress": 100 if ready else _percent(begun, current, usual, now),
-        "message": last.message if last else "Looking for a machine",
+        "message": last.message if last else TITLES[Step.REQUEST],
         "steps": steps,
         "profile": lease.profile_name,
         "usual_seconds": round(sum(known), 1) if len(known) == len(TITLES) else None,
@@ -62,17 +62,28 @@ def _step(
     seconds = None
     if event is not None:
         seconds = round(max(((later[0] if later else now) - event.at).total_seconds(), 0), 1)
-    detail = ""
-    if event is not None and event.message != TITLES[step]:
-        detail = " · ".join(part for part in (event.message, event.detail) if part)
+    title, detail = _words(step, begun)
     return {
         "name": step,
-        "title": TITLES[step],
+        "title": title,
         "state": "done" if done else "now" if step is current else "todo",
         "detail": detail,
         "seconds": seconds,
         "usual_seconds": round(usual[step], 1) if step in usual else None,
     }
+
+
+def _words(step: Step, begun: Mapping[Step, StepEvent]) -> tuple[str, str]:
+    """Title and detail of a step. What was found is told where it was looked for."""
+    event, boot = begun.get(step), begun.get(Step.BOOT)
+    if event is None:
+        return TITLES[step], ""
+    if step is Step.BOOT:
+        return TITLES[step], event.detail
+    title = boot.message if step is Step.REQUEST and boot is not None else TITLES[step]
+    if event.message == TITLES[step]:
+        return title, event.detail
+    return title, " · ".join(part for part in (event.message, event.detail) if part)
 
 
 def _percent(

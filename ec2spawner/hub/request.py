@@ -13,7 +13,6 @@ from ..provisioner.cloud import LaunchSpec
 from ..provisioner.keys import launch_key_of
 from ..provisioner.lease import Lease, LeaseState
 from ..provisioner.provisioner import Provisioner
-from ..provisioner.starting import markets_of
 
 
 class NowhereToStart(Exception):
@@ -56,7 +55,7 @@ def new_lease(
         instance_types=tuple(kind.name for kind in options.instance_types(profile)),
         subnets=_subnets(provisioner, server),
         image_id=options.image,
-        markets=markets_of(profile.market),
+        markets=profile.markets,
         disk_gib=options.disk(profile),
         security_groups=options.security_groups,
         instance_profile=options.instance_profile,

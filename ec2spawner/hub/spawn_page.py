@@ -124,8 +124,6 @@ def render_spawn_form(
     sentence; `contact` is whom to ask when there is no card. Everything given is escaped. The
     first card is selected where none is.
     """
-    notes = {PriceNote(card.price_source, card.price_age_seconds) for card in cards}
-    notes.discard(PriceNote("", None))
     selected = next((card.slug for card in cards if card.selected), None)
     return _environment.get_template("ec2spawner/form.html").render(
         cards=cards,
@@ -134,8 +132,25 @@ def render_spawn_form(
         notice=notice,
         home=home,
         contact=contact,
-        common_note=notes.pop() if len(notes) == 1 else None,
+        common_notes=common_notes(cards),
     )
+
+
+def common_notes(cards: Sequence[Card]) -> dict[str, PriceNote]:
+    """Where prices are from, by market, to be said once; empty where a market has two sources.
+
+    One source for all markets stands under the empty name.
+    """
+    notes: dict[str, set[PriceNote]] = {}
+    for card in cards:
+        if card.price_source:
+            note = PriceNote(card.price_source, card.price_age_seconds)
+            notes.setdefault(card.price.market, set()).add(note)
+    if len(set().union(*notes.values())) == 1:
+        return {"": notes.popitem()[1].pop()}
+    if any(len(found) > 1 for found in notes.values()):
+        return {}
+    return {market: found.pop() for market, found in sorted(notes.items(), reverse=True)}
 
 
 def read_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:

@@ -62,7 +62,10 @@ def _is_prompt(line: list[str]) -> bool:
     """
     if not line or _base(line[0]).lstrip("-") not in SHELLS:
         return False
-    return all(argument.startswith("-") and "c" not in argument for argument in line[1:])
+    return all(
+        argument.startswith("--") or (argument.startswith("-") and "c" not in argument)
+        for argument in line[1:]
+    )
 
 
 def _command(line: list[str]) -> str:

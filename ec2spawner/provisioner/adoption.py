@@ -32,7 +32,10 @@ log = logging.getLogger(__name__)
 
 BRAKE_COUNT = 3
 BRAKE_SHARE = 0.2
-"""A pass that would end more than max(3, 20 %) of the running servers ends none and alerts."""
+BRAKE_WINDOW = timedelta(minutes=10)
+"""More than max(3, 20 %) of the running servers are never ended by our own conclusion within the
+window: a pass that would do so ends none and alerts. A window, because what fails at once (a
+network) is noticed one by one."""
 
 ALERT_INTERVAL = timedelta(minutes=5)
 
@@ -97,6 +100,8 @@ class Adoption:
     """Leases of the store for which JupyterHub has not asked since this process began."""
     _loaded_at: datetime | None = None
     _alerted_at: datetime | None = None
+    _ended_at: list[datetime] = field(default_factory=list)
+    """When the brake let an end pass, within the window."""
 
     def load(self, leases: Sequence[Lease]) -> None:
         self._loaded_at = self.now()
@@ -216,16 +221,23 @@ class Adoption:
 
     def braked(self, ends: Sequence[T], why: str) -> Sequence[T]:
         """The same, or nothing where that would be a massacre. `why` is for the admin."""
+        if not ends:
+            return ends
+        now = self.now()
+        self._ended_at = [at for at in self._ended_at if now - at < BRAKE_WINDOW]
+        lately = len(self._ended_at)
         running = sum(1 for _ in self.book.open(LeaseState.READY))
-        if len(ends) <= max(BRAKE_COUNT, BRAKE_SHARE * running):
+        if len(ends) + lately <= max(BRAKE_COUNT, BRAKE_SHARE * (running + lately)):
+            self._ended_at += [now] * len(ends)
             return ends
         if self._alerted_at and self.now() - self._alerted_at < ALERT_INTERVAL:
             return []
         self._alerted_at = self.now()
         log.critical(
-            "BRAKE: %d servers would be ended at once, %d are running: %s. None is ended. "
-            "Look at the region, the hub's tag and the network before you restart the hub.",
+            "BRAKE: %d servers would be ended after %d lately, %d are running: %s. None is "
+            "ended. Look at the region, the hub's tag and the network before you restart the hub.",
             len(ends),
+            lately,
             running,
             why,
         )

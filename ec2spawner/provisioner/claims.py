@@ -112,6 +112,8 @@ class Claims:
         self.last_claim[instance.instance_id] = self._now()
         if not self.is_bound(instance.instance_id):
             self._check_origin(claimant, instance)
+            if self._launcher.is_open(instance.tags[INTENT]):
+                return None  # EC2 has not said yet which instances the call brought
             await self._bind(instance.instance_id, key_sha256)
         return instance
 
@@ -133,7 +135,9 @@ class Claims:
             and (not instance.account_id or claimant.account_id == instance.account_id)
             and instance.tags.get(HUB) == self._settings.hub
             and instance.tags.get(STORE) == self._store.store_id
-            and instance.tags.get(INTENT) in self._launcher.intents
+            and self._launcher.may_have_brought(
+                instance.tags.get(INTENT, ""), instance.instance_id
+            )
             and abs(claimant.pending_time - instance.launched_at) <= LAUNCH_TIME_TOLERANCE
         )
         if not ours:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..core.names import client_token, tag_value
-from .cloud import Cloud, CloudError
+from .cloud import Cloud, CloudError, Volume
 from .lease import Home, Lease
 from .settings import Settings
 from .store import Store
@@ -38,6 +38,8 @@ class Homes:
         self._homes: dict[tuple[str, str], Home] = {}
         self._compared = False
         """With the cloud's volumes, since this process began."""
+        self._found: dict[tuple[str, str], Volume] = {}
+        """Volumes of this store without a record, by tags of user and server: handed over."""
         self._foreign: dict[tuple[str, str], str] = {}
         """Volume ids of homes that another store of this hub made, by tags of user and server."""
 
@@ -45,15 +47,31 @@ class Homes:
         self._homes = {(home.user, home.server): home for home in homes}
 
     def of(self, user: str, server: str) -> Home | None:
-        return self._homes.get((user, server))
+        """The home of a server: as recorded, or as a volume's tags say it is theirs."""
+        home = self._homes.get((user, server))
+        volume = self._found.get((tag_value(user), tag_value(server)))
+        if home is not None or volume is None:
+            return home
+        return Home(
+            home_id=volume.tags[HOME],
+            user=user,
+            server=server,
+            kind="ebs",
+            size_gib=volume.size_gib,
+            created_at=self._now(),
+            volume_id=volume.volume_id,
+            zone=volume.zone,
+        )
 
     async def take_up_volumes(self) -> None:
         """Compare the cloud's volumes with the records. Raises `CloudError`.
 
-        A volume of this store without a record (a crash between its creation and the record)
-        is recorded. One of another store is never touched, but remembered: its user must not
-        silently get an empty home instead.
+        A volume of this store that its record does not name yet (a crash between its creation
+        and the record) is recorded, one without any record is remembered for its user. One of
+        another store is never touched, but remembered too: its user must not silently get an
+        empty home instead.
         """
+        by_id = {home.home_id: home for home in self._homes.values()}
         for volume in await self._cloud.list_volumes(self._settings.hub):
             home_id, owner = volume.tags.get(HOME), _owner_tags(volume.tags)
             if not home_id or volume.state in {"deleting", "deleted", "error"}:
@@ -61,10 +79,12 @@ class Homes:
             if volume.tags.get(STORE) != self._store.store_id:
                 self._foreign[owner] = volume.volume_id
                 continue
-            for home in list(self._homes.values()):
-                if home.home_id == home_id and home.volume_id is None:
-                    await self._save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
-                    log.info("Home %s taken up again for %r", volume.volume_id, home.user)
+            home = by_id.get(home_id)
+            if home is None:
+                self._found[owner] = volume
+            elif home.volume_id is None:
+                await self._save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
+                log.info("Home %s taken up again for %r", volume.volume_id, home.user)
         self._compared = True
 
     async def restore(self, home: Home) -> None:
@@ -97,6 +117,7 @@ class Homes:
                 size_gib=lease.home_gib,
                 created_at=self._now(),
             )
+        if (home.user, home.server) not in self._homes:
             await self._save(home)
         if home.volume_id is None:
             home = await self._make_volume(home, zone)

@@ -100,6 +100,30 @@ class Launcher:
         self.intents: dict[str, Intent] = {}
         """By client token: those of this run and the recent ones of the store."""
 
+    def is_open(self, client_token: str) -> bool:
+        """True while the call has no answer."""
+        intent = self.intents.get(client_token)
+        return intent is not None and intent.state is IntentState.OPEN
+
+    def may_have_brought(self, client_token: str, instance_id: str) -> bool:
+        """True for an instance that the call's answer names, or may still name.
+
+        A tag alone proves nothing: whoever may launch instances can copy it.
+        """
+        intent = self.intents.get(client_token)
+        return intent is not None and (
+            intent.state is IntentState.OPEN or instance_id in intent.instance_ids
+        )
+
+    def is_copy(self, client_token: str, instance_id: str) -> bool:
+        """True for an instance with the tags of an answered call that did not bring it."""
+        intent = self.intents.get(client_token)
+        return (
+            intent is not None
+            and intent.state is IntentState.ANSWERED
+            and instance_id not in intent.instance_ids
+        )
+
     def promises(self, arrived: Mapping[str, int]) -> Iterator[Supply]:
         """The instances that running calls may still bring.
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..core.matching import Need, Supply, lease_for
 from ..core.money import Segment, close
 from ..core.names import lease_token, sha256_hex
-from ..wire import AgentEvent, Market, Step, Stop
+from ..wire import AgentEvent, Step, Stop
 from .book import LeaseBook
 from .claims import Claimant, Claims, Granted, InstanceUnwanted
 from .cloud import CloudError, Instance, LaunchSpec
@@ -232,12 +232,3 @@ class Starting:
 def home_zone(home: Home | None) -> str | None:
     """The zone that a home binds its server to, or None while any will do."""
     return home.zone if home else None
-
-
-def markets_of(market: str) -> tuple[Market, ...]:
-    """The markets of a profile's `market`, in the order in which they are tried."""
-    return {
-        "spot-first": (Market.SPOT, Market.ON_DEMAND),
-        "spot-only": (Market.SPOT,),
-        "on-demand": (Market.ON_DEMAND,),
-    }[market]

@@ -100,7 +100,12 @@ class Inventory:
         return Counter(tokens.values())
 
     def _is_ours(self, instance: Instance) -> bool:
-        return instance.tags.get(STORE) == self.store_id and instance.state not in GONE
+        """Carries our store's id and is not somebody's copy of our tags."""
+        return (
+            instance.tags.get(STORE) == self.store_id
+            and instance.state not in GONE
+            and not self.launcher.is_copy(instance.tags.get(INTENT, ""), instance.instance_id)
+        )
 
     def _is_of_unknown_lease(self, instance: Instance) -> bool:
         return (

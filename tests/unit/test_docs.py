@@ -17,7 +17,8 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from pydantic import BaseModel
-from traitlets.config import Config, HasTraits, PyFileConfigLoader
+from traitlets import HasTraits
+from traitlets.config.loader import Config, PyFileConfigLoader
 
 from ec2spawner import wire
 from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, validate_options
@@ -56,7 +57,8 @@ def name_of(path: Path) -> str:
 
 
 def load_config(path: Path) -> Config:
-    return PyFileConfigLoader(path.name, path=str(path.parent)).load_config()
+    config: Config = PyFileConfigLoader(path.name, path=str(path.parent)).load_config()
+    return config
 
 
 def assert_works(config: Config) -> Options:
@@ -247,7 +249,7 @@ def called_operations() -> set[str]:
                 first = node.args[0]
                 # `pages` hands its own argument on to `call`.
                 if isinstance(first, ast.Constant):
-                    called.add(f"ec2:{action_of[first.value]}")
+                    called.add(f"ec2:{action_of[str(first.value)]}")
     return called
 
 

@@ -40,6 +40,10 @@ from ec2spawner.wire import (
 
 LEASE_TOKEN = "lease-token-of-this-test"
 API_TOKEN = "api-token-of-this-test"
+EVES_TOKEN = "api-token-of-a-collaborator"
+NAMES = {API_TOKEN: "ada", EVES_TOKEN: "eve"}
+"""Both may access Ada's server."""
+
 PYTHON = Path(sys.executable)
 REPOSITORY = Path(__file__).parents[3]
 
@@ -194,11 +198,12 @@ class StubHub:
         return web.json_response({"version": "6.1.1"}, headers={"X-JupyterHub-Version": "6.1.1"})
 
     async def _user(self, request: web.Request) -> web.Response:
-        if API_TOKEN not in request.headers.get("Authorization", ""):
+        token = request.headers.get("Authorization", "").split(" ")[-1]
+        if token not in NAMES:
             return web.json_response({}, status=403)
         return web.json_response(
             {
-                "name": "ada",
+                "name": NAMES[token],
                 "kind": "user",
                 "admin": False,
                 "groups": [],

@@ -13,7 +13,8 @@ from typing import Any
 
 import aiohttp
 import psutil
-from lease_on_instance import API_TOKEN, LEASE_TOKEN, Machine, StubHub, until
+import pytest
+from lease_on_instance import API_TOKEN, EVES_TOKEN, LEASE_TOKEN, Machine, StubHub, until
 
 from ec2spawner.wire import ExtendAnswer, HomeMount, IdlePolicy, Stop
 
@@ -21,11 +22,11 @@ VOLUME = "vol-0123456789abcdef0"
 
 
 class Jupyter:
-    """Ada at her notebook server."""
+    """Somebody at Ada's notebook server."""
 
-    def __init__(self, base_url: str) -> None:
+    def __init__(self, base_url: str, token: str = API_TOKEN) -> None:
         self.base_url = base_url
-        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {API_TOKEN}"})
+        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {token}"})
 
     async def __aenter__(self) -> Jupyter:
         return self
@@ -219,6 +220,14 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         status = await until_status(lambda each: each["extended_until"])
         assert datetime.fromisoformat(status["idleness"]["stop_at"]) == until_then
 
+        async with Jupyter(machine.base_url, EVES_TOKEN) as eve:
+            assert (await eve.status())["managed"]
+            for button in ("stop", "extend"):
+                code, said = await eve.call(
+                    "POST", f"ec2spawner/api/{button}", json={"seconds": 60}
+                )
+                assert (code, "Only the owner" in said["message"]) == (403, True)
+        assert hub.stop_asked == 0
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
         assert hub.stop_asked == 1
         url = f"{machine.base_url}ec2spawner/api/status"
@@ -273,3 +282,32 @@ async def test_a_command_of_the_admins_own_is_executed(machine: Machine, hub: St
     assert not [name for name in server.environ() if name.startswith("EC2SPAWNER_N")]
     assert Path(server.cwd()) == machine.home
     assert psutil.Process(machine.agent.pid).uids().real == os.getuid()
+
+
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not SYSTEM_PYTHON.exists(),
+    reason="NOT TESTED: another notebook user needs root and a Python that they may run",
+)
+async def test_the_notebook_runs_as_the_notebook_user(machine: Machine, hub: StubHub) -> None:
+    machine.root.chmod(0o755)
+    machine.environment["EC2SPAWNER_NOTEBOOK_USER"] = "65534:65534"
+    machine.volume(VOLUME)
+    await machine.boot()
+    command = [str(SYSTEM_PYTHON), *machine.small_server()[1:]]
+    hub.give(machine.lease(command=command, home=HomeMount(kind="ebs", volume_id=VOLUME)))
+    await until(lambda: hub.event("ready"), what="ready")
+    (server,) = [each for each in machine.processes() if machine.listens(each)]
+    assert set(server.uids()) == {65534}
+    assert set(server.gids()) == {65534}
+    status = await asyncio.to_thread(Path(f"/proc/{server.pid}/status").read_text)
+    (groups,) = [line.split()[1:] for line in status.splitlines() if line.startswith("Groups:")]
+    assert set(groups) <= {"65534"}
+    home = machine.home.resolve()
+    assert (home.stat().st_uid, Path(server.cwd())) == (65534, home)
+    assert not [each for each in (machine.root / "run").iterdir() if each.stat().st_mode & 0o077]
+    await machine.shut_down()
+    assert hub.event("stopped")
+    assert not server.is_running()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from harness import Embedded, Hub, until
 
@@ -23,11 +25,12 @@ async def launched(embedded: Embedded) -> str:
 
 async def test_cancelled_start_leaves_no_instance(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 60})
-    await hub.request_server("ann")
-    await launched(embedded)
-    reply = await hub.api.delete(hub.server_path("ann"))
-    assert reply.status_code in {202, 204}, reply.text
-    await wait_until_nothing_runs(embedded)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hub.request_server("ann"))
+        await launched(embedded)
+        reply = await hub.api.delete(hub.server_path("ann"))
+        assert reply.status_code in {202, 204}, reply.text
+        await wait_until_nothing_runs(embedded)
 
 
 @pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=4",)], indirect=True)
@@ -59,9 +62,10 @@ async def test_spot_sold_out_is_an_on_demand_server(hub: Hub, embedded: Embedded
 
 async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 3})
-    await hub.request_server("ann")
-    first = await launched(embedded)
-    await embedded.control(f"interrupt/{first}", {"notice_seconds": 0})
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hub.request_server("ann"))
+        first = await launched(embedded)
+        await embedded.control(f"interrupt/{first}", {"notice_seconds": 0})
     await hub.wait_ready("ann")
     running = await embedded.instances()
     assert len(running) == 1

@@ -13,7 +13,10 @@ from world import Agent, World, until
 
 from ec2spawner.provisioner import tags
 from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import LeaseState
+
+REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
 
 
 async def test_the_same_key_gets_the_same_answer(world: World) -> None:
@@ -103,21 +106,20 @@ async def test_what_this_store_did_not_launch_is_refused(
 
 
 async def test_a_waiting_claim_is_answered_when_a_lease_comes(world: World) -> None:
-    """Two instances boot, for two leases; one of these is cancelled and another comes."""
+    """And not by the pass that follows, but at once."""
+    await world.restart(batch_window=0.4)
     first = await world.request("first")
     [instance_id] = await world.boot()
-    agent = Agent(world, instance_id)
-    gate = world.cloud.hold("list_instances")  # so that no pass takes it for surplus meanwhile
-    await until(gate_is_reached := lambda: not gate.is_set() and world.cloud.calls)
-    del gate_is_reached
+    passes = world.passes
+    await until(lambda: world.passes > passes)
     await world.stop(first)
-    claim = asyncio.create_task(agent.claim(wait=5))
-    await asyncio.sleep(0)
-    gate.set()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=5))
+    await until(lambda: instance_id in world.provisioner.claims.waiting)
     second = await world.request("second")
     granted = await claim
     assert granted is not None
     assert granted.lease.lease_id == second.lease_id
+    assert world.passes == passes + 1
 
 
 async def test_a_claim_with_nothing_to_give_is_answered_in_time(world: World) -> None:
@@ -158,7 +160,7 @@ async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(world: Wor
 async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
     """Even where it cannot be terminated and its tag was never written."""
     lease, agent = await world.ready()
-    world.cloud.fail("terminate", _refused(), times=1000)
+    world.cloud.fail("terminate", REFUSED, times=1000)
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
@@ -176,7 +178,7 @@ async def test_a_surplus_instance_that_claims_is_told_to_power_off(world: World)
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    world.cloud.fail("terminate", _refused(), times=1000)
+    world.cloud.fail("terminate", REFUSED, times=1000)
     await world.stop(lease)
     await world.complete_passes(2)
     with pytest.raises(InstanceUnwanted):
@@ -250,9 +252,3 @@ async def test_a_restarted_hub_gives_bound_agents_time_to_claim_again(world: Wor
     await world.complete_passes(2)
     await agent.serve()
     assert world.now(lease).instance_id == instance_id
-
-
-def _refused() -> Exception:
-    from ec2spawner.provisioner.cloud import CloudError
-
-    return CloudError("UnauthorizedOperation", "no", retryable=False)

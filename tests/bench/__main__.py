@@ -1,0 +1,67 @@
+"""`python -m tests.bench NAME [--short] [--json] [--starts N]`, from the root of the tree.
+
+Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import spawn
+from tests.bench.figures import Result
+
+BENCHES = {"spawn": spawn.run}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    if shutil.which("configurable-http-proxy") is None:
+        sys.stderr.write("configurable-http-proxy is not on PATH: `make bench` puts it there\n")
+        return 1
+    # With --json the table is for whoever watches, and standard output for whoever reads.
+    console = Console(stderr=options.json)
+    try:
+        result = BENCHES[options.bench](options.starts, options.short, console)
+    except spawn.StartFailedError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    console.print(_goals_table(result))
+    if options.json:
+        print(result.line())
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("bench", metavar="NAME", choices=sorted(BENCHES), help=", ".join(BENCHES))
+    parser.add_argument("--short", action="store_true", help="few starts, for a quick look")
+    parser.add_argument("--starts", type=_count, metavar="N", help="starts of each hub")
+    parser.add_argument("--json", action="store_true", help="the figures as the last line")
+    return parser
+
+
+def _count(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError("at least one start")
+    return count
+
+
+def _goals_table(result: Result) -> Table:
+    table = Table("figure", "", "goal", "")
+    met = result.met
+    for name, figure in result.figures.items():
+        value = "unknown" if figure is None else f"{figure:.3g}"
+        goal = str(result.goals.get(name, ""))
+        table.add_row(name, value, goal, {True: "met", False: "missed"}.get(met.get(name), ""))
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

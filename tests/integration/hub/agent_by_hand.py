@@ -1,0 +1,204 @@
+"""Instances whose agent is the test: it reads the metadata service and speaks to the hub itself.
+
+`SILENT_AGENTS` sends the real agents to where nobody listens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import httpx
+from aiohttp import web
+from harness import Embedded, Hub, until
+
+from ec2spawner.embedded.imds import PORT as IMDS_PORT
+from ec2spawner.wire import PROTOCOL
+
+SILENT_AGENTS = "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api"
+"""The port of `discard`: nobody listens there."""
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def new_key() -> str:
+    return secrets.token_urlsafe(32)
+
+
+def ec2(embedded: Embedded) -> Any:
+    """A client for what somebody else in the account may do."""
+    return boto3.client(
+        "ec2",
+        endpoint_url=embedded.described["ec2_endpoint"],
+        region_name=embedded.described["region"],
+        aws_access_key_id="somebody",
+        aws_secret_access_key="else",
+    )
+
+
+@dataclass
+class AgentByHand:
+    """What one instance's agent knows, and its voice."""
+
+    hub: Hub
+    instance_id: str
+    address: str
+    document: str
+    signature: str
+    key: str = field(default_factory=new_key)
+    lease_id: str = ""
+    token: str = ""
+    grant: dict[str, Any] = field(default_factory=dict)
+    _server: web.AppRunner | None = None
+
+    @classmethod
+    async def on(cls, hub: Hub, instance_id: str) -> AgentByHand:
+        """On an instance that has booted: its metadata service answers."""
+
+        async def identity() -> tuple[str, str, str] | None:
+            for instance in await hub.embedded.instances():
+                if instance["instance_id"] == instance_id:
+                    try:
+                        return instance["address"], *await _identity(instance["address"])
+                    except httpx.TransportError:
+                        return None
+            return None
+
+        address, document, signature = await until(identity, 20, f"{instance_id} to boot")
+        return cls(hub, instance_id, address, document, signature)
+
+    def claim(self, **changes: Any) -> dict[str, Any]:
+        """The body of this agent's claim."""
+        return {
+            "protocol": PROTOCOL,
+            "document": self.document,
+            "signature": self.signature,
+            "key": self.key,
+            "wait_seconds": 10,
+        } | changes
+
+    async def obtain_lease(self) -> dict[str, Any]:
+        """Claim until there is a lease."""
+
+        async def granted() -> dict[str, Any] | None:
+            reply = await call(self.hub, "claims", self.claim())
+            assert reply.status_code in {200, 202}, reply.text
+            return reply.json() if reply.status_code == 200 else None
+
+        self.grant = await until(granted, 30, "a lease")
+        self.lease_id, self.token = self.grant["lease_id"], self.grant["lease_token"]
+        return self.grant
+
+    async def serve(self) -> None:
+        """Something that answers where the notebook would, for JupyterHub's own look."""
+
+        async def answer(_request: web.Request) -> web.Response:
+            return web.json_response({"version": "by hand"})
+
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", answer)
+        self._server = web.AppRunner(app, shutdown_timeout=0.1)
+        await self._server.setup()
+        await web.TCPSite(self._server, self.address, self.grant["port"]).start()
+
+    async def close(self) -> None:
+        if self._server is not None:
+            await self._server.cleanup()
+
+    async def say(self, what: str, body: Any, token: str | None = None) -> httpx.Response:
+        """A call about this agent's lease, with its token or another."""
+        token = self.token if token is None else token
+        return await call(self.hub, f"leases/{self.lease_id}/{what}", body, token)
+
+    async def event(self, step: str, **more: Any) -> httpx.Response:
+        return await self.say("events", {"step": step, "at": now(), **more})
+
+    async def beat(self, **more: Any) -> httpx.Response:
+        return await self.say("beat", {"protocol": PROTOCOL, **more})
+
+
+async def call(hub: Hub, path: str, body: Any, token: str = "") -> httpx.Response:
+    """A call of the agents' API; `body` is JSON, or bytes to be sent as they are."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    content = {"content": body} if isinstance(body, bytes) else {"json": body}
+    # Nothing here is TLS: to load certificates for each call takes longer than the call.
+    async with httpx.AsyncClient(timeout=70, verify=False) as client:
+        return await client.post(f"{hub.agent_api}/{path}", headers=headers, **content)
+
+
+async def agent_of_new_instance(hub: Hub, known: set[str]) -> AgentByHand:
+    """The agent of the instance that is there and was not known."""
+
+    async def instance_id() -> str | None:
+        found = {instance["instance_id"] for instance in await hub.embedded.instances()}
+        return next(iter(found - known), None)
+
+    return await AgentByHand.on(hub, await until(instance_id, 20, "a new instance"))
+
+
+@asynccontextmanager
+async def server_by_hand(hub: Hub, user: str, server: str = "") -> AsyncIterator[AgentByHand]:
+    """A server of `user` that is ready, and its agent. Stopped at the end, where it still runs."""
+    known = {instance["instance_id"] for instance in await hub.embedded.instances()}
+    starting = asyncio.create_task(hub.request_server(user, server))
+    agent = await agent_of_new_instance(hub, known)
+    try:
+        await agent.obtain_lease()
+        await agent.serve()
+        assert (await agent.event("ready", port=agent.grant["port"])).status_code == 204
+        reply = await starting
+        assert reply.is_success, reply.text
+        await hub.wait_ready(user, server)
+        yield agent
+    finally:
+        await end_by_hand(agent, user, server)
+
+
+async def end_by_hand(agent: AgentByHand, user: str, server: str = "") -> None:
+    """The server stops, and its agent does its part at once."""
+    deleting = asyncio.create_task(agent.hub.api.delete(agent.hub.server_path(user, server)))
+    await asyncio.sleep(0)
+    try:
+        async with asyncio.timeout(10):
+            while not deleting.done() and (await agent.beat(hold_seconds=0.5)).is_success:
+                if (await agent.event("stopped")).status_code == 410:
+                    break
+    finally:
+        await deleting
+        await agent.close()
+    await agent.hub.wait_gone(user, server)
+
+
+async def browser(hub: Hub, user: str) -> httpx.AsyncClient:
+    """A logged-in browser: cookies and nothing else."""
+    client = httpx.AsyncClient(base_url=hub.url, timeout=30, verify=False)
+    page = (await client.get("/hub/login")).text
+    found = re.search(r'name="_xsrf" value="([^"]+)"', page)
+    assert found, page
+    form = {"username": user, "password": "x", "_xsrf": found.group(1)}
+    reply = await client.post("/hub/login?next=/hub/home", data=form)
+    assert reply.status_code == 302, reply.text
+    return client
+
+
+async def _identity(address: str) -> tuple[str, str]:
+    """Identity document and signature, as the instance itself reads them."""
+    latest = f"http://{address}:{IMDS_PORT}/latest"
+    async with httpx.AsyncClient(verify=False) as client:
+        ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        token = (await client.put(f"{latest}/api/token", headers=ttl)).text
+        headers = {"X-aws-ec2-metadata-token": token}
+        document, signature = [
+            (await client.get(f"{latest}/dynamic/instance-identity/{name}", headers=headers)).text
+            for name in ("document", "rsa2048")
+        ]
+    return document, signature

@@ -1,0 +1,152 @@
+"""The extension in a plain Jupyter Server: no hub, no agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+TOKEN = "token-of-this-test"
+
+
+class Server:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {TOKEN}"})
+
+    async def call(self, method: str, path: str, **kwargs: Any) -> tuple[int, Any]:
+        async with self.http.request(method, f"{self.url}/{path}", **kwargs) as answer:
+            return answer.status, json.loads(await answer.text() or "null")
+
+    async def status(self) -> Any:
+        code, body = await self.call("GET", "ec2spawner/api/status")
+        assert code == 200
+        return body
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    environment = kept | {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(REPOSITORY),
+        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
+        "EC2SPAWNER_SIMULATED_GPU": json.dumps(
+            {"name": "Simulated T4", "count": 1, "memory_mib": 15360}
+        ),
+    }
+    with (tmp_path / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "jupyter_server",
+            "--allow-root",
+            "--no-browser",
+            f"--port={port}",
+            "--port-retries=0",
+            f"--IdentityProvider.token={TOKEN}",
+            cwd=tmp_path,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+    server = Server(f"http://127.0.0.1:{port}")
+    try:
+        async with asyncio.timeout(40):
+            while True:
+                assert process.returncode is None, (tmp_path / "log").read_text()
+                try:
+                    if (await server.call("GET", "api"))[0] == 200:
+                        break
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.05)
+        yield server
+    finally:
+        await server.http.close()
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(15):
+            await process.wait()
+        print((tmp_path / "log").read_text()[-4000:])
+
+
+async def test_it_measures_by_itself_and_hides_what_it_cannot_know(server: Server) -> None:
+    async with asyncio.timeout(20):
+        while not (status := await server.status())["telemetry"]:
+            await asyncio.sleep(0.1)
+    assert (status["managed"], status["agent_connected"]) == (False, False)
+    assert (status["cost"], status["idle_policy"], status["stop"]) == (None, None, None)
+    assert status["telemetry"]["gpu_source"] == "simulated"
+    assert status["telemetry"]["gpus"][0]["name"] == "Simulated T4"
+    assert status["idleness"]["stop_at"] is None
+
+    _, before = await server.call("GET", "api/status")
+    for _ in range(5):
+        await server.status()
+    _, after = await server.call("GET", "api/status")
+    assert after["last_activity"] == before["last_activity"]
+
+    for button in ("extend", "stop"):
+        code, said = await server.call("POST", f"ec2spawner/api/{button}", json={"seconds": 60})
+        assert code == 404
+        assert said["message"]
+    url = f"{server.url}/ec2spawner/api/status"
+    async with aiohttp.ClientSession() as nobody, nobody.get(url) as answer:
+        assert answer.status == 403
+
+    _, session = await server.call(
+        "POST",
+        "api/sessions",
+        json={
+            "path": "a.ipynb",
+            "name": "a.ipynb",
+            "type": "notebook",
+            "kernel": {"name": "python3"},
+        },
+    )
+    channels = await server.http.ws_connect(
+        f"{server.url}/api/kernels/{session['kernel']['id']}/channels"
+    )
+    message = {
+        "header": {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "username": "",
+            "session": uuid.uuid4().hex,
+            "date": "2026-11-03T14:00:00Z",
+            "version": "5.3",
+        },
+        "parent_header": {},
+        "metadata": {},
+        "content": {"code": "import time; time.sleep(3)", "silent": False},
+        "channel": "shell",
+    }
+    await channels.send_str(json.dumps(message))
+    async with asyncio.timeout(10):
+        while (status := await server.status())["idleness"]["sentence"] != "a.ipynb is running.":
+            await asyncio.sleep(0.05)
+    assert status["idleness"]["idle_since"] is None
+    # A machine under load takes long to start a kernel, and that is use of its CPU.
+    async with asyncio.timeout(45):
+        while (status := await server.status())["idleness"]["idle_since"] is None:
+            await asyncio.sleep(0.05)
+    before = datetime.fromisoformat(status["idleness"]["idle_since"])
+    assert (await server.call("POST", "ec2spawner/api/input", json={}))[0] == 200
+    status = await server.status()
+    assert datetime.fromisoformat(status["idleness"]["idle_since"]) > before
+    await channels.close()

@@ -1,0 +1,213 @@
+"""Homes on EBS: made once, in one zone, written by one instance, never lost."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from world import Agent, World, until
+
+from ec2spawner.provisioner import tags
+from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.wire import Market
+
+LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
+
+
+async def stopped(world: World, user: str = "ada") -> str:
+    """A home, of a server that was started and stopped. Its volume's id."""
+    lease, agent = await world.ready(user, home_kind="ebs")
+    home = world.provisioner.homes.of(user, "")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    assert home is not None
+    return str(home.volume_id)
+
+
+async def test_a_first_home_is_made_in_the_zone_of_its_instance_and_tagged(world: World) -> None:
+    for market in Market:
+        world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
+    await world.ready("Ada Lovelace", home_kind="ebs", home_gib=33)
+    [volume] = world.cloud.volumes.values()
+    assert (volume.zone, volume.size_gib) == ("us-east-1b", 33)
+    assert volume.tags[tags.HUB] == "hub"
+    assert volume.tags[tags.STORE] == world.store.store_id
+    assert volume.tags[tags.USER] == "Ada Lovelace"
+    home = world.provisioner.homes.of("Ada Lovelace", "")
+    assert home is not None
+    assert volume.tags[tags.HOME] == home.home_id
+
+
+async def test_the_claim_is_answered_when_the_volume_has_an_id(world: World) -> None:
+    gate = world.cloud.hold("create_volume")
+    await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim())
+    await until(lambda: world.cloud.of("create_volume"))
+    assert not claim.done()
+    gate.set()
+    granted = await claim
+    assert granted is not None
+    assert granted.home is not None
+    assert granted.home.volume_id in world.cloud.volumes
+
+
+async def test_the_next_start_gets_the_same_home_in_its_zone(world: World) -> None:
+    volume_id = await stopped(world)
+    assert world.subnets("ada") == ("subnet-a",)
+    assert world.subnets("bob") == ("subnet-a", "subnet-b")
+    _, agent = await world.ready(home_kind="ebs")
+    assert world.cloud.requests()[-1].spec.subnets == ("subnet-a",)
+    assert list(world.cloud.volumes) == [volume_id]
+    assert world.cloud.volumes[volume_id].attached_to == agent.instance_id
+
+
+async def test_each_user_has_their_own(world: World) -> None:
+    assert await stopped(world, "ada") != await stopped(world, "bob")
+
+
+async def test_a_home_that_another_instance_still_holds_is_waited_for(world: World) -> None:
+    world.cloud.keeps_volumes = True
+    world.cloud.fail("detach_volume", LOST)
+    volume_id = await stopped(world)
+    assert world.cloud.volumes[volume_id].attached_to is not None
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim() is not None
+    await until(lambda: len(world.cloud.of("attach_volume")) > 5)
+    assert world.now(lease).state is LeaseState.STARTING
+    held = world.cloud.volumes[volume_id]
+    world.cloud.volumes[volume_id] = replace(held, attached_to=None)
+    await agent.serve()
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_cancelled_start_does_not_fight_for_the_home(world: World) -> None:
+    world.cloud.keeps_volumes = True
+    world.cloud.fail("detach_volume", LOST)
+    await stopped(world)
+    cancelled = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    assert await Agent(world, instance_id).claim() is not None
+    await until(lambda: world.cloud.of("attach_volume")[-1].arguments[1] == instance_id)
+    world.cloud.fail("terminate", CloudError("Unauthorized", "no", retryable=False), times=9999)
+    await world.stop(cancelled)
+    await world.state(cancelled, LeaseState.ENDED)
+    await asyncio.sleep(0.05)
+    tries = len(world.cloud.of("attach_volume"))
+    await world.watch_passes(3)
+    assert len(world.cloud.of("attach_volume")) == tries
+
+
+async def test_a_home_that_cannot_be_attached_fails_the_start_with_the_cause(
+    world: World,
+) -> None:
+    refused = CloudError("InvalidVolume.NotFound", "The volume does not exist.", retryable=False)
+    world.cloud.fail("attach_volume", refused)
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    await asyncio.gather(Agent(world, instance_id).claim(), return_exceptions=True)
+    stop = await world.ending_of(lease)
+    assert stop.message == "Your home could not be attached: The volume does not exist."
+    assert len(world.cloud.volumes) == 1
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+async def test_a_lost_answer_makes_no_second_volume(world: World) -> None:
+    world.cloud.fail("create_volume", LOST, after=True)
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
+    await world.state(lease, LeaseState.ENDED)
+    await asyncio.gather(claim, return_exceptions=True)
+    await world.complete_passes(2)
+    await world.ready(home_kind="ebs")
+    assert len(world.cloud.volumes) == 1
+
+
+async def test_a_lost_answer_of_another_zone_is_found_again(world: World) -> None:
+    world.cloud.fail("create_volume", LOST, after=True)
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
+    await world.state(lease, LeaseState.ENDED)
+    await asyncio.gather(claim, return_exceptions=True)
+    for market in Market:
+        world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
+    # The first of these learns where the volume is, at the latest the second starts there.
+    second = await world.request(home_kind="ebs", user="ada")
+    await until(lambda: world.cloud.running())
+    claim = asyncio.create_task(Agent(world, world.cloud.running()[-1]).claim(wait=1))
+    await world.state(second, LeaseState.ENDED)
+    await asyncio.gather(claim, return_exceptions=True)
+    assert world.subnets("ada") == ("subnet-a",)
+    assert len(world.cloud.volumes) == 1
+
+
+async def test_an_instance_that_dies_is_replaced_in_the_zone_of_the_home(world: World) -> None:
+    lease = await world.request(home_kind="ebs")
+    [first] = await world.boot()
+    agent = Agent(world, first)
+    await agent.claim()
+    await until(agent.home_is_here)
+    for market in Market:
+        world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
+    gate = world.cloud.hold("launch")
+    world.cloud.end(first)
+    await until(lambda: len(world.cloud.requests()) == 2)
+    assert world.cloud.requests()[-1].spec.subnets == ("subnet-a",)
+    world.cloud.capacity.clear()
+    gate.set()
+    [second] = await world.boot()
+    await Agent(world, second).serve()
+    assert world.now(lease).state is LeaseState.READY
+    assert len(world.cloud.volumes) == 1
+
+
+async def test_a_home_of_a_lost_store_is_refused_with_the_mend(world: World) -> None:
+    volume_id = await stopped(world)
+    before = world.cloud.volumes[volume_id]
+    await world.kill()
+    world.database = "another.sqlite"
+    await world.start()
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
+    message = (await world.ending_of(lease)).message
+    await asyncio.gather(claim, return_exceptions=True)
+    assert volume_id in message
+    assert f"{tags.STORE} to {world.store.store_id}" in message
+    assert world.cloud.volumes == {volume_id: before}
+
+
+async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_the_start(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    await world.kill()
+    world.database = "another.sqlite"
+    world.cloud.fail("list_volumes", LOST)
+    await world.start()
+    await world.settle()
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
+    assert volume_id in (await world.ending_of(lease)).message
+    await asyncio.gather(claim, return_exceptions=True)
+    assert list(world.cloud.volumes) == [volume_id]
+
+
+@pytest.mark.parametrize("reason", ["user", "idle", "lost", "failed", "interruption"])
+async def test_no_end_deletes_a_home(world: World, reason: str) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease, reason)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    assert [volume.state for volume in world.cloud.volumes.values()] == ["available"]

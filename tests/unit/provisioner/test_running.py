@@ -1,0 +1,331 @@
+"""A server that runs: beats, idle stops, extensions, prices, and when it counts as lost."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import timedelta
+
+import pytest
+from world import World, until
+
+from ec2spawner.core.money import usd
+from ec2spawner.provisioner.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.wire import IdlePolicy, Stop
+
+HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
+FAR = timedelta(days=1)
+THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+
+
+# --- idle ---
+
+
+async def test_an_idle_server_stops_at_its_deadline_and_not_before(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR)
+    await agent.beat_often(1800)
+    idle_since = world.clock()
+    for _ in range(59):
+        world.clock.advance(60)
+        await agent.beat(idle_since)
+    world.clock.advance(59)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(1)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert stop.reason == "idle"
+    assert "12:30 UTC" in stop.message
+
+
+async def test_a_busy_server_is_never_stopped(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR)
+    await agent.beat_often(10 * 3600)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_an_extension_moves_the_deadline(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR)
+    idle_since = world.clock()
+    answer = await world.provisioner.beats.extend(world.now(lease), 5400)
+    assert answer.extended_until == world.clock() + timedelta(seconds=5400)
+    assert not answer.bounded
+    for _ in range(89):
+        world.clock.advance(60)
+        assert (await agent.beat(idle_since)).extended_until == answer.extended_until
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(60)
+    await world.state(lease, LeaseState.ENDING)
+
+
+async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: World) -> None:
+    lease, _ = await world.ready(idle=HOUR)
+    extend = world.provisioner.beats.extend
+    far = await extend(world.now(lease), 30 * 86400)
+    assert far.bounded
+    assert far.extended_until == world.clock() + timedelta(seconds=7200)
+    near = await extend(world.now(lease), 60)
+    assert near.extended_until == far.extended_until
+
+
+async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR)
+    await agent.beat_often(7200)
+    theirs = world.clock() - timedelta(hours=5)
+    await agent.beat(theirs - timedelta(seconds=60), sent_at=theirs)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    assert world.provisioner.book.contact(lease.lease_id).idle_since == (
+        world.clock() - timedelta(seconds=60)
+    )
+
+
+async def test_an_absurd_beat_is_no_error(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR)
+    ancient = world.clock().replace(year=1)
+    await agent.beat(ancient, sent_at=world.clock().replace(year=9999))
+    await agent.beat(world.clock() + timedelta(days=1))
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> None:
+    lease, agent = await world.ready(idle=HOUR.model_copy(update={"max_age_seconds": 7200}))
+    await agent.beat_often(7199)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(1)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert stop.reason == "max-age"
+
+
+# --- the held beat ---
+
+
+async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat()
+    held = asyncio.create_task(agent.beat(hold=50))
+    await asyncio.sleep(0.05)
+    assert not held.done()
+    await world.stop(lease)
+    answer = await asyncio.wait_for(held, 0.2)
+    assert answer.stop == Stop(reason="user", message="because")
+
+
+async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World) -> None:
+    """The agent has seen more states than the new process can have counted."""
+    lease, agent = await world.ready()
+    for _ in range(5):
+        await world.provisioner.beats.extend(world.now(lease), 60)
+    await agent.beat()
+    await world.restart()
+    await agent.beat(hold=50)
+    held = asyncio.create_task(agent.beat(hold=50))
+    await asyncio.sleep(0.05)
+    assert not held.done()
+    await world.stop(lease)
+    assert (await asyncio.wait_for(held, 0.2)).stop is not None
+
+
+async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat()
+    held = asyncio.create_task(agent.beat(hold=50))
+    await asyncio.sleep(0)
+    await world.provisioner.beats.extend(world.now(lease), 60)
+    assert (await asyncio.wait_for(held, 0.2)).extended_until is not None
+    held = asyncio.create_task(agent.beat(hold=50))
+    await asyncio.sleep(0)
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.25}
+    assert (await asyncio.wait_for(held, 2)).cost.usd_per_hour == 0.25
+
+
+async def test_a_newer_beat_lets_the_held_one_go(world: World) -> None:
+    _, agent = await world.ready()
+    await agent.beat()
+    held = asyncio.create_task(agent.beat(hold=50))
+    await asyncio.sleep(0)
+    await agent.beat(world.clock())
+    await asyncio.wait_for(held, 0.2)
+
+
+async def test_a_beat_is_held_no_longer_than_asked(world: World) -> None:
+    _, agent = await world.ready()
+    await agent.beat()
+    await asyncio.wait_for(agent.beat(hold=0.1), 1)
+
+
+# --- money ---
+
+
+async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
+    await until(lambda: world.provisioner.prices._spot)
+    lease, agent = await world.ready()
+    await agent.beat_often(1800)
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.40}
+    await until(lambda: len(world.now(lease).segments) == 2)
+    await agent.beat_often(1800)
+    first, second = world.now(lease).segments
+    assert (first.usd_per_hour, second.usd_per_hour) == (0.20, 0.40)
+    assert first.end == second.start
+    cost = (await agent.beat()).cost
+    assert cost.usd == pytest.approx(0.30, abs=1e-4)
+    assert cost.usd_per_hour == 0.40
+    assert cost.on_demand_usd_per_hour == 0.526
+    await world.stop(lease)
+    ended = await world.state(lease, LeaseState.ENDED)
+    world.clock.advance(3600)
+    assert usd(ended.segments, world.clock()) == pytest.approx(0.30, abs=1e-4)
+
+
+async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: World) -> None:
+    lease, agent = await world.ready()
+    cost = (await agent.beat()).cost
+    assert (cost.usd, cost.usd_per_hour) == (None, None)
+    await agent.beat_often(3600)
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
+    await until(lambda: usd(world.now(lease).segments, world.clock()) is not None)
+    assert (await agent.beat()).cost.usd == pytest.approx(0.20, abs=1e-4)
+
+
+# --- lost ---
+
+
+async def test_an_instance_that_ends_is_told_apart_from_one_that_aws_takes(world: World) -> None:
+    taken, agent = await world.ready("taken")
+    world.cloud.end(agent.instance_id)
+    assert (await world.ending_of(taken)).reason == "interruption"
+    lost, agent = await world.ready("lost")
+    world.cloud.end(agent.instance_id, "Client.UserInitiatedShutdown")
+    assert (await world.ending_of(lost)).reason == "lost"
+
+
+async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> None:
+    await world.restart(stop_timeout=30)
+    lease, agent = await world.ready()
+    world.cloud.end(agent.instance_id)
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def test_one_missing_listing_is_not_gone(world: World) -> None:
+    await world.restart(missing_listings=5)
+    lease, agent = await world.ready()
+    machine = world.cloud.machines[agent.instance_id]
+    for _ in range(3):
+        machine.hidden = True
+        listings = world.provisioner.watcher.listings
+        await until(lambda seen=listings: world.provisioner.watcher.listings > seen)
+        machine.hidden = False
+        await world.complete_passes(1)
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_missing_from_several_listings_in_a_row_is_gone(world: World) -> None:
+    lease, agent = await world.ready()
+    world.cloud.machines[agent.instance_id].hidden = True
+    stop = await world.ending_of(lease)
+    assert (stop.reason, stop.message) == ("lost", "EC2 no longer lists the instance")
+
+
+async def test_a_failing_listing_is_not_gone(world: World) -> None:
+    lease, _ = await world.ready()
+    before = len(world.cloud.of("list_instances"))
+    world.cloud.fail("list_instances", THROTTLED, times=6)
+    await until(lambda: len(world.cloud.of("list_instances")) > before + 6)
+    await world.complete_passes(1)
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_an_instance_that_is_stopped_from_outside_is_not_gone(world: World) -> None:
+    lease, agent = await world.ready()
+    world.cloud.machines[agent.instance_id].ended = InstanceState.STOPPED
+    await world.complete_passes(3)
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_silent_agent_loses_its_server(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat()
+    world.clock.advance(world.settings.agent_silent_after - 1)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(1)
+    stop = await world.ending_of(lease)
+    assert (stop.reason, stop.message) == ("lost", "The instance fell silent")
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> None:
+    lease, _ = await world.ready()
+    world.provisioner.book.contact(lease.lease_id).heard_at = None
+    world.clock.advance(world.settings.agent_silent_after)
+    assert (await world.ending_of(lease)).reason == "lost"
+
+
+async def test_agents_that_fell_silent_while_the_hub_was_away_are_heard_first(
+    world: World,
+) -> None:
+    lease, agent = await world.ready()
+    await world.kill()
+    world.clock.advance(86400)
+    await world.start()
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    await agent.beat()
+
+
+# --- the brake ---
+
+
+@pytest.mark.parametrize("how", ["vanished", "silent"])
+@pytest.mark.parametrize(("number", "lost", "ends"), [(10, 2, True), (10, 10, False)])
+async def test_few_lost_servers_end_and_many_at_once_do_not(
+    world: World, caplog: pytest.LogCaptureFixture, how: str, number: int, lost: int, ends: bool
+) -> None:
+    leases = await world.many_ready(number)
+    for lease in leases[lost:]:
+        world.provisioner.book.contact(lease.lease_id).heard_at = world.clock() + FAR
+    with caplog.at_level(logging.CRITICAL):
+        if how == "vanished":
+            for lease in leases[:lost]:
+                world.cloud.machines[str(lease.instance_id)].hidden = True
+        else:
+            world.clock.advance(world.settings.agent_silent_after)
+        if ends:
+            for lease in leases[:lost]:
+                await world.state(lease, LeaseState.ENDED)
+        else:
+            await world.watch_passes(6)
+    braked = [record for record in caplog.records if record.levelno == logging.CRITICAL]
+    assert len(braked) == (0 if ends else 1), "one alert, not one for each pass"
+    rest = leases[lost:] if ends else leases
+    assert {world.now(lease).state for lease in rest} == {LeaseState.READY}
+    assert len(world.cloud.running()) == len(rest)
+
+
+async def test_servers_come_back_when_the_listing_does(world: World) -> None:
+    leases = await world.many_ready(6)
+    for machine in world.cloud.machines.values():
+        machine.hidden = True
+    await world.watch_passes(5)
+    for machine in world.cloud.machines.values():
+        machine.hidden = False
+    await world.complete_passes(2)
+    assert {world.now(lease).state for lease in leases} == {LeaseState.READY}
+    await end_all(world, leases)
+
+
+async def end_all(world: World, leases: list[Lease]) -> None:
+    for lease in leases:
+        await world.stop(lease)
+        world.provisioner.ending.agent_stopped(lease)
+    for lease in leases:
+        await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []

@@ -1,0 +1,94 @@
+"""When a waiting notebook may become the server, and when it must be a new process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.agent import waiting_notebook
+from ec2spawner.agent.waiting_notebook import SERVER
+
+BESIDE = str(Path(sys.executable).parent / SERVER)
+
+
+def why_not(environment: dict[str, str], program: str = BESIDE) -> str:
+    """The answer of a process that has imported what a waiting notebook has."""
+    code = (
+        "import json, sys\n"
+        "from types import ModuleType\n"
+        "from ec2spawner.agent import waiting_notebook as waiting\n"
+        "for name in waiting.PRELOADED[:2]: sys.modules[name] = ModuleType(name)\n"
+        "given = json.loads(sys.argv[1])\n"
+        "print(waiting._why_not_become(given['program'], given['environment']))"
+    )
+    import json
+
+    given = json.dumps({"program": program, "environment": dict(os.environ) | environment})
+    done = subprocess.run(
+        [sys.executable, "-c", code, given],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ) | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture(autouse=True)
+def same_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+
+
+def test_it_becomes_the_server() -> None:
+    assert why_not({"JUPYTERHUB_API_TOKEN": "x", "ANYTHING": "else"}) == ""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HOME",
+        "PYTHONPATH",
+        "PYTHONSTARTUP",
+        "LD_LIBRARY_PATH",
+        "JUPYTER_CONFIG_DIR",
+        "JUPYTERHUB_SINGLEUSER_APP",
+        "JUPYTERHUB_SINGLEUSER_EXTENSION",
+        "JUPYTERHUB_SINGLEUSER_LOAD_OTHER_EXTENSIONS",
+        "XDG_DATA_HOME",
+    ],
+)
+def test_what_is_read_at_the_start_of_a_process_needs_one(name: str) -> None:
+    assert why_not({name: "/elsewhere"}).startswith(name)
+
+
+def test_another_command_or_environment_is_executed(tmp_path: Path) -> None:
+    assert "is not jupyterhub-singleuser" in why_not({}, "/usr/bin/env")
+    assert "another environment" in why_not({}, str(tmp_path / SERVER))
+
+
+def test_programs_are_found_on_the_servers_path_or_beside_us(tmp_path: Path) -> None:
+    theirs = tmp_path / SERVER
+    theirs.write_text("#!/bin/sh\n")
+    theirs.chmod(0o755)
+    assert waiting_notebook.find_program(SERVER, {"PATH": str(tmp_path)}) == str(theirs)
+    assert waiting_notebook.find_program(SERVER, {"PATH": "/nowhere"}) == BESIDE
+
+
+def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
+    pytest.importorskip("rfc3987_syntax")
+    code = (
+        "import sys\n"
+        "from ec2spawner.agent.waiting_notebook import defer_iri_grammar\n"
+        "defer_iri_grammar()\n"
+        "from jsonschema import Draft7Validator\n"
+        "assert 'lark' not in sys.modules, 'compiled by the import'\n"
+        "schema = {'type': 'string', 'format': 'iri'}\n"
+        "check = Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER).is_valid\n"
+        "assert check('http://example.org/\\u00e9') and not check('not an iri')\n"
+        "assert 'lark' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
