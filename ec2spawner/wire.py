@@ -10,7 +10,6 @@ shares of a whole are percent, 0-100.
 
 from __future__ import annotations
 
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -239,7 +238,7 @@ class ExtendRequest(Message):
 
 
 class ExtendAnswer(Message):
-    extended_until: datetime
+    extended_until: AwareDatetime
     bounded: bool = False
     """True where the policy allowed less than was asked for."""
 

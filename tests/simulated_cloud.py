@@ -116,15 +116,26 @@ class SimulatedCloud:
         """Let the next calls raise; `after`: they take effect, only the answer is lost."""
         self._faults[name].append(Fault(error, times, after))
 
-    def hold(self, name: str, *, after: bool = False) -> asyncio.Event:
-        """Let the next call wait for the event, before or after it takes effect."""
+    def hold(
+        self, name: str, *, after: bool = False, then: CloudError | None = None
+    ) -> asyncio.Event:
+        """Let the next call wait for the event, before or after it takes effect; `then` raise."""
         gate = asyncio.Event()
-        self._faults[name].append(Fault(None, 1, after, gate))
+        self._faults[name].append(Fault(then, 1, after, gate))
         return gate
 
     def sell_out(self, market: Market, instance_type: str = "g4dn.xlarge", left: int = 0) -> None:
         for zone in self.subnets.values():
             self.capacity[market, instance_type, zone] = left
+
+    def copy(self, instance_id: str) -> str:
+        """Somebody launches an instance with the tags of another. Its id."""
+        original = self.machines[instance_id]
+        copied = f"i-{next(self._numbers):017x}"
+        self.machines[copied] = replace(
+            original, instance=replace(original.instance, instance_id=copied)
+        )
+        return copied
 
     def end(self, instance_id: str, reason: str = "Server.SpotInstanceTermination") -> None:
         """The instance is terminated, and not by us."""
@@ -150,9 +161,7 @@ class SimulatedCloud:
         if request.client_token in self._launches:
             first, answer = self._launches[request.client_token]
             if first != request:
-                raise CloudError(
-                    "IdempotentParameterMismatch", "another request", retryable=False
-                )
+                raise CloudError("IdempotentParameterMismatch", "another request", retryable=False)
         else:
             answer = self._launch(request)
             self._launches[request.client_token] = request, answer
@@ -234,9 +243,7 @@ class SimulatedCloud:
         for resource_id in resource_ids:
             if resource_id in self.machines:
                 machine = self.machines[resource_id]
-                machine.instance = replace(
-                    machine.instance, tags={**machine.instance.tags, **tags}
-                )
+                machine.instance = replace(machine.instance, tags={**machine.instance.tags, **tags})
             elif resource_id in self.volumes:
                 old = self.volumes[resource_id].tags
                 self._change(resource_id, tags={**old, **tags})
@@ -257,9 +264,7 @@ class SimulatedCloud:
         if client_token in self._created:
             parameters, volume_id = self._created[client_token]
             if parameters != (zone, size_gib):
-                raise CloudError(
-                    "IdempotentParameterMismatch", "another request", retryable=False
-                )
+                raise CloudError("IdempotentParameterMismatch", "another request", retryable=False)
         else:
             volume_id = f"vol-{next(self._numbers):017x}"
             self._created[client_token] = (zone, size_gib), volume_id

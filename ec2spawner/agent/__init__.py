@@ -1,4 +1,5 @@
 """The instance agent: what runs on the instance beside the notebook.
 
-`agent.py` tells the story from boot to power-off; each other module is one thing it does.
+`agent.py` tells the story from boot to power-off, `lease_run.py` that of the lease in it; each
+other module is one thing they do.
 """

@@ -22,6 +22,9 @@ GAP_SECONDS = 5.0
 """At least this long between two beats of our own accord: cells that start and end every second
 are no reason to beat every second. Short policies shorten it."""
 
+UNREACHABLE_SECONDS = 5.0
+"""The user is told that the hub does not answer after this long, not at every dropped call."""
+
 UNHELD_SECONDS = 1.0
 """An answer faster than this that brings nothing new was not held: then we wait ourselves."""
 
@@ -63,7 +66,7 @@ class Heartbeat:
                 if self._failing_since is None:
                     log.warning("beat: %s; the notebook goes on", error)
                     self._failing_since = time.monotonic()
-                self._watch.hub_reachable = False
+                self._watch.hub_reachable = self.lost_seconds < UNREACHABLE_SECONDS
                 await asyncio.sleep(wait)
                 continue
             backoff.reset()

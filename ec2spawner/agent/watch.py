@@ -95,6 +95,11 @@ class Watch:
         """Whether the user asked to keep the server beyond now."""
         return self.extended_until is not None and self.extended_until > self._now()
 
+    def is_too_old(self) -> bool:
+        """Whether the policy ends this server now, whatever runs."""
+        limit = self.policy.max_age_seconds
+        return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
+
     def beat(self, hold_seconds: float) -> Beat:
         self._told = self.idleness.idle_since
         return Beat(

@@ -66,10 +66,11 @@ def balance(needs: Iterable[Need], supplies: Sequence[Supply]) -> Balance:
     """
     holder: dict[str, Need] = {}
     hopeless: set[str] = set()
-    missing = []
-    for need in sorted(needs, key=_waited_longest):
-        if not _place(need, supplies, holder, hopeless):
-            missing.append(need.lease_id)
+    missing = [
+        need.lease_id
+        for need in sorted(needs, key=_waited_longest)
+        if not _place(need, supplies, holder, hopeless)
+    ]
     surplus = (s.supply_id for s in supplies if s.supply_id not in holder)
     return Balance(tuple(missing), tuple(surplus))
 

@@ -58,7 +58,9 @@ class Card:
         if self.memory_gib:
             facts.append(f"{self.memory_gib:g} GiB memory")
         if self.scratch_gb:
-            facts.append(f"{self.scratch_gb} GB scratch")
+            scratch = self.scratch_gb
+            large = scratch >= 1000
+            facts.append(f"{scratch / 1000:g} TB scratch" if large else f"{scratch} GB scratch")
         return tuple(facts)
 
     @property

@@ -55,7 +55,7 @@ class NotebookExtension(ExtensionApp):
         )
 
     async def _start_jupyter_server_extension(self, serverapp: ServerApp) -> None:
-        with contextlib.suppress(Exception):
+        if serverapp.event_logger is not None and KERNEL_ACTIONS in serverapp.event_logger.schemas:
             # A kernel's first execution may come soon after its start; without the events the
             # next look finds the kernel, within a second.
             serverapp.event_logger.add_listener(

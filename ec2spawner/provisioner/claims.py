@@ -29,11 +29,11 @@ LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
 the slack is for a store of another time zone's making or a stopped and started instance."""
 
 
-class ClaimRefused(Exception):  # noqa: N818 - an answer, not a fault
+class ClaimRefused(Exception):
     """403: this claim will never be granted."""
 
 
-class InstanceUnwanted(Exception):  # noqa: N818 - an answer, not a fault
+class InstanceUnwanted(Exception):
     """410: nobody needs this instance; it shall power off."""
 
 

@@ -105,6 +105,11 @@ class Launcher:
         intent = self.intents.get(client_token)
         return intent is not None and intent.state is IntentState.OPEN
 
+    def is_given_up(self, client_token: str) -> bool:
+        """True for a call that failed. What it may have brought all the same is nobody's."""
+        intent = self.intents.get(client_token)
+        return intent is not None and intent.state is IntentState.FAILED
+
     def may_have_brought(self, client_token: str, instance_id: str) -> bool:
         """True for an instance that the call's answer names, or may still name.
 

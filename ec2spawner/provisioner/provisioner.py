@@ -365,6 +365,7 @@ class Provisioner:
 
     async def _on_launched(self, launched: Launched, intent: Intent) -> None:
         self.inventory.expect(launched, intent, self.now())
+        self.claims.wake(launched.instance_id)
         self.watcher.refresh_soon()
 
     def _found(self, launched: Launched) -> str:

@@ -29,7 +29,7 @@ LISTING_PAUSE = 1.0
 """Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
 
 
-class StartFailed(Exception):  # noqa: N818 - an answer, not a fault
+class StartFailed(Exception):
     """The lease ended before it was ready; `stop` says why, for people."""
 
     def __init__(self, stop: Stop) -> None:
@@ -219,7 +219,6 @@ class Starting:
             lease.lease_id,
             Step.REQUEST,
             "The instance ended while it was starting; getting another one",
-            f"number {lease.replaced + 2}",
             state=LeaseState.WAITING,
             instance_id=None,
             token_sha256="",

@@ -115,11 +115,13 @@ class Inventory:
         )
 
     def _is_dead(self, instance: Instance, now: datetime) -> bool:
-        """Used, stopped, fallen silent, or never phoned home in time."""
+        """Used, stopped, of a call given up, fallen silent, or never phoned home in time."""
         instance_id = instance.instance_id
         if instance_id in self.claims.unwanted or LEASE in instance.tags:
             return True
         if instance.state not in {InstanceState.PENDING, InstanceState.RUNNING}:
+            return True
+        if self.launcher.is_given_up(instance.tags.get(INTENT, "")):
             return True
         if self.claims.is_bound(instance_id):
             last_claim = self.claims.last_claim.get(instance_id)

@@ -58,8 +58,8 @@ def _goals_table(result: Result) -> Table:
     met = result.met
     for name, figure in result.figures.items():
         value = "unknown" if figure is None else f"{figure:.3g}"
-        goal = str(result.goals.get(name, ""))
-        table.add_row(name, value, goal, {True: "met", False: "missed"}.get(met.get(name), ""))
+        verdict = "" if name not in met else "met" if met[name] else "missed"
+        table.add_row(name, value, str(result.goals.get(name, "")), verdict)
     return table
 
 

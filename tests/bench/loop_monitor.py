@@ -9,12 +9,18 @@ nothing to do is not in it.
 
 **What is in it besides our code.** Everything else that runs on the loop, JupyterHub's own
 database work and token hashing first of all: that is why a bench watches a baseline's hub too.
-And on a machine whose cores are all busy, the time in which the system ran somebody else. The
-thread's CPU time stands beside the wall time for that reason: a turn of 60 ms wall and 9 ms CPU
-waited for a core, for a lock or for a disk; one of 60 ms and 58 ms computed. The time in which
-the garbage collector ran is counted too, for it stops every thread of the process.
+And on a machine whose cores are all busy, the time in which the system ran somebody else. So
+three more times stand beside the wall time of a turn:
 
-**What it costs.** Two clocks read per turn, and a thread that looks every 5 ms; where a turn is
+- CPU: what the loop's thread computed. The rest it waited.
+- queued: how long the system let the thread wait for a core although it could run, from its
+  `schedstat` (0 where the kernel keeps none). That is the machine's doing, not the hub's.
+- GC: how long the garbage collector held every thread of the process.
+
+What is left of the wall time, less CPU and less queued, is a wait for a disk, a lock or the
+interpreter: SQLite's commits, as a rule.
+
+**What it costs.** Three clocks read per turn, and a thread that looks every 5 ms; where a turn is
 longer than 10 ms it notes the loop's stack, so that a stall has a name. Both hubs of a bench
 carry the same monitor. It reaches into the loop's selector, which no public call allows: it
 belongs into a bench and into nothing else.
@@ -25,10 +31,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import sys
 import threading
 import time
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import FrameType
@@ -43,7 +51,10 @@ SAMPLE_AFTER = 0.010
 LOOK_EVERY = 0.005
 """Seconds between two looks."""
 
-DEEPEST = 30
+OURS = "ec2spawner/"
+"""How the files of this project begin in a stack."""
+
+DEEPEST = 60
 """Frames of a stack that are kept, innermost first."""
 
 
@@ -54,18 +65,29 @@ class Turn:
     at: float
     wall_ms: float
     cpu_ms: float
+    queued_ms: float
     gc_ms: float
     stack: tuple[str, ...]
     """Where it was seen most often, innermost first; empty where it was never looked at."""
 
     @property
+    def own_ms(self) -> float:
+        """The wall time less what the machine let it wait for a core."""
+        return self.wall_ms - self.queued_ms
+
+    @property
     def place(self) -> str:
         """The innermost line of this project, or else of JupyterHub, or else of anything."""
-        for owner in ("ec2spawner/", "tests/bench/", "jupyterhub/"):
+        for owner in (OURS, "jupyterhub/"):
             for line in self.stack:
                 if line.startswith(owner):
                     return line
         return self.stack[0] if self.stack else ""
+
+    @property
+    def is_ours(self) -> bool:
+        """True where code of this project was on the stack, however deep below it the time went."""
+        return any(line.startswith(OURS) for line in self.stack)
 
 
 def read_turns(log: Path) -> list[Turn]:
@@ -83,9 +105,11 @@ class LoopMonitor:
         self._number = 0
         self._began = 0.0
         self._cpu_began = 0.0
+        self._queued = _queue_clock()
+        self._queued_began = 0.0
         self._gc_began = 0.0
         self._gc_seconds = 0.0
-        self._ended: deque[tuple[int, float, float, float, float]] = deque()
+        self._ended: deque[tuple[int, float, float, float, float, float]] = deque()
         self._stacks: dict[int, Counter[tuple[str, ...]]] = {}
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -109,6 +133,7 @@ class LoopMonitor:
         self._number += 1
         self._gc_seconds = 0.0
         self._cpu_began = time.thread_time()
+        self._queued_began = self._queued()
         self._began = time.perf_counter()
 
     def _end_turn(self) -> None:
@@ -116,7 +141,9 @@ class LoopMonitor:
         wall = time.perf_counter() - began
         if began and wall >= WORTH_NOTING:
             cpu = time.thread_time() - self._cpu_began
-            self._ended.append((self._number, time.time() - wall, wall, cpu, self._gc_seconds))
+            queued = self._queued() - self._queued_began
+            at = time.time() - wall
+            self._ended.append((self._number, at, wall, cpu, queued, self._gc_seconds))
 
     def _collecting(self, phase: str, _info: dict[str, int]) -> None:
         now = time.perf_counter()
@@ -144,10 +171,21 @@ class LoopMonitor:
         if self._number == number:
             self._stacks.setdefault(number, Counter())[stack] += 1
 
-    def _turn(self, number: int, at: float, wall: float, cpu: float, gc_seconds: float) -> Turn:
+    def _turn(
+        self, number: int, at: float, wall: float, cpu: float, queued: float, gc_seconds: float
+    ) -> Turn:
         seen = self._stacks.pop(number, None)
         stack = seen.most_common(1)[0][0] if seen else ()
-        return Turn(at, wall * 1e3, cpu * 1e3, gc_seconds * 1e3, stack)
+        return Turn(at, 1000 * wall, 1000 * cpu, 1000 * queued, 1000 * gc_seconds, stack)
+
+
+def _queue_clock() -> Callable[[], float]:
+    """Seconds for which this thread has waited for a core so far; called on this thread only."""
+    try:
+        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return lambda: 0.0
+    return lambda: int(os.pread(file, 64, 0).split()[1]) / 1e9
 
 
 def stack_of(frame: FrameType | None) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ DESCRIBE_PAUSE = 0.2
 """Seconds between two DescribeInstances while there is no address yet."""
 
 
-class NaiveSpawner(Spawner):  # type: ignore[misc]
+class NaiveSpawner(Spawner):
     """RunInstances, environment in user-data, the hub polls."""
 
     client: Any = None
@@ -67,7 +67,8 @@ class NaiveSpawner(Spawner):  # type: ignore[misc]
         await self._call("terminate_instances", InstanceIds=[self.instance_id])
 
     def get_state(self) -> dict[str, Any]:
-        return super().get_state() | {"instance_id": self.instance_id}
+        state: dict[str, Any] = super().get_state()
+        return state | {"instance_id": self.instance_id}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         super().load_state(state)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import site
 import subprocess
 import sys
 from pathlib import Path
@@ -25,7 +27,6 @@ def why_not(environment: dict[str, str], program: str = BESIDE) -> str:
         "given = json.loads(sys.argv[1])\n"
         "print(waiting._why_not_become(given['program'], given['environment']))"
     )
-    import json
 
     given = json.dumps({"program": program, "environment": dict(os.environ) | environment})
     done = subprocess.run(
@@ -92,3 +93,34 @@ def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
         "assert 'lark' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.fixture
+def user_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A site directory of the user's own, that came with the home."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    monkeypatch.setattr(site, "ENABLE_USER_SITE", True)
+    monkeypatch.setattr(site, "USER_SITE", str(folder))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return folder
+
+
+def test_the_users_packages_come_before_the_systems(user_site: Path, tmp_path: Path) -> None:
+    (tmp_path / "by-pth").mkdir()
+    (user_site / "more.pth").write_text(f"{tmp_path / 'by-pth'}\n")
+    waiting_notebook._add_user_site()
+    system = min(sys.path.index(path) for path in site.getsitepackages() if path in sys.path)
+    assert sys.path.index(str(user_site)) < system
+    assert sys.path.index(str(tmp_path / "by-pth")) < system
+    before = list(sys.path)
+    waiting_notebook._add_user_site()
+    assert sys.path == before
+
+
+def test_a_package_of_the_users_own_is_noticed(user_site: Path) -> None:
+    assert waiting_notebook._shadowed_by_user_site() == ""
+    (user_site / "torch").mkdir()
+    assert waiting_notebook._shadowed_by_user_site() == ""
+    (user_site / "pytest").mkdir()
+    assert waiting_notebook._shadowed_by_user_site() == "pytest"

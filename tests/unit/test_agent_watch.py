@@ -125,6 +125,15 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
     assert watch.idle_seconds() == 5 * 3600
 
 
+def test_the_oldest_age_is_known_without_a_hub(watch: Watch, clock: Clock) -> None:
+    assert not watch.is_too_old()
+    watch.policy = IdlePolicy(max_age_seconds=7200)
+    clock.seconds += 7199
+    assert not watch.is_too_old()
+    clock.seconds += 1
+    assert watch.is_too_old()
+
+
 def test_waits_grow_and_are_spread() -> None:
     backoff = Backoff(first=1.0, longest=8.0)
     waits = [backoff.next() for _ in range(2000)]

@@ -178,16 +178,24 @@ async def end_by_hand(agent: AgentByHand, user: str, server: str = "") -> None:
     await agent.hub.wait_gone(user, server)
 
 
-async def browser(hub: Hub, user: str) -> httpx.AsyncClient:
+@asynccontextmanager
+async def browser(hub: Hub, user: str) -> AsyncIterator[httpx.AsyncClient]:
     """A logged-in browser: cookies and nothing else."""
-    client = httpx.AsyncClient(base_url=hub.url, timeout=30, verify=False)
-    page = (await client.get("/hub/login")).text
-    found = re.search(r'name="_xsrf" value="([^"]+)"', page)
+    async with httpx.AsyncClient(
+        base_url=hub.url, timeout=30, verify=False, follow_redirects=True
+    ) as client:
+        form = {"username": user, "password": "x", "_xsrf": await xsrf_of(client, "/hub/login")}
+        reply = await client.post("/hub/login?next=/hub/home", data=form)
+        assert reply.url.path == "/hub/home", reply.text
+        yield client
+
+
+async def xsrf_of(client: httpx.AsyncClient, path: str) -> str:
+    """The token that a form on this page carries."""
+    page = (await client.get(path)).text
+    found = re.search(r'name="_xsrf" value="([^"]+)"|_xsrf=([^"&]+)', page)
     assert found, page
-    form = {"username": user, "password": "x", "_xsrf": found.group(1)}
-    reply = await client.post("/hub/login?next=/hub/home", data=form)
-    assert reply.status_code == 302, reply.text
-    return client
+    return found.group(1) or found.group(2)
 
 
 async def _identity(address: str) -> tuple[str, str]:

@@ -227,37 +227,39 @@ async def test_instance_of_another_store_is_refused_and_left_alone(
 
 @pytest.mark.parametrize("intent", ["copied", "invented"])
 async def test_copied_tags_get_no_lease(hub: Hub, ann: AgentByHand, intent: str) -> None:
-    """Anyone who may call RunInstances can set tags: our stored intent is what counts.
+    """Anyone who may call RunInstances can set tags: what we stored of the launch is what counts.
 
     A lease waits meanwhile, for which this machine would fit in everything.
     """
+    found = ec2(hub.embedded).describe_instances(InstanceIds=[ann.instance_id])
+    instance_type = found["Reservations"][0]["Instances"][0]["InstanceType"]
     copied = ("ec2spawner:hub", "ec2spawner:store", "ec2spawner:launch-key", "ec2spawner:intent")
     tags = {key: tags_of(hub, ann.instance_id)[key] for key in copied}
     if intent == "invented":
         tags["ec2spawner:intent"] = "spot-0123456789abcdef"
-    kind = ec2(hub.embedded).describe_instances(InstanceIds=[ann.instance_id])
-    instance_type = kind["Reservations"][0]["Instances"][0]["InstanceType"]
 
-    await hub.embedded.control("boot", {"seconds": 3})
+    await hub.embedded.control("boot", {"seconds": 4})
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
     starting = asyncio.create_task(hub.request_server("eve"))
     ours = await agent_of_new_instance(hub, known)
     await hub.embedded.control("boot", {"seconds": 0})
-    stranger = await AgentByHand.on(hub, run_instance(hub, instance_type, tags))
+    mark = hub.log.stat().st_size
     try:
-        mark = hub.log.stat().st_size
-        reply = await call(hub, "claims", stranger.claim(wait_seconds=3))
-        # 410 where a pass saw it first: it carries our tags, and nobody needs it.
-        assert reply.status_code in {403, 410}, reply.text
-        if reply.status_code == 403:
-            assert "ALARM" in log_since(hub, mark)
+        # 410 where a pass of the reconciler was faster: one machine too many for one lease.
+        statuses = [410]
+        while statuses[-1] == 410 and len(statuses) < 10:
+            stranger = await AgentByHand.on(hub, run_instance(hub, instance_type, tags))
+            reply = await call(hub, "claims", stranger.claim(wait_seconds=2))
+            statuses.append(reply.status_code)
+            end_instance(hub, stranger.instance_id)
+        assert statuses[-1] == 403, statuses
+        assert "ALARM" in log_since(hub, mark)
         await ours.obtain_lease()
         assert ours.grant["environment"]["JUPYTERHUB_USER"] == "eve"
     finally:
         await hub.api.delete(hub.server_path("eve"))
         await starting
         await hub.wait_gone("eve")
-        end_instance(hub, stranger.instance_id)
 
 
 async def test_ended_instance_is_told_to_power_off(hub: Hub, ann: AgentByHand) -> None:

@@ -21,8 +21,8 @@ from ec2spawner.provisioner.store import Store  # noqa: E402
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a person does not see, shortened; nothing is left out."""
-    monkeypatch.setattr(provisioner, "PASS_INTERVAL", 0.05)
-    monkeypatch.setattr(provisioner, "SHORTEST_WAIT", 0.01)
+    monkeypatch.setattr(provisioner, "PASS_INTERVAL", 0.03)
+    monkeypatch.setattr(provisioner, "SHORTEST_WAIT", 0.005)
     monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)

@@ -105,6 +105,33 @@ async def test_what_this_store_did_not_launch_is_refused(
     assert world.now(lease).state is LeaseState.WAITING
 
 
+async def test_a_copy_of_our_tags_is_neither_admitted_nor_touched(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    copy = world.cloud.copy(instance_id)
+    await world.complete_passes(2)
+    with pytest.raises(ClaimRefused):
+        await Agent(world, copy).claim()
+    assert set(world.cloud.running()) == {instance_id, copy}
+    await Agent(world, instance_id).serve()
+    await world.request("second")
+    await world.boot(3)
+    assert world.now(lease).instance_id == instance_id
+
+
+async def test_a_claim_waits_for_the_answer_of_its_launch(world: World) -> None:
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim())
+    await world.watch_passes(2)
+    assert not claim.done()
+    gate.set()
+    assert await claim is not None
+    assert world.now(lease).instance_id == instance_id
+
+
 async def test_a_waiting_claim_is_answered_when_a_lease_comes(world: World) -> None:
     """And not by the pass that follows, but at once."""
     await world.restart(batch_window=0.4)
@@ -159,6 +186,7 @@ async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(world: Wor
 
 async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
     """Even where it cannot be terminated and its tag was never written."""
+    world.cloud.fail("tag", REFUSED, times=1000)
     lease, agent = await world.ready()
     world.cloud.fail("terminate", REFUSED, times=1000)
     await world.stop(lease)
@@ -172,6 +200,8 @@ async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
     with pytest.raises(InstanceUnwanted):
         await agent.claim()
     assert world.now(next_lease).instance_id != agent.instance_id
+    await world.request("third")
+    await world.boot(3)
 
 
 async def test_a_surplus_instance_that_claims_is_told_to_power_off(world: World) -> None:

@@ -185,6 +185,13 @@ async def test_a_home_of_a_lost_store_is_refused_with_the_mend(world: World) -> 
     assert f"{tags.STORE} to {world.store.store_id}" in message
     assert world.cloud.volumes == {volume_id: before}
 
+    await world.cloud.tag([volume_id], {tags.STORE: world.store.store_id})
+    await world.restart()
+    await world.settle()
+    assert world.subnets("ada") == ("subnet-a",)
+    await world.ready(home_kind="ebs")
+    assert list(world.cloud.volumes) == [volume_id]
+
 
 async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_the_start(
     world: World,

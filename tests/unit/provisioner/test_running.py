@@ -214,15 +214,15 @@ async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> No
 
 
 async def test_one_missing_listing_is_not_gone(world: World) -> None:
-    await world.restart(missing_listings=5)
+    await world.restart(missing_listings=20)
     lease, agent = await world.ready()
-    machine = world.cloud.machines[agent.instance_id]
-    for _ in range(3):
+    machine, watcher = world.cloud.machines[agent.instance_id], world.provisioner.watcher
+    for _ in range(5):
         machine.hidden = True
-        listings = world.provisioner.watcher.listings
-        await until(lambda seen=listings: world.provisioner.watcher.listings > seen)
+        seen = watcher.listings
+        await until(lambda seen=seen: watcher.listings > seen + 5)
         machine.hidden = False
-        await world.complete_passes(1)
+        await world.watch_passes(1)
     assert world.now(lease).state is LeaseState.READY
 
 
@@ -308,6 +308,24 @@ async def test_few_lost_servers_end_and_many_at_once_do_not(
     rest = leases[lost:] if ends else leases
     assert {world.now(lease).state for lease in rest} == {LeaseState.READY}
     assert len(world.cloud.running()) == len(rest)
+
+
+async def test_many_that_vanish_one_after_the_other_are_braked_too(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    leases = await world.many_ready(6)
+    for lease in leases:
+        world.provisioner.book.contact(lease.lease_id).heard_at = world.clock() + FAR
+    for lease in leases[:3]:
+        world.cloud.machines[str(lease.instance_id)].hidden = True
+        await world.state(lease, LeaseState.ENDED)
+    with caplog.at_level(logging.CRITICAL):
+        world.cloud.machines[str(leases[3].instance_id)].hidden = True
+        await world.watch_passes(4)
+    assert world.now(leases[3]).state is LeaseState.READY
+    assert "BRAKE" in caplog.text
+    world.clock.advance(601)
+    await world.state(leases[3], LeaseState.ENDED)
 
 
 async def test_servers_come_back_when_the_listing_does(world: World) -> None:

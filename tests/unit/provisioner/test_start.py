@@ -16,7 +16,7 @@ from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.keys import launch_key_of
 from ec2spawner.provisioner.lease import IntentState, LeaseState
 from ec2spawner.provisioner.starting import StartFailed
-from ec2spawner.wire import Market, Step, Stop
+from ec2spawner.wire import Market, Step
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 FORBIDDEN = CloudError("UnauthorizedOperation", "ec2:CreateFleet is not allowed", retryable=False)
@@ -156,6 +156,15 @@ async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> Non
     assert len(world.cloud.requests()) == launcher_module.ATTEMPTS
 
 
+async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=launcher_module.ATTEMPTS, after=True)
+    lease = await world.request()
+    assert "RequestLimitExceeded" in (await world.ending_of(lease)).message
+    await world.complete_passes(2)
+    assert len(world.cloud.machines) == 1
+    assert world.cloud.running() == []
+
+
 async def test_a_call_that_hangs_is_repeated_with_its_token(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +199,57 @@ async def test_an_instance_that_a_listing_shows_before_the_answer_comes_is_kept(
     await Agent(world, instance_id).serve()
     assert world.now(lease).instance_id == instance_id
     assert len(world.cloud.machines) == 1
+
+
+async def test_nobody_else_waits_for_what_a_call_has_brought_already(world: World) -> None:
+    gate = world.cloud.hold("launch", after=True)
+    await world.request("first")
+    await world.boot(1)
+    await world.watch_passes(1)
+    await world.request("second")
+    await world.boot(2)
+    gate.set()
+    await world.complete_passes(2)
+    assert len(world.cloud.machines) == 2
+
+
+async def test_calls_that_look_alike_are_told_apart(world: World) -> None:
+    """Two launches for one machine each: the later one fails first, the earlier one works."""
+    patient, hasty = world.cloud.hold("launch"), world.cloud.hold("launch", then=FORBIDDEN)
+    first = await world.request("first")
+    await until(lambda: len(world.cloud.requests()) == 1)
+    second = await world.request("second")
+    await until(lambda: len(world.cloud.requests()) == 2)
+    hasty.set()
+    await world.state(second, LeaseState.ENDED)
+    patient.set()
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+    assert world.now(first).state is LeaseState.READY
+    await world.ready("third")
+
+
+async def test_an_instance_that_no_listing_ever_shows_is_replaced(world: World) -> None:
+    world.cloud.listing_lag = 10**6
+    lease = await world.request()
+    await world.boot(1)
+    world.clock.advance(119)
+    await world.watch_passes(2)
+    assert len(world.cloud.requests()) == 1
+    world.cloud.listing_lag = 0
+    world.clock.advance(2)
+    await world.boot(2)
+    await Agent(world, world.cloud.running()[1]).serve()
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_listings_are_seldom_when_nothing_moves(world: World) -> None:
+    await world.restart(busy_interval=0.008, quiet_interval=0.5)
+    await world.ready()
+    await world.complete_passes(2)
+    before = len(world.cloud.of("list_instances"))
+    await asyncio.sleep(0.3)
+    assert len(world.cloud.of("list_instances")) - before <= 2
 
 
 async def test_an_instance_that_no_listing_shows_yet_is_waited_for(world: World) -> None:
@@ -280,8 +340,7 @@ async def test_an_instance_of_a_cancelled_start_serves_who_waits_next(world: Wor
     cancelled = await world.request("cancelled")
     [instance_id] = await world.boot()
     await world.complete_passes(1)
-    await world.provisioner.ending.begin(cancelled.lease_id, Stop(reason="user"))
-    second = await world.request("second")
+    second, _ = await asyncio.gather(world.request("second"), world.stop(cancelled))
     await world.complete_passes(2)
     await Agent(world, instance_id).serve()
     assert world.now(second).instance_id == instance_id

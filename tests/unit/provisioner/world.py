@@ -39,11 +39,11 @@ SETTINGS = Settings(
     hub="hub",
     region="us-east-1",
     subnets=("subnet-a", "subnet-b"),
-    stop_timeout=0.25,
-    batch_window=0.01,
-    busy_interval=0.02,
-    quiet_interval=0.05,
-    price_interval=0.05,
+    stop_timeout=0.15,
+    batch_window=0.003,
+    busy_interval=0.008,
+    quiet_interval=0.02,
+    price_interval=0.02,
     price_types=("g4dn.xlarge", "g5.xlarge"),
 )
 
@@ -109,9 +109,10 @@ class World:
         for _ in range(number):
             for _ in range(2):  # what is under way may have begun before
                 assert await self.provisioner.watcher.next_listing(PATIENCE)
-            target = self.passes + 2
-            self.provisioner.wake()
-            await until(lambda: self.passes >= target or self.provisioner.wake(), "passes")
+            for _ in range(2):
+                before = self.passes
+                self.provisioner.wake()
+                await until(lambda seen=before: self.passes > seen, "a pass")
 
     async def complete_passes(self, number: int) -> None:
         """The same, and everything that they began has come to its end."""

@@ -1,0 +1,266 @@
+"""A lease on its instance: home, notebook, beats, and the end in order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import aiohttp
+
+from ..telemetry import Sampler
+from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
+from .beat import Heartbeat
+from .home import Home, HomeError
+from .hub_client import HubClient, HubError, PowerOffError
+from .identity import Identity
+from .local_socket import LocalSocket
+from .notebook_process import NotebookError, NotebookProcess
+from .reports import Reports
+from .settings import Settings
+from .watch import Watch
+
+log = logging.getLogger(__name__)
+
+TICK_SECONDS = 1.0
+"""How often idleness is assessed."""
+
+PUSH_SECONDS = 2.0
+"""How often the extension gets a new state when nothing but figures changed."""
+
+TIDY_SECONDS = 10.0
+"""How often the log is bounded and orphans are buried."""
+
+TOLD_SECONDS = 30.0
+"""How long the last report may take: the hub waits for it before it detaches the home."""
+
+GOODBYE_SECONDS = 3.0
+"""The same when the machine is shutting down and waits for nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a lease ended on this instance."""
+
+    step: Literal["stopped", "failed"]
+    message: str
+
+
+class LeaseRun:
+    """A lease from its grant to its end on this instance."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        identity: Identity,
+        grant: LeaseGrant,
+        notebook: NotebookProcess,
+        sampler: Sampler,
+        hub: HubClient,
+        http: aiohttp.ClientSession,
+    ) -> None:
+        self._settings = settings
+        self._identity = identity
+        self._grant = grant
+        self._notebook = notebook
+        self._hub = hub
+        self._http = http
+        self._home = Home(grant.home, settings.devices, settings.user)
+        self._reports = Reports(hub)
+        loop = asyncio.get_running_loop()
+        self._end: asyncio.Future[End] = loop.create_future()
+        self._off: asyncio.Future[str] = loop.create_future()
+        """Why nobody will terminate us but ourselves: the hub said 410, or is lost."""
+        self._observed = asyncio.Event()
+        self._watch = Watch(grant, identity.instance_type, sampler)
+        self._heart = Heartbeat(hub, self._watch, self._learn)
+        self._socket = LocalSocket(settings.run_dir, settings.user, self._observe, self._request)
+
+    async def live(self) -> None:
+        """From the grant to the last report. Raises `PowerOffError` when it is time for that."""
+        await self._socket.start()
+        try:
+            async with self._in_background():
+                end = await self._until_end()
+                log.info("the end: %s", end.message or end.step)
+                end = await self._let_go(end)
+                await self._say_goodbye(end)
+        except asyncio.CancelledError:
+            await self._shut_down()
+            raise
+        finally:
+            await self._socket.close()
+
+    # --- the three acts ----------------------------------------------------------------------
+
+    async def _until_end(self) -> End:
+        """Start the notebook and wait until something ends the lease."""
+        try:
+            await self._unless_ended(self._start())
+            await self._unless_ended(self._notebook.wait())
+        except (HomeError, NotebookError) as error:
+            return End("failed", str(error))
+        return (
+            self._end.result()
+            if self._end.done()
+            else End("stopped", self._notebook.how_it_ended())
+        )
+
+    async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do this, or stop doing it when the lease ends."""
+        task: asyncio.Future[Any] = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({task, self._end}, return_when=asyncio.FIRST_COMPLETED)
+            if task.done():
+                task.result()
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _start(self) -> None:
+        """Home, notebook, ready. Raises `HomeError` or `NotebookError`."""
+        grant = self._grant
+        self._reports.tell("home")
+        await self._home.mount()
+        self._reports.tell("notebook")
+        began = time.monotonic()
+        server = f"http://{self._identity.private_address}:{grant.port}{grant.base_url}"
+        environment = grant.environment | {
+            "JUPYTERHUB_SERVICE_URL": server,
+            "EC2SPAWNER_AGENT_SOCKET": str(self._socket.path),
+        }
+        await self._notebook.start(grant.command, environment)
+        await self._notebook.until_listening(f"{server}api", self._http)
+        self._reports.tell(
+            "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
+        )
+
+    async def _let_go(self, end: End) -> End:
+        """End every process of the user, then write down and unmount the home."""
+        await self._notebook.stop()
+        try:
+            await self._home.release()
+        except HomeError as error:
+            log.error("%s", error)
+            return End(end.step, f"{end.message} {error}".strip())
+        return end
+
+    async def _say_goodbye(self, end: End) -> None:
+        """Report the end; then the hub terminates us, or there is reason to power off."""
+        self._reports.tell(end.step, end.message)
+        await self._reports.until_told(GOODBYE_SECONDS if self._off.done() else TOLD_SECONDS)
+        raise PowerOffError(await self._off)
+
+    async def _shut_down(self) -> None:
+        """The machine goes down: end in order, as quickly as that can be done."""
+        end = await self._let_go(End("stopped", "The machine was shut down."))
+        with contextlib.suppress(HubError):
+            await self._reports.tell_now(end.step, end.message, GOODBYE_SECONDS)
+
+    # --- what goes on beside them ------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _in_background(self) -> AsyncIterator[None]:
+        tasks = [
+            asyncio.create_task(self._reports.run(), name="reports"),
+            asyncio.create_task(self._beat(), name="beat"),
+            asyncio.create_task(self._tick(), name="tick"),
+        ]
+        for task in tasks:
+            task.add_done_callback(_say_if_failed)
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _beat(self) -> None:
+        try:
+            await self._heart.run()
+        except PowerOffError as error:
+            self._finish_for_good(f"The hub has ended this lease: {error}")
+
+    async def _tick(self) -> None:
+        """Assess idleness, show it, notice a lost hub, and keep order."""
+        pushed_at = tidied_at = 0.0
+        while True:
+            shown = self._watch.idleness
+            if self._watch.assess():
+                self._heart.news()
+            if self._watch.idleness != shown or time.monotonic() - pushed_at >= PUSH_SECONDS:
+                pushed_at = time.monotonic()
+                self._socket.push(self._watch.state())
+            if self._is_abandoned():
+                self._finish_for_good("The hub has not answered for long and nothing works here.")
+            if time.monotonic() - tidied_at >= TIDY_SECONDS:
+                tidied_at = time.monotonic()
+                await asyncio.to_thread(self._notebook.tidy)
+            # Whatever the notebook says, and however often: ten looks a second are enough.
+            await asyncio.sleep(0.1)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._paced(TICK_SECONDS)):
+                    await self._observed.wait()
+            self._observed.clear()
+
+    def _paced(self, seconds: float) -> float:
+        """Shorter under a policy of seconds, as demonstrations and tests have."""
+        policy = self._watch.policy.server_seconds
+        return min(seconds, policy / 20) if policy else seconds
+
+    def _is_abandoned(self) -> bool:
+        """No hub and no work, both for `hub_lost_after_seconds`: nobody will ever stop us.
+
+        What works, or was asked to be kept, goes on under its last policy, which may have an end.
+        """
+        limit = self._grant.hub_lost_after_seconds
+        if self._heart.lost_seconds < limit:
+            return False
+        nothing_works = self._watch.idle_seconds() >= limit and not self._watch.is_kept()
+        return nothing_works or self._watch.is_too_old() or self._end.done()
+
+    def _finish(self, end: End) -> None:
+        if not self._end.done():
+            self._end.set_result(end)
+
+    def _finish_for_good(self, why: str) -> None:
+        if not self._off.done():
+            self._off.set_result(why)
+        self._finish(End("stopped", why))
+
+    def _learn(self, answer: BeatAnswer) -> None:
+        self._watch.learn(answer)
+        self._socket.push(self._watch.state())
+        if answer.stop is not None:
+            self._finish(End("stopped", answer.stop.message or answer.stop.reason))
+
+    def _observe(self, observation: Observation) -> None:
+        self._watch.observe(observation)
+        self._observed.set()
+
+    async def _request(self, request: NotebookRequest) -> NotebookReply:
+        """The user pressed a button; the hub decides."""
+        try:
+            if request.type == "stop":
+                await self._hub.stop()
+                said = "The server is being stopped."
+            else:
+                answer = await self._hub.extend(request.seconds or 3600.0)
+                self._watch.extended_until = answer.extended_until
+                self._watch.assess()
+                self._socket.push(self._watch.state())
+                said = "As far as the policy allows." if answer.bounded else ""
+        except HubError as error:
+            said = getattr(error, "message", "") or "The hub does not answer. Try again."
+            return NotebookReply(id=request.id, ok=False, message=said)
+        return NotebookReply(id=request.id, ok=True, message=said)
+
+
+def _say_if_failed(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("the task %s failed", task.get_name(), exc_info=error)

@@ -1,0 +1,370 @@
+"""What agents call about their lease: hostile input in, one lease touched, nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import urlparse
+
+import httpx
+import pytest
+import pytest_asyncio
+from agent_by_hand import (
+    SILENT_AGENTS,
+    AgentByHand,
+    agent_of_new_instance,
+    browser,
+    call,
+    end_by_hand,
+    server_by_hand,
+    xsrf_of,
+)
+from harness import Embedded, Hub, until
+
+from ec2spawner.wire import PROTOCOL
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+IDLE_SECONDS = 4
+MARKUP = "<script>alert('x')</script><b>bold</b>"
+
+CALLS: dict[str, dict[str, Any]] = {
+    "events": {"step": "stopped", "at": "2026-01-01T00:00:00Z"},
+    "beat": {"protocol": PROTOCOL},
+    "extend": {"seconds": 60},
+    "stop": {},
+}
+"""A valid body for each call about a lease."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    directory = tmp_path_factory.mktemp("agent-api")
+    embedded = await Embedded(directory / "embedded").start()
+    idle = f"--EC2Spawner.idle={{'server': '{IDLE_SECONDS}s', 'warn': '2s', 'user_may_extend': '1h'}}"
+    running = Hub(directory / "hub", embedded, SILENT_AGENTS, idle)
+    try:
+        yield await running.start()
+        # Whatever these tests send: no pass and no task of the hub's may have failed by it.
+        log = running.log.read_text()
+        assert "A reconcile pass failed" not in log
+        assert "Uncaught exception" not in log
+        assert not re.search(r"^\[[EC] .*ec2spawner.*\n +Traceback", log, re.MULTILINE)
+    finally:
+        await running.stop()
+        await embedded.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ann(hub: Hub) -> AsyncIterator[AgentByHand]:
+    async with server_by_hand(hub, "ann") as agent:
+        yield agent
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def bob(hub: Hub) -> AsyncIterator[AgentByHand]:
+    async with server_by_hand(hub, "bob") as agent:
+        yield agent
+
+
+async def untouched(hub: Hub, *users: str) -> None:
+    for user in users:
+        model = await hub.model(user)
+        assert model is not None
+        assert model["ready"]
+        assert model["pending"] is None
+
+
+# --- who may speak ---
+
+
+@pytest.mark.parametrize("what", CALLS)
+async def test_only_its_own_token_opens_a_lease(
+    hub: Hub, ann: AgentByHand, bob: AgentByHand, what: str
+) -> None:
+    for token in ("", "x", bob.token, ann.token[:-1], ann.key, ann.lease_id, "é"):
+        headers = {"Authorization": f"Bearer {token}".encode()} if token else {}
+        async with httpx.AsyncClient(verify=False) as client:
+            url = f"{hub.agent_api}/leases/{ann.lease_id}/{what}"
+            reply = await client.post(url, json=CALLS[what], headers=headers)
+        assert reply.status_code == 401, (token, reply.text)
+    await untouched(hub, "ann", "bob")
+
+
+async def test_tokens_and_cookies_of_jupyterhub_open_nothing(hub: Hub, ann: AgentByHand) -> None:
+    user_token = await hub.user_token("ann")
+    server_token = ann.grant["environment"]["JUPYTERHUB_API_TOKEN"]
+    admin_token = hub.api.headers["Authorization"].removeprefix("token ")
+    for token in (user_token, server_token, admin_token):
+        assert (await hub.api.get("/", headers={"Authorization": f"token {token}"})).is_success
+        for what, body in CALLS.items():
+            assert (await ann.say(what, body, token)).status_code == 401
+    async with browser(hub, "ann") as page:
+        for what, body in CALLS.items():
+            path = f"/hub/api/ec2/leases/{ann.lease_id}/{what}"
+            assert (await page.post(path, json=body)).status_code == 401
+            in_url = {"token": ann.token}
+            assert (await page.post(path, json=body, params=in_url)).status_code == 401
+    await untouched(hub, "ann")
+
+
+async def test_unknown_lease_is_not_found(hub: Hub, ann: AgentByHand) -> None:
+    """Never 410, by which an agent powers its instance off."""
+    for what, body in CALLS.items():
+        reply = await call(hub, f"leases/lease-unknown/{what}", body, ann.token)
+        assert reply.status_code == 404
+    await untouched(hub, "ann")
+
+
+async def test_ended_lease_is_gone(hub: Hub) -> None:
+    async with server_by_hand(hub, "zoe") as zoe:
+        await end_by_hand(zoe, "zoe")
+        for what, body in CALLS.items():
+            assert (await zoe.say(what, body)).status_code == 410
+            assert (await zoe.say(what, body, "x")).status_code == 401
+
+
+# --- beats ---
+
+
+async def test_beat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentByHand) -> None:
+    began = time.monotonic()
+    answer = (await ann.beat(state_seen=0, hold_seconds=20)).json()
+    assert answer["state"] >= 1
+    assert answer["stop"] is None
+    assert time.monotonic() - began < 1
+
+
+async def test_beat_is_held_as_long_as_it_asks(hub: Hub, ann: AgentByHand) -> None:
+    state = (await ann.beat()).json()["state"]
+    began = time.monotonic()
+    assert (await ann.beat(state_seen=state, hold_seconds=1.2)).json()["state"] == state
+    assert 1.1 < time.monotonic() - began < 2.5
+
+
+async def test_second_beat_lets_the_first_go(hub: Hub, ann: AgentByHand) -> None:
+    state = (await ann.beat()).json()["state"]
+    first = asyncio.create_task(ann.beat(state_seen=state, hold_seconds=30))
+    await asyncio.sleep(0.3)
+    assert not first.done()
+    began = time.monotonic()
+    second = asyncio.create_task(ann.beat(state_seen=state, hold_seconds=3))
+    assert (await first).json()["state"] == state
+    assert time.monotonic() - began < 1
+    assert not second.done()
+    second.cancel()
+
+
+async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
+    async with server_by_hand(hub, "joe") as joe:
+        state = (await joe.beat()).json()["state"]
+        held = asyncio.create_task(joe.beat(state_seen=state, hold_seconds=30))
+        await asyncio.sleep(0.2)
+        began = time.monotonic()
+        assert (await joe.say("extend", {"seconds": 60})).is_success
+        answer = (await held).json()
+        assert time.monotonic() - began < 1
+        assert answer["extended_until"] is not None
+        assert answer["state"] > state
+
+        held = asyncio.create_task(joe.beat(state_seen=answer["state"], hold_seconds=30))
+        await asyncio.sleep(0.2)
+        began = time.monotonic()
+        deleting = asyncio.create_task(hub.api.delete(hub.server_path("joe")))
+        answer = (await held).json()
+        assert time.monotonic() - began < 1
+        assert answer["stop"]["reason"] == "user"
+        assert (await joe.event("stopped")).status_code == 204
+        assert (await deleting).is_success
+        assert time.monotonic() - began < 5
+
+
+async def test_beat_of_another_protocol_is_told_so(hub: Hub, ann: AgentByHand) -> None:
+    reply = await ann.say("beat", {"protocol": 99})
+    assert reply.status_code == 400
+    assert "you speak 99" in reply.json()["message"]
+
+
+ABSURD: list[bytes] = [
+    b'{"protocol": 1, "hold_seconds": -1}',
+    b'{"protocol": 1, "hold_seconds": NaN}',
+    b'{"protocol": 1, "hold_seconds": 1e300}',
+    b'{"protocol": 1, "state_seen": 1e300}',
+    b'{"protocol": 1, "state_seen": ' + b"9" * 4000 + b"}",
+    b'{"protocol": 1, "idle_since": "9999-12-31T23:59:59.999999Z"}',
+    b'{"protocol": 1, "idle_since": "9999-12-31T23:59:59-14:00"}',
+    b'{"protocol": 1, "idle_since": 1e308}',
+    b'{"protocol": 1, "idle_since": NaN}',
+    b'{"protocol": 1, "idle_since": "2026-01-01T00:00:00"}',
+    b'{"protocol": 1, "sent_at": "0001-01-01T00:00:00+14:00", "idle_since": null}',
+    b'{"protocol": 1, "sent_at": "0001-01-01T00:00:00+14:00", "idle_since": "9999-12-31T23:59:59Z"}',
+    b'{"protocol": 1, "busy_because": "' + b"x" * 501 + b'"}',
+    b'{"protocol": 1, "busy_because": "\\u0000\\u001b[31m\\n"}',
+    b'{"protocol": 1, "telemetry": {"at": "9999-12-31T23:59:59Z", "memory_used_mib": NaN}}',
+    b'{"protocol": 1, "telemetry": {"at": "2026-01-01T00:00:00Z", "gpus": [{"index": 1e400}]}}',
+    b'{"protocol": 1, "hold_seconds": {}}',
+    b"[" * 50000,
+    b"NaN",
+]
+
+
+@pytest.mark.parametrize("body", ABSURD, ids=range(len(ABSURD)))
+async def test_absurd_beats_disturb_nobody(
+    hub: Hub, ann: AgentByHand, bob: AgentByHand, body: bytes
+) -> None:
+    before = (await bob.beat()).json()
+    reply = await ann.say("beat", body)
+    assert reply.status_code in {200, 400}, reply.text
+    after = (await bob.beat()).json()
+    for field in ("state", "idle", "extended_until", "stop"):
+        assert after[field] == before[field]
+    assert (await ann.beat()).is_success  # busy again
+    await untouched(hub, "ann", "bob")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"idle_since": "9999-12-31T23:59:59Z"},
+        {"idle_since": "9999-12-31T23:59:59Z", "sent_at": "0001-01-01T00:00:00Z"},
+    ],
+)
+async def test_idle_since_the_future_is_idle_since_now(hub: Hub, lie: dict[str, str]) -> None:
+    """It gains nothing over telling the truth."""
+    async with server_by_hand(hub, "fay") as fay:
+        began = time.monotonic()
+        state = (await fay.beat()).json()["state"]
+        answer = (await fay.beat(**lie, state_seen=state, hold_seconds=20)).json()
+        assert answer["stop"]["reason"] == "idle"
+        assert IDLE_SECONDS - 1 < time.monotonic() - began < IDLE_SECONDS + 5
+        await fay.event("stopped")
+        await hub.wait_gone("fay")
+
+
+async def test_idle_since_ever_is_no_longer_than_the_server_runs(hub: Hub) -> None:
+    """A clock that is wrong ends no server before its time."""
+    async with server_by_hand(hub, "gil") as gil:
+        began = time.monotonic()
+        state = (await gil.beat()).json()["state"]
+        lie = {"idle_since": "0001-01-01T00:00:00Z", "sent_at": "9999-12-31T23:59:59Z"}
+        answer = (await gil.beat(**lie, state_seen=state, hold_seconds=20)).json()
+        assert answer["stop"]["reason"] == "idle"
+        assert time.monotonic() - began > IDLE_SECONDS - 2
+        await gil.event("stopped")
+        await hub.wait_gone("gil")
+
+
+# --- extensions ---
+
+
+async def test_extension_is_bounded_by_the_policy(hub: Hub, ann: AgentByHand) -> None:
+    reply = await ann.say("extend", {"seconds": 30 * 86400})
+    assert reply.json()["bounded"] is True
+    until_ = datetime.fromisoformat(reply.json()["extended_until"])
+    assert abs(until_ - datetime.now(UTC) - timedelta(hours=1)) < timedelta(seconds=5)
+    shorter = await ann.say("extend", {"seconds": 60})
+    assert shorter.json() == {"extended_until": reply.json()["extended_until"], "bounded": False}
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"seconds": 0}', b'{"seconds": -5}', b'{"seconds": NaN}', b'{"seconds": Infinity}']
+    + [b'{"seconds": 1e300}', b'{"seconds": "x"}', b"{}", b""]
+)
+async def test_extension_by_no_time_is_refused(
+    hub: Hub, ann: AgentByHand, body: bytes
+) -> None:
+    before = (await ann.beat()).json()["extended_until"]
+    assert (await ann.say("extend", body)).status_code == 400
+    assert (await ann.beat()).json()["extended_until"] == before
+
+
+# --- events ---
+
+
+async def test_ready_leads_to_no_other_address(hub: Hub) -> None:
+    """The address is EC2's; of the instance's own words only the port is taken."""
+    known = {instance["instance_id"] for instance in await hub.embedded.instances()}
+    starting = asyncio.create_task(hub.request_server("ida"))
+    ida = await agent_of_new_instance(hub, known)
+    await ida.obtain_lease()
+    await ida.serve()
+    for port in (-1, 0, 65536, 10**30, "127.0.0.1:80", "8888@evil"):
+        assert (await ida.event("ready", port=port)).status_code == 400, port
+    evil = {"address": "10.0.0.1", "url": "http://10.0.0.1/", "host": "10.0.0.1"}
+    assert (await ida.event("ready", port=ida.grant["port"], **evil)).status_code == 204
+    assert (await starting).is_success
+    async with httpx.AsyncClient(verify=False) as client:
+        routes = (
+            await client.get(
+                f"http://127.0.0.1:{hub.proxy_port}/api/routes",
+                headers={"Authorization": "token a-token-for-the-proxy"},
+            )
+        ).json()
+    assert urlparse(routes["/user/ida"]["target"]).netloc == f"{ida.address}:{ida.grant['port']}"
+    # Ready once, it stays where it is.
+    assert (await ida.event("ready", port=22)).is_success
+    model = await hub.model("ida")
+    assert model is not None
+    assert model["ready"]
+    await end_by_hand(ida, "ida")
+
+
+async def test_words_of_an_instance_are_text_on_every_page(hub: Hub) -> None:
+    """A failed start: REST, progress and the spawn page say why, and none of it is markup."""
+    known = {instance["instance_id"] for instance in await hub.embedded.instances()}
+    async with browser(hub, "liz") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/liz")
+        posting = asyncio.create_task(
+            page.post(f"/hub/spawn/liz?_xsrf={xsrf}", data={"profile": "cpu"})
+        )
+        liz = await agent_of_new_instance(hub, known)
+        await liz.obtain_lease()
+        stream = asyncio.create_task(hub.api.get("/users/liz/server/progress"))
+        await asyncio.sleep(0.3)
+        assert (await liz.event("failed", message=MARKUP)).status_code == 204
+        posted = await posting
+        events = [
+            json.loads(line.removeprefix("data: "))
+            for line in (await stream).text.splitlines()
+            if line.startswith("data: ")
+        ]
+        assert events[-1]["failed"]
+        assert "<script>" not in events[-1].get("html_message", "")
+        assert MARKUP in events[-1]["message"]
+        failed = await page.get("/hub/spawn-pending/liz")
+        for reply in (posted, failed, await page.get("/hub/spawn/liz")):
+            assert "<script>alert" not in reply.text, reply.url
+            assert "<b>bold" not in reply.text
+        assert "&lt;b&gt;bold&lt;/b&gt;" in failed.text, failed.text
+
+
+async def test_words_of_a_stopped_server_are_text_on_the_spawn_page(hub: Hub) -> None:
+    async with server_by_hand(hub, "mia") as mia:
+        assert (await mia.event("stopped", message=MARKUP)).status_code == 204
+        await hub.wait_gone("mia")
+        async with browser(hub, "mia") as page:
+            text = (await page.get("/hub/spawn/mia")).text
+        assert "&lt;b&gt;bold&lt;/b&gt;" in text
+        assert "<b>bold" not in text
+        assert "alert(&#39;x&#39;)" in text
+
+
+async def test_words_of_an_instance_are_one_line_of_the_log(hub: Hub) -> None:
+    """Nobody writes an alarm, or any other line, into the hub's log but the hub."""
+    forged = "[C 2026-01-01 00:00:00.000 JupyterHub app:1] forged"
+    async with server_by_hand(hub, "nan") as nan:
+        assert (await nan.event("stopped", message=f"x\n{forged}\x1b[2J")).status_code == 204
+        await hub.wait_gone("nan")
+
+    async def written() -> bool:
+        return "forged" in hub.log.read_text()
+
+    await until(written, 5, "the stop to be in the log")
+    log = hub.log.read_text()
+    assert not [line for line in log.splitlines() if line.startswith(forged)]
+    assert "\x1b[2J" not in log

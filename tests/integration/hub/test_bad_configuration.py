@@ -1,0 +1,203 @@
+"""Bad configuration stops the hub before it costs anything, with one message that helps."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from agent_by_hand import browser, call, new_key
+from harness import Embedded, Hub, until
+
+from ec2spawner.embedded.identity import IdentitySigner
+from ec2spawner.provisioner.store import Store
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+HUBS: dict[str, tuple[str, ...]] = {
+    "options": (
+        "--EC2Spawner.profile_list=[{'display_name': 'Big one', 'gpu': 'A1000'}]",
+        "--EC2Spawner.subnets=[]",
+        "--EC2Spawner.boot_timeout=-5",
+        "--EC2Spawner.idle={'server': '-1h'}",
+        "--EC2Spawner.identity_certificates=['/nowhere/certificate.pem']",
+        "--EC2Spawner.subnet=['subnet-0a1b2c3d']",
+    ),
+    "profiles": (
+        "--EC2Spawner.profile_list=[{'display_name': 'One', 'slug': 't4', 'gpu': 'T4'}, "
+        "{'display_name': 'Two', 'slug': 't4', 'gpu': 'T4'}]",
+        "--JupyterHub.cleanup_servers=True",
+    ),
+    "internal-ssl": ("--JupyterHub.internal_ssl=True",),
+    "store-held": (),
+}
+"""Hubs that must not start, and their arguments. All that is wrong is told at once."""
+
+WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "unknown-gpu": (
+        "options",
+        ("c.EC2Spawner.profile_list[0].gpu", "Big one", "A1000", "did you mean", "A100"),
+    ),
+    "no-subnets": (
+        "options",
+        ("c.EC2Spawner.subnets:", "no subnet is given", 'c.EC2Spawner.subnets = ["subnet-'),
+    ),
+    "negative-time": ("options", ("c.EC2Spawner.boot_timeout:", "-5 is negative", "20m")),
+    "negative-idle-time": ("options", ("c.EC2Spawner.idle.server:", '"-1h" is negative', "20m")),
+    "no-certificate": (
+        "options",
+        ("c.EC2Spawner.identity_certificates:", "/nowhere/certificate.pem", "path of a PEM"),
+    ),
+    "misspelt": (
+        "options",
+        ("c.EC2Spawner.subnet:", "there is no such option", "did you mean subnets"),
+    ),
+    "slug-twice": ("profiles", ("c.EC2Spawner.profile_list[1].slug", '"t4"', "t4-2")),
+    "cleanup-servers": (
+        "profiles",
+        ("c.JupyterHub.cleanup_servers", "stop everyone", "c.JupyterHub.cleanup_servers = False"),
+    ),
+    "internal-ssl": (
+        "internal-ssl",
+        ("c.JupyterHub.internal_ssl", "c.JupyterHub.internal_ssl = False"),
+    ),
+    "store-held": ("store-held", ("ec2spawner.sqlite", f"process {os.getpid()}", "stop that one")),
+}
+"""What is wrong: in which hub, and the words that its one line of the log must have."""
+
+
+class Nowhere(Embedded):
+    """Where an EC2 could be and none is."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        self.described = {
+            "ec2_endpoint": "http://127.0.0.1:9",
+            "region": "us-east-1",
+            "subnets": ["subnet-0a1b2c3d"],
+            "image_id": "ami-0a1b2c3d",
+            "certificate": str(IdentitySigner(directory).certificate_path),
+        }
+
+
+@dataclass
+class Refused:
+    hub: Hub
+    status: int | None
+    log: str
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hubs(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[dict[str, Refused]]:
+    """Each hub that must not start, once it has ended."""
+    directory = tmp_path_factory.mktemp("bad")
+    nowhere = Nowhere(directory / "nowhere")
+    held = directory / "store-held"
+    held.mkdir()
+    store = await Store.open(f"sqlite:///{held}/ec2spawner.sqlite", now=datetime.now(UTC))
+
+    async def start(name: str) -> Refused:
+        hub = Hub(directory / name, nowhere, *HUBS[name])
+        await hub.launch()
+        assert hub.process is not None
+        try:
+            async with asyncio.timeout(60):
+                status: int | None = await hub.process.wait()
+        except TimeoutError:
+            status = None
+        finally:
+            await hub.stop()
+        return Refused(hub, status, hub.log.read_text())
+
+    ended = await asyncio.gather(*map(start, HUBS))
+    yield dict(zip(HUBS, ended, strict=True))
+    await store.close()
+
+
+@pytest.mark.parametrize("name", HUBS)
+async def test_hub_ends_with_one_message(hubs: dict[str, Refused], name: str) -> None:
+    refused = hubs[name]
+    assert refused.status not in {0, None}, refused.log
+    critical = [line for line in refused.log.splitlines() if line.startswith("[C ")]
+    assert len(critical) == 1, refused.log
+    assert "Traceback" not in refused.log
+
+
+@pytest.mark.parametrize("name", WORDS)
+async def test_message_names_option_and_mend(hubs: dict[str, Refused], name: str) -> None:
+    hub, words = WORDS[name]
+    lines = hubs[hub].log.splitlines()
+    assert [line for line in lines if all(word in line for word in words)], hubs[hub].log
+
+
+@pytest.mark.parametrize("name", HUBS)
+async def test_refused_hub_leaves_nothing_behind(hubs: dict[str, Refused], name: str) -> None:
+    hub = hubs[name].hub
+    for port in (hub.port, hub.api_port, hub.proxy_port):
+        with pytest.raises(OSError, match="Connect call failed"):
+            await asyncio.open_connection("127.0.0.1", port)
+    if name != "store-held":
+        assert not list(hub.directory.glob("ec2spawner.sqlite*"))
+
+
+# --- EC2 does not answer: no fault of the configuration's ---
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def waiting_hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    directory = tmp_path_factory.mktemp("unreachable")
+    hub = Hub(directory / "hub", Nowhere(directory / "nowhere"))
+    try:
+        yield await hub.start()
+    finally:
+        await hub.stop()
+
+
+async def test_hub_serves_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+    async with browser(waiting_hub, "ann") as page:
+        assert (await page.get("/hub/home")).is_success
+
+    async def told() -> bool:
+        return "EC2 does not answer yet" in waiting_hub.log.read_text()
+
+    await until(told, 20, "the log to say so")
+    assert "127.0.0.1:9" in waiting_hub.log.read_text()
+
+
+async def test_agents_are_told_to_come_back_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+    """5xx, by which an agent tries again: never 404 or 410."""
+    claim = {"protocol": 1, "document": "{}", "signature": "", "key": new_key()}
+    for path, body in (("claims", claim), ("leases/lease-x/beat", {"protocol": 1})):
+        reply = await call(waiting_hub, path, body, "token")
+        assert reply.status_code == 503
+        assert int(reply.headers["Retry-After"]) > 0
+
+
+async def test_start_is_refused_clearly_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+    began = time.monotonic()
+    reply = await waiting_hub.request_server("bob")
+    assert reply.status_code == 503, reply.text
+    assert "EC2" in reply.json()["message"]
+    assert time.monotonic() - began < 12
+    model = await waiting_hub.model("bob")
+    assert model is None or not model["pending"]
+
+
+async def test_spawn_page_is_there_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+    began = time.monotonic()
+    async with browser(waiting_hub, "cat") as page:
+        try:
+            reply = await page.get("/hub/spawn/cat", timeout=12)
+        except httpx.ReadTimeout:
+            pytest.fail("the spawn page hangs")
+    assert reply.status_code == 200
+    assert "T4, 16 GB" in reply.text
+    assert time.monotonic() - began < 12

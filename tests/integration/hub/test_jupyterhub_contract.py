@@ -1,0 +1,291 @@
+"""What ec2spawner leans on in JupyterHub beyond its documentation, told by a spawner of ours.
+
+When JupyterHub changes one of these, its test says so and says who must follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from agent_by_hand import browser, xsrf_of
+from aiohttp import web
+from harness import ADMIN_TOKEN, Embedded, Hub, free_port
+from jupyterhub_probe import MARKUP
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CONFIG = f"""
+c.JupyterHub.spawner_class = "probe"
+c.JupyterHub.cleanup_servers = False
+c.JupyterHub.authenticator_class = "dummy"
+c.DummyAuthenticator.allow_all = True
+c.Spawner.apply_user_options = lambda spawner, options: spawner.apply_options(options)
+c.Spawner.options_form = "<p>form</p>"
+c.Spawner.poll_interval = 3600
+c.JupyterHub.tornado_settings = {{"slow_spawn_timeout": 5}}
+c.JupyterHub.services = [{{"name": "test", "api_token": "{ADMIN_TOKEN}"}}]
+c.JupyterHub.load_roles = [
+    {{
+        "name": "test",
+        "scopes": ["admin:users", "admin:servers", "admin:server_state", "tokens"],
+        "services": ["test"],
+    }}
+]
+"""
+
+
+class ProbedHub(Hub):
+    """A hub whose spawner is `jupyterhub_probe.Probe`."""
+
+    def __init__(self, directory: Path, probe_url: str) -> None:
+        super().__init__(directory, Embedded(directory))
+        self.probe_url = probe_url
+        self.notes_file = directory / "notes"
+        self.notes_file.touch()
+
+    async def launch(self) -> None:
+        packages, templates = self.directory / "packages", self.directory / "templates"
+        info = packages / "probe-1.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1\n")
+        points = "[jupyterhub.spawners]\nprobe = jupyterhub_probe:ProbeSpawner\n"
+        (info / "entry_points.txt").write_text(points)
+        templates.mkdir()
+        page = '{% extends "templates/login.html" %}{% block title %}Probed{% endblock %}'
+        (templates / "login.html").write_text(page)
+        (self.directory / "jupyterhub_config.py").write_text(CONFIG)
+        environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join([str(packages), str(Path(__file__).parent)]),
+            "PROBE_NOTES": str(self.notes_file),
+            "PROBE_URL": self.probe_url,
+            "PROBE_TEMPLATES": str(templates),
+        }
+        with self.log.open("ab") as log:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "jupyterhub",
+                f"--JupyterHub.bind_url={self.url}",
+                f"--JupyterHub.hub_bind_url=http://127.0.0.1:{self.api_port}",
+                f"--ConfigurableHTTPProxy.api_url=http://127.0.0.1:{self.proxy_port}",
+                cwd=self.directory,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def notes(self, what: str = "") -> list[dict[str, Any]]:
+        lines = [json.loads(line) for line in self.notes_file.read_text().splitlines()]
+        return [line for line in lines if what in {"", line["what"]}]
+
+    async def tell(self, **order: Any) -> dict[str, Any]:
+        reply = await self.api.post("/probe", json=order)
+        assert reply.is_success, reply.text
+        answer: dict[str, Any] = reply.json()
+        return answer
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProbedHub]:
+    port = free_port()
+
+    async def answer(_request: web.Request) -> web.Response:
+        return web.json_response({"version": "a probe"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    server = web.AppRunner(app, shutdown_timeout=0.1)
+    await server.setup()
+    await web.TCPSite(server, "127.0.0.1", port).start()
+    running = ProbedHub(tmp_path_factory.mktemp("contract"), f"http://127.0.0.1:{port}")
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        await server.cleanup()
+        print(running.tail(80))
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def ann(hub: ProbedHub) -> AsyncIterator[list[dict[str, Any]]]:
+    """A server of ann, and what was noted of its start."""
+    mark = len(hub.notes())
+    await hub.start_server("ann")
+    yield hub.notes()[mark:]
+    if await hub.model("ann") is not None:
+        await hub.stop_server("ann")
+
+
+# --- the hub's start: ec2spawner.hub.begin ---
+
+
+async def test_entry_point_is_resolved_by_getattr_at_each_start(hub: ProbedHub) -> None:
+    """`ec2spawner.__getattr__` leans on it: nothing else tells that a hub starts."""
+    assert hub.notes("resolved")
+
+
+async def test_start_future_exists_when_the_spawner_class_is_resolved(hub: ProbedHub) -> None:
+    """`hub.begin.arrange` leans on it: other commands, which start no hub, have none."""
+    in_hub = [x for x in hub.notes("resolved") if x["in_load_config_file"]]
+    assert in_hub
+    assert all(x["start_future"] for x in in_hub)
+
+
+async def test_spawner_class_is_resolved_in_the_loop_before_handlers_are_built(
+    hub: ProbedHub,
+) -> None:
+    """`hub.begin.arrange` leans on it: it makes a task, and adds handlers in time."""
+    first = next(x for x in hub.notes("resolved") if x["in_load_config_file"])
+    assert first["in_loop"]
+    assert not first["handlers_built"]
+
+
+async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
+    """`hub.begin.arrange` leans on `apihandlers.default_handlers` being read at the hub's start."""
+    async with httpx.AsyncClient(verify=False) as client:
+        for base in (hub.url, f"http://127.0.0.1:{hub.api_port}"):
+            reply = await client.post(f"{base}/hub/api/probe", json={"do": "nothing"})
+            assert reply.status_code != 404
+
+
+async def test_handler_can_take_bearer_tokens_of_its_own(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`hub.agent_api` leans on `_accept_token_auth`, `get_auth_token` and no XSRF without Origin."""
+    async with httpx.AsyncClient(verify=False) as client:
+        reply = await client.post(
+            f"{hub.url}/hub/api/probe",
+            json={"do": "nothing"},
+            headers={"Authorization": "Bearer of-my-own"},
+        )
+    assert reply.json() == {"authorization": "of-my-own", "user": False}
+
+
+async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
+    """`hub.begin._show_our_templates` leans on `template_paths`, on `_template_paths_default`, and
+    on JupyterHub's own pages being there as `templates/...` to be extended."""
+    async with httpx.AsyncClient(verify=False) as client:
+        page = (await client.get(f"{hub.url}/hub/login")).text
+    assert "<title>Probed</title>" in page
+    assert 'name="username"' in page
+
+
+# --- a server's life: ec2spawner.spawner ---
+
+
+async def test_start_pending_from_the_options_to_the_end_of_start(
+    ann: list[dict[str, Any]],
+) -> None:
+    """`EC2Spawner._lease` leans on `_start_pending`: a start that has asked for nothing yet takes
+    up no lease of an earlier one."""
+    pending = [x["start_pending"] for x in ann if x["what"] in {"apply_user_options", "start"}]
+    assert pending == [True, True]
+
+
+async def test_user_options_are_applied_before_start(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`EC2Spawner.chosen_profile` leans on `_run_apply_user_options`: by REST and without a form,
+    called with the spawner and the options, before `start`."""
+    kinds = [x["what"] for x in ann]
+    assert kinds.index("apply_user_options") < kinds.index("start")
+    mark = len(hub.notes())
+    reply = await hub.request_server("ben", options={"refuse": True})
+    assert reply.status_code == 400
+    assert reply.json()["message"] == "no such thing"
+    assert not [x for x in hub.notes()[mark:] if x["what"] == "start"]
+
+
+async def test_state_is_saved_only_after_start(ann: list[dict[str, Any]]) -> None:
+    """Our own store leans on the contrary: a hub killed during `start` has saved nothing."""
+    before = [x for x in ann if x["what"] == "get_state" and x["at"] < _at(ann, "started")]
+    after = [x for x in ann if x["what"] == "get_state" and x["at"] >= _at(ann, "started")]
+    assert not [x for x in before if x["alive"]]
+    assert after
+    assert after[0]["alive"]
+
+
+async def test_poll_and_notify_ends_a_server_at_once(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`HubService.lease_ended` leans on it: JupyterHub learns of an end without its next poll."""
+    began = time.monotonic()
+    await hub.tell(do="end")
+    await hub.wait_gone("ann", timeout=5)
+    assert time.monotonic() - began < 5
+    assert await server_tokens(hub, "ann") == []
+
+
+async def test_stop_revokes_the_token_that_a_poll_gave_back(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`EC2Spawner._adopt` leans on it: `User.stop` reads `api_token` before it polls by itself, so
+    after a restart a poll must have come earlier. JupyterHub polls at its start and before it
+    calls `User.stop`."""
+    other = await hub.user_token("ann")
+    headers = {"Authorization": f"token {other}"}
+    mark = len(hub.notes())
+    await hub.tell(do="new token at poll", token=other)
+    async with httpx.AsyncClient(verify=False) as client:
+        assert (await client.get(f"{hub.url}/hub/api/user", headers=headers)).is_success
+        await hub.stop_server("ann")
+        assert (await client.get(f"{hub.url}/hub/api/user", headers=headers)).status_code == 403
+    kinds = [x["what"] for x in hub.notes()[mark:] if x["what"] in {"poll", "stop"}]
+    assert kinds[:3] == ["poll", "poll", "stop"]
+
+
+async def test_progress_is_made_for_each_connection_and_passes_all_keys(hub: ProbedHub) -> None:
+    """`EC2Spawner.progress` replays the story for each browser, and the progress page draws the
+    `steps` that come with it."""
+    starting = asyncio.create_task(hub.request_server("dan", options={"seconds": 1.5}))
+    await asyncio.sleep(0.3)
+    path = f"{hub.server_path('dan')}/progress"
+    streams = await asyncio.gather(hub.api.get(path), hub.api.get(path))
+    assert (await starting).is_success
+    numbers = set()
+    for stream in streams:
+        events = [
+            json.loads(line.removeprefix("data: "))
+            for line in stream.text.splitlines()
+            if line.startswith("data: ")
+        ]
+        ours = [event for event in events if "steps" in event]
+        assert ours
+        assert ours[0]["steps"] == [{"name": "boot"}]
+        numbers |= {event["number"] for event in ours}
+        assert events[-1]["ready"]
+    assert len(numbers) == 2
+    await hub.stop_server("dan")
+
+
+async def test_spawn_exception_is_told_by_rest_and_page(hub: ProbedHub) -> None:
+    """`EC2Spawner.start` leans on it: the message with its status by REST, escaped on the page."""
+    reply = await hub.request_server("eve", options={"fail": True})
+    assert reply.status_code == 503
+    assert reply.json()["message"] == MARKUP
+    async with browser(hub, "fay") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/fay")
+        posted = await page.post(f"/hub/spawn/fay?_xsrf={xsrf}", data={"fail": "yes"})
+    assert "&lt;b&gt;words&lt;/b&gt; for people" in posted.text
+    assert "<b>words" not in posted.text
+
+
+def _at(notes: list[dict[str, Any]], what: str) -> float:
+    return float(next(x["at"] for x in notes if x["what"] == what))
+
+
+async def server_tokens(hub: Hub, user: str) -> list[str]:
+    tokens = (await hub.api.get(f"/users/{user}/tokens")).json()["api_tokens"]
+    return [token["id"] for token in tokens if token["note"].startswith("Server at")]

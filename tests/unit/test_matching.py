@@ -1,0 +1,147 @@
+"""Properties of the matching: never a misfit, nobody missing for want of a better order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import permutations
+from time import perf_counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.matching import Need, Supply, balance, fits, lease_for
+from ec2spawner.wire import Market
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+BOTH = frozenset(Market)
+
+types = st.frozensets(st.sampled_from(["g4", "g5", "p4"]), min_size=1)
+zones = st.frozensets(st.sampled_from(["a", "b"]), min_size=1)
+markets = st.frozensets(st.sampled_from(list(Market)), min_size=1)
+bases = st.sampled_from(["image-1", "image-2"])
+
+
+@st.composite
+def needs_of(draw: st.DrawFn, max_size: int = 6) -> list[Need]:
+    drawn = draw(st.lists(st.tuples(bases, types, zones, markets), max_size=max_size))
+    order = draw(st.permutations(range(len(drawn))))
+    return [
+        Need(f"need-{n}", *fields, requested_at=NOW + timedelta(seconds=order[n]))
+        for n, fields in enumerate(drawn)
+    ]
+
+
+@st.composite
+def supplies_of(draw: st.DrawFn, max_size: int = 6) -> list[Supply]:
+    drawn = draw(st.lists(st.tuples(bases, types, zones, markets), max_size=max_size))
+    return [Supply(f"supply-{n}", *fields) for n, fields in enumerate(drawn)]
+
+
+def need(name: str, *instance_types: str, waited: float = 0) -> Need:
+    since = NOW - timedelta(seconds=waited)
+    return Need(name, "image", frozenset(instance_types), frozenset("a"), BOTH, since)
+
+
+def supply(name: str, *instance_types: str) -> Supply:
+    market = frozenset({Market.SPOT})
+    return Supply(name, "image", frozenset(instance_types), frozenset("a"), market)
+
+
+def can_all_be_served(needs: Sequence[Need], supplies: Sequence[Supply]) -> bool:
+    """By trying every order: slow, and obviously right."""
+    return any(
+        all(fits(need, chosen) for need, chosen in zip(needs, order, strict=True))
+        for order in permutations(supplies, len(needs))
+    )
+
+
+@given(needs_of(5), supplies_of(5))
+def test_the_served_are_those_who_waited_longest_of_all_that_can_be(
+    needs: list[Need], supplies: list[Supply]
+) -> None:
+    """This holds more than a maximum matching: nobody is skipped for one who waited less."""
+    served: list[Need] = []
+    for candidate in sorted(needs, key=lambda need: need.requested_at):
+        if can_all_be_served([*served, candidate], supplies):
+            served.append(candidate)
+    found = balance(needs, supplies)
+    names = {need.lease_id for need in needs}
+    assert names - set(found.missing) == {need.lease_id for need in served}
+    assert len(found.surplus) == len(supplies) - len(served)
+
+
+@given(needs_of(), supplies_of())
+def test_what_is_kept_serves_who_is_not_missing(needs: list[Need], supplies: list[Supply]) -> None:
+    found = balance(needs, supplies)
+    kept = [each for each in supplies if each.supply_id not in found.surplus]
+    served = [each for each in needs if each.lease_id not in found.missing]
+    assert balance(served, kept) == balance([], [])
+
+
+@given(needs_of(), supplies_of())
+def test_nobody_is_missing_while_a_surplus_supply_fits(
+    needs: list[Need], supplies: list[Supply]
+) -> None:
+    found = balance(needs, supplies)
+    missing = [each for each in needs if each.lease_id in found.missing]
+    surplus = [each for each in supplies if each.supply_id in found.surplus]
+    assert not any(fits(want, have) for want in missing for have in surplus)
+
+
+@given(needs_of(), supplies_of(), st.randoms(use_true_random=False))
+def test_the_order_of_the_arguments_changes_nothing_for_people(
+    needs: list[Need], supplies: list[Supply], shuffled: random.Random
+) -> None:
+    found = balance(needs, supplies)
+    shuffled.shuffle(needs)
+    shuffled.shuffle(supplies)
+    assert set(balance(needs, supplies).missing) == set(found.missing)
+
+
+@given(supplies_of(), needs_of())
+def test_lease_for_gives_only_what_fits(supplies: list[Supply], needs: list[Need]) -> None:
+    for claimant in supplies:
+        chosen = lease_for(claimant, needs, supplies)
+        fitting = [each for each in needs if fits(each, claimant)]
+        assert (chosen is None) == (fitting == [])
+        assert chosen is None or chosen in fitting
+
+
+def test_a_flexible_lease_makes_room_for_a_picky_one() -> None:
+    needs = [need("flexible", "g4", "g5", waited=9), need("picky", "g4")]
+    assert balance(needs, [supply("one", "g4"), supply("two", "g5")]).missing == ()
+
+
+def test_a_promise_counts_only_when_all_that_it_may_become_fits() -> None:
+    promise = supply("promise", "g4", "g5")
+    assert balance([need("both", "g4", "g5")], [promise]).missing == ()
+    assert balance([need("one", "g4")], [promise]).missing == ("one",)
+    assert not fits(need("x", "g4"), replace(supply("s", "g4"), zones=frozenset("ab")))
+    spot_only = replace(need("x", "g4"), markets=frozenset({Market.SPOT}))
+    assert not fits(spot_only, replace(supply("s", "g4"), markets=BOTH))
+
+
+def test_an_instance_that_is_free_is_used_before_a_promise() -> None:
+    stock = [supply("instance", "g4"), supply("promise", "g4")]
+    assert balance([need("one", "g4")], stock).surplus == ("promise",)
+
+
+def test_an_instance_serves_the_most_constrained_first_then_the_longest_waiting() -> None:
+    flexible = need("flexible", "g4", "g5", waited=9)
+    picky, patient = need("picky", "g4", waited=1), need("patient", "g4", waited=5)
+    claimant, other = supply("g4", "g4"), supply("g5", "g5")
+    assert lease_for(claimant, [flexible, picky], [other]) == picky
+    assert lease_for(claimant, [flexible, picky, patient], [other]) == patient
+    assert lease_for(claimant, [flexible, picky]) == flexible
+    assert lease_for(claimant, [need("g5 only", "g5")]) is None
+
+
+def test_a_large_class_is_matched_within_a_blink() -> None:
+    needs = [need(f"need-{n}", "g4", waited=n) for n in range(500)]
+    supplies = [supply(f"supply-{n}", "g4") for n in range(300)]
+    began = perf_counter()
+    assert len(balance(needs, supplies).missing) == 200
+    assert perf_counter() - began < 2, "a guard against the cube of it, no benchmark"

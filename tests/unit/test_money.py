@@ -1,0 +1,119 @@
+"""Honest money: additive, with the minimum, and unknown where it is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.money import Segment, close, reprice, usd
+from ec2spawner.wire import Market
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+seconds = st.integers(0, 10**6)
+prices = st.floats(0, 100, allow_nan=False)
+instants = st.integers(-(10**6), 10**6).map(lambda s: NOW + timedelta(seconds=s))
+
+
+def segment(start: float, end: float | None, price: float | None, instance: str = "i-1") -> Segment:
+    ends = None if end is None else NOW + timedelta(seconds=end)
+    return Segment(instance, Market.SPOT, price, NOW + timedelta(seconds=start), ends, "test")
+
+
+running = st.builds(segment, seconds, st.none(), prices)
+
+
+@given(prices, st.lists(seconds, min_size=2, max_size=8).map(sorted))
+def test_a_split_at_the_same_price_costs_the_same(price: float, cuts: list[int]) -> None:
+    whole = [segment(cuts[0], cuts[-1], price)]
+    parts = [segment(a, b, price) for a, b in pairwise(cuts)]
+    assert usd(parts, NOW) == pytest.approx(usd(whole, NOW), abs=1e-6)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["i-1", "i-2"]), seconds, seconds, prices)))
+def test_instances_add_up(drawn: list[tuple[str, int, int, float]]) -> None:
+    segments = [segment(min(a, b), max(a, b), price, name) for name, a, b, price in drawn]
+    total = sum(
+        usd([each for each in segments if each.instance_id == name], NOW) or 0.0
+        for name in ("i-1", "i-2")
+    )
+    assert usd(segments, NOW) == pytest.approx(total, abs=1e-6)
+
+
+def test_an_hour_costs_the_price_of_an_hour() -> None:
+    assert usd([segment(-3600, None, 0.526)], NOW) == pytest.approx(0.526)
+    assert usd([], NOW) == 0
+
+
+def test_a_minute_is_the_least_once_for_each_instance() -> None:
+    minute = 3.6 / 60
+    assert usd([segment(-1, 0, 3.6)], NOW) == pytest.approx(minute)
+    assert usd([segment(-20, -10, 3.6), segment(-10, 0, 3.6)], NOW) == pytest.approx(minute)
+    two = [segment(-1, 0, 3.6, "i-1"), segment(-1, 0, 3.6, "i-2")]
+    assert usd(two, NOW) == pytest.approx(2 * minute)
+    assert usd([segment(-61, 0, 3.6)], NOW) == pytest.approx(3.6 * 61 / 3600)
+
+
+@given(st.lists(running, min_size=1), instants)
+def test_one_unknown_price_makes_the_sum_unknown(known: list[Segment], now: datetime) -> None:
+    assert usd([*known, segment(0, 60, None, "i-9")], now) is None
+    assert usd([segment(0, 60, None, "i-9"), *known], now) is None
+
+
+@given(st.lists(running), instants)
+def test_a_clock_that_jumps_back_never_makes_money(segments: list[Segment], now: datetime) -> None:
+    cost = usd(segments, now)
+    assert cost is not None
+    assert cost >= 0
+
+
+@given(running, instants, instants, prices)
+def test_a_new_price_keeps_the_past(
+    current: Segment, now: datetime, later: datetime, price: float
+) -> None:
+    before = usd([current], now)
+    after = reprice([current], now, price, "new")
+    assert usd(after, now) == pytest.approx(before, abs=1e-9)
+    assert after[-1].end is None
+    assert after[-1].usd_per_hour == price
+    assert after[0].start == current.start
+    assert all(a.end == b.start for a, b in pairwise(after))
+    assert (usd(after, later) or 0) >= 0
+
+
+@given(running, instants)
+def test_the_same_price_is_no_new_segment(current: Segment, now: datetime) -> None:
+    assert current.usd_per_hour is not None
+    assert reprice([current], now, current.usd_per_hour, "new") == (current,)
+
+
+def test_a_price_that_is_learned_late_holds_from_the_start() -> None:
+    [known] = reprice([segment(-3600, None, None)], NOW, 0.25, "EC2")
+    assert usd([known], NOW) == pytest.approx(0.25)
+    assert known.source == "EC2"
+
+
+def test_what_has_ended_is_not_repriced() -> None:
+    ended = segment(-3600, -60, 0.25)
+    assert reprice([ended], NOW, 9.0, "new") == (ended,)
+    assert reprice([], NOW, 9.0, "new") == ()
+
+
+@given(st.lists(running, max_size=3), instants, instants)
+def test_after_the_close_nothing_costs_any_more(
+    segments: list[Segment], now: datetime, later: datetime
+) -> None:
+    closed = close(segments, now)
+    assert all(each.end is not None and each.end >= each.start for each in closed)
+    assert usd(closed, later) == usd(closed, now)
+    assert close(closed, later) == closed
+
+
+def test_a_close_does_not_move_an_end() -> None:
+    ended = segment(-3600, -60, 0.25)
+    assert close([ended, replace(ended, end=None)], NOW) == (ended, replace(ended, end=NOW))
