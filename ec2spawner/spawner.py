@@ -124,6 +124,7 @@ class EC2Spawner(OptionTraits, Spawner):
         profile = self.chosen_profile(self.user_options)
         running = await self._service()
         provisioner = await self._provisioner()
+        running.spawners[self.lease_id] = self
         environment, hub_api_url = self._environment(running)
         start = NotebookStart(
             environment=environment,
@@ -260,6 +261,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """
         self.lease_id = lease.lease_id
         running = await self._service()
+        running.spawners[self.lease_id] = self
         try:
             self.api_token = running.seal.open(lease.sealed_start).api_token
         except SealBroken as error:

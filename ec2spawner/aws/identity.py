@@ -54,7 +54,7 @@ _FIELDS: Final = {
 }
 
 
-class IdentityRefused(Exception):  # noqa: N818 - an answer to a claim, not a fault
+class IdentityRefused(Exception):
     """The document does not prove an identity. `reason` is for the hub's log."""
 
     def __init__(self, reason: str) -> None:

@@ -199,7 +199,7 @@ def nominal_gb(memory_mib: int) -> int:
 # --- who sees what, and what was chosen ------------------------------------------------------
 
 
-class OptionsRefused(ValueError):  # noqa: N818 - it says what happened
+class OptionsRefused(ValueError):
     """User options that cannot be followed: names the option, and how to mend it."""
 
 

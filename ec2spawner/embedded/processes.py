@@ -16,8 +16,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-INSTANCE_VARIABLE = "EC2SPAWNER_INSTANCE_MARK"
-ROOM_VARIABLE = "EC2SPAWNER_ROOM"
+# Named unlike the agent's own variables, which it keeps from the notebook: these must go along.
+INSTANCE_VARIABLE = "EMBEDDED_EC2_INSTANCE"
+ROOM_VARIABLE = "EMBEDDED_EC2_ROOM"
 
 KILL_ROUNDS = 20
 """Scans after SIGKILL: one finds the children that were forked while the scan before it ran."""

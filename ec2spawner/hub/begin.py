@@ -103,7 +103,7 @@ async def _begin(app: JupyterHub) -> None:
     options = validate(app)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
     store = await _open_store(options)
-    service = HubService(app, options, Seal(app.cookie_secret), verifier)
+    service = HubService(options, Seal(app.cookie_secret), verifier)
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
     provisioner = Provisioner(

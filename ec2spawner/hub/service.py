@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 from ..aws.identity import IdentityVerifier
 from ..config import Options
@@ -14,7 +15,6 @@ from ..provisioner.provisioner import Provisioner
 from .seal import Seal
 
 if TYPE_CHECKING:
-    from jupyterhub.app import JupyterHub
     from jupyterhub.spawner import Spawner
 
 
@@ -22,24 +22,19 @@ if TYPE_CHECKING:
 class HubService:
     """Begun and ended with the hub by `hub.begin`."""
 
-    app: JupyterHub
     options: Options
     seal: Seal
     verifier: IdentityVerifier
     provisioner: Provisioner | None = None
     """None until store and cloud have answered once."""
+    spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
+    """By lease id: whom to tell of a lease's end."""
 
     def lease_ended(self, lease: Lease) -> None:
         """Let JupyterHub notice at once what its next poll would tell it."""
-        spawner = self._spawner_of(lease)
+        spawner = self.spawners.get(lease.lease_id)
         if spawner is not None and spawner.ready and self.provisioner is not None:
             self.provisioner.spawn_task(_notify(spawner), f"notify {lease.lease_id}")
-
-    def _spawner_of(self, lease: Lease) -> Spawner | None:
-        users = self.app.users
-        if lease.user not in users:
-            return None
-        return users[lease.user].spawners.get(lease.server)
 
 
 async def _notify(spawner: Spawner) -> None:

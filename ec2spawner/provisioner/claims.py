@@ -135,9 +135,7 @@ class Claims:
             and (not instance.account_id or claimant.account_id == instance.account_id)
             and instance.tags.get(HUB) == self._settings.hub
             and instance.tags.get(STORE) == self._store.store_id
-            and self._launcher.may_have_brought(
-                instance.tags.get(INTENT, ""), instance.instance_id
-            )
+            and self._launcher.may_have_brought(instance.tags.get(INTENT, ""), instance.instance_id)
             and abs(claimant.pending_time - instance.launched_at) <= LAUNCH_TIME_TOLERANCE
         )
         if not ours:

@@ -136,7 +136,9 @@ class Launcher:
         than the call's answer.
         """
         for number, round_ in enumerate(self.rounds):
-            for place in range(round_.outstanding - arrived.get(round_.client_token, 0)):
+            failed = self.is_given_up(round_.client_token)  # what it brought serves nobody
+            kept = 0 if failed else arrived.get(round_.client_token, 0)
+            for place in range(round_.outstanding - kept):
                 yield Supply(
                     supply_id=f"promise-{number}-{place}",
                     base_key=base_key_of(round_.spec),

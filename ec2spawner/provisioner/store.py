@@ -63,7 +63,7 @@ class StoreHeldError(StoreError):
     """Another process holds the store: it may be a hub that is just ending."""
 
 
-class KeyAlreadyBound(Exception):  # noqa: N818 - a refusal, not a fault
+class KeyAlreadyBound(Exception):
     """The instance is bound to another agent's key: the claim is not from whom it says."""
 
     def __init__(self, instance_id: str) -> None:
@@ -235,9 +235,8 @@ class Store:
         if self._thread is None:
             raise StoreError("the store is closed")
         try:
-            return await asyncio.wait_for(
-                asyncio.get_running_loop().run_in_executor(self._thread, work), ANSWER_SECONDS
-            )
+            async with asyncio.timeout(ANSWER_SECONDS):
+                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except TimeoutError as error:
             raise StoreError(
                 f"{self._name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk full, "

@@ -48,6 +48,7 @@ class Watcher:
         self.listings = 0
         """Complete listings so far; 0 means that nothing is known yet."""
         self._missing: dict[str, int] = {}
+        self._counted_at: datetime | None = None
 
     def refresh_soon(self) -> None:
         """List at once, and once more where a listing is under way."""
@@ -104,12 +105,19 @@ class Watcher:
             log.warning("Listing instances failed, keeping the last listing: %s", error)
             return
         found = {instance.instance_id: instance for instance in listing}
-        for instance_id in self._missing:
-            self._missing[instance_id] = (
-                0 if instance_id in found else self._missing[instance_id] + 1
-            )
+        self._count_missing(found)
         self.instances = found
         self.listings += 1
         done, self._next = self._next, asyncio.Event()
         done.set()
         self._listed()
+
+    def _count_missing(self, found: Mapping[str, Instance]) -> None:
+        """Listings in quick succession are one: they may come from the same stale copy."""
+        now = self._now()
+        apart = self._settings.busy_interval
+        fresh = self._counted_at is None or (now - self._counted_at).total_seconds() >= apart
+        if fresh:
+            self._counted_at = now
+        for instance_id, count in self._missing.items():
+            self._missing[instance_id] = 0 if instance_id in found else count + fresh

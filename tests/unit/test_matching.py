@@ -140,8 +140,8 @@ def test_an_instance_serves_the_most_constrained_first_then_the_longest_waiting(
 
 
 def test_a_large_class_is_matched_within_a_blink() -> None:
-    needs = [need(f"need-{n}", "g4", waited=n) for n in range(500)]
-    supplies = [supply(f"supply-{n}", "g4") for n in range(300)]
+    needs = [need(f"need-{n}", "g4", waited=n) for n in range(900)]
+    supplies = [supply(f"supply-{n}", "g4") for n in range(400)]
     began = perf_counter()
-    assert len(balance(needs, supplies).missing) == 200
+    assert len(balance(needs, supplies).missing) == 500
     assert perf_counter() - began < 2, "a guard against the cube of it, no benchmark"

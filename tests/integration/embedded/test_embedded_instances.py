@@ -89,7 +89,7 @@ def test_an_ended_instance_leaves_no_interface_and_no_root_disk(lab: Any) -> Non
 
 
 def test_stop_and_start(lab: Any, wait_until: Any) -> None:
-    instance_id = lab.run("echo booted on $EC2SPAWNER_INSTANCE_MARK; exec sleep 1000")
+    instance_id = lab.run("echo booted on $EMBEDDED_EC2_INSTANCE; exec sleep 1000")
     lab.console_says(instance_id, f"booted on {instance_id}")
     address = lab.instance(instance_id)["PrivateIpAddress"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-MARK = "EC2SPAWNER_INSTANCE_MARK"
+MARK = "EMBEDDED_EC2_INSTANCE"
 
 
 def marked(instance_id: str) -> list[str]:
@@ -42,10 +42,10 @@ def test_user_data_runs_in_an_environment_made_from_nothing(
     assert set(found) - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         "EC2SPAWNER_DEVICES",
-        "EC2SPAWNER_INSTANCE_MARK",
+        "EMBEDDED_EC2_INSTANCE",
         "EC2SPAWNER_NOTEBOOK_HOME",
         "EC2SPAWNER_NOTEBOOK_USER",
-        "EC2SPAWNER_ROOM",
+        "EMBEDDED_EC2_ROOM",
         "EC2SPAWNER_RUN_DIR",
         "EC2SPAWNER_SIMULATED_GPU",
         "HOME",

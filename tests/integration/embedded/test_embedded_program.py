@@ -68,7 +68,7 @@ def marked(instance_id: str) -> set[int]:
                 environment = (process / "environ").read_bytes()
             except OSError:
                 continue
-            if f"EC2SPAWNER_INSTANCE_MARK={instance_id}".encode() in environment:
+            if f"EMBEDDED_EC2_INSTANCE={instance_id}".encode() in environment:
                 found.add(int(process.name))
     return found
 

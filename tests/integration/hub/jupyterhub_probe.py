@@ -17,7 +17,7 @@ from typing import Any
 from jupyterhub import apihandlers
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
-from jupyterhub.spawner import SpawnException, Spawner
+from jupyterhub.spawner import Spawner, SpawnException
 
 MARKUP = "<b>words</b> for people"
 
@@ -82,7 +82,12 @@ class Probe(Spawner):
         type(self).connections += 1
         number = self.connections
         for step in (1, 2):
-            yield {"progress": step, "message": "on the way", "steps": [{"name": "boot"}], "number": number}
+            yield {
+                "progress": step,
+                "message": "on the way",
+                "steps": [{"name": "boot"}],
+                "number": number,
+            }
             await asyncio.sleep(0.2)
 
     def get_state(self) -> dict[str, Any]:

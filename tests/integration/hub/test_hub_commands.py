@@ -60,7 +60,6 @@ def started_nothing(directory: Path) -> None:
         ("token", "admin", "--config", str(CONFIG)),
         ("--generate-config", "--config", "new_config.py"),
         ("--config", str(CONFIG), "--show-config"),
-        ("--help-all",),
     ],
     ids=lambda arguments: next(a for a in arguments if a not in ("--config", str(CONFIG))),
 )
@@ -117,7 +116,10 @@ async def test_hub_with_another_spawner_is_untouched(tmp_path: Path) -> None:
 
             await until(healthy, 60, "the hub to answer")
             for path in ("claims", "leases/lease-x/beat"):
-                assert (await client.post(f"/hub/api/ec2/{path}", json={})).status_code in {403, 404}
+                assert (await client.post(f"/hub/api/ec2/{path}", json={})).status_code in {
+                    403,
+                    404,
+                }
                 direct = f"http://127.0.0.1:{api_port}/hub/api/ec2/{path}"
                 assert (await client.post(direct, json={})).status_code == 404
         async with browser(hub, "ann") as page:

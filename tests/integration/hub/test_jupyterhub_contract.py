@@ -163,7 +163,7 @@ async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
 async def test_handler_can_take_bearer_tokens_of_its_own(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.agent_api` leans on `_accept_token_auth`, `get_auth_token` and no XSRF without Origin."""
+    """`hub.agent_api` leans on `_accept_token_auth = False` and `get_auth_token`."""
     async with httpx.AsyncClient(verify=False) as client:
         reply = await client.post(
             f"{hub.url}/hub/api/probe",

@@ -2,20 +2,16 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tenacity import wait_none
+from world import World
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[2]), str(Path(__file__).resolve().parent)]
-
-from world import World  # noqa: E402
-
-from ec2spawner.provisioner import homes, launcher, provisioner, starting  # noqa: E402
-from ec2spawner.provisioner.store import Store  # noqa: E402
+from ec2spawner.provisioner import homes, launcher, provisioner, starting
+from ec2spawner.provisioner.store import Store
 
 
 @pytest.fixture(autouse=True)

@@ -107,6 +107,7 @@ async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> N
 
 
 async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
+    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await agent.beat()
     held = asyncio.create_task(agent.beat(hold=50))
@@ -119,6 +120,7 @@ async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
 
 async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World) -> None:
     """The agent has seen more states than the new process can have counted."""
+    await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     for _ in range(5):
         await world.provisioner.beats.extend(world.now(lease), 60)
@@ -182,6 +184,32 @@ async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
     ended = await world.state(lease, LeaseState.ENDED)
     world.clock.advance(3600)
     assert usd(ended.segments, world.clock()) == pytest.approx(0.30, abs=1e-4)
+
+
+async def test_a_new_price_does_not_open_the_account_of_a_server_that_ended_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = await world.ready("first")
+    second, agent = await world.ready("second")
+    gate, save = asyncio.Event(), world.store.save_lease
+    saved: list[Lease] = []
+
+    async def slow_at_first(lease: Lease) -> None:
+        saved.append(lease)
+        if len(saved) == 1:
+            await gate.wait()
+        await save(lease)
+
+    monkeypatch.setattr(world.store, "save_lease", slow_at_first)
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
+    await until(lambda: saved)
+    assert saved[0].lease_id == first.lease_id
+    await world.stop(second)
+    await agent.event("stopped")
+    await world.state(second, LeaseState.ENDED)
+    gate.set()
+    await world.complete_passes(1)
+    assert world.now(second).segments[-1].end is not None
 
 
 async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: World) -> None:
