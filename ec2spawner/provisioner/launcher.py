@@ -211,6 +211,13 @@ class Launcher:
             errors=answer.errors,
         )
         self.intents[intent.client_token] = intent
+        log.info(
+            "Launched %d of %d x %s: %s",
+            len(intent.instance_ids),
+            intent.request.count,
+            intent.market,
+            ", ".join(intent.instance_ids) or "none",
+        )
         for launched in answer.instances:
             await self._launched(launched, intent)
         await asyncio.shield(self._store.save_intent(intent))

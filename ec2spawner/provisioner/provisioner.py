@@ -75,7 +75,7 @@ class Provisioner:
 
         self.book = book = LeaseBook(store, now=now)
         self.watcher = watcher = Watcher(
-            cloud, settings, now=now, in_motion=self._in_motion, listed=self.wake
+            cloud, settings, in_motion=self._in_motion, listed=self.wake
         )
         self.prices = prices = PriceBook(cloud, settings, types, now=now, changed=self.wake)
         self.launcher = launcher = Launcher(

@@ -141,6 +141,16 @@ class Starting:
             assigned_at=self.now(),
             segments=(*lease.segments, segment),
         )
+        log.info(
+            "%s of %r/%r gets %s (%s, %s, %s)",
+            lease.lease_id,
+            lease.user,
+            lease.server,
+            instance.instance_id,
+            instance.instance_type,
+            instance.market,
+            instance.zone,
+        )
         self._begin_home(lease, instance)
         self.wake()
         return lease

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from datetime import datetime
 
 from .cloud import GONE, Cloud, CloudError, Instance
 from .settings import Settings
@@ -33,13 +32,11 @@ class Watcher:
         cloud: Cloud,
         settings: Settings,
         *,
-        now: Callable[[], datetime],
         in_motion: Callable[[], bool],
         listed: Callable[[], None],
     ) -> None:
         self._cloud = cloud
         self._settings = settings
-        self._now = now
         self._in_motion = in_motion
         self._listed = listed
         self._wanted = asyncio.Event()
@@ -48,7 +45,8 @@ class Watcher:
         self.listings = 0
         """Complete listings so far; 0 means that nothing is known yet."""
         self._missing: dict[str, int] = {}
-        self._counted_at: datetime | None = None
+        self._counted_at = float("-inf")
+        """By the loop's clock, in seconds."""
 
     def refresh_soon(self) -> None:
         """List at once, and once more where a listing is under way."""
@@ -114,9 +112,8 @@ class Watcher:
 
     def _count_missing(self, found: Mapping[str, Instance]) -> None:
         """Listings in quick succession are one: they may come from the same stale copy."""
-        now = self._now()
-        apart = self._settings.busy_interval
-        fresh = self._counted_at is None or (now - self._counted_at).total_seconds() >= apart
+        now = asyncio.get_running_loop().time()
+        fresh = now - self._counted_at >= self._settings.busy_interval
         if fresh:
             self._counted_at = now
         for instance_id, count in self._missing.items():

@@ -33,8 +33,10 @@ HUBS: dict[str, tuple[str, ...]] = {
         "--EC2Spawner.subnet=['subnet-0a1b2c3d']",
     ),
     "profiles": (
-        "--EC2Spawner.profile_list=[{'display_name': 'One', 'gpu': 'T4'}, "
-        "{'display_name': 'one', 'gpu': 'L4'}]",
+        (
+            "--EC2Spawner.profile_list=[{'display_name': 'One', 'gpu': 'T4'}, "
+            "{'display_name': 'one', 'gpu': 'L4'}]"
+        ),
         "--JupyterHub.cleanup_servers=True",
     ),
     "internal-ssl": ("--JupyterHub.internal_ssl=True",),
