@@ -34,6 +34,9 @@ from .provisioner.starting import StartFailed
 from .provisioner.store import StoreError
 from .wire import Stop
 
+CLICK_PATIENCE = 2.0
+"""Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""
+
 HUB_START_PATIENCE = 60.0
 """Seconds a poll waits after a hub start for the store and the first listing."""
 
@@ -42,6 +45,18 @@ STOP_MARGIN = 30.0
 
 PROGRESS_INTERVAL = 5.0
 """Seconds between two progress events while nothing changes: the bar still moves."""
+
+
+class NotStarted(SpawnException):
+    """Why there is no server, in words for its user, on every page.
+
+    JupyterHub 6.1 tells a SpawnException's message by REST and on the spawn page, but shows
+    nothing of it on the page of a failed start and `503 SpawnException(reason=...)` as progress.
+    """
+
+    @property
+    def jupyterhub_message(self) -> str:
+        return str(self.message)
 
 
 class EC2Spawner(OptionTraits, Spawner):
@@ -81,7 +96,7 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- choosing ---
 
     async def _render_options_form(self, _spawner: Spawner) -> str:
-        running, provisioner = await self._service(), await self._provisioner()
+        running, provisioner = await self._answering()
         stored = (self.orm_spawner.user_options or {}) if self.orm_spawner else {}
         last = provisioner.book.last_ended(self.user.name, self.name)
         profiles = [profile.slug for profile in running.options.profile_list]
@@ -102,16 +117,16 @@ class EC2Spawner(OptionTraits, Spawner):
         )
 
     def chosen_profile(self, user_options: Mapping[str, object]) -> Profile:
-        """The profile that the options mean. Raises `SpawnException` (400)."""
+        """The profile that the options mean. Raises `NotStarted` (400)."""
         running = service.current()
         if running is None:
-            raise SpawnException("The hub is starting; try again", reason="hub", status_code=503)
+            raise NotStarted("The hub is starting; try again", reason="hub", status_code=503)
         try:
             return chosen_profile(running.options, user_options, self._groups())
         except OptionsRefused as error:
             # JupyterHub has stored them already, for every later start that names none.
             self.orm_spawner.user_options = {}
-            raise SpawnException(str(error), reason="options") from error
+            raise NotStarted(str(error), reason="options") from error
 
     def _groups(self) -> set[str]:
         return {group.name for group in self.user.groups}
@@ -119,11 +134,10 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- start, poll, stop ---
 
     async def start(self) -> str:
-        """The server's URL, once the notebook listens. Raises `SpawnException`."""
+        """The server's URL, once the notebook listens. Raises `NotStarted`."""
         self.lease_id = new_lease_id()
         profile = self.chosen_profile(self.user_options)
-        running = await self._service()
-        provisioner = await self._provisioner()
+        running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         environment, hub_api_url = self._environment(running)
         start = NotebookStart(
@@ -146,16 +160,16 @@ class EC2Spawner(OptionTraits, Spawner):
             await provisioner.request(lease)
             ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except NowhereToStart as error:
-            raise SpawnException(str(error), reason="home") from error
+            raise NotStarted(str(error), reason="home") from error
         except StoreError as error:
-            raise SpawnException(
+            raise NotStarted(
                 "The hub cannot write its database; an admin must mend it",
                 reason="store",
                 log_message=str(error),
                 status_code=503,
             ) from error
         except StartFailed as error:
-            raise SpawnException(
+            raise NotStarted(
                 error.stop.message or "The start was ended",
                 reason=error.stop.reason,
                 status_code=503,
@@ -185,7 +199,10 @@ class EC2Spawner(OptionTraits, Spawner):
 
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down."""
-        lease = await self._lease()
+        try:
+            lease = await self._lease()
+        except (CloudError, StoreError):
+            lease = None  # raised here, JupyterHub would never get done with looking at this server
         if lease is None or not lease.url:
             return str(self.server.url)
         return str(url_path_join(lease.url, self.server.base_url))
@@ -292,9 +309,22 @@ class EC2Spawner(OptionTraits, Spawner):
         assert running is not None
         return running
 
+    async def _answering(self) -> tuple[HubService, Provisioner]:
+        """For somebody who waits. Raises `NotStarted` while EC2 has not answered."""
+        try:
+            return await self._service(), await self._provisioner()
+        except CloudError as error:
+            raise NotStarted(
+                "EC2 does not answer the hub; try again in a minute",
+                reason="cloud",
+                log_message=str(error),
+                status_code=503,
+            ) from error
+
     async def _provisioner(self) -> Provisioner:
         """Raises `CloudError` while EC2 has not answered since the hub's start."""
-        provisioner = await service.wait_for_provisioner(HUB_START_PATIENCE)
+        patience = HUB_START_PATIENCE if self._check_pending else CLICK_PATIENCE
+        provisioner = await service.wait_for_provisioner(patience)
         if provisioner is None:
             raise CloudError(
                 "Unknown", "EC2 has not answered since the hub started", retryable=True

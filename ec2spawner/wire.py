@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
 PROTOCOL = 1
 """The protocol this code speaks. The first one: there is no 0."""
@@ -21,7 +21,13 @@ PROTOCOL = 1
 MAX_BODY_BYTES = 64 * 1024
 """A body larger than this is refused unread: an identity document with its signature is ~4 KiB."""
 
-ShortText = Annotated[str, Field(max_length=500)]
+
+def _printable(text: str) -> str:
+    """Lines of plain text: no escape sequence reaches a terminal, no NUL a database."""
+    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+
+
+ShortText = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
 Seconds = Annotated[float, Field(ge=0)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
@@ -144,7 +150,7 @@ class AgentEvent(Message):
     at: AwareDatetime
     message: ShortText = ""
     """For people; for `failed` the cause with the last lines of the log."""
-    port: int | None = None
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """With `ready`: where the notebook listens on the instance's private address."""
 
 

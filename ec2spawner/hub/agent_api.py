@@ -63,16 +63,14 @@ class AgentHandler(APIHandler):
 
     async def prepare(self) -> None:
         self._chunks: list[bytes] = []
-        self._received = 0
         declared = self.request.headers.get("Content-Length", "0")
         if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
             self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
+        # A body that does not tell its length is cut by tornado, with a plain 400.
+        self.request.connection.set_max_body_size(MAX_BODY_BYTES)
         await super().prepare()
 
     def data_received(self, chunk: bytes) -> None:
-        self._received += len(chunk)
-        if self._received > MAX_BODY_BYTES:
-            self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
         self._chunks.append(chunk)
 
     def read(self, model: type[M]) -> M:

@@ -59,6 +59,8 @@ def arrange() -> None:
     app = JupyterHub.instance()
     if app.subapp or app.generate_config or not hasattr(app, "_start_future"):
         return
+    if app.show_config or app.show_config_json:
+        return
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -88,10 +90,12 @@ async def _begin_or_exit(app: JupyterHub) -> None:
         await _begin(app)
     except (ConfigError, IdentitySetupError, StoreError) as error:
         app.log.critical("%s", error)
-        sys.exit(1)
     except Exception:
         app.log.exception("ec2spawner cannot start")
-        sys.exit(1)
+    # A store that is held keeps us waiting until JupyterHub has started its proxy.
+    if getattr(app.proxy, "proxy_process", None) is not None:
+        app.proxy.stop()
+    sys.exit(1)
 
 
 async def _begin(app: JupyterHub) -> None:

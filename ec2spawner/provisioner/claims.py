@@ -18,7 +18,7 @@ from .cloud import GONE, Instance
 from .launcher import Launcher
 from .lease import Binding, Home, Lease
 from .settings import Settings
-from .store import KeyAlreadyBound, Store
+from .store import KeyAlreadyBound, Store, StoreError
 from .tags import HUB, INTENT, STORE
 from .watcher import Watcher
 
@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
 """The identity document's `pendingTime` and EC2's `LaunchTime` agree to the second on EC2;
 the slack is for a store of another time zone's making or a stopped and started instance."""
+
+LISTING_LAG = timedelta(minutes=5)
+"""EC2's listings show an instance within seconds of its launch; minutes would be an outage."""
 
 
 class ClaimRefused(Exception):
@@ -105,6 +108,8 @@ class Claims:
         instance = self._watcher.instances.get(claimant.instance_id)
         if instance is None and await self._watcher.next_listing(timeout):
             instance = self._watcher.instances.get(claimant.instance_id)
+            if instance is None and self._should_be_listed(claimant):
+                raise ClaimRefused("this instance does not carry this hub's tag")
         if instance is None:
             return None
         if instance.state in GONE:
@@ -115,7 +120,14 @@ class Claims:
             if self._launcher.is_open(instance.tags[INTENT]):
                 return None  # EC2 has not said yet which instances the call brought
             await self._bind(instance.instance_id, key_sha256)
+        # Another claim may have bound its key while this one waited for a listing.
+        self._check_key(instance.instance_id, key_sha256)
         return instance
+
+    def _should_be_listed(self, claimant: Claimant) -> bool:
+        """Old enough, and not one that a single listing may lack for once."""
+        age = self._now() - claimant.pending_time
+        return age > LISTING_LAG and not self.is_bound(claimant.instance_id)
 
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
         binding = self._bindings.get(instance_id)
@@ -147,6 +159,9 @@ class Claims:
         self._bindings[instance_id] = binding
         try:
             await asyncio.shield(self._store.save_binding(binding))
+        except StoreError:
+            del self._bindings[instance_id]  # bound is only what is stored
+            raise
         except KeyAlreadyBound as error:
             del self._bindings[instance_id]  # an old one, which is not kept in memory
             log.error("ALARM: a second key claims instance %s", instance_id)

@@ -96,7 +96,9 @@ class RunningDemo:
     def story(self) -> str:
         """The ends of all logs: of the demo, the embedded EC2, the hub and each instance."""
         consoles = sorted(self.data_dir.glob("ec2/instances/*/console.log"))
-        logs = [self._stderr, *sorted(self.data_dir.glob("*.log")), *consoles]
+        runs = {_variable(process, "EC2SPAWNER_RUN_DIR") for process in self.processes()}
+        notebooks = [Path(run) / "notebook.log" for run in sorted(runs - {""})]
+        logs = [self._stderr, *sorted(self.data_dir.glob("*.log")), *consoles, *notebooks]
         return "\n\n".join(f"--- {log}\n{_tail(log)}" for log in logs if log.exists())
 
     # --- the end ---
@@ -117,6 +119,13 @@ class RunningDemo:
         self._process.wait(END_SECONDS)
         if self._process.stdout is not None:
             self._process.stdout.close()
+
+
+def _variable(process: psutil.Process, name: str) -> str:
+    try:
+        return process.environ().get(name, "")
+    except psutil.Error:
+        return ""
 
 
 def _tail(log: Path) -> str:
