@@ -23,7 +23,7 @@ from .hub import service
 from .hub.pages import cards_for, home_sentence, notice_of
 from .hub.progress import progress_event
 from .hub.request import NowhereToStart, Server, chosen_profile, new_lease
-from .hub.seal import NotebookStart, SealBroken
+from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
 from .hub.spawn_page import read_form, render_spawn_form
 from .provisioner.adoption import SavedServer, saved
@@ -65,6 +65,7 @@ class EC2Spawner(OptionTraits, Spawner):
     def __init__(self, **kwargs: Any) -> None:
         self.lease_id = ""
         self._saved: SavedServer | None = None
+        self._adopted = False
         super().__init__(**kwargs)
 
     # --- defaults that differ from a local server's ---
@@ -135,7 +136,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
     async def start(self) -> str:
         """The server's URL, once the notebook listens. Raises `NotStarted`."""
-        self.lease_id = new_lease_id()
+        self.lease_id, self._adopted = new_lease_id(), True
         profile = self.chosen_profile(self.user_options)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
@@ -187,20 +188,37 @@ class EC2Spawner(OptionTraits, Spawner):
         return None if lease is not None and lease.state in OPEN else 0
 
     async def stop(self, now: bool = False) -> None:
-        """End the lease and wait until its instance is released."""
-        lease = await self._lease()
-        if lease is None:
-            return
-        provisioner = await self._provisioner()
-        stop = Stop(reason="user", message="It was stopped from the hub")
-        await provisioner.ending.begin(lease.lease_id, stop)
-        patience = provisioner.settings.stop_timeout + STOP_MARGIN
-        await provisioner.ending.wait_ended(lease.lease_id, patience)
+        """End the lease and wait a while for its instance to be released.
 
-    async def get_url(self) -> str:
-        """Where the notebook listens, also when the hub was killed before it wrote that down."""
+        Never raises: JupyterHub would then forget the server and leave its token valid. What
+        could not be done now is made good by the provisioner's next pass.
+        """
         try:
             lease = await self._lease()
+            if lease is None:
+                return
+            provisioner = await self._provisioner()
+            reason = "user" if lease.ready_at else "failed"
+            stop = Stop(reason=reason, message="It was stopped from the hub")
+            await provisioner.ending.begin(lease.lease_id, stop)
+            patience = provisioner.settings.stop_timeout + STOP_MARGIN
+            await provisioner.ending.wait_ended(lease.lease_id, patience)
+        except TimeoutError:
+            self.log.warning("%s is still being released; that goes on", self._log_name)
+        except (CloudError, StoreError) as error:
+            self.log.error("Stopping %s is not finished yet: %s", self._log_name, error)
+
+    async def get_url(self) -> str:
+        """Where the notebook listens, also when the hub was killed before it wrote that down.
+
+        JupyterHub stops a server that does not answer at this address after a hub start, and
+        does so with all of them when the network is at fault. So it is told only once the
+        instance's agent has been heard: silent ones are judged by the provisioner and its brake.
+        """
+        try:
+            lease = await self._lease()
+            if lease is not None and self._check_pending:
+                lease = await (await self._provisioner()).beats.wait_heard(lease)
         except (CloudError, StoreError):
             lease = None  # raised here, JupyterHub would never get done with looking at this server
         if lease is None or not lease.url:
@@ -242,11 +260,25 @@ class EC2Spawner(OptionTraits, Spawner):
             self.log.error("The saved state of %s is unreadable: %s", self._log_name, error)
             return
         self.lease_id = self._saved.lease_id
+        self._take_token_back(self._saved.sealed_start)
+
+    def _take_token_back(self, sealed_start: str) -> None:
+        """The server's token of an earlier process, so that a stop can revoke it.
+
+        At once: JupyterHub notes which token it will revoke before it polls.
+        """
+        try:
+            start = Seal(self.user.settings["cookie_secret"]).open(sealed_start)
+        except SealBroken as error:
+            self.log.warning("The token of %s cannot be revoked: %s", self._log_name, error)
+        else:
+            self.api_token = start.api_token
 
     def clear_state(self) -> None:
         super().clear_state()
         self.lease_id = ""
         self._saved = None
+        self._adopted = False
 
     # --- inside ---
 
@@ -257,7 +289,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """
         provisioner = await self._provisioner()
         lease = provisioner.book.get(self.lease_id)
-        if lease is not None and self.api_token:
+        if lease is not None and self._adopted:
             return lease
         if self._start_pending:
             return None  # this start has asked for nothing yet
@@ -277,12 +309,10 @@ class EC2Spawner(OptionTraits, Spawner):
         wait for its end here, and give back the token that only our store still knows.
         """
         self.lease_id = lease.lease_id
-        running = await self._service()
-        running.spawners[self.lease_id] = self
-        try:
-            self.api_token = running.seal.open(lease.sealed_start).api_token
-        except SealBroken as error:
-            self.log.warning("The token of %s cannot be revoked: %s", self._log_name, error)
+        self._adopted = True
+        (await self._service()).spawners[self.lease_id] = self
+        if not self.api_token:
+            self._take_token_back(lease.sealed_start)
         if lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
             try:
                 return await provisioner.starting.wait_ready(lease.lease_id, self.start_timeout)

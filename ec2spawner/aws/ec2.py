@@ -67,8 +67,10 @@ class EC2Cloud:
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         return await self._fleets.zones_of(subnets)
 
-    async def spot_prices(self, instance_types: Sequence[str]) -> Mapping[tuple[str, str], float]:
-        return await prices.spot_prices(self._client, instance_types, self._now())
+    async def spot_prices(
+        self, instance_types: Sequence[str], zones: Sequence[str] = ()
+    ) -> Mapping[tuple[str, str], float]:
+        return await prices.spot_prices(self._client, instance_types, zones, self._now())
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

@@ -27,10 +27,14 @@ THROTTLES: Final = frozenset(
 CAPACITY: Final = frozenset(
     {
         "InsufficientCapacity",
+        "InsufficientCapacityOnHost",
         "InsufficientFreeAddressesInSubnet",
         "InsufficientHostCapacity",
         "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
         "InsufficientVolumeCapacity",
+        "InvalidFleetConfiguration",
+        "MaxFleetCountExceeded",
         "UnfulfillableCapacity",
     }
 )

@@ -17,14 +17,15 @@ _Price = tuple[datetime, str, str, float]
 
 
 async def spot_prices(
-    client: Client, instance_types: Sequence[str], now: datetime
+    client: Client, instance_types: Sequence[str], zones: Sequence[str], now: datetime
 ) -> dict[tuple[str, str], float]:
     """(instance type, zone) -> the newest spot price, USD/hour; what EC2 does not list is absent.
 
-    A history that starts now is the prices in force now.
+    No zones are all zones. A history that starts now is the prices in force now.
     """
     if not instance_types:
         return {}
+    only = {"Filters": [{"Name": "availability-zone", "Values": sorted(set(zones))}]}
     found = await client.pages(
         "describe_spot_price_history",
         _prices,
@@ -32,6 +33,7 @@ async def spot_prices(
         InstanceTypes=sorted(set(instance_types)),
         ProductDescriptions=[PRODUCT],
         StartTime=now,
+        **(only if zones else {}),
     )
     # Oldest first, so that the newest of a pool is the one that stays.
     return {(type_, zone): price for _, type_, zone, price in sorted(found)}

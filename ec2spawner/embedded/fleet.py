@@ -142,6 +142,7 @@ class Fleets:
         )
 
         async def buy(candidate: Candidate, missing: int) -> Purchase:
+            self._check_zone(candidate.offer)
             _check_price(candidate)
             blueprint = blueprints[candidate.template]
             count, error = self._launcher.available(blueprint, candidate.offer, missing)
@@ -159,6 +160,15 @@ class Fleets:
 
         for purchase in await fill(ordered, wanted, buy):
             _enter(purchase, templates, answer)
+
+    def _check_zone(self, offer: Offer) -> None:
+        """A fleet has a code of its own for what RunInstances calls `Unsupported`."""
+        if offer.zone not in self._launcher.zones_with(offer.instance_type):
+            raise EC2Error(
+                "InvalidFleetConfiguration",
+                f"Your requested instance type ({offer.instance_type}) is not supported in your "
+                f"requested Availability Zone ({offer.zone}).",
+            )
 
     async def _candidates(
         self, config: Mapping[str, Any], template: int, blueprint: Blueprint, market: str

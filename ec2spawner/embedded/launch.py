@@ -161,6 +161,10 @@ class Launcher:
             )
         return facts
 
+    def zones_with(self, instance_type: str) -> frozenset[str]:
+        """Zones that offer the type, sold out or not."""
+        return instance_type_facts(instance_type, self._moto.region).zones
+
     def room_for(self, offer: Offer, wanted: int) -> int:
         """How many of `wanted` this offer has places for."""
         left = self._capacity.left(offer)
@@ -172,7 +176,7 @@ class Launcher:
             zone
             for zone in self._network.subnets
             if zone != offer.zone
-            and zone in instance_type_facts(offer.instance_type, self._moto.region).zones
+            and zone in self.zones_with(offer.instance_type)
             and self._capacity.left(Offer(offer.market, offer.instance_type, zone)) != 0
         )
         return insufficient(offer, elsewhere)

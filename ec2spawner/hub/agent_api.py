@@ -148,15 +148,17 @@ class ClaimsHandler(AgentHandler):
             if granted is None:
                 self.answer(202, ClaimWait())
             else:
-                self.answer(200, self.grant(granted))
+                self.answer(200, await self.grant(granted))
 
-    def grant(self, granted: Granted) -> LeaseGrant:
-        """All that the agent needs. Ends the request with 410 when the seal does not open."""
+    async def grant(self, granted: Granted) -> LeaseGrant:
+        """All that the agent needs. When the seal does not open, lease and request end (410)."""
         lease, home = granted.lease, granted.home
         try:
             start = self.service.seal.open(lease.sealed_start)
         except SealBroken as error:
             self.log.error("The start of %s cannot be read: %s", lease.lease_id, error)
+            stop = Stop(reason="failed", message="The hub can no longer start it: start it again")
+            await self.provisioner.ending.begin(lease.lease_id, stop)
             self.refuse(410, "the hub can no longer start this server")
         return LeaseGrant(
             lease_id=lease.lease_id,

@@ -18,6 +18,7 @@ from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
 from tenacity import (
     AsyncRetrying,
+    retry_if_exception,
     retry_if_exception_type,
     stop_after_delay,
     wait_fixed,
@@ -90,6 +91,12 @@ async def _begin_or_exit(app: JupyterHub) -> None:
         await _begin(app)
     except (ConfigError, IdentitySetupError, StoreError) as error:
         app.log.critical("%s", error)
+    except CloudError as error:
+        app.log.critical(
+            "EC2 refuses what ec2spawner asks at its start: %s. Mend: the region, the subnets and "
+            "the credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
+            error,
+        )
     except Exception:
         app.log.exception("ec2spawner cannot start")
     # A store that is held keeps us waiting until JupyterHub has started its proxy.
@@ -120,8 +127,9 @@ async def _begin(app: JupyterHub) -> None:
     )
     try:
         async for attempt in AsyncRetrying(
-            retry=retry_if_exception_type(CloudError),
+            retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.retryable),
             wait=wait_random_exponential(max=30),
+            reraise=True,
             before_sleep=lambda state: app.log.error(
                 "EC2 does not answer yet: %s", state.outcome and state.outcome.exception()
             ),

@@ -17,11 +17,14 @@ from ..core.money import usd
 from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, Market, Stop
 from .book import LeaseBook
 from .cloud import Instance
-from .lease import Lease
+from .lease import Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
 
 log = logging.getLogger(__name__)
+
+UNHEARD_PAUSE = 30.0
+"""Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
 
 @dataclass(slots=True)
@@ -53,6 +56,13 @@ class Beats:
         ):
             await self.book.wait_for_change(lease.lease_id, left)
         return self.answer(self.book.get(lease.lease_id) or lease)
+
+    async def wait_heard(self, lease: Lease) -> Lease:
+        """Wait until this process has heard of a ready lease, or it is ready no more."""
+        while lease.state is LeaseState.READY and not self.book.contact(lease.lease_id).beats:
+            await self.book.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
+            lease = self.book.get(lease.lease_id) or lease
+        return lease
 
     def answer(self, lease: Lease) -> BeatAnswer:
         return BeatAnswer(

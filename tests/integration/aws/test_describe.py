@@ -152,6 +152,21 @@ async def test_spot_prices_are_the_newest_of_each_pool(cloud: EC2Cloud, ec2: Scr
     first = ec2.calls[0]
     assert first["ProductDescription.1"] == "Linux/UNIX"
     assert "InstanceType.2" not in first
+    assert not [name for name in first if name.startswith("Filter.")]
+
+
+async def test_prices_of_zones_without_a_subnet_are_not_fetched(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DescribeSpotPriceHistory", ok("<spotPriceHistorySet/>"))
+    await cloud.spot_prices(["g4dn.xlarge"], ["us-east-1b", "us-east-1a", "us-east-1b"])
+    (call,) = ec2.calls
+    filters = {name: value for name, value in call.items() if name.startswith("Filter.")}
+    assert filters == {
+        "Filter.1.Name": "availability-zone",
+        "Filter.1.Value.1": "us-east-1a",
+        "Filter.1.Value.2": "us-east-1b",
+    }
 
 
 async def test_no_types_cost_no_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:

@@ -271,6 +271,9 @@ async def test_zones_and_prices(cloud: EC2Cloud, embedded: Embedded) -> None:
     prices = await cloud.spot_prices([SMALL])
     assert prices[SMALL, embedded.zones[0]] == 0.125
     assert set(prices) == {(SMALL, zone) for zone in embedded.zones}
+    assert set(await cloud.spot_prices([SMALL], embedded.zones[1:])) == {
+        (SMALL, zone) for zone in embedded.zones[1:]
+    }
 
 
 async def test_an_unknown_subnet_is_a_mistake_to_mend(cloud: EC2Cloud) -> None:

@@ -209,6 +209,19 @@ async def test_another_content_is_another_template(cloud: EC2Cloud, ec2: Scripte
 
 # --- what is answered ---
 
+CAPACITY = (
+    "InsufficientCapacity",
+    "InsufficientCapacityOnHost",
+    "InsufficientFreeAddressesInSubnet",
+    "InsufficientHostCapacity",
+    "InsufficientInstanceCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "InsufficientVolumeCapacity",
+    "InvalidFleetConfiguration",
+    "MaxFleetCountExceeded",
+    "UnfulfillableCapacity",
+)
+
 
 async def test_instances_and_errors_of_one_answer_are_both_told(
     cloud: EC2Cloud, ec2: ScriptedEC2
@@ -243,7 +256,7 @@ async def test_instances_and_errors_of_one_answer_are_both_told(
 @pytest.mark.parametrize(
     ("answer", "code", "retryable"),
     [
-        (error("InsufficientInstanceCapacity", status=500), "InsufficientInstanceCapacity", False),
+        *((error(code, status=500), code, False) for code in CAPACITY),
         (error("UnauthorizedOperation", "x" * 9000, 403), "UnauthorizedOperation", False),
         (error("IdempotentParameterMismatch"), "IdempotentParameterMismatch", False),
         (error("RequestLimitExceeded", status=503), "RequestLimitExceeded", True),

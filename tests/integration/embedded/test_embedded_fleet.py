@@ -227,12 +227,17 @@ def test_fleets_at_once_share_what_there_is(lab: Any) -> None:
     assert all(answer["Errors"] for answer in answers if len(answer["Instances"]) < 2)
 
 
-def test_a_type_that_a_zone_does_not_have_is_unsupported(lab: Any) -> None:
-    answer = lab.fleet(
-        lab.template("unsupported"), types=("p3dn.24xlarge",), subnets=(lab.facts.subnets[0],)
-    )
+def test_a_type_that_a_zone_does_not_have_is_refused_there_alone(lab: Any) -> None:
+    answer = lab.fleet(lab.template("unsupported"), market="on-demand", types=("p4de.24xlarge",))
 
-    assert [error["ErrorCode"] for error in answer["Errors"]] == ["Unsupported"]
+    (error,), (group,) = answer["Errors"], answer["Instances"]
+    assert error["LaunchTemplateAndOverrides"]["Overrides"]["AvailabilityZone"] == "us-east-1a"
+    assert error["ErrorCode"] == "InvalidFleetConfiguration"
+    assert error["ErrorMessage"] == (
+        "Your requested instance type (p4de.24xlarge) is not supported in your requested "
+        "Availability Zone (us-east-1a)."
+    )
+    assert group["AvailabilityZone"] == "us-east-1b"
 
 
 def test_a_maximum_price_below_the_market_is_too_low(lab: Any) -> None:

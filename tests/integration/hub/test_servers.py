@@ -56,7 +56,8 @@ async def test_status_says_what_it_costs(hub: Hub) -> None:
         async def with_cost() -> dict | None:
             reply = await client.get("ec2spawner/api/status")
             assert reply.status_code == 200, reply.text
-            return reply.json() if reply.json()["cost"] else None
+            found = reply.json()
+            return found if found["cost"] and found["telemetry"] else None
 
         status = await until(with_cost, 15, "the status to carry a cost")
         assert status["managed"]
