@@ -7,10 +7,20 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__)
+    arguments, for_the_hub = parse(argv)
+
+    from .embedded.demo import run_demo
+
+    return run_demo(arguments, for_the_hub)
+
+
+def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
+    """Our own options, and what is JupyterHub's: never taken for an abbreviation of ours."""
+    parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser(
         "demo",
+        allow_abbrev=False,
         help="the whole journey on this machine, with an embedded EC2 and no AWS account",
         epilog='Other options go to JupyterHub, such as --EC2Spawner.idle=\'{"server": "5m"}\'.',
     )
@@ -21,8 +31,4 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     demo.add_argument("--config", help="another jupyterhub_config.py")
     demo.add_argument("--json", action="store_true", help="one line of JSON when all answers")
-    arguments, for_the_hub = parser.parse_known_args(argv)
-
-    from .embedded.demo import run_demo
-
-    return run_demo(arguments, for_the_hub)
+    return parser.parse_known_args(argv)

@@ -205,8 +205,9 @@ class Cost(Message):
     usd: Annotated[float, Field(ge=0)] | None = None
     """Cost so far, at `as_of`."""
     usd_per_hour: Annotated[float, Field(ge=0)] | None = None
-    """Price now. Between answers the reader adds `usd_per_hour * elapsed`."""
+    """Price now. The reader adds it for the time since `as_of`."""
     as_of: AwareDatetime
+    """Up to when `usd` counts: in the first minute the end of that minute, which is paid whole."""
     since: AwareDatetime
     """When billing began."""
     estimate: bool = True
@@ -281,7 +282,6 @@ class Observation(Message):
     type: Literal["observation"] = "observation"
     at: AwareDatetime
     kernels: list[KernelState] = []
-    terminals: list[TerminalState] = []
     last_input: AwareDatetime | None = None
     """The last key or pointer event of a person; an open tab is none."""
 

@@ -105,6 +105,8 @@ class SimulatedCloud:
     keeps_volumes: bool = False
     """A terminated instance does not let go of its volumes by itself."""
     calls: list[Call] = field(default_factory=list)
+    _refused: tuple[str, ...] = ()
+    """Codes of the errors with which the next launch answers, and nothing else."""
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _launches: dict[str, tuple[LaunchRequest, LaunchAnswer]] = field(default_factory=dict)
     _created: dict[str, tuple[tuple[str, int], str]] = field(default_factory=dict)
@@ -127,6 +129,10 @@ class SimulatedCloud:
     def sell_out(self, market: Market, instance_type: str = "g4dn.xlarge", left: int = 0) -> None:
         for zone in self.subnets.values():
             self.capacity[market, instance_type, zone] = left
+
+    def refuse_offers(self, *codes: str) -> None:
+        """Let the next launch bring nothing but these errors, each of an offer."""
+        self._refused = codes
 
     def copy(self, instance_id: str) -> str:
         """Somebody launches an instance with the tags of another. Its id."""
@@ -169,6 +175,9 @@ class SimulatedCloud:
         return answer
 
     def _launch(self, request: LaunchRequest) -> LaunchAnswer:
+        if self._refused:
+            codes, self._refused = self._refused, ()
+            return LaunchAnswer((), tuple(LaunchError(code, "refused") for code in codes))
         launched: list[Launched] = []
         errors: list[LaunchError] = []
         for instance_type, subnet in itertools.product(
@@ -253,9 +262,12 @@ class SimulatedCloud:
         await self._lose_answer(await self._receive("zones_of", tuple(subnets)))
         return {subnet: self.subnets[subnet] for subnet in subnets}
 
-    async def spot_prices(self, instance_types: Sequence[str]) -> Mapping[tuple[str, str], float]:
-        await self._lose_answer(await self._receive("spot_prices", tuple(instance_types)))
-        return dict(self.prices)
+    async def spot_prices(
+        self, instance_types: Sequence[str], zones: Sequence[str]
+    ) -> Mapping[tuple[str, str], float]:
+        arguments = tuple(instance_types), tuple(zones)
+        await self._lose_answer(await self._receive("spot_prices", *arguments))
+        return {offer: usd for offer, usd in self.prices.items() if not zones or offer[1] in zones}
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

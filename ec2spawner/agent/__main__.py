@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from .agent import Agent
 from .settings import Settings, SettingsError
 
+log = logging.getLogger(__name__)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="ec2spawner-agent", description=__doc__)
@@ -35,12 +37,19 @@ async def _run(agent: Agent) -> None:
     """Run the agent until it is done or a signal ends it in order."""
     task = asyncio.ensure_future(agent.run())
     loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        if task.cancelling():
+            log.info("another signal: already ending in order")
+        else:
+            task.cancel()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+        loop.add_signal_handler(number, end)
     try:
         await task
     except asyncio.CancelledError:
-        logging.getLogger(__name__).info("ended by a signal")
+        log.info("ended by a signal")
 
 
 if __name__ == "__main__":

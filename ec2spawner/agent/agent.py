@@ -10,20 +10,19 @@ import aiohttp
 
 from .. import __version__
 from ..telemetry import Sampler, find_gpus
-from ..wire import LeaseGrant
-from .claim import claim_lease, new_claim, new_key
+from ..wire import Claim, LeaseGrant
+from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .hub_client import HubClient, PowerOffError
 from .identity import Identity, read_identity
 from .lease_run import LeaseRun
 from .notebook_process import NotebookProcess, adopt_orphans, base_environment
+from .power import power_off
 from .settings import Settings
 
 log = logging.getLogger(__name__)
 
 KEEPALIVE_SECONDS = 3.0
 """JupyterHub's proxy hangs up on connections idle for five seconds; we do it first."""
-
-POWEROFF_AGAIN_SECONDS = 30.0
 
 GOODBYE_SECONDS = 3.0
 """How long the notebook's processes get when nothing was in order anyway."""
@@ -43,6 +42,18 @@ class Agent:
 
     async def run(self) -> None:
         """Live until powered off. Cancel it to end in order: the machine is shutting down."""
+        try:
+            await self._live()
+        except PowerOffError as error:
+            log.info("powering off: %s", error)
+            await power_off(self._settings.poweroff)
+        except Exception:
+            # Without its agent an instance would run for ever where no hub looks after it.
+            log.exception("the agent failed; powering off")
+            await power_off(self._settings.poweroff)
+
+    async def _live(self) -> None:
+        """From boot to the end of the lease. Raises `PowerOffError` when it is time for that."""
         await asyncio.to_thread(_prepare_run_dir, self._settings)
         adopt_orphans()
         connector = aiohttp.TCPConnector(
@@ -51,41 +62,39 @@ class Agent:
         async with aiohttp.ClientSession(connector=connector) as http:
             try:
                 await self._notebook.warm_up()
-                identity = await read_identity(self._settings.metadata_endpoint, http)
+                identity = await self._read_identity(http)
                 log.info("this is %s, %s", identity.instance_id, identity.instance_type)
                 hub = HubClient(self._settings.hub_api_url, http)
-                grant = await self._claim(hub, identity)
+                grant = await self._claim(hub, http, identity)
                 self._sampler.start()
                 run = LeaseRun(
                     self._settings, identity, grant, self._notebook, self._sampler, hub, http
                 )
                 await run.live()
-            except PowerOffError as error:
-                log.info("powering off: %s", error)
-                await self._notebook.stop()
-                await self._power_off()
             finally:
                 await self._notebook.stop(GOODBYE_SECONDS)
                 self._sampler.stop()
 
-    async def _claim(self, hub: HubClient, identity: Identity) -> LeaseGrant:
-        claim = new_claim(identity, new_key(), __version__, self._settings.metadata_is_amazon)
-        grant = await claim_lease(hub, claim)
+    async def _read_identity(self, http: aiohttp.ClientSession) -> Identity:
+        return await read_identity(
+            self._settings.metadata_endpoint, http, give_up_after=UNCLAIMED_LIMIT_SECONDS
+        )
+
+    async def _claim(
+        self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity
+    ) -> LeaseGrant:
+        key = new_key()
+
+        def claim_as(identity: Identity) -> Claim:
+            return new_claim(identity, key, __version__, self._settings.metadata_is_amazon)
+
+        async def claim_anew() -> Claim:
+            return claim_as(await self._read_identity(http))
+
+        grant = await claim_lease(hub, claim_as(identity), claim_anew)
         log.info("lease %s", grant.lease_id)
         hub.take_lease(grant.lease_id, grant.lease_token)
         return grant
-
-    async def _power_off(self) -> None:
-        """Power off, and try again for as long as that fails: a machine left on costs money."""
-        while True:
-            try:
-                process = await asyncio.create_subprocess_exec(*self._settings.poweroff)
-                if await process.wait() == 0:
-                    return
-                log.error("%s: status %s", self._settings.poweroff[0], process.returncode)
-            except OSError as error:
-                log.error("%s: %s", self._settings.poweroff[0], error)
-            await asyncio.sleep(POWEROFF_AGAIN_SECONDS)
 
 
 def _prepare_run_dir(settings: Settings) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
@@ -44,6 +44,7 @@ def new_claim(identity: Identity, key: str, agent_version: str, real_boot: bool)
 async def claim_lease(
     hub: HubClient,
     claim: Claim,
+    claim_anew: Callable[[], Awaitable[Claim]],
     *,
     give_up_after: float = UNCLAIMED_LIMIT_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
@@ -51,8 +52,9 @@ async def claim_lease(
     """The lease that this instance gets, however long that takes.
 
     Raises `PowerOffError` where the hub says so, or has given no usable answer for `give_up_after`
-    seconds. A refusal is logged and asked again, ever more rarely: a hub that was misconfigured
-    may be put right, and one that means it ends this instance.
+    seconds. A refusal is logged and asked again, ever more rarely, with what `claim_anew` reads:
+    a hub that was misconfigured may be put right, an identity may have been misread, and a hub
+    that means it ends this instance.
     """
     silence, refusal = Backoff(), Backoff(first=1.0, longest=300.0)
     answered_at = monotonic()
@@ -64,9 +66,12 @@ async def claim_lease(
         except HubError as error:
             if monotonic() - answered_at > give_up_after:
                 raise PowerOffError(f"no usable answer for {give_up_after:.0f} s") from error
-            wait = (refusal if isinstance(error, HubRefusedError) else silence).next()
+            refused = isinstance(error, HubRefusedError)
+            wait = (refusal if refused else silence).next()
             log.warning("claim: %s; asking again in %.1f s", error, wait)
             await asyncio.sleep(wait)
+            if refused:
+                claim = await claim_anew()
             continue
         if isinstance(answer, LeaseGrant):
             return answer

@@ -47,6 +47,12 @@ class Home:
 
     async def mount(self) -> None:
         """Make the user's home what the lease says. Raises `HomeError`."""
+        try:
+            await self._mount()
+        except OSError as error:
+            raise HomeError(f"the home cannot be used: {error}") from error
+
+    async def _mount(self) -> None:
         if self._kind == "none":
             await asyncio.to_thread(self._use_the_images_own)
             return
@@ -64,7 +70,7 @@ class Home:
         if self._kind == "none" or not await asyncio.to_thread(os.path.ismount, self._user.home):
             return
         for attempt in range(UMOUNT_TRIES):
-            status, said = await _command("umount", str(self._user.home))
+            status, said = await _command("umount", "--recursive", str(self._user.home))
             if status == 0:
                 return
             await asyncio.sleep(0.1 * (attempt + 1))

@@ -48,7 +48,7 @@ class HubRefusedError(HubError):
 
 
 class PowerOffError(HubError):
-    """410: this instance is nobody's any more."""
+    """410, or nobody to be asked for too long: this instance is nobody's any more."""
 
 
 class HubClient:

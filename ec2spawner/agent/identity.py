@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from dataclasses import dataclass
 
 import aiohttp
 
 from .backoff import Backoff
+from .hub_client import PowerOffError
 
 log = logging.getLogger(__name__)
 
@@ -36,16 +38,22 @@ class MetadataError(Exception):
     """The metadata service did not answer, or not with what it should."""
 
 
-async def read_identity(endpoint: str, http: aiohttp.ClientSession) -> Identity:
+async def read_identity(
+    endpoint: str, http: aiohttp.ClientSession, *, give_up_after: float
+) -> Identity:
     """The identity of this instance; asks until the metadata service answers.
 
-    Without an identity there is nothing else to do: the hub ends an instance that never claims.
+    Raises `PowerOffError` when it has not for `give_up_after` seconds: without an identity there
+    is no lease, and nobody would miss this instance.
     """
     backoff = Backoff(first=0.1, longest=10.0)
+    began = time.monotonic()
     while True:
         try:
             return await _read_once(endpoint, http)
         except MetadataError as error:
+            if time.monotonic() - began > give_up_after:
+                raise PowerOffError(f"no identity for {give_up_after:.0f} s") from error
             wait = backoff.next()
             log.warning("%s; asking again in %.1f s", error, wait)
             await asyncio.sleep(wait)
@@ -80,9 +88,14 @@ async def _read_once(endpoint: str, http: aiohttp.ClientSession) -> Identity:
 async def _ask(http: aiohttp.ClientSession, method: str, url: str, headers: dict[str, str]) -> str:
     try:
         async with http.request(method, url, headers=headers, timeout=TIMEOUT) as response:
-            body = await response.content.read(MAX_ANSWER_BYTES)
             if response.status != 200:
                 raise MetadataError(f"{method} {url} answered {response.status}")
+            body = bytearray()
+            # To its end: one `read` gives what has come so far, and half a signature is none.
+            async for part in response.content.iter_any():
+                body += part
+                if len(body) > MAX_ANSWER_BYTES:
+                    raise MetadataError(f"{method} {url}: more than {MAX_ANSWER_BYTES} bytes")
             return body.decode()
     except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
         raise MetadataError(f"{method} {url}: {error!r}") from error

@@ -83,15 +83,21 @@ class LeaseRun:
 
     async def live(self) -> None:
         """From the grant to the last report. Raises `PowerOffError` when it is time for that."""
-        await self._socket.start()
         try:
+            await self._socket.start()
             async with self._in_background():
                 end = await self._until_end()
                 log.info("the end: %s", end.message or end.step)
                 end = await self._let_go(end)
                 await self._say_goodbye(end)
         except asyncio.CancelledError:
-            await self._shut_down()
+            await self._end_at_once(End("stopped", "The machine was shut down."))
+            raise
+        except PowerOffError:
+            raise
+        except Exception:
+            log.exception("the lease failed")
+            await self._end_at_once(End("failed", "The instance agent failed; its log says how."))
             raise
         finally:
             await self._socket.close()
@@ -103,13 +109,10 @@ class LeaseRun:
         try:
             await self._unless_ended(self._start())
             await self._unless_ended(self._notebook.wait())
+            self._finish(End("stopped", self._notebook.how_it_ended()))
         except (HomeError, NotebookError) as error:
-            return End("failed", str(error))
-        return (
-            self._end.result()
-            if self._end.done()
-            else End("stopped", self._notebook.how_it_ended())
-        )
+            self._finish(End("failed", str(error)))
+        return self._end.result()
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
         """Do this, or stop doing it when the lease ends."""
@@ -156,9 +159,9 @@ class LeaseRun:
         await self._reports.until_told(GOODBYE_SECONDS if self._off.done() else TOLD_SECONDS)
         raise PowerOffError(await self._off)
 
-    async def _shut_down(self) -> None:
+    async def _end_at_once(self, end: End) -> None:
         """The machine goes down: end in order, as quickly as that can be done."""
-        end = await self._let_go(End("stopped", "The machine was shut down."))
+        end = await self._let_go(end)
         with contextlib.suppress(HubError):
             await self._reports.tell_now(end.step, end.message, GOODBYE_SECONDS)
 
@@ -190,23 +193,31 @@ class LeaseRun:
         """Assess idleness, show it, notice a lost hub, and keep order."""
         pushed_at = tidied_at = 0.0
         while True:
-            shown = self._watch.idleness
-            if self._watch.assess():
-                self._heart.news()
-            if self._watch.idleness != shown or time.monotonic() - pushed_at >= PUSH_SECONDS:
-                pushed_at = time.monotonic()
-                self._socket.push(self._watch.state())
-            if self._is_abandoned():
-                self._finish_for_good("The hub has not answered for long and nothing works here.")
-            if time.monotonic() - tidied_at >= TIDY_SECONDS:
-                tidied_at = time.monotonic()
-                await asyncio.to_thread(self._notebook.tidy)
+            try:
+                if self._look() or time.monotonic() - pushed_at >= PUSH_SECONDS:
+                    pushed_at = time.monotonic()
+                    self._socket.push(self._watch.state())
+                if time.monotonic() - tidied_at >= TIDY_SECONDS:
+                    tidied_at = time.monotonic()
+                    await asyncio.to_thread(self._notebook.tidy)
+            except Exception:
+                # One look that fails must not leave the server unwatched for good.
+                log.exception("a look at the lease failed; the next ones go on")
             # Whatever the notebook says, and however often: ten looks a second are enough.
             await asyncio.sleep(0.1)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._paced(TICK_SECONDS)):
                     await self._observed.wait()
             self._observed.clear()
+
+    def _look(self) -> bool:
+        """Assess idleness and the hub's silence; True when there is something new to show."""
+        shown = self._watch.idleness
+        if self._watch.assess():
+            self._heart.news()
+        if self._is_abandoned():
+            self._finish_for_good("The hub has not answered for long and nothing works here.")
+        return self._watch.idleness != shown
 
     def _paced(self, seconds: float) -> float:
         """Shorter under a policy of seconds, as demonstrations and tests have."""

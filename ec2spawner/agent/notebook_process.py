@@ -60,13 +60,15 @@ def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict
     kept = {
         name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
     }
+    # As in an activated environment: `!pip`, terminals and language servers are the notebook's.
+    path = [str(Path(sys.executable).parent), kept.get("PATH") or os.defpath]
     return kept | {
         "HOME": str(user.home),
         "USER": user.name,
         "LOGNAME": user.name,
         "SHELL": user.shell,
         "LANG": kept.get("LANG") or "C.UTF-8",
-        "PATH": kept.get("PATH") or os.defpath,
+        "PATH": os.pathsep.join(path),
     }
 
 
@@ -106,7 +108,7 @@ class NotebookProcess:
         Raises `NotebookError`.
         """
         argv = list(command)
-        if self._user.uid == 0 and argv[0].endswith(waiting_notebook.SERVER):
+        if self._user.uid == 0 and Path(argv[0]).name == waiting_notebook.SERVER:
             argv.append("--allow-root")
         complete = self._environment | dict(environment)
         link = await self._take_link()
@@ -222,7 +224,8 @@ class NotebookProcess:
         except OSError:
             return ""
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return " | ".join(lines)[-length:]
+        said = " | ".join(lines)[-length:]
+        return "".join(letter if letter.isprintable() else " " for letter in said)
 
     def tidy(self) -> None:
         """Bound the log, and bury the orphans that were adopted and have ended. Quick."""
@@ -261,8 +264,7 @@ class NotebookProcess:
         deadline = time.monotonic() + seconds
         signalled: set[int] = set()
         while True:
-            self.tidy()
-            left = {each.pid for each in self.processes.list() if each.state != "Z"}
+            left = await asyncio.to_thread(self._tidy_and_list)
             if not left:
                 return True
             for pid in left - signalled:
@@ -271,7 +273,11 @@ class NotebookProcess:
             signalled |= left
             if time.monotonic() >= deadline:
                 return False
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(0.05)
+
+    def _tidy_and_list(self) -> set[int]:
+        self.tidy()
+        return {each.pid for each in self.processes.list() if each.state != "Z"}
 
 
 async def _say_when_warm(link: socket.socket) -> None:

@@ -1,6 +1,6 @@
 """What is known of a lease while its notebook runs: signals in, idleness and state out.
 
-No I/O: `agent.py` brings observations, samples and answers, and takes beats and states.
+No I/O: `lease_run.py` brings observations, samples and answers, and takes beats and states.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..wire import (
 )
 
 OBSERVATION_LIMIT = timedelta(seconds=60)
-"""What the extension said is believed for this long after it fell silent. Then GPU and CPU use
-alone tell idleness, and the whole `server_seconds` still has to pass."""
+"""What the extension said is believed for this long after it fell silent. Then terminals, GPU
+and CPU alone tell idleness, and the whole `server_seconds` still has to pass."""
 
 NEAR = timedelta(seconds=90)
 """The hub is told of activity at once when the deadline it knows is nearer than this; farther
@@ -101,6 +101,8 @@ class Watch:
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
 
     def beat(self, hold_seconds: float) -> Beat:
+        """What the hub is told, as it is now and not as it was at the last look."""
+        self.assess()
         self._told = self.idleness.idle_since
         return Beat(
             protocol=PROTOCOL,
@@ -136,7 +138,7 @@ class Watch:
         return Signals(
             started_at=self._started_at,
             kernels=seen.kernels if seen and fresh else (),
-            terminals=seen.terminals if seen and fresh else (),
+            terminals=self._sampler.terminals(),
             last_input=seen.last_input if seen else None,
             extended_until=self.extended_until,
             gpu=gpu,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,6 +19,19 @@ TERMINATE_BATCH: Final = 500
 TAG_BATCH: Final = 500
 """Resources in one CreateTags; EC2 takes 1000."""
 
+REFUSED_FOR_ONE: Final = frozenset(
+    {
+        "IncorrectInstanceState",
+        "InvalidInstanceID.Malformed",
+        "InvalidInstanceID.NotFound",
+        "OperationNotPermitted",  # termination protection
+        "UnauthorizedOperation",  # a policy may go by the instance's tags
+        "UnsupportedOperation",
+    }
+)
+"""Codes with which TerminateInstances refuses a whole batch because of one instance in it."""
+
+_UNKNOWN: Final = "InvalidInstanceID.NotFound"
 _INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-f]+\b")
 
 
@@ -36,7 +49,6 @@ class EC2Cloud:
         timeouts: Timeouts | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self.region = region
         self._client = Client(region, endpoint_url, timeouts)
         self._fleets = Fleets(self._client)
         self._now = now
@@ -49,19 +61,15 @@ class EC2Cloud:
 
     async def terminate(self, instance_ids: Sequence[str]) -> None:
         wanted = list(dict.fromkeys(instance_ids))
-        for start in range(0, len(wanted), TERMINATE_BATCH):
-            await self._terminate(wanted[start : start + TERMINATE_BATCH])
+        await self._terminate_each(_batches(wanted, TERMINATE_BATCH))
 
     async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
         if not tags:
             return
         wanted = list(dict.fromkeys(resource_ids))
-        for start in range(0, len(wanted), TAG_BATCH):
+        for batch in _batches(wanted, TAG_BATCH):
             await self._client.call(
-                "create_tags",
-                lambda _: None,
-                Resources=wanted[start : start + TAG_BATCH],
-                Tags=to_ec2(tags),
+                "create_tags", lambda _: None, Resources=batch, Tags=to_ec2(tags)
             )
 
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
@@ -89,22 +97,40 @@ class EC2Cloud:
     async def close(self) -> None:
         await self._client.close()
 
-    async def _terminate(self, instance_ids: list[str]) -> None:
-        """One batch. An id that EC2 does not know fails all of them: leave it out, ask again."""
-        while instance_ids:
+    async def _terminate_each(self, batches: Iterable[list[str]]) -> None:
+        """Every batch, whatever is refused of one; then raises the last refusal."""
+        refusal: CloudError | None = None
+        for batch in batches:
             try:
-                await self._client.call(
-                    "terminate_instances", lambda _: None, InstanceIds=instance_ids
-                )
+                await self._terminate(batch)
             except CloudError as error:
-                if error.code != "InvalidInstanceID.NotFound":
+                if error.retryable:
                     raise
-                unknown = set(_INSTANCE_ID.findall(error.message))
-                remaining = [id_ for id_ in instance_ids if id_ not in unknown]
-                if len(remaining) == len(instance_ids):
-                    if len(instance_ids) > 1:
-                        raise
-                    return
-                instance_ids = remaining
-            else:
-                return
+                refusal = error
+        if refusal is not None:
+            raise refusal
+
+    async def _terminate(self, batch: list[str]) -> None:
+        """One batch. EC2 refuses all of it for one instance: without that one, the rest can end."""
+        try:
+            await self._client.call("terminate_instances", lambda _: None, InstanceIds=batch)
+        except CloudError as error:
+            if error.code not in REFUSED_FOR_ONE:
+                raise
+            rest = _without_unknown(batch, error)
+            if len(rest) < len(batch):
+                await self._terminate_each(_batches(rest, len(batch)))
+            elif len(batch) > 1:
+                await self._terminate_each(_batches(batch, (len(batch) + 1) // 2))
+            elif error.code != _UNKNOWN:
+                raise
+
+
+def _without_unknown(batch: Sequence[str], error: CloudError) -> list[str]:
+    """The instances but those which EC2's error says do not exist."""
+    unknown = _INSTANCE_ID.findall(error.message) if error.code == _UNKNOWN else ()
+    return [instance_id for instance_id in batch if instance_id not in unknown]
+
+
+def _batches(ids: list[str], size: int) -> Iterator[list[str]]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))

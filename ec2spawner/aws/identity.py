@@ -24,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +39,9 @@ OPENSSL_SECONDS: Final = 5.0
 THREADS: Final = 4
 """Checks at once: a flood of claims waits here and not on the hub's processors."""
 
+MAX_PENDING: Final = 64
+"""Checks under way or waiting for a thread: a sixth of a second of work. Anyone may ask for one."""
+
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "OPENSSL_CONF", "OPENSSL_MODULES")
 """What `openssl` gets of the hub's environment, which holds secrets."""
 
@@ -47,19 +49,16 @@ _FIELDS: Final = {
     "instanceId": re.compile(r"i-[0-9a-f]{8,32}\Z"),
     "accountId": re.compile(r"[0-9]{12}\Z"),
     "region": re.compile(r"[a-z]{2}[a-z0-9-]{1,30}\Z"),
-    "imageId": re.compile(r"ami-[0-9a-f]{8,32}\Z"),
-    "instanceType": re.compile(r"[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}\Z"),
-    "privateIp": re.compile(r"[0-9a-f.:]{2,45}\Z"),
     "pendingTime": re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z\Z"),
 }
 
 
 class IdentityRefused(Exception):
-    """The document does not prove an identity. `reason` is for the hub's log."""
+    """The document does not prove an identity; the message says why."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
+
+class IdentityBusyError(Exception):
+    """Too many documents wait to be verified: nothing is known of this one yet."""
 
 
 class IdentitySetupError(Exception):
@@ -73,9 +72,6 @@ class InstanceIdentity:
     instance_id: str
     account_id: str
     region: str
-    image_id: str
-    instance_type: str
-    private_ip: str
     pending_time: datetime
     """UTC: when the instance was last launched or started."""
 
@@ -92,13 +88,25 @@ class IdentityVerifier:
         self._openssl = find_openssl()
         self._certificates = pinned_certificates(region, extra_certificates)
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-identity")
+        self._pending = 0
 
     async def verify(self, document: str, signature: str) -> InstanceIdentity:
-        """The identity that the document proves; raises `IdentityRefused`."""
-        return await asyncio.get_running_loop().run_in_executor(
-            self._threads,
-            lambda: verify_identity(document, signature, self._certificates, openssl=self._openssl),
-        )
+        """The identity that the document proves.
+
+        Raises `IdentityRefused`, and `IdentityBusyError` while `MAX_PENDING` others are checked.
+        """
+        if self._pending >= MAX_PENDING:
+            raise IdentityBusyError(f"{MAX_PENDING} identity documents are being verified")
+        self._pending += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads,
+                lambda: verify_identity(
+                    document, signature, self._certificates, openssl=self._openssl
+                ),
+            )
+        finally:
+            self._pending -= 1
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -207,17 +215,13 @@ def _identity(signed: bytes) -> InstanceIdentity:
         raise IdentityRefused("the document is not a JSON object")
     fields = {name: _field(document, name) for name in _FIELDS}
     try:
-        address = ip_address(fields["privateIp"])
         pending = datetime.strptime(fields["pendingTime"], "%Y-%m-%dT%H:%M:%S%z")
     except ValueError:
-        raise IdentityRefused("the document holds no valid address or time") from None
+        raise IdentityRefused("the document's pendingTime is no time") from None
     return InstanceIdentity(
         instance_id=fields["instanceId"],
         account_id=fields["accountId"],
         region=fields["region"],
-        image_id=fields["imageId"],
-        instance_type=fields["instanceType"],
-        private_ip=str(address),
         pending_time=pending.astimezone(UTC),
     )
 

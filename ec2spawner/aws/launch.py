@@ -23,7 +23,7 @@ from ..provisioner.cloud import (
 from ..wire import Market
 from .client import Answer, Client
 from .describe import root_device_of, zones_of
-from .tags import OF_ONE_CALL, to_ec2
+from .tags import OF_EVERY_LAUNCH, to_ec2
 
 MAX_OVERRIDES: Final = 300
 """Offers in one call: EC2's quota for launch specifications of a fleet."""
@@ -91,9 +91,7 @@ class Fleets:
                 lambda _: None,
                 LaunchTemplateName=name,
                 LaunchTemplateData=data,
-                TagSpecifications=[
-                    {"ResourceType": "launch-template", "Tags": to_ec2(_lasting(tags))}
-                ],
+                TagSpecifications=[{"ResourceType": "launch-template", "Tags": _shared(tags)}],
             )
         except CloudError as error:
             if error.code != _TEMPLATE_EXISTS:
@@ -133,9 +131,7 @@ def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -
                 },
             }
         ],
-        "TagSpecifications": [
-            {"ResourceType": "network-interface", "Tags": to_ec2(_lasting(tags))}
-        ],
+        "TagSpecifications": [{"ResourceType": "network-interface", "Tags": _shared(tags)}],
     }
     if spec.user_data:
         data["UserData"] = base64.b64encode(spec.user_data.encode("utf-8")).decode("ascii")
@@ -173,8 +169,7 @@ def fleet_request(
             }
         ],
         "TagSpecifications": [
-            {"ResourceType": "instance", "Tags": tags},
-            {"ResourceType": "volume", "Tags": tags},
+            {"ResourceType": kind, "Tags": tags} for kind in ("fleet", "instance", "volume")
         ],
     }
     if request.market is Market.SPOT:
@@ -253,5 +248,5 @@ def _is_template_gone(answer: LaunchAnswer) -> bool:
     return any(error.code in _TEMPLATE_GONE for error in answer.errors)
 
 
-def _lasting(tags: Mapping[str, str]) -> dict[str, str]:
-    return {key: value for key, value in tags.items() if key not in OF_ONE_CALL}
+def _shared(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return to_ec2({key: value for key, value in tags.items() if key in OF_EVERY_LAUNCH})

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-HUB: Final = "ec2spawner:hub"
-"""Which hub: what listings are filtered by. The same word as in `provisioner.tags`."""
+from ..core.tags import HUB, STORE
 
-OF_ONE_CALL: Final = frozenset({"ec2spawner:intent", "Name"})
-"""Tags that differ from call to call and so have no place in a launch template."""
+OF_EVERY_LAUNCH: Final = frozenset({HUB, STORE})
+"""What all launches of a hub have in common, and so a launch template may say: with the launch
+key in it, two profiles that differ in their types or zones alone would need two templates."""
 
 
 def to_ec2(tags: Mapping[str, str]) -> list[dict[str, str]]:

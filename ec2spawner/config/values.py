@@ -8,13 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from math import isfinite
+from math import isnan, nan
 from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 from pydantic_core import PydanticCustomError
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+MAX_SECONDS = 10 * 365 * 86400.0
+"""The longest duration: a longer one is a slip, and much longer ones end beyond the last date."""
 _DURATION = re.compile(r"(\d+(?:\.\d+)?[smhd])+\Z")
 _DURATION_MEND = (
     'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
@@ -35,14 +37,17 @@ def seconds(value: object) -> float:
         wrong(f"{shown(value)} is negative", _DURATION_MEND)
     if _DURATION.match(text):
         parts = re.findall(r"([\d.]+)([smhd])", text)
-        return sum(float(number) * _UNITS[unit] for number, unit in parts)
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not isfinite(number):
+        total = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    else:
+        try:
+            total = float(text)
+        except ValueError:
+            total = nan
+    if isnan(total):
         wrong(f"{shown(value)} is no duration", _DURATION_MEND)
-    return number
+    if total > MAX_SECONDS:
+        wrong(f"{shown(value)} is longer than 10 years", _DURATION_MEND)
+    return total
 
 
 def _above_zero(value: float) -> float:

@@ -33,12 +33,13 @@ LONGEST_GAP = timedelta(seconds=5)
 sampled counts as nothing."""
 
 WAITING_FOR_A_PERSON = frozenset(
-    {"less", "more", "most", "man", "tmux", "screen", "mc", "ranger", "watch", "nvidia-smi"}
+    {"less", "more", "most", "man", "tmux", "screen", "script", "mc", "ranger", "watch"}
+    | {"tail", "journalctl", "dmesg", "nvidia-smi"}
     | {"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacs-nox", "joe", "micro"}
     | {"top", "htop", "btop", "atop", "iotop", "nvtop", "gpustat", "nvitop"}
 )
 """Foreground programs that do nothing unless somebody looks or types. What runs inside a `tmux`
-is still seen by its GPU and CPU use."""
+has a terminal of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def _work(signals: Signals, policy: IdlePolicy, now: datetime) -> str:
         if kernel.execution_state == "busy":
             return f"{_plain(kernel.name) or 'A kernel'} is running"
     for terminal in signals.terminals:
-        if has_job(terminal):
+        if has_job(terminal.foreground):
             return f"{_plain(terminal.foreground)} runs in a terminal"
     window = averaging_window(policy)
     if _in_use(signals.gpu, policy.gpu_busy_percent, window, now):
@@ -152,9 +153,9 @@ def _instants(signals: Signals, policy: IdlePolicy, now: datetime) -> Iterable[d
             yield last
 
 
-def has_job(terminal: TerminalState) -> bool:
-    """Whether the terminal's foreground program works by itself."""
-    program = terminal.foreground.split(" ", 1)[0].rsplit("/", 1)[-1].rstrip(":")
+def has_job(foreground: str) -> bool:
+    """Whether a terminal's foreground program works by itself."""
+    program = foreground.split(" ", 1)[0].rsplit("/", 1)[-1].rstrip(":")
     return bool(program) and program not in WAITING_FOR_A_PERSON
 
 
@@ -248,16 +249,20 @@ def _kernels_to_cull(
 ) -> list[str]:
     """Ids of kernels idle for too long, the longest idle first.
 
-    None while the GPU or the CPU works: a thread of an idle kernel may be what works.
+    None while the GPU or the CPU works: a thread of an idle kernel may be what works. None while
+    the user has asked to keep the server, or works here in other ways: what a kernel holds in
+    memory is what they would miss.
     """
+    latest = now - timedelta(seconds=policy.kernel_seconds)
     window = averaging_window(policy)
     if (
         not policy.kernel_seconds
+        or (signals.extended_until is not None and signals.extended_until > now)
+        or (signals.last_input is not None and signals.last_input >= latest)
         or _in_use(signals.gpu, policy.gpu_busy_percent, window, now)
         or _in_use(signals.cpu, policy.cpu_busy_percent, window, now)
     ):
         return []
-    latest = now - timedelta(seconds=policy.kernel_seconds)
     if clock_set_at is not None and clock_set_at >= latest:
         return []
     idle_too_long = [

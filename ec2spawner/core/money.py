@@ -48,6 +48,17 @@ def usd(segments: Iterable[Segment], now: datetime) -> float | None:
     return total
 
 
+def paid_until(segments: Sequence[Segment], now: datetime) -> datetime:
+    """Up to when `usd` has counted: later than `now` within the minimum of the running instance.
+
+    Who adds time to a sum by its price begins here, or a minute's worth would count twice.
+    """
+    if not segments or segments[-1].end is not None:
+        return now
+    running = segments[-1].instance_id
+    return max(now, next(s.start for s in segments if s.instance_id == running) + MINIMUM)
+
+
 def reprice(
     segments: Sequence[Segment], now: datetime, usd_per_hour: float, source: str
 ) -> tuple[Segment, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 MAX_TYPES = 8
 """Instance types of one profile: enough for spot to find room, few enough to read in a log."""
@@ -106,19 +106,6 @@ def resolve(
     return tuple(_affordable(matches))[:MAX_TYPES]
 
 
-def gpu_models(instance_types: Mapping[str, T], architecture: str = "x86_64") -> tuple[str, ...]:
-    """Every model of which a whole GPU can be had, by name."""
-    return tuple(
-        sorted(
-            {
-                kind.gpu
-                for kind in instance_types.values()
-                if kind.gpu and kind.gpu_count and kind.architecture == architecture
-            }
-        )
-    )
-
-
 def _fulfils(kind: InstanceType, wish: Wish) -> bool:
     enough = kind.vcpus >= wish.vcpus and kind.memory_mib >= wish.memory_gib * 1024
     if wish.gpu:
@@ -203,13 +190,6 @@ class OptionsRefused(ValueError):
     """User options that cannot be followed: names the option, and how to mend it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice(Generic[P]):
-    """Validated user options."""
-
-    profile: P
-
-
 def visible_profiles(profiles: Sequence[P], groups: Collection[str]) -> tuple[P, ...]:
     """The profiles that a member of these groups may use, in the admin's order."""
     return tuple(
@@ -227,8 +207,8 @@ def default_profile(profiles: Sequence[P]) -> P | None:
 
 def apply_user_options(
     profiles: Sequence[P], user_options: Mapping[str, object], groups: Collection[str]
-) -> Choice[P]:
-    """What the form, the REST API or stored options ask for; `{}` is the default profile.
+) -> P:
+    """The profile that the form, the REST API or stored options ask for; `{}` is the default.
 
     Raises `OptionsRefused` for an unknown option, an unknown profile, or one that is not for
     these groups.
@@ -247,8 +227,8 @@ def apply_user_options(
                 "profile: there is none for you yet. Ask an admin to add you to a group "
                 "that has one."
             )
-        return Choice(default)
-    return Choice(_chosen(profiles, visible, user_options["profile"]))
+        return default
+    return _chosen(profiles, visible, user_options["profile"])
 
 
 def _chosen(profiles: Sequence[P], visible: Sequence[P], asked: object) -> P:

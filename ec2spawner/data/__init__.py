@@ -13,7 +13,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PRICES_REGION = "us-east-1"
-PRICES_SOURCE = "bundled table, us-east-1, 2026-07-20"
+PRICES_SOURCE = "the bundled price table of 2026-07-20"
 
 
 @dataclass(frozen=True, slots=True)

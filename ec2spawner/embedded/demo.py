@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import json
 import os
 import secrets
@@ -11,12 +12,15 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+
+from . import processes
+from .processes import Mark
 
 READY_TIMEOUT = 90.0
 """Seconds until embedded EC2 and hub must answer, each."""
@@ -24,44 +28,58 @@ READY_TIMEOUT = 90.0
 END_TIMEOUT = 20.0
 """Seconds a process has to end by itself before it is killed."""
 
+LEFT_OVER_GRACE = 2.0
+"""The same for what a hub that was killed has left running."""
+
+DEMO_VARIABLE = "EC2SPAWNER_DEMO"
+"""In the environment of the hub and of all that it starts: where the demo is, as JSON."""
+
+PR_SET_PDEATHSIG = 1
+"""From <linux/prctl.h>."""
+
 
 class DemoFailed(Exception):
     """The demo cannot run here; the message says why."""
 
 
 def run_demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
-    """Run until Ctrl-C, SIGTERM, or the end of one of the two processes."""
+    """Run until Ctrl-C, SIGTERM, or the end of one of the two processes; the exit status."""
     try:
-        asyncio.run(_demo(arguments, for_the_hub))
+        asyncio.run(_until_a_signal(_demo(arguments, for_the_hub)))
     except DemoFailed as error:
         print(f"ec2spawner demo: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> None:
-    ended = asyncio.Event()
+async def _until_a_signal(work: Coroutine[Any, Any, None]) -> None:
+    """Cancel the work at the first signal; later ones do not disturb its cleaning up."""
+    task = asyncio.create_task(work)
+
+    def end() -> None:
+        if not task.cancelling():
+            task.cancel()
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        asyncio.get_running_loop().add_signal_handler(number, end)
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> None:
+    """Runs until it is cancelled, or raises `DemoFailed`. Either way it leaves nothing running."""
     config = _config(arguments.config)
     data_dir = _data_dir(arguments.data_dir)
-    processes: list[asyncio.subprocess.Process] = []
-    try:
-        embedded, described = await _start_embedded(data_dir, arguments.boot_seconds)
-        processes.append(embedded)
+    async with AsyncExitStack() as running:
+        embedded, described = await _start_embedded(running, data_dir, arguments.boot_seconds)
         demo = described | _addresses(arguments.port) | {"data_dir": str(data_dir)}
         demo["admin_token"] = secrets.token_hex(16)
-        hub = await _start_hub(config, demo, for_the_hub)
-        processes.append(hub)
-        await _wait_for_hub(f"{demo['hub_url']}/hub/health", hub, ended)
-        if not ended.is_set():
-            _announce(demo, arguments.json)
-        await _first([ended.wait(), embedded.wait(), hub.wait()])
-        if not ended.is_set():
-            raise DemoFailed(f"a process ended by itself; its log is in {data_dir}")
-    finally:
-        for process in reversed(processes):
-            await _end(process)
+        hub = await _start_hub(running, config, demo, for_the_hub)
+        await _wait_for_hub(f"{demo['hub_url']}/hub/health", hub)
+        _announce(demo, arguments.json)
+        await _first([embedded.wait(), hub.wait()])
+        name = "JupyterHub" if embedded.returncode is None else "the embedded EC2"
+        raise DemoFailed(f"{name} ended by itself; its log is in {data_dir}")
 
 
 def _config(given: str | None) -> Path:
@@ -95,8 +113,14 @@ def _addresses(port: int) -> dict[str, str]:
     }
 
 
+def _environment() -> dict[str, str]:
+    """Ours, with the only credentials that have any business here: the embedded EC2 takes all."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
+    return environment | {"AWS_ACCESS_KEY_ID": "embedded", "AWS_SECRET_ACCESS_KEY": "embedded"}
+
+
 async def _start_embedded(
-    data_dir: Path, boot_seconds: float
+    running: AsyncExitStack, data_dir: Path, boot_seconds: float
 ) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
     command = ["-m", "ec2spawner.embedded", "--json", "--data-dir", str(data_dir / "ec2")]
     with (data_dir / "embedded-ec2.log").open("ab") as log:
@@ -105,22 +129,24 @@ async def _start_embedded(
             *command,
             "--boot-seconds",
             str(boot_seconds),
+            env=_environment(),
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
+            preexec_fn=_end_with_us(),
         )
+    running.push_async_callback(_end, process)
     assert process.stdout is not None
     try:
         line = await asyncio.wait_for(process.stdout.readline(), READY_TIMEOUT)
         return process, json.loads(line)
     except (TimeoutError, ValueError) as error:
-        await _end(process)
         message = f"the embedded EC2 did not start; see {data_dir / 'embedded-ec2.log'}"
         raise DemoFailed(message) from error
 
 
 async def _start_hub(
-    config: Path, demo: dict[str, Any], arguments: Sequence[str]
+    running: AsyncExitStack, config: Path, demo: dict[str, Any], arguments: Sequence[str]
 ) -> asyncio.subprocess.Process:
     beside = Path(sys.executable).parent
     path = os.pathsep.join([str(beside), os.environ.get("PATH", os.defpath)])
@@ -128,16 +154,13 @@ async def _start_hub(
         raise DemoFailed(
             "configurable-http-proxy is not installed: npm install -g configurable-http-proxy"
         )
-    environment = {
-        **os.environ,
-        "PATH": path,
-        "EC2SPAWNER_DEMO": json.dumps(demo),
-        # The embedded EC2 takes any credentials, and real ones have no business there.
-        "AWS_ACCESS_KEY_ID": "embedded",
-        "AWS_SECRET_ACCESS_KEY": "embedded",
-    }
-    with (Path(demo["data_dir"]) / "jupyterhub.log").open("ab") as log:
-        return await asyncio.create_subprocess_exec(
+    mark = Mark(DEMO_VARIABLE, json.dumps(demo))
+    environment = _environment() | {"PATH": path, mark.name: mark.value}
+    data_dir = Path(demo["data_dir"])
+    pid_file = data_dir / "jupyterhub-proxy.pid"
+    running.push_async_callback(asyncio.to_thread, _end_what_the_hub_left, mark, pid_file)
+    with (data_dir / "jupyterhub.log").open("ab") as log:
+        hub = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "jupyterhub",
@@ -149,14 +172,17 @@ async def _start_hub(
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=_end_with_us(),
         )
+    running.push_async_callback(_end, hub)
+    return hub
 
 
-async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process, ended: asyncio.Event) -> None:
+async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
     client = AsyncHTTPClient()
     try:
         async with asyncio.timeout(READY_TIMEOUT):
-            while not ended.is_set():
+            while True:
                 if hub.returncode is not None:
                     raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
                 try:
@@ -186,12 +212,37 @@ def _announce(demo: dict[str, Any], as_json: bool) -> None:
 async def _end(process: asyncio.subprocess.Process) -> None:
     """End a process, and after a while its whole session."""
     if process.returncode is None:
-        process.terminate()
+        # Not `terminate()`: it reaps a process that has just ended, under asyncio's feet.
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), END_TIMEOUT)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+def _end_what_the_hub_left(mark: Mark, pid_file: Path) -> None:
+    """JupyterHub's proxy has a session of its own, and outlives a hub that was killed."""
+    processes.end((mark,), LEFT_OVER_GRACE)
+    # The next hub would signal the number in it unseen, whoever has it by then.
+    pid_file.unlink(missing_ok=True)
+
+
+def _end_with_us() -> Callable[[], None]:
+    """For `preexec_fn`: the child gets SIGTERM when this process ends, be it by SIGKILL.
+
+    It runs between fork and exec, where a lock of another thread would stay closed for ever: so
+    it makes system calls only, and what it calls is found before the fork.
+    """
+    prctl, our_id = ctypes.CDLL(None).prctl, os.getpid()
+
+    def ask() -> None:
+        prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
+        if os.getppid() != our_id:  # we ended before the child could ask
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return ask
 
 
 async def _first(waits: list[Any]) -> None:

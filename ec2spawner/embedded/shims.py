@@ -1,4 +1,4 @@
-"""The programs that every instance finds first on its PATH: those that would power off.
+"""The programs that every instance finds first on its PATH: systemd's, and all that power off.
 
 They press the power button of the instance they run on, not of the machine below. Pure bash,
 because an instance may have no curl.
@@ -52,12 +52,19 @@ echo "systemctl: a simulated instance has no systemd; it only knows poweroff and
 exit 1
 """
 
+_SYSTEMD_RUN = """#!/bin/bash
+# The unit is the instance itself. Options are skipped, each one word: --name=value.
+while [[ ${1-} == -* ]]; do shift; done
+exec "$@"
+"""
+
 SHIMS = {
     "halt": _POWEROFF,
     "poweroff": _POWEROFF,
     "reboot": _REBOOT,
     "shutdown": _SHUTDOWN,
     "systemctl": _SYSTEMCTL,
+    "systemd-run": _SYSTEMD_RUN,
 }
 
 

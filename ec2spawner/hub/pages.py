@@ -65,7 +65,7 @@ def _card(options: Options, prices: PriceBook | None, profile: Profile, now: dat
 
 
 def _age(price: Price | None, now: datetime) -> float | None:
-    return (now - price.as_of).total_seconds() if price and price.as_of else None
+    return (now - price.read_at).total_seconds() if price and price.read_at else None
 
 
 def notice_of(lease: Lease | None) -> str | None:

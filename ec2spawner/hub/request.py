@@ -31,12 +31,22 @@ def chosen_profile(
     options: Options, user_options: Mapping[str, object], groups: Collection[str]
 ) -> Profile:
     """The profile that form, REST or stored options mean. Raises `OptionsRefused`."""
-    return apply_user_options(options.profile_list, user_options, groups).profile
+    return apply_user_options(options.profile_list, user_options, groups)
 
 
 def user_data(hub_api_url: str) -> str:
-    """The same for every instance of a launch spec, and no secret: where the hub is."""
-    return f"#!/bin/bash\nexec ec2spawner-agent --hub-api-url {shlex.quote(hub_api_url)}\n"
+    """The same for every instance of a launch spec, and no secret: where the hub is.
+
+    The agent is a unit of its own: cloud-init can finish, and at a shutdown the agent gets SIGTERM
+    and the time to let go of the home. A notebook that runs out of memory does not end it.
+    """
+    return (
+        "#!/bin/bash\n"
+        "exec systemd-run --unit=ec2spawner-agent --collect"
+        " --property=KillMode=mixed --property=TimeoutStopSec=60 --property=OOMPolicy=continue"
+        " --property=EnvironmentFile=-/etc/ec2spawner/agent.env"
+        f" ec2spawner-agent --hub-api-url {shlex.quote(hub_api_url)}\n"
+    )
 
 
 def new_lease(

@@ -48,21 +48,17 @@ class AgentLink:
         wait = 0.1
         while True:
             try:
-                reader, writer = await asyncio.open_unix_connection(
+                reader, self._writer = await asyncio.open_unix_connection(
                     self._path, limit=MAX_LINE_BYTES
                 )
-            except OSError as error:
-                log.debug("no agent at %s: %s", self._path, error)
-                await asyncio.sleep(wait)
-                wait = min(wait * 2, RECONNECT_SECONDS)
-                continue
-            self._writer = writer
-            self.connected.set()
-            try:
+                self.connected.set()
                 await self._listen(reader)
                 wait = 0.1
-            except (ConnectionError, ValueError) as error:
-                log.warning("the line to the agent broke: %s", error)
+            except Exception as error:
+                # Whatever it was, it ended one connection: the next one may do better.
+                broke = self.connected.is_set()
+                level = logging.WARNING if broke else logging.DEBUG
+                log.log(level, "no line to the agent at %s: %r", self._path, error)
             finally:
                 await self._hang_up()
             await asyncio.sleep(wait)

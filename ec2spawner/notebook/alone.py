@@ -49,7 +49,7 @@ class Alone:
         signals = Signals(
             started_at=self._started_at,
             kernels=seen.kernels,
-            terminals=seen.terminals,
+            terminals=self._sampler.terminals(),
             last_input=seen.last_input,
             gpu=gpu,
             cpu=cpu,

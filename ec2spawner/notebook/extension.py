@@ -19,7 +19,7 @@ from .handlers import ExtendHandler, InputHandler, StatusHandler, StopHandler
 from .observer import Observer
 
 OBSERVE_SECONDS = 1.0
-"""How often kernels and terminals are looked at; a kernel's messages come by themselves."""
+"""How often kernels are looked at; a kernel's messages come by themselves."""
 
 KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
@@ -120,7 +120,7 @@ class NotebookExtension(ExtensionApp):
                     sent, sent_at = seen, time.monotonic()
             except Exception:
                 # One look that fails must not blind us for good.
-                self.log.exception("ec2spawner: a look at kernels and terminals failed")
+                self.log.exception("ec2spawner: a look at the kernels failed")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._paced(OBSERVE_SECONDS)):
                     await self.observer.changed.wait()
@@ -158,4 +158,9 @@ class NotebookExtension(ExtensionApp):
 
     def _hold(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.log.error("ec2spawner: the task %s failed", task.get_name(), exc_info=error)

@@ -92,6 +92,9 @@ class KernelWatch:
         self.close()
         try:
             self._stream = self._kernel.connect_iopub()
+            # ZeroMQ drops what exceeds 1000 waiting messages: a cell that prints faster than this
+            # server reads would lose its "idle", and keep the server on for ever.
+            self._stream.socket.rcvhwm = 0
             self._stream.on_recv(self._receive)
         except Exception as error:
             # A kernel elsewhere (a gateway's) has no socket of ours; its own word must do then.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -11,11 +12,12 @@ from jupyter_server.serverapp import ServerApp
 
 from ..wire import Observation
 from .kernels import KernelWatches
-from .terminals import Terminals
+
+log = logging.getLogger(__name__)
 
 
 class Observer:
-    """Observes kernels, terminals and a person's input. `changed` is set when one of them moves."""
+    """Observes kernels and a person's input. `changed` is set when one of them moves."""
 
     def __init__(
         self, server: ServerApp, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -24,7 +26,6 @@ class Observer:
         self._sessions: Any = server.session_manager
         self.changed = asyncio.Event()
         self.kernels = KernelWatches(server.kernel_manager, now, self.changed.set)
-        self._terminals = Terminals(server.web_app.settings)
         self._last_input: datetime | None = None
 
     def input(self) -> None:
@@ -36,7 +37,6 @@ class Observer:
         return Observation(
             at=self._now(),
             kernels=self.kernels.states(await self._notebook_paths()),
-            terminals=self._terminals.states(),
             last_input=self._last_input,
         )
 
@@ -44,5 +44,10 @@ class Observer:
         self.kernels.close()
 
     async def _notebook_paths(self) -> dict[str, str]:
-        sessions = await self._sessions.list_sessions()
-        return {each["kernel"]["id"]: each["path"] or each["name"] for each in sessions}
+        try:
+            sessions = await self._sessions.list_sessions()
+            return {each["kernel"]["id"]: each["path"] or each["name"] for each in sessions}
+        except Exception as error:
+            # Names are decoration: without them the kernels are seen all the same.
+            log.debug("no names of notebooks: %r", error)
+            return {}

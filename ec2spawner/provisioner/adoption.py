@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from ..core.money import Segment
+from ..core.tags import HUB
 from ..wire import IdlePolicy, Stop
 from .book import LeaseBook
 from .cloud import Instance, LaunchSpec
@@ -25,7 +25,6 @@ from .keys import launch_key_of
 from .lease import Home, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
-from .tags import HUB
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -157,14 +156,6 @@ class Adoption:
             markets=(instance.market,),
             disk_gib=0,
         )
-        price = self.prices.price(instance.market, instance.instance_type, instance.zone)
-        segment = Segment(
-            instance_id=instance.instance_id,
-            market=instance.market,
-            usd_per_hour=price.usd_per_hour if price else None,
-            start=instance.launched_at,
-            source=price.source if price else "",
-        )
         return Lease(
             lease_id=saved.lease_id,
             user=user,
@@ -184,7 +175,7 @@ class Adoption:
             url=saved.url,
             assigned_at=instance.launched_at,
             ready_at=saved.ready_at,
-            segments=(segment,),
+            segments=(self.prices.segment(instance, instance.launched_at),),
         )
 
     # --- what nobody asks for ---
@@ -230,9 +221,9 @@ class Adoption:
         if len(ends) + lately <= max(BRAKE_COUNT, BRAKE_SHARE * (running + lately)):
             self._ended_at += [now] * len(ends)
             return ends
-        if self._alerted_at and self.now() - self._alerted_at < ALERT_INTERVAL:
+        if self._alerted_at and now - self._alerted_at < ALERT_INTERVAL:
             return []
-        self._alerted_at = self.now()
+        self._alerted_at = now
         log.critical(
             "BRAKE: %d servers would be ended after %d lately, %d are running: %s. None is "
             "ended. Look at the region, the hub's tag and the network before you restart the hub.",

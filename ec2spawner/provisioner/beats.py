@@ -13,15 +13,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..core import idle
-from ..core.money import usd
-from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, Market, Stop
-from .book import LeaseBook
+from ..core.money import paid_until, usd
+from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, IdlePolicy, Market, Stop
+from .book import Contact, LeaseBook
 from .cloud import Instance
 from .lease import Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
 
 log = logging.getLogger(__name__)
+
+WAKE_INTERVAL = 1.0
+"""Seconds between two passes that one agent's beats can begin: passes come anyway."""
+
+EXTENSION_STEP = timedelta(seconds=10)
+"""An extension that moves the deadline by less changes nothing: each is a write to the store."""
+
+LONGEST = 100 * 365 * 86400.0
+"""Seconds, a hundred years: what a policy says beyond them means never, and would be no date."""
 
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
@@ -39,12 +48,12 @@ class Beats:
     async def beat(self, lease: Lease, beat: Beat) -> BeatAnswer:
         """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
         contact = self.book.contact(lease.lease_id)
-        contact.heard_at = self.now()
+        contact.heard_at = now = self.now()
         contact.beats = mine = contact.beats + 1
         self.book.announce(lease.lease_id)
-        if (beat.idle_since is None) != (contact.idle_since is None):
-            self.wake()
-        contact.idle_since = _by_our_clock(beat, lease, contact.heard_at)
+        before, contact.idle_since = contact.idle_since, _by_our_clock(beat, lease, now)
+        if contact.idle_since is not None and (before is None or contact.idle_since < before):
+            self._deadline_is_earlier(contact)
         contact.busy_because = beat.busy_because
         contact.telemetry = beat.telemetry or contact.telemetry
         loop = asyncio.get_running_loop()
@@ -64,6 +73,13 @@ class Beats:
             lease = self.book.get(lease.lease_id) or lease
         return lease
 
+    def _deadline_is_earlier(self, contact: Contact) -> None:
+        """Let a pass look, unless this agent made one look a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if now - contact.woke_at >= WAKE_INTERVAL:
+            contact.woke_at = now
+            self.wake()
+
     def answer(self, lease: Lease) -> BeatAnswer:
         return BeatAnswer(
             state=self.book.contact(lease.lease_id).state,
@@ -82,7 +98,7 @@ class Beats:
         return Cost(
             usd=usd(lease.segments, now),
             usd_per_hour=current.usd_per_hour if current and not current.end else None,
-            as_of=now,
+            as_of=paid_until(lease.segments, now),
             since=lease.segments[0].start if lease.segments else lease.requested_at,
             market=Market(current.market) if current else None,
             on_demand_usd_per_hour=on_demand.usd_per_hour if on_demand else None,
@@ -90,14 +106,15 @@ class Beats:
         )
 
     async def extend(self, lease: Lease, seconds: float) -> ExtendAnswer:
-        """Push the idle stop away, as far as the lease's policy allows."""
+        """Push the idle stop away, as far as the lease's policy allows; never nearer."""
         allowed = min(seconds, lease.idle.user_may_extend_seconds)
         until = self.now() + timedelta(seconds=allowed)
-        if lease.extended_until and lease.extended_until > until:
+        if lease.extended_until and until - lease.extended_until < EXTENSION_STEP:
             until = lease.extended_until
-        await self.book.change(lease.lease_id, extended_until=until)
-        self.book.tell_agent(lease.lease_id)
-        self.wake()
+        else:
+            await self.book.change(lease.lease_id, extended_until=until)
+            self.book.tell_agent(lease.lease_id)
+            self.wake()
         return ExtendAnswer(extended_until=until, bounded=allowed < seconds)
 
     # --- what time decides ---
@@ -107,22 +124,32 @@ class Beats:
         contact = self.book.contact(lease.lease_id)
         assert lease.ready_at is not None
         heard_at = contact.heard_at or lease.ready_at
+        policy = _within_a_calendar(lease.idle)
         silent = heard_at + timedelta(seconds=self.settings.agent_silent_after)
         ends = [(silent, Stop(reason="lost", message="The instance fell silent"))]
-        idle_stop = idle.stop_at(
-            lease.idle, lease.ready_at, contact.idle_since, lease.extended_until
-        )
+        idle_stop = idle.stop_at(policy, lease.ready_at, contact.idle_since, lease.extended_until)
         if idle_stop is not None:
-            ends.append((idle_stop, self._idle_words(lease, contact.idle_since, idle_stop)))
+            max_age = timedelta(seconds=policy.max_age_seconds)
+            too_old = bool(max_age) and idle_stop >= lease.ready_at + max_age
+            ends.append((idle_stop, _words(too_old, contact.idle_since)))
         return min(ends, key=lambda end: end[0])
 
-    def _idle_words(self, lease: Lease, since: datetime | None, at: datetime) -> Stop:
-        policy = lease.idle
-        max_age = timedelta(seconds=policy.max_age_seconds)
-        if max_age and lease.ready_at and at >= lease.ready_at + max_age:
-            return Stop(reason="max-age", message="It reached its maximum age")
-        since_text = f" since {since:%H:%M} UTC" if since else ""
-        return Stop(reason="idle", message=f"Nothing had worked there{since_text}")
+
+def _words(too_old: bool, idle_since: datetime | None) -> Stop:
+    if too_old:
+        return Stop(reason="max-age", message="It reached its maximum age")
+    since = f" since {idle_since:%H:%M} UTC" if idle_since else ""
+    return Stop(reason="idle", message=f"Nothing had worked there{since}")
+
+
+def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:
+    if max(policy.server_seconds, policy.max_age_seconds) <= LONGEST:
+        return policy
+    bounded = {
+        "server_seconds": min(policy.server_seconds, LONGEST),
+        "max_age_seconds": min(policy.max_age_seconds, LONGEST),
+    }
+    return policy.model_copy(update=bounded)
 
 
 def _by_our_clock(beat: Beat, lease: Lease, now: datetime) -> datetime | None:

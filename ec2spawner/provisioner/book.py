@@ -1,20 +1,23 @@
 """All open leases in memory, each change of them also in the store.
 
 Memory changes at once and in order; the store follows in the same order through its one writing
-thread. A caller that is cancelled does not cancel the write.
+thread. A caller that is cancelled does not cancel the write, and a write that fails is made good.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from ..wire import Step, Telemetry
 from .lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
-from .store import Store
+from .store import Store, StoreError
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -29,6 +32,8 @@ class Contact:
     """`BeatAnswer.state`: grows with everything worth telling the agent."""
     beats: int = 0
     """Beats so far: a newer one lets an older one that is still held go."""
+    woke_at: float = float("-inf")
+    """When its beats last began a pass, on the loop's clock in seconds."""
 
 
 class LeaseBook:
@@ -40,6 +45,8 @@ class LeaseBook:
         self._contacts: dict[str, Contact] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._writes: set[asyncio.Task[None]] = set()
+        self._unsaved: set[str] = set()
+        """Leases whose last write failed: `save_again` repeats it."""
 
     def load(self, snapshot: Snapshot) -> None:
         for lease in snapshot.leases:
@@ -92,16 +99,19 @@ class LeaseBook:
 
     async def add(self, lease: Lease) -> None:
         self._leases[lease.lease_id] = lease
-        await self._write(self._store.save_lease(lease))
+        await self._save(lease)
 
     async def change(self, lease_id: str, **changes: Any) -> Lease:
-        """Replace fields of a lease, tell those who wait for it, and store it."""
+        """Replace fields of a lease, tell those who wait for it, and store it.
+
+        Raises `StoreError`: the change holds all the same, and the next pass stores it.
+        """
         lease = replace(self._leases[lease_id], **changes)
         self._leases[lease_id] = lease
         self.announce(lease_id)
         if lease.state is LeaseState.ENDED:
             self._last_ended[lease.user, lease.server] = lease
-        await self._write(self._store.save_lease(lease))
+        await self._save(lease)
         return lease
 
     async def note(
@@ -124,7 +134,8 @@ class LeaseBook:
         self.announce(lease_id)
 
     def announce(self, lease_id: str) -> None:
-        self._changed.pop(lease_id, asyncio.Event()).set()
+        if event := self._changed.pop(lease_id, None):
+            event.set()
 
     async def wait_for_change(self, lease_id: str, timeout: float) -> bool:
         """Wait for the next change of a lease. False when `timeout` seconds passed."""
@@ -137,19 +148,38 @@ class LeaseBook:
         return True
 
     def forget_ended(self, before: datetime) -> None:
-        """Drop ended leases from memory that ended before then."""
+        """Drop ended leases from memory that ended before then and are stored."""
         for lease in list(self._leases.values()):
+            if lease.lease_id in self._unsaved:
+                continue
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)
 
-    async def _write(self, write: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(write)
+    async def save_again(self) -> None:
+        """Make failed writes good. A failure is logged, and the next pass tries again."""
+        try:
+            for lease_id in list(self._unsaved):
+                await self._save(self._leases[lease_id])
+        except StoreError as error:
+            log.error("%d leases are not stored yet: %s", len(self._unsaved), error)
+
+    async def _save(self, lease: Lease) -> None:
+        task = asyncio.create_task(self._write(lease))
         self._writes.add(task)
         task.add_done_callback(self._writes.discard)
         await asyncio.shield(task)
 
+    async def _write(self, lease: Lease) -> None:
+        try:
+            await self._store.save_lease(lease)
+        except StoreError:
+            self._unsaved.add(lease.lease_id)
+            raise
+        self._unsaved.discard(lease.lease_id)
+
     async def drain(self) -> None:
-        """Wait for all writes that are under way."""
+        """Wait for all writes that are under way, and try those that failed once more."""
+        await self.save_again()
         await asyncio.gather(*self._writes, return_exceptions=True)

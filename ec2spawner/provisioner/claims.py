@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..core.names import sha256_hex
+from ..core.tags import HUB, INTENT, STORE
 from .cloud import GONE, Instance
 from .launcher import Launcher
 from .lease import Binding, Home, Lease
 from .settings import Settings
 from .store import KeyAlreadyBound, Store, StoreError
-from .tags import HUB, INTENT, STORE
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -54,6 +54,7 @@ class Claimant:
 class Granted:
     lease: Lease
     home: Home | None
+    """What the instance shall mount; None for a lease that keeps no files."""
     token: str
     """The lease token: goes to the agent and nowhere else."""
 
@@ -80,8 +81,8 @@ class Claims:
         """By instance id: set to make the waiter look again."""
         self.last_claim: dict[str, datetime] = {}
         """By instance id: when its agent last claimed."""
-        self.unwanted: set[str] = set()
-        """Instances that are being terminated: their claims are answered with 410."""
+        self.unwanted: dict[str, datetime] = {}
+        """Instances that are being terminated, and since when: their claims are answered 410."""
 
     def load(self, bindings: tuple[Binding, ...]) -> None:
         self._bindings = {binding.instance_id: binding for binding in bindings}
@@ -90,6 +91,23 @@ class Claims:
 
     def is_bound(self, instance_id: str) -> bool:
         return instance_id in self._bindings
+
+    def turn_away(self, instance_ids: Iterable[str]) -> None:
+        """Answer the claims of these with 410 from now on, also those that wait."""
+        for instance_id in instance_ids:
+            self.unwanted[instance_id] = self._now()
+            self.wake(instance_id)
+
+    def forget_gone(self, here: Collection[str]) -> None:
+        """Drop what is known of instances that are not `here` and have not been heard for long.
+
+        The store keeps every binding: a key that memory forgot still counts.
+        """
+        latest = self._now() - LISTING_LAG
+        heard = self.unwanted | self.last_claim
+        for instance_id in [x for x, at in heard.items() if at < latest and x not in here]:
+            for known in (self.unwanted, self.last_claim, self._bindings):
+                known.pop(instance_id, None)
 
     def wake(self, instance_id: str) -> None:
         if event := self.waiting.get(instance_id):

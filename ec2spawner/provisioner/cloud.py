@@ -92,6 +92,27 @@ class LaunchError:
     zone: str = ""
 
 
+SOLD_OUT = frozenset(
+    {
+        "InsufficientCapacity",
+        "InsufficientFreeAddressesInSubnet",
+        "InsufficientHostCapacity",
+        "InsufficientInstanceCapacity",
+        "InsufficientVolumeCapacity",
+        "InstanceLimitExceeded",
+        "InvalidFleetConfiguration",  # of an offer: its zone does not have the type
+        "MaxFleetCountExceeded",
+        "MaxSpotInstanceCountExceeded",
+        "SpotMaxPriceTooLow",
+        "UnfulfillableCapacity",
+        "Unsupported",
+        "VcpuLimitExceeded",
+    }
+)
+"""EC2's codes that say: not this offer now. Where every offer has another code that is not
+retryable, the configuration is wrong, and trying another market would only hide it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launched:
     """An instance named in CreateFleet's answer; its address comes with the next listing."""
@@ -154,8 +175,10 @@ class Cloud(Protocol):
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone."""
 
-    async def spot_prices(self, instance_types: Sequence[str]) -> Mapping[tuple[str, str], float]:
-        """(instance type, zone) -> spot price now, USD/hour."""
+    async def spot_prices(
+        self, instance_types: Sequence[str], zones: Sequence[str]
+    ) -> Mapping[tuple[str, str], float]:
+        """(instance type, zone) -> spot price now, USD/hour; no `zones` are all of the region."""
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

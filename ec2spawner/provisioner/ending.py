@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..core.money import Segment, close
+from ..core.money import close
 from ..wire import Stop
 from .book import LeaseBook
 from .claims import Claims
@@ -22,7 +22,7 @@ from .homes import Homes
 from .lease import OPEN, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
-from .store import Store
+from .store import Store, StoreError
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class Ending:
                 await self.book.wait_for_change(lease_id, timeout)
 
     def resume(self) -> None:
-        """Go on with leases that were ending when the hub stopped."""
+        """See to leases that are ending while nothing does: the hub stopped, or a step failed."""
         for lease in self.book.open(LeaseState.ENDING):
             if lease.lease_id not in self._stopped:
                 self._stopped[lease.lease_id] = asyncio.Event()
@@ -85,6 +85,14 @@ class Ending:
         self.agent_stopped(lease)
 
     async def _finish(self, lease: Lease) -> None:
+        try:
+            await self._release(lease)
+            await self._close(lease.lease_id)
+        finally:
+            self._stopped.pop(lease.lease_id, None)
+
+    async def _release(self, lease: Lease) -> None:
+        """The home and the instance, once the agent has saved or took too long."""
         lease_id, graceful = lease.lease_id, lease.ready_at is not None
         if graceful:
             try:
@@ -93,23 +101,27 @@ class Ending:
             except TimeoutError:
                 log.warning("The agent of %s did not report its stop in time", lease_id)
         if lease.instance_id is not None:
-            self.claims.unwanted.add(lease.instance_id)
-            self.claims.wake(lease.instance_id)
+            self.claims.turn_away([lease.instance_id])
             if graceful and not self.watcher.is_gone(lease.instance_id):
                 await self.homes.detach(lease)
             await self.terminate([lease.instance_id])
-        now = self.now()
-        lease = self.book.get(lease_id) or lease
-        lease = await self.book.change(
-            lease_id,
-            state=LeaseState.ENDED,
-            ended_at=now,
-            segments=close(lease.segments, now),
-            sealed_start="",
-        )
-        self._stopped.pop(lease_id, None)
+
+    async def _close(self, lease_id: str) -> None:
+        """The account; then everybody is told, also where that could not be stored yet."""
+        now, lease = self.now(), self.book.get(lease_id)
+        assert lease is not None
+        try:
+            await self.book.change(
+                lease_id,
+                state=LeaseState.ENDED,
+                ended_at=now,
+                segments=close(lease.segments, now),
+                sealed_start="",
+            )
+        except StoreError as error:
+            log.error("The end of %s is not stored yet: %s", lease_id, error)
         self.book.tell_agent(lease_id)
-        self.ended(lease)
+        self.ended(self.book.get(lease_id) or lease)
         self.wake()
 
     async def terminate(self, instance_ids: Sequence[str]) -> None:
@@ -117,9 +129,7 @@ class Ending:
         if not instance_ids:
             return
         self._asked |= dict.fromkeys(instance_ids, asyncio.get_running_loop().time())
-        self.claims.unwanted.update(instance_ids)
-        for instance_id in instance_ids:
-            self.claims.wake(instance_id)
+        self.claims.turn_away(instance_ids)
         try:
             await self.cloud.terminate(instance_ids)
         except CloudError as error:
@@ -140,13 +150,5 @@ class Ending:
         now, served = self.now(), self.book.served()
         for instance in instances:
             start = served.get(instance.instance_id) or instance.launched_at
-            price = self.prices.price(instance.market, instance.instance_type, instance.zone)
-            segment = Segment(
-                instance_id=instance.instance_id,
-                market=instance.market,
-                usd_per_hour=price.usd_per_hour if price else None,
-                start=start,
-                end=max(now, start),
-                source=price.source if price else "",
-            )
+            segment = self.prices.segment(instance, start, max(now, start))
             await asyncio.shield(self.store.save_overhead(segment))

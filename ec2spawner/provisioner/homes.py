@@ -12,11 +12,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..core.names import client_token, tag_value
+from ..core.tags import HOME, HUB, NAME, SERVER, STORE, USER
 from .cloud import Cloud, CloudError, Volume
 from .lease import Home, Lease
 from .settings import Settings
 from .store import Store
-from .tags import HOME, HUB, NAME, SERVER, STORE, USER
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +62,15 @@ class Homes:
             volume_id=volume.volume_id,
             zone=volume.zone,
         )
+
+    def for_lease(self, lease: Lease) -> Home | None:
+        """The home that a lease uses; None where it keeps no files, whatever was kept before."""
+        return self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
+
+    def zone_of(self, user: str, server: str) -> str | None:
+        """The zone that a server's home binds it to; None while any will do."""
+        home = self.of(user, server)
+        return home.zone if home else None
 
     async def take_up_volumes(self) -> None:
         """Compare the cloud's volumes with the records. Raises `CloudError`.
@@ -163,7 +172,7 @@ class Homes:
 
     async def detach(self, lease: Lease) -> None:
         """Detach the lease's volume; a failure is logged, since the instance's end frees it."""
-        home = self.of(lease.user, lease.server)
+        home = self.for_lease(lease)
         if home is None or home.volume_id is None or lease.instance_id is None:
             return
         try:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..core.names import tag_value
+from ..core.tags import LEASE, NAME, STORE, USER
 from .book import LeaseBook
 from .cloud import Cloud, CloudError
 from .lease import Lease, LeaseState
-from .tags import LEASE, NAME, STORE, USER
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)

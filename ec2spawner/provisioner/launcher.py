@@ -16,44 +16,34 @@ from datetime import datetime
 from tenacity import (
     AsyncRetrying,
     retry_if_exception,
-    stop_after_attempt,
+    stop_after_delay,
     wait_random_exponential,
 )
 
 from ..core.matching import Supply
 from ..core.names import client_token
+from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..wire import Market
-from .cloud import Cloud, CloudError, LaunchAnswer, Launched, LaunchError, LaunchRequest, LaunchSpec
+from .cloud import (
+    SOLD_OUT,
+    Cloud,
+    CloudError,
+    Instance,
+    LaunchAnswer,
+    Launched,
+    LaunchError,
+    LaunchRequest,
+    LaunchSpec,
+)
 from .keys import base_key_of, launch_key_of
 from .lease import Intent, IntentState
 from .settings import Settings
 from .store import Store
-from .tags import HUB, INTENT, LAUNCH_KEY, STORE
 
 log = logging.getLogger(__name__)
 
-ATTEMPTS = 4
-"""Calls with one token after which a launch call without an answer is given up. What it may
-still have started is found by the listing."""
-
 LAUNCH_TIMEOUT = 60.0
 """Seconds for one launch call, the launch template included."""
-
-SOLD_OUT = frozenset(
-    {
-        "InsufficientInstanceCapacity",
-        "InsufficientHostCapacity",
-        "InsufficientFreeAddressesInSubnet",
-        "UnfulfillableCapacity",
-        "SpotMaxPriceTooLow",
-        "Unsupported",
-        "MaxSpotInstanceCountExceeded",
-        "VcpuLimitExceeded",
-        "InstanceLimitExceeded",
-    }
-)
-"""EC2's codes that say: not this offer now. Any other code that is not retryable is a mistake
-in the configuration, and trying another market would only hide it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -129,6 +119,14 @@ class Launcher:
             and instance_id not in intent.instance_ids
         )
 
+    def forget_old(self, before: datetime, here: Mapping[str, Instance]) -> None:
+        """Drop calls of before then that have ended and brought nothing that is still `here`."""
+        carried = {instance.tags.get(INTENT) for instance in here.values()}
+        for token, intent in list(self.intents.items()):
+            old = intent.state is not IntentState.OPEN and intent.created_at < before
+            if old and token not in carried and here.keys().isdisjoint(intent.instance_ids):
+                del self.intents[token]
+
     def promises(self, arrived: Mapping[str, int]) -> Iterator[Supply]:
         """The instances that running calls may still bring.
 
@@ -162,6 +160,8 @@ class Launcher:
         try:
             for market in spec.markets:
                 intent = self._intent(spec, market, count - len(launched))
+                # Before the await: what the call before has brought is no longer outstanding.
+                round_.client_token = intent.client_token
                 await asyncio.shield(self._store.save_intent(intent))
                 answer = await self._call(round_, intent)
                 launched += answer.instances
@@ -236,8 +236,10 @@ class Launcher:
     async def _call_with_retries(self, request: LaunchRequest) -> LaunchAnswer:
         async for attempt in AsyncRetrying(
             retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.retryable),
-            stop=stop_after_attempt(ATTEMPTS),
-            wait=wait_random_exponential(multiplier=0.5, max=10),
+            stop=stop_after_delay(self._settings.launch_patience),
+            wait=wait_random_exponential(
+                multiplier=self._settings.launch_pause, max=15 * self._settings.launch_pause
+            ),
             reraise=True,
         ):
             with attempt:
@@ -251,4 +253,6 @@ class Launcher:
 
 
 def _is_fatal(answer: LaunchAnswer) -> bool:
-    return any(error.code not in SOLD_OUT for error in answer.errors) and not answer.instances
+    """True where nothing came, and no market can bring more."""
+    refused = [error.code for error in answer.errors]
+    return bool(refused) and not answer.instances and SOLD_OUT.isdisjoint(refused)

@@ -1,14 +1,16 @@
 """The values the provisioner remembers: leases, intents, bindings, homes. All frozen.
 
-A change is `dataclasses.replace(...)` followed by one write to the store; what is in memory is
-what was stored.
+A change is `dataclasses.replace(...)` followed by one write to the store; one that fails is
+repeated by every pass, so what is in memory is what is stored or the next thing to be.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from itertools import takewhile
 
 from ..core.money import Segment
 from ..wire import IdlePolicy, Market, Step, Stop
@@ -77,6 +79,12 @@ class Lease:
     """How many instances died under it before it was ready."""
     events: tuple[StepEvent, ...] = ()
     segments: tuple[Segment, ...] = ()
+
+    @property
+    def steps(self) -> Set[Step]:
+        """The steps that have begun with the present instance, or while it was looked for."""
+        events = takewhile(lambda event: event.step is not Step.REQUEST, reversed(self.events))
+        return {event.step for event in events}
 
 
 class IntentState(StrEnum):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..core.money import Segment
 from ..data import PRICES_REGION, PRICES_SOURCE, InstanceType
 from ..wire import Market
-from .cloud import Cloud, CloudError
+from .cloud import Cloud, CloudError, Instance
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -27,8 +28,8 @@ REFRESH_TIMEOUT = 60.0
 class Price:
     usd_per_hour: float
     source: str
-    as_of: datetime | None
-    """When EC2 last said so, UTC; None for a bundled price, whose source names its date."""
+    read_at: datetime | None
+    """When we read that it was in force, UTC; None for a bundled price: its source has a date."""
 
 
 class PriceBook:
@@ -39,21 +40,24 @@ class PriceBook:
         types: Mapping[str, InstanceType],
         *,
         now: Callable[[], datetime],
+        zones: Callable[[], Sequence[str]],
         changed: Callable[[], None],
     ) -> None:
         self._cloud = cloud
         self._settings = settings
         self._types = types
         self._now = now
+        self._zones = zones
+        """The availability zones of the configured subnets: a price of another buys nothing."""
         self._changed = changed
         self._spot: Mapping[tuple[str, str], float] = {}
-        self._spot_as_of: datetime | None = None
+        self._spot_read_at: datetime | None = None
 
     def price(self, market: Market, instance_type: str, zone: str) -> Price | None:
         if market is Market.ON_DEMAND:
             return self.on_demand(instance_type)
         usd = self._spot.get((instance_type, zone))
-        return None if usd is None else Price(usd, "EC2 spot price history", self._spot_as_of)
+        return None if usd is None else Price(usd, "EC2 spot price history", self._spot_read_at)
 
     def on_demand(self, instance_type: str) -> Price | None:
         known = self._types.get(instance_type)
@@ -74,6 +78,18 @@ class PriceBook:
             ]
         return min((p for p in known if p), key=lambda price: price.usd_per_hour, default=None)
 
+    def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
+        """Time of an instance at what it costs now, as far as that is known."""
+        price = self.price(instance.market, instance.instance_type, instance.zone)
+        return Segment(
+            instance_id=instance.instance_id,
+            market=instance.market,
+            usd_per_hour=price.usd_per_hour if price else None,
+            start=start,
+            end=end,
+            source=price.source if price else "",
+        )
+
     async def run(self) -> None:
         while True:
             await self.refresh()
@@ -83,9 +99,9 @@ class PriceBook:
         """Read all spot prices; a failure keeps the old ones with their age."""
         try:
             async with asyncio.timeout(REFRESH_TIMEOUT):
-                spot = await self._cloud.spot_prices(self._settings.price_types)
+                spot = await self._cloud.spot_prices(self._settings.price_types, self._zones())
         except (CloudError, TimeoutError) as error:
             log.warning("Reading spot prices failed, keeping the old ones: %s", error)
             return
-        self._spot, self._spot_as_of = spot, self._now()
+        self._spot, self._spot_read_at = spot, self._now()
         self._changed()

@@ -24,16 +24,16 @@ from .adoption import Adoption
 from .beats import Beats
 from .book import LeaseBook
 from .claims import Claims
-from .cloud import GONE, Cloud, CloudError, Instance, Launched, LaunchSpec
+from .cloud import GONE, SOLD_OUT, Cloud, CloudError, Instance, Launched, LaunchSpec
 from .ending import Ending
 from .homes import Homes
 from .keys import launch_key_of
 from .labels import Labels
-from .launcher import SOLD_OUT, Launcher, Outcome, Round
+from .launcher import Launcher, Outcome, Round
 from .lease import Intent, IntentState, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
-from .starting import Starting, home_zone
+from .starting import Starting
 from .store import Store, StoreError
 from .supply import Inventory, supply_of
 from .watcher import Watcher
@@ -45,6 +45,9 @@ PASS_INTERVAL = 5.0
 
 SHORTEST_WAIT = 0.25
 """Seconds between two passes at least, when a deadline is all that there is."""
+
+INTENTS_KEPT = timedelta(hours=1)
+"""Launch calls that have ended stay in memory so long after their instances are gone."""
 
 ENDED_KEPT = timedelta(minutes=10)
 """Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
@@ -77,7 +80,14 @@ class Provisioner:
         self.watcher = watcher = Watcher(
             cloud, settings, in_motion=self._in_motion, listed=self.wake
         )
-        self.prices = prices = PriceBook(cloud, settings, types, now=now, changed=self.wake)
+        self.prices = prices = PriceBook(
+            cloud,
+            settings,
+            types,
+            now=now,
+            zones=lambda: sorted({*self._zones.values()}),
+            changed=self.wake,
+        )
         self.launcher = launcher = Launcher(
             cloud, store, settings, now=now, zones_of=self.zones_of, launched=self._on_launched
         )
@@ -105,6 +115,7 @@ class Provisioner:
             claims=claims,
             homes=homes,
             prices=prices,
+            store=store,
             now=now,
             zones_of=self.zones_of,
             supplies=lambda: self.inventory.take_stock(now()).supplies,
@@ -169,9 +180,9 @@ class Provisioner:
     def zones_of(self, spec: LaunchSpec) -> frozenset[str]:
         return frozenset(self._zones[s] for s in spec.subnets if s in self._zones)
 
-    def subnets_for(self, user: str, server: str) -> tuple[str, ...]:
+    def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
         """The subnets that the server's home allows: all, or those of the home's zone."""
-        zone = home_zone(self.homes.of(user, server))
+        zone = self.homes.zone_of(user, server) if home_kind == "ebs" else None
         if zone is None:
             return self.settings.subnets
         return tuple(s for s in self.settings.subnets if self._zones.get(s) == zone)
@@ -208,27 +219,31 @@ class Provisioner:
             log.info("Waiting for the first complete listing of instances")
         while True:
             self._wake.clear()
+            pause = PASS_INTERVAL
             try:
                 await self.reconcile()
+                pause = self._until_next_deadline()
             except (CloudError, StoreError) as error:
                 log.error("Reconciling: %s", error)
             except Exception:
                 log.exception("A reconcile pass failed; the next one goes on")
             # Not `wait_for`: on Python 3.11 that can swallow a cancellation, here and elsewhere.
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._until_next_deadline()):
+                async with asyncio.timeout(pause):
                     await self._wake.wait()
             await asyncio.sleep(self.settings.batch_window)
 
     async def reconcile(self) -> None:
         """One pass: look at everything once, and do what is missing."""
         now = self.now()
+        await self.book.save_again()
         self.book.forget_ended(now - ENDED_KEPT)
+        self.ending.resume()
         await self._follow_instances()
         await self._replace_stillborn()
         await self._follow_homes()
         await self._end_what_is_due(now)
-        self.inventory.forget_old(now)
+        self._forget_gone(now)
         await self._balance(now)
         self.labels.follow()
         self.starting.bring_homes(self.watcher.instances)
@@ -260,7 +275,7 @@ class Provisioner:
         does not launch for ever.
         """
         listed, leased = self.watcher.instances, {lease.instance_id for lease in self.book.open()}
-        for instance_id in self._on_offer & listed.keys() - self.claims.unwanted - leased:
+        for instance_id in self._on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
             if listed[instance_id].state not in GONE:
                 continue
             need = lease_for(supply_of(listed[instance_id]), self.starting.needs())
@@ -271,8 +286,8 @@ class Provisioner:
     async def _follow_homes(self) -> None:
         """A lease that waits while its home is being made is bound to the zone of that."""
         for lease in self.book.open(LeaseState.WAITING):
-            subnets = self.subnets_for(lease.user, lease.server)
-            if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
+            subnets = self.subnets_for(lease.user, lease.server, home_kind=lease.home_kind)
+            if not subnets or subnets == lease.spec.subnets:
                 continue
             spec = replace(lease.spec, subnets=subnets)
             await self.book.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
@@ -284,16 +299,23 @@ class Provisioner:
     async def _end_what_is_due(self, now: datetime) -> None:
         silent: list[tuple[Lease, Stop]] = []
         for lease in list(self.book.open(LeaseState.READY)):
-            due = self.beats.due(lease)
-            if due[0] > now:
+            at, stop = self.beats.due(lease)
+            if at > now:
                 continue
-            if due[1].reason == "lost":
-                silent.append((lease, due[1]))
+            if stop.reason == "lost":
+                silent.append((lease, stop))
             else:
-                await self.ending.begin(lease.lease_id, due[1])
+                await self.ending.begin(lease.lease_id, stop)
         silent_ends = self.adoption.braked(silent, "their agents are silent")
         for lease, stop in [*silent_ends, *self.adoption.unclaimed(now)]:
             await self.ending.begin(lease.lease_id, stop)
+
+    def _forget_gone(self, now: datetime) -> None:
+        """What no listing shows and no lease holds: nothing grows for as long as the hub runs."""
+        self.inventory.forget_old(now)
+        leased = {lease.instance_id for lease in self.book.open() if lease.instance_id}
+        self.claims.forget_gone(self.watcher.instances.keys() | leased)
+        self.launcher.forget_old(now - INTENTS_KEPT, self.watcher.instances)
 
     async def _reprice(self, now: datetime) -> None:
         for lease in self.book.open(LeaseState.STARTING, LeaseState.READY):

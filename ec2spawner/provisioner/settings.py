@@ -20,6 +20,11 @@ class Settings:
     batch_window: float = 0.05
     """Starts that arrive within this window share one launch call. Karpenter's idle window is
     35 ms; a little more costs nobody a visible delay."""
+    launch_patience: float = 120.0
+    """A launch call that EC2 throttles or does not answer is repeated for so long, with its token.
+    What it may have started all the same is found by the listing."""
+    launch_pause: float = 1.0
+    """Before the first repetition at most; the pauses grow to 15 times as much."""
     replacements: int = 3
     """So many instances may die under one start before it fails."""
     busy_interval: float = 2.0

@@ -10,18 +10,19 @@ from datetime import datetime
 from typing import Any
 
 from ..core.matching import Need, Supply, lease_for
-from ..core.money import Segment, close
+from ..core.money import close
 from ..core.names import lease_token, sha256_hex
+from ..core.tags import LEASE
 from ..wire import AgentEvent, Step, Stop
 from .book import LeaseBook
 from .claims import Claimant, Claims, Granted, InstanceUnwanted
 from .cloud import CloudError, Instance, LaunchSpec
 from .homes import Homes
 from .keys import base_key_of
-from .lease import Home, Lease, LeaseState
+from .lease import Lease, LeaseState
 from .prices import PriceBook
+from .store import Store
 from .supply import supply_of
-from .tags import LEASE
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class Starting:
     claims: Claims
     homes: Homes
     prices: PriceBook
+    store: Store
     now: Callable[[], datetime]
     zones_of: Callable[[LaunchSpec], frozenset[str]]
     supplies: Callable[[], Sequence[Supply]]
@@ -110,8 +112,8 @@ class Starting:
             return None
         if lease.state is LeaseState.ENDING:
             raise InstanceUnwanted("the lease of this instance is ending")
-        home = self.homes.of(lease.user, lease.server)
-        if lease.home_kind != "none" and (home is None or home.volume_id is None):
+        home = self.homes.for_lease(lease)
+        if lease.home_kind == "ebs" and (home is None or home.volume_id is None):
             return None
         return Granted(lease, home, lease_token(key, lease.lease_id))
 
@@ -123,16 +125,13 @@ class Starting:
         need = lease_for(claimant, self.needs(), others)
         if need is None:
             return None
-        price = self.prices.price(instance.market, instance.instance_type, instance.zone)
-        segment = Segment(
-            instance_id=instance.instance_id,
-            market=instance.market,
-            usd_per_hour=price.usd_per_hour if price else None,
-            start=instance.launched_at,
-            source=price.source if price else "",
-        )
         lease = self.book.get(need.lease_id)
         assert lease is not None
+        launched_at, requested_at = instance.launched_at, lease.requested_at
+        if launched_at < requested_at:  # for somebody else, who no longer wanted it
+            unused = self.prices.segment(instance, launched_at, requested_at)
+            self.spawn_task(self.store.save_overhead(unused), f"overhead of {unused.instance_id}")
+        segment = self.prices.segment(instance, max(launched_at, requested_at))
         lease = await self.book.change(
             need.lease_id,
             state=LeaseState.STARTING,
@@ -198,6 +197,8 @@ class Starting:
             return
         if current.instance_id != lease.instance_id:
             return  # the lease was given another instance while this event was on its way
+        if event.step in current.steps:
+            return  # each line is a write to the store, and an agent is its user's
         match event.step:
             case "home":
                 await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
@@ -236,8 +237,3 @@ class Starting:
             replaced=lease.replaced + 1,
             segments=close(lease.segments, self.now()),
         )
-
-
-def home_zone(home: Home | None) -> str | None:
-    """The zone that a home binds its server to, or None while any will do."""
-    return home.zone if home else None

@@ -4,8 +4,9 @@ All database work runs in one thread, so that nothing here blocks the event loop
 happen in the order in which they were asked for. Every write is one transaction: after a crash
 it is there whole or not at all.
 
-A cancelled or timed-out await does not stop the thread behind it: the write may still happen.
-Whoever must know shields it (`asyncio.shield`) and waits. Every write may be repeated.
+A cancelled or timed-out await does not stop the write behind it: it happens in its turn, and
+`close` comes after it. Whoever must know shields it (`asyncio.shield`) and waits. Every write may
+be repeated.
 """
 
 from __future__ import annotations
@@ -183,7 +184,7 @@ class Store:
         )
 
     async def close(self) -> None:
-        """Finish the writes under way and let go of the file. A second call does nothing."""
+        """Finish all that was asked for and let go of the file. A second call does nothing."""
         if self._thread is None:
             return
         try:
@@ -236,7 +237,10 @@ class Store:
             raise StoreError("the store is closed")
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+                # Shielded: a write that waits for its turn would be dropped with its caller.
+                return await asyncio.shield(
+                    asyncio.get_running_loop().run_in_executor(self._thread, work)
+                )
         except TimeoutError as error:
             raise StoreError(
                 f"{self._name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk full, "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..core.matching import Supply
+from ..core.tags import INTENT, LAUNCH_KEY, LEASE, STORE
 from .book import LeaseBook
 from .claims import Claims
 from .cloud import GONE, Instance, InstanceState, Launched, LaunchSpec
@@ -15,7 +16,6 @@ from .keys import base_key_of, base_of
 from .launcher import Launcher
 from .lease import Intent
 from .settings import Settings
-from .tags import INTENT, LAUNCH_KEY, LEASE, STORE
 from .watcher import Watcher
 
 ANSWER_GRACE = timedelta(seconds=120)

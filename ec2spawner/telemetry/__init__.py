@@ -1,4 +1,4 @@
-"""What the machine does: GPUs, CPU, memory, and the user's processes, sampled by one thread.
+"""What the machine does: GPUs, CPU, memory, processes and terminals, sampled by one thread.
 
 The instance agent samples for the whole life of a lease; the notebook extension only where no
 agent is, and only while somebody looks.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -13,14 +13,31 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 class Process:
     pid: int
     parent: int
+    group: int
     state: str
     """One letter as in `ps`; `Z` is a zombie."""
+    terminal: int
+    """Number of its controlling terminal, or 0."""
+    foreground: int
+    """The process group in the foreground of that terminal."""
     cpu_seconds: float
-    start_ticks: int
-    """Since boot; with the pid it names a process for good."""
+    """Its own."""
+    buried_cpu_seconds: float
+    """That of its descendants which have ended and been waited for."""
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One pass over the user's processes."""
+
+    processes: list[Process]
+    """Parents before their children."""
+    cpu_seconds: float
+    """Of all of them, those that have ended too: a process that ends leaves its time to its
+    parent. It becomes less where that is none of the user's."""
+
+
+@dataclass(frozen=True, slots=True)
 class Processes:
     """The descendants of `root_pid`, and everything that runs as `uid`.
 
@@ -32,10 +49,8 @@ class Processes:
     root_pid: int
     uid: int | None = None
     include_root: bool = False
-    _cpu_before: dict[tuple[int, int], float] = field(default_factory=dict, repr=False)
 
-    def list(self) -> list[Process]:
-        """Every process of the user, parents before their children."""
+    def look(self) -> Look:
         everything = dict(_read_all())
         children: dict[int, list[int]] = {}
         for process, _ in everything.values():
@@ -51,13 +66,14 @@ class Processes:
             for pid, (process, uid) in everything.items():
                 if uid == self.uid and pid != self.root_pid:
                     found.setdefault(pid, process)
-        return list(found.values())
+        cpu_seconds = sum(each.cpu_seconds + each.buried_cpu_seconds for each in found.values())
+        if self.root_pid in everything and not self.include_root:
+            cpu_seconds += everything[self.root_pid][0].buried_cpu_seconds
+        return Look(list(found.values()), cpu_seconds)
 
-    def cpu_seconds_since_last(self) -> float:
-        """CPU time that the user's processes took since the last call; 0 at the first."""
-        now = {(each.pid, each.start_ticks): each.cpu_seconds for each in self.list()}
-        before, self._cpu_before = self._cpu_before, now
-        return sum(max(taken - before.get(key, taken), 0.0) for key, taken in now.items())
+    def list(self) -> list[Process]:
+        """Every process of the user, parents before their children."""
+        return self.look().processes
 
 
 def _read_all() -> Iterator[tuple[int, tuple[Process, int]]]:
@@ -75,8 +91,11 @@ def _read_all() -> Iterator[tuple[int, tuple[Process, int]]]:
                 process = Process(
                     pid=int(entry.name),
                     parent=int(fields[1]),
+                    group=int(fields[2]),
                     state=fields[0].decode(),
+                    terminal=int(fields[4]),
+                    foreground=int(fields[5]),
                     cpu_seconds=(int(fields[11]) + int(fields[12])) / CLOCK_TICKS,
-                    start_ticks=int(fields[19]),
+                    buried_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
                 )
                 yield process.pid, (process, uid)

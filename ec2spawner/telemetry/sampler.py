@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -12,9 +13,10 @@ from datetime import UTC, datetime, timedelta
 import psutil
 
 from ..core.idle import WINDOW_MAX, Reading
-from ..wire import Telemetry
+from ..wire import Telemetry, TerminalState
 from .gpus import GpuSource
 from .processes import Processes
+from .terminals import terminals
 
 log = logging.getLogger(__name__)
 
@@ -43,9 +45,13 @@ class Sampler:
         self._latest: Telemetry | None = None
         self._gpu: deque[Reading] = deque()
         self._cpu: deque[Reading] = deque()
-        self._stopping = threading.Event()
+        self._terminals: list[TerminalState] = []
         self._thread: threading.Thread | None = None
-        self._sampled_at: float | None = None
+        self._stopping: threading.Event | None = None
+        """Of the thread that samples now, if one does."""
+        self._sampled_at = 0.0
+        self._cpu_seconds = 0.0
+        """Of the user's processes, at the last sample."""
         self._failure = ""
 
     @property
@@ -59,26 +65,36 @@ class Sampler:
         with self._lock:
             return list(self._gpu), list(self._cpu)
 
+    def terminals(self) -> list[TerminalState]:
+        """The user's terminals, and what runs in their foreground."""
+        with self._lock:
+            return self._terminals
+
     def start(self) -> None:
         """Start to sample; started already is no error."""
-        if self._thread is None:
-            self._stopping.clear()
-            self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
+        if self._stopping is None:
+            self._stopping = threading.Event()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._stopping, self._thread), name="telemetry", daemon=True
+            )
             self._thread.start()
 
     def stop(self, timeout: float = 2.0) -> None:
         """Stop to sample; waits for a sample that is under way, for `timeout` seconds at most."""
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            self._stopping.set()
-            thread.join(timeout)
+        stopping, self._stopping = self._stopping, None
+        if stopping is not None and self._thread is not None:
+            stopping.set()
+            self._thread.join(timeout)
 
-    def _run(self) -> None:
+    def _run(self, stopping: threading.Event, before: threading.Thread | None) -> None:
+        if before is not None:
+            # It closes the GPUs when it ends: one thread at a time has them.
+            before.join()
         psutil.cpu_percent()
-        self._processes.cpu_seconds_since_last()
+        self._cpu_seconds = self._processes.look().cpu_seconds
         self._sampled_at = time.monotonic()
         wait = min(self._interval, 0.2)
-        while not self._stopping.wait(wait):
+        while not stopping.wait(wait):
             wait = self._interval
             try:
                 self._sample()
@@ -89,13 +105,15 @@ class Sampler:
                     log.exception("a sample failed; the next ones go on")
                 self._failure = repr(error)
         self._gpus.close()
+        with self._lock:
+            self._terminals = []
 
     def _sample(self) -> None:
-        taken = self._processes.cpu_seconds_since_last()
-        sampled_at = time.monotonic()
-        elapsed = sampled_at - (self._sampled_at or sampled_at)
-        self._sampled_at = sampled_at
-        user_cpu = 100.0 * taken / elapsed if elapsed > 0 else 0.0
+        look = self._processes.look()
+        in_terminals = terminals(look.processes)
+        with self._lock:
+            self._terminals = in_terminals
+        user_cpu = self._user_cpu_percent(look.cpu_seconds)
         gpus = self._gpus.sample(user_cpu)
         memory = psutil.virtual_memory()
         now = self._now()
@@ -113,6 +131,15 @@ class Sampler:
             _append(self._cpu, Reading(now, user_cpu), KEPT)
             if uses:
                 _append(self._gpu, Reading(now, max(uses)), KEPT)
+
+    def _user_cpu_percent(self, cpu_seconds: float) -> float:
+        """Use since the last sample, in percent of one core, and of no more than there are."""
+        now = time.monotonic()
+        taken, elapsed = cpu_seconds - self._cpu_seconds, now - self._sampled_at
+        self._cpu_seconds, self._sampled_at = cpu_seconds, now
+        # A process that is buried in the middle of a look is missed, and counts twice in the next.
+        cores = os.cpu_count() or 1
+        return 100.0 * min(max(taken / elapsed, 0.0), cores) if elapsed > 0 else 0.0
 
 
 def _append(readings: deque[Reading], reading: Reading, kept: timedelta) -> None:

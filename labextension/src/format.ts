@@ -42,11 +42,12 @@ export function countdown(milliseconds: number): string {
   return [hours.toString(), ...rest.map(twoDigits)].join(':');
 }
 
-/** `less than a minute`, `50 minutes`, `1 hour`, `2 hours 5 minutes`. */
+/** `20 seconds`, `50 minutes`, `1 hour`, `2 hours 5 minutes`. */
 export function duration(milliseconds: number, words: Words): string {
   const minutes = Math.floor(Math.max(0, milliseconds) / 60_000);
   if (minutes === 0) {
-    return words.__('less than a minute');
+    const seconds = Math.floor(Math.max(0, milliseconds) / 1000);
+    return words._n('%1 second', '%1 seconds', seconds, seconds);
   }
   const hours = Math.floor(minutes / 60);
   const parts = [];

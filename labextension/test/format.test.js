@@ -37,7 +37,8 @@ test('a countdown ends at zero', () => {
 
 test('durations are words', () => {
   const shown = milliseconds => format.duration(milliseconds, words);
-  assert.equal(shown(59 * SECOND), 'less than a minute');
+  assert.equal(shown(59 * SECOND), '59 seconds');
+  assert.equal(shown(1 * SECOND), '1 second');
   assert.equal(shown(MINUTE), '1 minute');
   assert.equal(shown(50 * MINUTE), '50 minutes');
   assert.equal(shown(HOUR), '1 hour');

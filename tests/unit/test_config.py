@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
+from pydantic_core import PydanticCustomError
 
 from ec2spawner.config import (
     ConfigError,
@@ -125,7 +126,15 @@ def test_durations(written: str | int, means: float) -> None:
     assert seconds(written) == means
 
 
-@given(st.floats(min_value=0, max_value=1e9), st.sampled_from("smhd"))
+@pytest.mark.parametrize("written", ["3651d", "9" * 400 + "h", 10**10, 10**400, "inf"])
+def test_a_duration_that_no_clock_can_hold_is_refused(written: str | int) -> None:
+    with pytest.raises(PydanticCustomError) as refused:
+        seconds(written)
+    assert "is longer than 10 years" in str(refused.value)
+    assert seconds("3650d") == 3650 * 86400
+
+
+@given(st.floats(min_value=0, max_value=3650), st.sampled_from("smhd"))
 def test_a_duration_with_a_unit_is_so_many_of_it(number: float, unit: str) -> None:
     text = f"{number:.3f}"
     assert seconds(text + unit) == float(text) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -23,6 +25,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.aws import identity
 from ec2spawner.aws.identity import (
+    IdentityBusyError,
     IdentityRefused,
     IdentitySetupError,
     IdentityVerifier,
@@ -50,9 +53,6 @@ IDENTITY = InstanceIdentity(
     instance_id="i-078517ca8a70a1dde",
     account_id="123456789012",
     region="us-east-1",
-    image_id="ami-0fa9e1f64142cde17",
-    instance_type="g4dn.xlarge",
-    private_ip="10.0.0.209",
     pending_time=datetime(2026, 11, 20, 9, 25, 44, tzinfo=UTC),
 )
 SERIAL = 0xB169CC401559A419
@@ -125,7 +125,7 @@ def stranger(folder: Path) -> Signer:
 def refusal(document: str, signature: str, *signers: Signer) -> str:
     with pytest.raises(IdentityRefused) as refused:
         verify_identity(document, signature, [signer.path for signer in signers])
-    return refused.value.reason
+    return str(refused.value)
 
 
 # --- what is accepted ---
@@ -268,22 +268,17 @@ def test_too_much_is_refused_before_anything_is_run(ec2: Signer, tmp_path: Path)
         {"accountId": 123456789012},
         {"accountId": "١٢٣٤٥٦٧٨٩٠١٢"},
         {"region": "US-EAST-1"},
-        {"privateIp": "10.0.0.299"},
-        {"privateIp": "localhost"},
         {"pendingTime": "2026-13-20T09:25:44Z"},
         {"pendingTime": "2026-11-20T09:25:44+02:00"},
-        {"instanceType": "../../g4dn"},
-        {"imageId": ""},
     ],
 )
 def test_signed_nonsense_is_refused(ec2: Signer, changes: Mapping[str, object]) -> None:
     document = written({**FIELDS, **changes})
     (name,) = changes
-    reason = refusal(document, ec2.sign(document), ec2)
-    assert name in reason or "valid address or time" in reason
+    assert name in refusal(document, ec2.sign(document), ec2)
 
 
-@pytest.mark.parametrize("name", ["instanceId", "accountId", "region", "privateIp", "pendingTime"])
+@pytest.mark.parametrize("name", ["instanceId", "accountId", "region", "pendingTime"])
 def test_a_missing_field_is_refused(ec2: Signer, name: str) -> None:
     document = written({key: value for key, value in FIELDS.items() if key != name})
     assert name in refusal(document, ec2.sign(document), ec2)
@@ -347,6 +342,30 @@ def test_an_openssl_that_hangs_is_ended(
     hanging = fake_openssl(tmp_path / "openssl", "exec sleep 60")
     with pytest.raises(IdentityRefused, match="in time"):
         verify_identity(DOCUMENT, ec2.sign(DOCUMENT), [ec2.path], openssl=hanging)
+
+
+async def test_a_flood_of_claims_is_turned_away_and_then_claims_are_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = tmp_path / "go-on"
+    fake_openssl(tmp_path / "openssl", f"until [ -e {go_on} ]; do sleep 0.02; done; exit 4")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    verifier = IdentityVerifier("us-east-1")
+    try:
+        flood = [
+            asyncio.create_task(verifier.verify(DOCUMENT, "")) for _ in range(identity.MAX_PENDING)
+        ]
+        await asyncio.sleep(0)  # each has begun
+        with pytest.raises(IdentityBusyError):
+            await verifier.verify(DOCUMENT, "")
+        go_on.touch()
+        ends = await asyncio.gather(*flood, return_exceptions=True)
+        assert {type(end) for end in ends} == {IdentityRefused}
+        with pytest.raises(IdentityRefused):
+            await verifier.verify(DOCUMENT, "")
+    finally:
+        go_on.touch()
+        verifier.close()
 
 
 def test_a_hub_without_openssl_is_told_at_its_start(

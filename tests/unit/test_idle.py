@@ -91,6 +91,10 @@ IDLE = {
     "typing": (Signals(STARTED, last_input=ago(minutes=3)), ago(minutes=3)),
     "a shell at its prompt": (Signals(STARTED, terminals=[terminal()]), STARTED),
     "a pager that was left open": (Signals(STARTED, terminals=[terminal("less log")]), STARTED),
+    "a log that was left open": (
+        Signals(STARTED, terminals=[terminal("journalctl -f"), terminal("tail -f train.log")]),
+        STARTED,
+    ),
     "a monitor that was left open": (
         Signals(STARTED, terminals=[terminal("watch nvidia-smi")]),
         STARTED,
@@ -189,6 +193,16 @@ def test_no_kernel_is_culled_while_something_computes() -> None:
         Signals(STARTED, kernels=[kernel()], cpu=steady(50)),
     ):
         assert assess(signals, POLICY, NOW)[0].cull_kernels == []
+
+
+def test_no_kernel_is_culled_under_who_keeps_the_server_or_works_in_it() -> None:
+    for signals, culled in (
+        (Signals(STARTED, kernels=[kernel()], extended_until=NOW + timedelta(minutes=1)), []),
+        (Signals(STARTED, kernels=[kernel()], extended_until=NOW), ["k1"]),
+        (Signals(STARTED, kernels=[kernel()], last_input=ago(minutes=119)), []),
+        (Signals(STARTED, kernels=[kernel()], last_input=ago(minutes=121)), ["k1"]),
+    ):
+        assert assess(signals, POLICY, NOW)[0].cull_kernels == culled
 
 
 def test_work_is_remembered_when_its_kernel_is_gone() -> None:

@@ -370,6 +370,28 @@ async def test_a_shielded_write_happens_though_its_caller_is_cancelled(store: St
     assert (await store.load()).leases == (lease(),)
 
 
+async def test_a_write_that_waits_for_its_turn_happens_though_its_caller_is_cancelled(
+    url: str, path: Path
+) -> None:
+    opened = await Store.open(url, now=NOW)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    under_way = asyncio.create_task(opened.save_lease(lease("one")))
+    waiting = asyncio.create_task(opened.save_lease(lease("two")))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    under_way.cancel()
+    await asyncio.gather(waiting, under_way, return_exceptions=True)
+    closing = asyncio.create_task(opened.close())
+    await asyncio.sleep(0.05)
+    other.execute("COMMIT")
+    other.close()
+    await closing
+    again = await Store.open(url, now=NOW)
+    assert {each.lease_id for each in (await again.load()).leases} == {"one", "two"}
+    await again.close()
+
+
 async def test_the_loop_runs_on_while_another_program_holds_the_file(
     store: Store, path: Path
 ) -> None:

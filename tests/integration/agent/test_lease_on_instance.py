@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,15 @@ from typing import Any
 import aiohttp
 import psutil
 import pytest
-from lease_on_instance import API_TOKEN, EVES_TOKEN, LEASE_TOKEN, Machine, StubHub, until
+from lease_on_instance import (
+    API_TOKEN,
+    EVES_TOKEN,
+    LEASE_TOKEN,
+    SMALL_SERVER,
+    Machine,
+    StubHub,
+    until,
+)
 
 from ec2spawner.wire import ExtendAnswer, HomeMount, IdlePolicy, Stop
 
@@ -269,6 +278,21 @@ async def test_the_shutdown_of_the_machine_ends_everything_in_order(
     assert [each for each in left if each.is_running() and each.status() != "zombie"] == []
     assert hub.event("stopped").message == "The machine was shut down."
     assert not machine.powered_off
+
+
+async def test_a_second_signal_does_not_cut_the_end_short(machine: Machine, hub: StubHub) -> None:
+    stubborn = (
+        "import signal; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
+    )
+    await machine.boot()
+    hub.give(machine.lease(command=machine.small_server(stubborn + SMALL_SERVER)))
+    await until(lambda: hub.event("ready"), what="ready")
+    machine.agent.send_signal(signal.SIGTERM)
+    log = machine.root / "run" / "notebook.log"
+    await until(lambda: "asked" in log.read_text(), what="the server is asked to end")
+    assert await machine.shut_down(30) == 0
+    assert machine.log().count("already ending in order") == 1
+    assert hub.event("stopped").message == "The machine was shut down."
 
 
 async def test_a_command_of_the_admins_own_is_executed(machine: Machine, hub: StubHub) -> None:

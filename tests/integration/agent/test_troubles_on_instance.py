@@ -51,9 +51,30 @@ async def test_an_instance_that_is_nobodys_powers_off_when_told(
 async def test_a_claim_is_given_up_where_no_hub_answers(hub: StubHub) -> None:
     await hub.close()
     claim = Claim(protocol=1, document="{}", signature="x", key=new_key())
+
+    async def claim_anew() -> Claim:
+        raise AssertionError("nobody has refused it")
+
     async with aiohttp.ClientSession() as http:
         with pytest.raises(PowerOffError, match="no usable answer"):
-            await claim_lease(HubClient(hub.url, http), claim, give_up_after=0.1)
+            await claim_lease(HubClient(hub.url, http), claim, claim_anew, give_up_after=0.1)
+
+
+async def test_who_was_refused_claims_with_what_is_read_anew(
+    hub: StubHub, machine: Machine
+) -> None:
+    hub.claim_statuses = [503, 403]
+    key = new_key()
+    hub.give(machine.lease())
+
+    async def claim_anew() -> Claim:
+        return Claim(protocol=1, document="{}", signature="whole", key=key)
+
+    first = Claim(protocol=1, document="{}", signature="cut", key=key)
+    async with aiohttp.ClientSession() as http:
+        grant = await claim_lease(HubClient(hub.url, http), first, claim_anew)
+    assert grant.lease_id == "lease-1"
+    assert [claim.signature for claim in hub.claims] == ["cut", "cut", "whole"]
 
 
 async def test_a_server_that_does_not_start_says_why(machine: Machine, hub: StubHub) -> None:
@@ -69,6 +90,41 @@ async def test_a_home_that_does_not_come_is_a_failed_start(machine: Machine, hub
     hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id="../../etc")))
     failed = await until(lambda: hub.event("failed"), what="failed")
     assert "names no volume" in failed.message
+
+
+async def test_a_home_that_cannot_be_linked_is_a_failed_start(
+    machine: Machine, hub: StubHub
+) -> None:
+    machine.volume("vol-1")
+    machine.home.write_text("a file is in the way")
+    await machine.boot()
+    hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id="vol-1")))
+    failed = await until(lambda: hub.event("failed"), what="failed")
+    assert "the home cannot be used" in failed.message
+
+
+async def test_an_agent_that_fails_lets_go_of_all_and_powers_off(
+    machine: Machine, hub: StubHub
+) -> None:
+    """A lease without a command: nothing that anybody thought of."""
+    await machine.boot()
+    hub.give(machine.lease(command=[]))
+    await until(lambda: machine.powered_off, what="power-off")
+    assert machine.processes() == []
+    assert "its log says how" in hub.event("failed").message
+    assert "the agent failed; powering off" in machine.log()
+
+
+async def test_a_failed_start_is_not_kept_where_the_hub_is_lost(
+    machine: Machine, hub: StubHub
+) -> None:
+    hub.extended_until = datetime.now(UTC) + timedelta(hours=4)
+    code = "import time; time.sleep(2); " + ENDS_AT_ONCE
+    await machine.boot()
+    hub.give(machine.lease(command=machine.small_server(code), hub_lost_after_seconds=3))
+    await until(lambda: hub.beats and hub.beats[-1][1].state_seen == hub.state, what="it is kept")
+    await hub.close()
+    await until(lambda: machine.powered_off, 60, what="power-off, when telling it has failed too")
 
 
 async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -59,6 +59,7 @@ class ScriptedEC2:
 
     def __init__(self) -> None:
         self.answers: defaultdict[str, deque[Reply | Hang | Cut]] = defaultdict(deque)
+        self.deciders: dict[str, Callable[[Call], Reply]] = {}
         self.calls: list[Call] = []
         self.called = threading.Event()
         self.closing = threading.Event()
@@ -67,6 +68,10 @@ class ScriptedEC2:
 
     def will(self, action: str, *answers: Reply | Hang | Cut) -> None:
         self.answers[action] = deque(answers)
+
+    def answer_by(self, action: str, decide: Callable[[Call], Reply]) -> None:
+        """Answers that depend on what is asked."""
+        self.deciders[action] = decide
 
     def made(self, action: str) -> list[Call]:
         """The parameters of every call of this action, oldest first."""
@@ -80,6 +85,8 @@ class ScriptedEC2:
         with self._lock:
             self.calls.append(call)
             self.called.set()
+            if decide := self.deciders.get(call["Action"]):
+                return decide(call)
             answers = self.answers[call["Action"]]
             if not answers:
                 return error("UnscriptedCall", call["Action"])

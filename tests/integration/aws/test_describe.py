@@ -230,10 +230,32 @@ async def test_terminating_what_is_long_gone_is_no_error(cloud: EC2Cloud, ec2: S
     assert len(ec2.calls) == 1
 
 
-async def test_a_protected_instance_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
-    ec2.will("TerminateInstances", error("OperationNotPermitted", "termination protection"))
-    with pytest.raises(CloudError, match="OperationNotPermitted"):
-        await cloud.terminate(["i-0aa"])
+@pytest.mark.parametrize("code", ["OperationNotPermitted", "UnauthorizedOperation"])
+async def test_an_instance_that_may_not_end_does_not_keep_the_others_alive(
+    cloud: EC2Cloud, ec2: ScriptedEC2, code: str
+) -> None:
+    refused = error(code, "not this one")
+    ids = ["i-0aa", "i-0bb", "i-0cc", "i-0dd", "i-0ee"]
+    ec2.answer_by("TerminateInstances", lambda call: refused if "i-0dd" in call.values() else ok())
+    with pytest.raises(CloudError, match=code):
+        await cloud.terminate(ids)
+    accepted = [
+        value
+        for call in ec2.calls
+        if "i-0dd" not in call.values()
+        for name, value in call.items()
+        if name.startswith("InstanceId.")
+    ]
+    assert sorted(accepted) == [instance_id for instance_id in ids if instance_id != "i-0dd"]
+
+
+async def test_what_refuses_every_call_is_not_asked_for_each_instance(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("TerminateInstances", error("AuthFailure", status=401))
+    with pytest.raises(CloudError, match="AuthFailure"):
+        await cloud.terminate(["i-0aa", "i-0bb"])
+    assert len(ec2.calls) == 1
 
 
 async def test_tags(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:

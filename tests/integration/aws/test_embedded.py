@@ -341,6 +341,6 @@ def test_what_the_embedded_ec2_signs_is_verified_by_its_certificate_only(tmp_pat
     )
     signature = signer.sign(document.encode())
     trusted = pinned_certificates("us-east-1", [signer.certificate_path])
-    assert verify_identity(document, signature, trusted).private_ip == "127.64.0.9"
+    assert verify_identity(document, signature, trusted).instance_id == "i-078517ca8a70a1dde"
     with pytest.raises(IdentityRefused):
         verify_identity(document, signature, pinned_certificates("us-east-1"))

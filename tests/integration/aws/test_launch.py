@@ -136,10 +136,10 @@ async def test_the_template_says_what_only_a_template_can(
     }
     assert expected.items() <= data.items()
     assert base64.b64decode(data["UserData"]).decode() == SPEC.user_data
-    lasting = {key: value for key, value in TAGS.items() if key != "ec2spawner:intent"}
+    shared = {key: TAGS[key] for key in ("ec2spawner:hub", "ec2spawner:store")}
     # With tags for spot-instances-request an on-demand launch from the template would fail.
-    assert tags_of(call, "LaunchTemplateData.") == {"network-interface": lasting}
-    assert tags_of(call, "") == {"launch-template": lasting}
+    assert tags_of(call, "LaunchTemplateData.") == {"network-interface": shared}
+    assert tags_of(call, "") == {"launch-template": shared}
 
 
 async def test_a_spot_fleet(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
@@ -157,7 +157,8 @@ async def test_a_spot_fleet(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
         ],
     }
     assert expected.items() <= call.items()
-    assert tags_of(call, "") == {"instance": TAGS, "volume": TAGS}
+    # A policy may tie who launches to the tag of the fleet.
+    assert tags_of(call, "") == {"fleet": TAGS, "instance": TAGS, "volume": TAGS}
     # One subnet of each zone: EC2 refuses a second one as a duplicate pool.
     assert overrides_of(call) == [
         {"InstanceType": type_, "SubnetId": subnet}
@@ -197,6 +198,17 @@ async def test_a_replay_by_a_restarted_hub_is_the_identical_call(ec2: ScriptedEC
     first, second = ec2.made("CreateFleet")
     assert first == second
     assert len({call["LaunchTemplateName"] for call in ec2.made("CreateLaunchTemplate")}) == 1
+
+
+async def test_profiles_that_differ_in_types_and_zones_alone_share_a_template(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    other = replace(SPEC, instance_types=("g6.xlarge",), subnets=("subnet-b",))
+    tags = {**TAGS, "ec2spawner:launch-key": "other", "ec2spawner:intent": "other"}
+    await cloud.launch(REQUEST)
+    await cloud.launch(LaunchRequest("other", Market.SPOT, 1, other, tags))
+    assert len(ec2.made("CreateFleet")) == 2
+    assert len(ec2.made("CreateLaunchTemplate")) == 1
 
 
 async def test_another_content_is_another_template(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:

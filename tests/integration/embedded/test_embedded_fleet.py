@@ -50,6 +50,7 @@ def test_everything_of_the_launch_template_reaches_the_instance(lab: Any) -> Non
         template,
         subnets=(lab.facts.subnets[1],),
         TagSpecifications=[
+            {"ResourceType": "fleet", "Tags": HUB_TAGS},
             {"ResourceType": "instance", "Tags": HUB_TAGS},
             {"ResourceType": "volume", "Tags": HUB_TAGS},
         ],

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import zmq
+from zmq.eventloop.zmqstream import ZMQStream
 
 from ec2spawner.notebook.kernels import CALLBACK_SECONDS, KernelWatch
 
@@ -19,6 +24,7 @@ class Provisioner:
 
 
 class Stream:
+    socket = SimpleNamespace()
     receive: Callable[[list[bytes]], None]
 
     def on_recv(self, receive: Callable[[list[bytes]], None]) -> None:
@@ -59,11 +65,12 @@ class Kernel:
         self.send("status", {"msg_type": kind, "msg_id": message_id, **parent}, state)
 
     def send(self, kind: str, parent: dict[str, Any], state: str) -> None:
-        content = {"execution_state": state}
-        parts = [{"msg_type": kind}, parent, {}, content]
-        self.stream.receive(
-            [b"topic", b"<IDS|MSG>", b"signature", *(json.dumps(part).encode() for part in parts)]
-        )
+        self.stream.receive(message(kind, parent, state))
+
+
+def message(kind: str, parent: dict[str, Any], state: str) -> list[bytes]:
+    parts = [{"msg_type": kind}, parent, {}, {"execution_state": state}]
+    return [b"topic", b"<IDS|MSG>", b"signature", *(json.dumps(part).encode() for part in parts)]
 
 
 @pytest.fixture
@@ -141,6 +148,39 @@ def test_an_execution_from_before_we_listened_is_seen_after_a_moment(kernel: Ker
     assert watch.look() == "busy"
     kernel.execution_state = "idle"
     assert watch.look() == "idle"
+
+
+async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
+    kernel: Kernel,
+) -> None:
+    with zmq.Context() as context, context.socket(zmq.PUB) as iopub:
+        iopub.linger = 0
+        port = iopub.bind_to_random_port("tcp://127.0.0.1")
+
+        def connect_iopub() -> ZMQStream:
+            socket = context.socket(zmq.SUB)
+            socket.subscribe(b"")
+            socket.connect(f"tcp://127.0.0.1:{port}")
+            return ZMQStream(socket)
+
+        kernel.connect_iopub = connect_iopub
+        watch = kernel.watch()
+        parent = {"msg_type": "execute_request", "msg_id": "m1"}
+        async with asyncio.timeout(10):
+            while watch.look() != "busy":
+                iopub.send_multipart(message("status", parent, "busy"))
+                await asyncio.sleep(0.05)
+        for number in range(10_000):
+            iopub.send_multipart(message("stream", parent, "x" * 3000))
+            if number % 200 == 0:
+                # As blocking as a busy event loop: nothing is read meanwhile.
+                time.sleep(0.005)  # noqa: ASYNC251
+        time.sleep(0.3)  # noqa: ASYNC251
+        iopub.send_multipart(message("status", parent, "idle"))
+        async with asyncio.timeout(20):
+            while watch.look() != "idle":
+                await asyncio.sleep(0.05)
+        watch.close()
 
 
 @pytest.mark.parametrize(

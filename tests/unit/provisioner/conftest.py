@@ -7,10 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tenacity import wait_none
 from world import World
 
-from ec2spawner.provisioner import homes, launcher, provisioner, starting
+from ec2spawner.provisioner import homes, provisioner, starting
 from ec2spawner.provisioner.store import Store
 
 
@@ -22,7 +21,6 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
-    monkeypatch.setattr(launcher, "wait_random_exponential", lambda **_: wait_none())
 
 
 @pytest.fixture(scope="session")

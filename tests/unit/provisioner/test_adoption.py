@@ -8,8 +8,8 @@ import shutil
 import pytest
 from world import Agent, World, until
 
+from ec2spawner.core import tags
 from ec2spawner.core.names import sha256_hex
-from ec2spawner.provisioner import tags
 from ec2spawner.provisioner.adoption import SavedServer, saved
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import Lease, LeaseState

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 from world import Agent, World, until
 
-from ec2spawner.provisioner import tags
+from ec2spawner.core import tags
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import Lease, LeaseState
 

@@ -109,6 +109,58 @@ async def test_a_failing_detach_does_not_keep_the_instance(world: World) -> None
     assert len(world.cloud.volumes) == 1
 
 
+async def test_an_end_in_which_a_step_breaks_is_taken_up_again(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    world.cloud.fail("detach_volume", RuntimeError("a bug"))  # type: ignore[arg-type]
+    await world.stop(lease)
+    await agent.event("stopped")
+    await until(lambda: world.ended)
+    assert world.now(lease).state is LeaseState.ENDED
+    assert world.cloud.running() == []
+
+
+async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    world.break_store()
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: world.ended, "JupyterHub is told")
+    assert world.cloud.running() == []
+    world.clock.advance(3600)
+    await world.complete_passes(1)
+    assert world.provisioner.book.get(lease.lease_id) is not None, "not forgotten before it is"
+    world.mend_store()
+    await world.complete_passes(1)
+    await world.restart()
+    assert world.provisioner.book.get(lease.lease_id) is None
+    assert world.provisioner.book.last_ended("ada", "") is not None
+
+
+async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    kept, still_there = await world.ready("kept")
+    claims, launcher = world.provisioner.claims, world.provisioner.launcher
+    assert agent.instance_id in claims.unwanted
+    assert len(launcher.intents) == 2
+    await still_there.beat_often(3599)
+    await world.complete_passes(1)
+    assert agent.instance_id in claims.unwanted, "EC2 lists it still"
+    del world.cloud.machines[agent.instance_id]
+    await still_there.beat_often(2)
+    await world.complete_passes(1)
+    assert claims.unwanted == {}
+    assert list(claims.last_claim) == [still_there.instance_id]
+    assert not claims.is_bound(agent.instance_id)
+    assert claims.is_bound(still_there.instance_id)
+    [intent] = launcher.intents.values()
+    assert intent.instance_ids == (still_there.instance_id,)
+    assert world.now(kept).state is LeaseState.READY
+
+
 async def test_whoever_waits_for_the_end_is_told_when_it_takes_too_long(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()

@@ -6,9 +6,9 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from world import Agent, World, until
+from world import SPEC, Agent, World, until
 
-from ec2spawner.provisioner import tags
+from ec2spawner.core import tags
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.wire import Market
@@ -208,6 +208,30 @@ async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_th
     assert volume_id in (await world.ending_of(lease)).message
     await asyncio.gather(claim, return_exceptions=True)
     assert list(world.cloud.volumes) == [volume_id]
+
+
+async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
+    world: World,
+) -> None:
+    """The admin changed `home` from ebs to none."""
+    volume_id = await stopped(world)
+    for market in Market:
+        world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
+    subnets = world.provisioner.subnets_for("ada", "", home_kind="none")
+    assert subnets == ("subnet-a", "subnet-b")
+    before = len(world.cloud.of("detach_volume"))
+    lease = await world.request(home_kind="none", spec=replace(SPEC, subnets=subnets))
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    granted = await agent.claim()
+    assert granted is not None
+    assert granted.home is None
+    await agent.event("ready")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    assert len(world.cloud.of("detach_volume")) == before
+    assert world.cloud.volumes[volume_id].state == "available"
 
 
 @pytest.mark.parametrize("reason", ["user", "idle", "lost", "failed", "interruption"])

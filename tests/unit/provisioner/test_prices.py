@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from simulated_cloud import Clock, SimulatedCloud
-from world import SETTINGS
+from world import SETTINGS, World
 
 from ec2spawner import data
 from ec2spawner.provisioner.cloud import CloudError
@@ -25,10 +25,12 @@ def cloud() -> SimulatedCloud:
     return made
 
 
-def book(cloud: SimulatedCloud, region: str = "us-east-1") -> PriceBook:
+def book(cloud: SimulatedCloud, region: str = "us-east-1", zones: str = "") -> PriceBook:
     settings = replace(SETTINGS, region=region)
     types = data.instance_types()
-    return PriceBook(cloud, settings, types, now=cloud.clock, changed=lambda: None)
+    return PriceBook(
+        cloud, settings, types, now=cloud.clock, zones=zones.split, changed=lambda: None
+    )
 
 
 async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud) -> None:
@@ -37,7 +39,7 @@ async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud)
     await prices.refresh()
     price = prices.price(Market.SPOT, "g4dn.xlarge", "us-east-1a")
     assert price is not None
-    assert (price.usd_per_hour, price.as_of) == (0.21, cloud.clock())
+    assert (price.usd_per_hour, price.read_at) == (0.21, cloud.clock())
     assert prices.price(Market.SPOT, "g5.xlarge", "us-east-1a") is None
 
 
@@ -52,6 +54,21 @@ async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> No
     assert prices.cheapest(Market.SPOT, ("p4d.24xlarge",)) is None
 
 
+async def test_a_price_of_a_zone_without_a_subnet_is_nobodys(cloud: SimulatedCloud) -> None:
+    prices = book(cloud, zones="us-east-1a us-east-1c")
+    await prices.refresh()
+    cheapest = prices.cheapest(Market.SPOT, ("g5.xlarge", "g4dn.xlarge"))
+    assert cheapest is not None
+    assert cheapest.usd_per_hour == 0.21
+    assert prices.cheapest(Market.SPOT, ("g5.xlarge",)) is None
+
+
+async def test_the_hub_reads_prices_of_the_zones_of_its_subnets(world: World) -> None:
+    await world.complete_passes(1)
+    zones = {call.arguments[1] for call in world.cloud.of("spot_prices")}
+    assert zones == {("us-east-1a", "us-east-1b")}
+
+
 async def test_no_price_of_another_region_stands_in(cloud: SimulatedCloud) -> None:
     assert book(cloud).on_demand("g4dn.xlarge") is not None
     assert book(cloud, "eu-west-1").on_demand("g4dn.xlarge") is None
@@ -60,10 +77,10 @@ async def test_no_price_of_another_region_stands_in(cloud: SimulatedCloud) -> No
 async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: SimulatedCloud) -> None:
     prices = book(cloud)
     await prices.refresh()
-    as_of = cloud.clock()
+    read_at = cloud.clock()
     cloud.clock.advance(600)
     cloud.fail("spot_prices", CloudError("RequestLimitExceeded", "slow", retryable=True))
     await prices.refresh()
     price = prices.price(Market.SPOT, "g4dn.xlarge", "us-east-1b")
     assert price is not None
-    assert (price.usd_per_hour, price.as_of) == (0.19, as_of)
+    assert (price.usd_per_hour, price.read_at) == (0.19, read_at)

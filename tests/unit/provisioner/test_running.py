@@ -7,11 +7,13 @@ import logging
 from datetime import timedelta
 
 import pytest
-from world import World, until
+from world import Agent, World, until
 
 from ec2spawner.core.money import usd
+from ec2spawner.provisioner import beats
 from ec2spawner.provisioner.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import IdlePolicy, Stop
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
@@ -71,6 +73,43 @@ async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: W
     assert near.extended_until == far.extended_until
 
 
+async def test_extensions_by_moments_are_not_written(world: World) -> None:
+    lease, _ = await world.ready(idle=HOUR)
+    extend = world.provisioner.beats.extend
+    first = await extend(world.now(lease), 600)
+    for seconds in (601, 605, 609):
+        before = world.now(lease)
+        again = await extend(before, seconds)
+        assert (again.extended_until, again.bounded) == (first.extended_until, False)
+        assert world.now(lease) is before
+    later = await extend(world.now(lease), 610)
+    assert later.extended_until == first.extended_until + timedelta(seconds=10)
+
+
+async def test_beats_do_not_make_passes_run_at_full_speed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, agent = await world.ready()
+    wakes: list[None] = []
+    monkeypatch.setattr(world.provisioner.beats, "wake", lambda: wakes.append(None))
+    await agent.beat(world.clock())
+    assert len(wakes) == 1, "its deadline is a new one"
+    for n in range(20):
+        await agent.beat(None)
+        await agent.beat(world.clock() - timedelta(seconds=n))
+    assert len(wakes) == 1
+    monkeypatch.setattr(beats, "WAKE_INTERVAL", 0.0)
+    for _ in range(5):
+        await agent.beat(None)
+    assert len(wakes) == 1, "one that works has no deadline"
+    await agent.beat(world.clock())
+    await agent.beat(world.clock())
+    assert len(wakes) == 2
+    world.clock.advance(60)
+    await agent.beat(world.clock())
+    assert len(wakes) == 2, "it worked meanwhile: later"
+
+
 async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     await agent.beat_often(7200)
@@ -103,6 +142,80 @@ async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> N
     assert stop.reason == "max-age"
 
 
+@pytest.mark.parametrize("absurd", [1e30, float("inf")])
+async def test_an_absurd_duration_means_never_and_stops_no_pass(
+    world: World, absurd: float
+) -> None:
+    never = IdlePolicy(server_seconds=absurd, max_age_seconds=absurd)
+    lease, agent = await world.ready("never", idle=never)
+    await agent.beat(world.clock())
+    forgotten = HOUR.model_copy(update={"max_age_seconds": absurd})
+    other, idle_agent = await world.ready("forgotten", idle=forgotten)
+    await idle_agent.beat(world.clock())
+    for _ in range(60):
+        world.clock.advance(60)
+        await agent.beat(world.clock())
+        await idle_agent.beat(world.clock() - timedelta(hours=1))
+    assert (await world.ending_of(other)).reason == "idle"
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_deadline_that_cannot_be_told_does_not_end_the_reconciler(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = []
+
+    def poisoned() -> float:
+        asked.append(1)
+        raise OverflowError("date value out of range")
+
+    with caplog.at_level(logging.ERROR), monkeypatch.context() as poison:
+        poison.setattr(world.provisioner, "_until_next_deadline", poisoned)
+        world.provisioner.wake()
+        await until(lambda: asked)
+    await world.ready()
+    assert "date value out of range" in caplog.text
+
+
+# --- the store ---
+
+
+async def test_a_change_that_could_not_be_stored_is_stored_by_a_later_pass(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    await agent.event("notebook")
+    world.break_store()
+    with pytest.raises(StoreError):
+        await agent.event("ready")
+    assert world.now(lease).state is LeaseState.READY
+    await world.complete_passes(2)
+    world.mend_store()
+    await world.complete_passes(1)
+    await world.restart()
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_change_that_could_not_be_stored_is_tried_again_at_the_close(
+    world: World,
+) -> None:
+    lease, _ = await world.ready(idle=HOUR)
+    world.break_store()
+    with pytest.raises(StoreError):
+        await world.provisioner.beats.extend(world.now(lease), 600)
+    extended = world.now(lease)
+    world.provisioner.reconcile = _never  # type: ignore[method-assign]
+    world.mend_store()
+    await world.provisioner.close()
+    await world.start()
+    assert world.now(lease) == extended
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()
+
+
 # --- the held beat ---
 
 
@@ -123,6 +236,7 @@ async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World)
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     for _ in range(5):
+        world.clock.advance(10)
         await world.provisioner.beats.extend(world.now(lease), 60)
     await agent.beat()
     await world.restart()

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from world import SPEC, Agent, World, until
 
+from ec2spawner.core import tags
 from ec2spawner.provisioner import launcher as launcher_module
-from ec2spawner.provisioner import tags
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.keys import launch_key_of
-from ec2spawner.provisioner.lease import IntentState, LeaseState
+from ec2spawner.provisioner.lease import Intent, IntentState, LeaseState
 from ec2spawner.provisioner.starting import StartFailed
 from ec2spawner.wire import Market, Step
 
@@ -142,6 +142,54 @@ async def test_a_refused_call_fails_at_once_and_tries_no_other_market(world: Wor
     assert world.cloud.machines == {}
 
 
+@pytest.mark.parametrize(
+    ("codes", "fatal"),
+    [
+        (["InvalidParameterValue"], True),
+        (["InvalidParameterValue", "InvalidSubnetID.NotFound"], True),
+        (["InvalidFleetConfiguration"], False),
+        (["MaxFleetCountExceeded"], False),
+        (["InvalidParameterValue", "InsufficientInstanceCapacity"], False),
+    ],
+)
+async def test_another_market_is_tried_unless_every_offer_is_refused(
+    world: World, codes: list[str], fatal: bool
+) -> None:
+    world.cloud.refuse_offers(*codes)
+    lease = await world.request()
+    if fatal:
+        assert codes[0] in (await world.ending_of(lease)).message
+    else:
+        await world.boot()
+    markets = [request.market for request in world.cloud.requests()]
+    assert markets == ([Market.SPOT] if fatal else [Market.SPOT, Market.ON_DEMAND])
+
+
+async def test_between_two_markets_what_spot_brought_is_counted_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cloud.sell_out(Market.SPOT, left=0)
+    world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 3
+    await world.restart(batch_window=0.1)
+    save, begun, gate = world.store.save_intent, asyncio.Event(), asyncio.Event()
+
+    async def slow_on_demand(intent: Intent) -> None:
+        if intent.market is Market.ON_DEMAND:
+            begun.set()
+            await gate.wait()
+        await save(intent)
+
+    monkeypatch.setattr(world.store, "save_intent", slow_on_demand)
+    await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    await begun.wait()
+    await world.watch_passes(2)
+    assert len(world.provisioner.launcher.rounds) == 1, "nothing more is asked for"
+    gate.set()
+    await world.boot(5)
+    await world.complete_passes(2)
+    assert len(world.cloud.machines) == 5
+
+
 async def test_a_throttled_call_is_repeated_exactly(world: World) -> None:
     world.cloud.fail("launch", THROTTLED, times=2)
     await world.ready()
@@ -149,15 +197,24 @@ async def test_a_throttled_call_is_repeated_exactly(world: World) -> None:
     assert repeated == [first, first]
 
 
+async def test_a_call_that_is_throttled_for_long_is_repeated_all_the_while(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=20)
+    await world.ready()
+    assert len(world.cloud.requests()) == 21
+
+
 async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> None:
-    world.cloud.fail("launch", THROTTLED, times=launcher_module.ATTEMPTS)
+    await world.restart(launch_patience=0.1)
+    world.cloud.fail("launch", THROTTLED, times=10_000)
     stop = await world.ending_of(await world.request())
     assert "RequestLimitExceeded" in stop.message
-    assert len(world.cloud.requests()) == launcher_module.ATTEMPTS
+    first, *repeated = world.cloud.requests()
+    assert repeated == [first] * len(repeated), "no other market is as busy"
 
 
 async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: World) -> None:
-    world.cloud.fail("launch", THROTTLED, times=launcher_module.ATTEMPTS, after=True)
+    await world.restart(launch_patience=0.1)
+    world.cloud.fail("launch", THROTTLED, times=10_000, after=True)
     lease = await world.request()
     assert "RequestLimitExceeded" in (await world.ending_of(lease)).message
     await world.complete_passes(2)
@@ -421,6 +478,26 @@ async def test_an_instance_that_never_phones_home_is_replaced(world: World) -> N
     assert world.now(lease).instance_id == other
 
 
+async def test_an_agent_cannot_make_its_story_grow(world: World) -> None:
+    """Each line is a write to the store."""
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    for _ in range(5):
+        await agent.event("home")
+        await agent.event("notebook")
+    steps = [event.step for event in world.now(lease).events]
+    assert steps == [Step.REQUEST, Step.BOOT, Step.HOME, Step.NOTEBOOK]
+
+    world.cloud.end(instance_id)
+    await world.state(lease, LeaseState.WAITING)
+    [second] = await world.boot()
+    await Agent(world, second).serve()
+    steps = [event.step for event in world.now(lease).events]
+    assert steps[-4:] == [Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY], "the second one's"
+
+
 async def test_what_the_agent_says_when_it_fails_is_what_the_user_reads(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -456,6 +533,28 @@ async def test_cost_of_what_served_nobody_is_overhead_and_of_a_lease_is_not(
     await world.complete_passes(2)
     after = [x for x in await world.store.overhead(began) if x.instance_id != unused]
     assert all(x.start == ended.ended_at for x in after), "the lease has paid until then"
+
+
+async def test_a_lease_pays_nothing_of_the_time_before_it_was_asked_for(world: World) -> None:
+    """The instance was booted for a start that was cancelled."""
+    cancelled = await world.request("cancelled")
+    [instance_id] = await world.boot()
+    launched_at = world.cloud.machines[instance_id].instance.launched_at
+    await world.complete_passes(1)
+    world.clock.advance(300)
+    second, _ = await asyncio.gather(world.request("second"), world.stop(cancelled))
+    agent = Agent(world, instance_id)
+    await agent.serve()
+    await agent.claim()
+    [segment] = world.now(second).segments
+    assert segment.start == second.requested_at
+    await world.settle()
+    [before] = await world.store.overhead(launched_at)
+    assert (before.instance_id, before.start, before.end) == (
+        instance_id,
+        launched_at,
+        second.requested_at,
+    )
 
 
 async def test_a_crash_of_one_pass_does_not_end_the_reconciler(

@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 from world import Agent, World, until
 
-from ec2spawner.provisioner import tags
+from ec2spawner.core import tags
 from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import LeaseState

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -41,6 +43,7 @@ SETTINGS = Settings(
     subnets=("subnet-a", "subnet-b"),
     stop_timeout=0.15,
     batch_window=0.003,
+    launch_pause=0.002,
     busy_interval=0.008,
     quiet_interval=0.02,
     price_interval=0.02,
@@ -103,6 +106,22 @@ class World:
     async def restart(self, **settings: Any) -> None:
         await self.kill()
         await self.start(**settings)
+
+    def run_sql(self, statement: str) -> None:
+        """On the store's file, from outside the hub."""
+        with closing(sqlite3.connect(self.folder / self.database, timeout=5)) as database:
+            database.execute(statement)
+            database.commit()
+
+    def break_store(self) -> None:
+        """No lease can be stored from now on."""
+        self.run_sql(
+            "CREATE TRIGGER full BEFORE UPDATE ON lease BEGIN "
+            "SELECT RAISE(ABORT, 'database or disk is full'); END"
+        )
+
+    def mend_store(self) -> None:
+        self.run_sql("DROP TRIGGER full")
 
     async def watch_passes(self, number: int) -> None:
         """Passes that begin after this, each after a listing that began after this."""

@@ -1,0 +1,20 @@
+"""The tags of everything that a hub creates, in the creating call. None of them is a secret."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HUB: Final = "ec2spawner:hub"
+"""Which hub: an account may hold several."""
+STORE: Final = "ec2spawner:store"
+"""The store's random id: we never touch what another store launched."""
+LAUNCH_KEY: Final = "ec2spawner:launch-key"
+INTENT: Final = "ec2spawner:intent"
+"""Client token of the launch call."""
+LEASE: Final = "ec2spawner:lease"
+"""Set when the instance is given to a lease: it is never given to another."""
+USER: Final = "ec2spawner:user"
+SERVER: Final = "ec2spawner:server"
+HOME: Final = "ec2spawner:home"
+"""On volumes: id of the home."""
+NAME: Final = "Name"

@@ -1,0 +1,146 @@
+"""What runs in the foreground of each of the user's terminals: Jupyter's, tmux's, ssh's.
+
+A pseudo-terminal knows which process group is in its foreground. The group's leader says what
+that is; where the leader has ended (`echo 1 | sleep 30`), whoever is left of the group does.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..core.idle import has_job
+from ..wire import TerminalState
+from .processes import Process
+
+SHELLS = frozenset(
+    {"bash", "sh", "dash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "ash", "nu", "elvish"}
+    | {"xonsh", "pwsh"}
+)
+
+INTERPRETERS = {
+    "python": "cm",
+    "pypy": "cm",
+    "ipython": "cm",
+    "R": "ef",
+    "julia": "eEL",
+    "node": "ep",
+    "bc": "",
+}
+"""Programs that ask a person for lines unless they are given a script; by their options' letters
+that give them work in another way."""
+
+DATABASES = {"psql": "cf", "sqlite": "", "mysql": "e", "mariadb": "e"}
+"""The same, but a word beside their options is no script: it names a database."""
+
+WORK = ("--command", "--eval", "--execute", "--file", "--print")
+"""The same options in long."""
+
+SUDO_WITH_WORD = re.compile("-[a-zA-Z]*?[CDghpRrTtUu](?P<word>.*)")
+"""Options of sudo with a word of their own, which is the next one if it is not in this: `-u ada`,
+`-uada`, `-Hu ada`."""
+
+MOST = 100
+"""More terminals than this are not told of."""
+
+
+def terminals(processes: Sequence[Process]) -> list[TerminalState]:
+    """Every terminal of these processes, but for the one that this process was started in."""
+    own = next((each.terminal for each in processes if each.pid == os.getpid()), 0)
+    groups = {each.terminal: each.foreground for each in processes if each.terminal}
+    return [
+        TerminalState(name=f"{terminal}", pid=group, foreground=_foreground(group, processes)[:200])
+        for terminal, group in sorted(groups.items())[:MOST]
+        if terminal != own
+    ]
+
+
+def _foreground(group: int, processes: Sequence[Process]) -> str:
+    """Command of the foreground job; empty while something waits at its prompt."""
+    if line := _command_line(group):
+        return command(line, _asks_a_terminal(group))
+    for each in processes:
+        if each.group == group and (line := _command_line(each.pid)):
+            found = command(line, _asks_a_terminal(each.pid))
+            if has_job(found):
+                return found
+    return ""
+
+
+def command(line: Sequence[str], asks_a_terminal: bool) -> str:
+    """A command line in short; empty where it is a prompt that waits for a person.
+
+    A prompt's own jobs have process groups of their own, so they would be in the foreground
+    instead of it. What reads its lines from a file or a pipe is no prompt.
+    """
+    line = _without_sudo(line)
+    if not line or (asks_a_terminal and _is_prompt(line)):
+        return ""
+    return " ".join([_base(line[0]), *line[1:3]])
+
+
+def _without_sudo(line: Sequence[str]) -> Sequence[str]:
+    """What sudo or su runs; nothing where that is a shell."""
+    if _base(line[0]) == "su":
+        return line if any(_gives_work(word, "c") for word in line[1:]) else []
+    if _base(line[0]) != "sudo":
+        return line
+    words = list(line[1:])
+    while words and (words[0].startswith("-") or "=" in words[0]):
+        option = words.pop(0)
+        taking = SUDO_WITH_WORD.match(option)
+        if taking is not None and not taking["word"]:
+            del words[:1]
+    return _without_sudo(words) if words else []
+
+
+def _is_prompt(line: Sequence[str]) -> bool:
+    name, words = _program(line[0]), line[1:]
+    if name == "python" and words and _program(words[0]) == "ipython":
+        name, words = "ipython", words[1:]
+    if name in DATABASES:
+        return not any(
+            _gives_work(word if word.startswith("--") else word[:2], DATABASES[name])
+            for word in words
+        )
+    letters = "c" if name in SHELLS else INTERPRETERS.get(name)
+    if letters is None:
+        return False
+    return all(word.startswith("-") and not _gives_work(word, letters) for word in words)
+
+
+def _gives_work(word: str, letters: str) -> bool:
+    if word.startswith("--"):
+        return word.split("=", 1)[0] in WORK
+    return word.startswith("-") and any(letter in word[1:] for letter in letters)
+
+
+def _program(path: str) -> str:
+    """`python` of `/usr/bin/python3.12`, `bash` of a login shell's `-bash`."""
+    return _base(path).lstrip("-").rstrip("0123456789.")
+
+
+def _base(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _command_line(pid: int) -> list[str]:
+    """Empty where the process has ended."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return text.decode(errors="replace").rstrip("\0").split("\0") if text else []
+
+
+def _asks_a_terminal(pid: int) -> bool:
+    try:
+        source = str(Path(f"/proc/{pid}/fd/0").readlink())
+    except PermissionError:
+        # Somebody else's, such as what sudo runs: a person started it.
+        return True
+    except OSError:
+        return False
+    return source.startswith(("/dev/pts/", "/dev/tty", "/dev/console"))

@@ -1,0 +1,41 @@
+"""Powering off with commands that fail or that only say that they did it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.agent.power import power_off
+
+
+async def asked(folder: Path, name: str, status: int) -> list[str]:
+    """The arguments of the first four times that `name` was asked to power off."""
+    log, program = folder / "log", folder / name
+    program.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexit {status}\n')
+    program.chmod(0o755)
+    asking = asyncio.create_task(power_off([str(program), "poweroff"], again_after=0.05))
+    async with asyncio.timeout(20):
+        while not log.exists() or len(log.read_text().splitlines()) < 4:
+            assert not asking.done()
+            await asyncio.sleep(0.02)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    return log.read_text().splitlines()[:4]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+async def test_it_is_asked_again_and_then_by_force(tmp_path: Path, status: int) -> None:
+    polite, forced = "poweroff", "poweroff --force"
+    assert await asked(tmp_path, "systemctl", status) == [polite, polite, forced, forced]
+
+
+async def test_an_admins_own_command_is_asked_again_as_it_is(tmp_path: Path) -> None:
+    assert await asked(tmp_path, "halt-my-way", 0) == ["poweroff"] * 4
+
+
+async def test_a_command_that_is_missing_does_not_end_it() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.5):
+            await power_off(["/no/such/command"], again_after=0.05)

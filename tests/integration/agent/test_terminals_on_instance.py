@@ -1,0 +1,170 @@
+"""What runs in real pseudo-terminals, seen from outside as the agent sees it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from ptyprocess import PtyProcessUnicode
+
+from ec2spawner.telemetry import Processes
+from ec2spawner.telemetry.terminals import command, terminals
+
+
+class Terminal:
+    def __init__(self) -> None:
+        self.pty = PtyProcessUnicode.spawn(["/bin/bash", "--norc", "--noprofile"])
+        self.until(lambda foreground: foreground == "")
+
+    def type(self, line: str) -> None:
+        self.pty.write(f"{line}\n")
+
+    def until_said(self, text: str) -> None:
+        said = ""
+        while text not in said:
+            said += self.pty.read()
+
+    def foreground(self) -> str | None:
+        """None while the terminal is not there."""
+        session = Path(f"/proc/{self.pty.pid}/fd/0").stat().st_rdev
+        look = Processes(os.getpid()).look()
+        found = {int(each.name): each.foreground for each in terminals(look.processes)}
+        return found.get(session)
+
+    def until(self, condition: Callable[[str | None], bool]) -> None:
+        deadline = time.monotonic() + 10
+        while not condition(found := self.foreground()):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    terminal = Terminal()
+    yield terminal
+    terminal.pty.close(force=True)
+
+
+def test_a_foreground_job_and_its_end(terminal: Terminal) -> None:
+    terminal.type("sleep 0.5")
+    terminal.until(lambda foreground: foreground == "sleep 0.5")
+    terminal.until(lambda foreground: foreground == "")
+
+
+def test_a_pipeline_works_on_when_its_leader_has_ended(terminal: Terminal) -> None:
+    terminal.type("echo 1 | sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep 30")
+    time.sleep(0.2)
+    assert terminal.foreground() == "sleep 30"
+
+
+def test_a_background_job_is_told_by_its_cpu_not_by_the_terminal(terminal: Terminal) -> None:
+    terminal.type("sleep 30 & echo start$((1))ed")
+    terminal.until_said("start1ed")
+    terminal.until(lambda foreground: foreground == "")
+
+
+def test_a_shell_in_a_shell_waits_for_a_person_too(terminal: Terminal) -> None:
+    terminal.type("bash --norc -i")
+    terminal.type("echo inner-$((1 + 1))")
+    terminal.until_said("inner-2")
+    terminal.until(lambda foreground: foreground == "")
+    terminal.type("sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep 30")
+
+
+def test_a_forgotten_interpreter_waits_for_a_person_and_a_fed_one_works(
+    terminal: Terminal,
+) -> None:
+    terminal.type(f"{sys.executable} -q")
+    terminal.type("print('inner', 1 + 1)")
+    terminal.until_said("inner 2")
+    terminal.until(lambda foreground: foreground == "")
+    terminal.type("exit()")
+    terminal.type(f"(echo 'import time; time.sleep(30)') | {sys.executable}")
+    terminal.until(lambda foreground: foreground == Path(sys.executable).name)
+
+
+def test_a_script_is_a_job_though_it_is_a_shell(terminal: Terminal) -> None:
+    terminal.type("bash -c 'sleep 30; true'")
+    terminal.until(lambda foreground: foreground == "bash -c sleep 30; true")
+
+
+def test_a_shell_that_became_the_job(terminal: Terminal) -> None:
+    terminal.type("exec sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep 30")
+
+
+def test_a_terminal_in_a_terminal_is_seen_too(terminal: Terminal) -> None:
+    """As tmux has them."""
+    inner = "import pty; pty.spawn(['/bin/bash', '--norc', '-c', 'sleep 30; true'])"
+    terminal.type(f'{sys.executable} -c "{inner}"')
+
+    def jobs() -> list[str]:
+        return [each.foreground for each in terminals(Processes(os.getpid()).look().processes)]
+
+    terminal.until(lambda _: any("sleep 30; true" in each for each in jobs()))
+
+
+PYTHON = "/opt/notebook/bin/python3.12"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-bash",
+        "bash --login",
+        "/usr/bin/zsh -l",
+        f"{PYTHON}",
+        f"{PYTHON} -i -q",
+        f"{PYTHON} /opt/notebook/bin/ipython --no-banner",
+        "/usr/lib/R/bin/exec/R --no-save",
+        "julia --project",
+        "node",
+        "bc -l",
+        "psql -h db.example.org -U ada sales",
+        "sqlite3 results.db",
+        "mysql -u root -p",
+        "sudo -i",
+        "sudo -u ada -s",
+        "sudo -Hu ada bash",
+        "sudo -uroot ipython",
+        "sudo LANG=C su - ada",
+        "su",
+        "sudo -nE python3",
+    ],
+)
+def test_prompts(line: str) -> None:
+    assert command(line.split(), True) == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "job"),
+    [
+        ("python train.py", "python train.py"),
+        ("/usr/bin/python3 -u train.py --epochs 9", "python3 -u train.py"),
+        ("python -m torch.distributed.run", "python -m torch.distributed.run"),
+        ("python -c pass", "python -c pass"),
+        ("ipython train.ipy", "ipython train.ipy"),
+        ("/usr/lib/R/bin/exec/R --no-echo --file=fit.R", "R --no-echo --file=fit.R"),
+        ("julia fit.jl", "julia fit.jl"),
+        ("psql sales -c vacuum", "psql sales -c"),
+        ("mysql --execute=vacuum", "mysql --execute=vacuum"),
+        ("bash ./train.sh", "bash ./train.sh"),
+        ("sudo -u ada python train.py", "python train.py"),
+        ("sudo tail -f log", "tail -f log"),
+        ("su ada -c ./train.sh", "su ada -c"),
+        ("make all", "make all"),
+    ],
+)
+def test_jobs(line: str, job: str) -> None:
+    assert command(line.split(), True) == job
+
+
+def test_what_is_fed_by_a_file_is_no_prompt() -> None:
+    assert command(["psql", "sales"], False) == "psql sales"
+    assert command(["bash"], False) == "bash"
