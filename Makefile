@@ -57,7 +57,8 @@ bench: venv  ## BENCH=spawn: measure one of the benches
 clean:  ## Remove what was built; the environment in .venv stays
 	rm -rf build dist *.egg-info docs/_build tests/output ec2spawner/labextension \
 		labextension/lib labextension/tsconfig.tsbuildinfo \
-		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+		.mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+		$(DONE)/labextension
 
 # --- the development environment ---------------------------------------------------------------
 

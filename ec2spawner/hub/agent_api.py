@@ -15,7 +15,7 @@ from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
-from ..aws.identity import IdentityRefused
+from ..aws.identity import IdentityBusyError, IdentityRefused
 from ..core.names import sha256_hex
 from ..provisioner.claims import Claimant, ClaimRefused, Granted, InstanceUnwanted
 from ..provisioner.lease import Lease, LeaseState
@@ -93,6 +93,11 @@ class AgentHandler(APIHandler):
         self.answer(status, Refusal(message=message[:500]))
         raise Finish
 
+    def come_back(self, message: str) -> NoReturn:
+        """End the request with 503: not now. Raises `Finish`."""
+        self.set_header("Retry-After", "2")
+        self.refuse(503, message)
+
     def check_protocol(self, protocol: int) -> None:
         if protocol not in PROTOCOLS:
             spoken = " and ".join(map(str, PROTOCOLS))
@@ -106,8 +111,7 @@ class AgentHandler(APIHandler):
     def service(self) -> HubService:
         running = service.current()
         if running is None or running.provisioner is None:
-            self.set_header("Retry-After", "2")
-            self.refuse(503, "the hub is starting")
+            self.come_back("the hub is starting")
         return running
 
     @property
@@ -144,6 +148,8 @@ class ClaimsHandler(AgentHandler):
             self.refuse(403, str(error))
         except InstanceUnwanted as error:
             self.refuse(410, str(error))
+        except IdentityBusyError as error:
+            self.come_back(str(error))
         else:
             if granted is None:
                 self.answer(202, ClaimWait())
@@ -207,7 +213,7 @@ class EventsHandler(AgentHandler):
             if address:
                 break
             await self.provisioner.watcher.next_listing(timeout=10)
-        return address or self.refuse(503, "EC2 does not tell this instance's address yet")
+        return address or self.come_back("EC2 does not tell this instance's address yet")
 
 
 class BeatHandler(AgentHandler):
@@ -219,7 +225,7 @@ class BeatHandler(AgentHandler):
             answer = await self.provisioner.beats.beat(lease, beat)
         except asyncio.CancelledError:
             # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
-            self.refuse(503, "the hub is stopping")
+            self.come_back("the hub is stopping")
         else:
             self.lease(lease_id)  # it may have ended meanwhile
             self.answer(200, answer)

@@ -104,8 +104,8 @@ class Claims:
         The store keeps every binding: a key that memory forgot still counts.
         """
         latest = self._now() - LISTING_LAG
-        heard = self.unwanted | self.last_claim
-        for instance_id in [x for x, at in heard.items() if at < latest and x not in here]:
+        last = self.unwanted | self.last_claim
+        for instance_id in [x for x, at in last.items() if at < latest and x not in here]:
             for known in (self.unwanted, self.last_claim, self._bindings):
                 known.pop(instance_id, None)
 

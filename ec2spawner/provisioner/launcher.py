@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -119,12 +119,12 @@ class Launcher:
             and instance_id not in intent.instance_ids
         )
 
-    def forget_old(self, before: datetime, here: Mapping[str, Instance]) -> None:
-        """Drop calls of before then that have ended and brought nothing that is still `here`."""
-        carried = {instance.tags.get(INTENT) for instance in here.values()}
+    def forget_old(self, before: datetime, instances: Iterable[Instance]) -> None:
+        """Drop ended calls of before then that no instance carries in its tags."""
+        carried = {instance.tags.get(INTENT) for instance in instances}
         for token, intent in list(self.intents.items()):
-            old = intent.state is not IntentState.OPEN and intent.created_at < before
-            if old and token not in carried and here.keys().isdisjoint(intent.instance_ids):
+            ended = intent.state is not IntentState.OPEN
+            if ended and intent.created_at < before and token not in carried:
                 del self.intents[token]
 
     def promises(self, arrived: Mapping[str, int]) -> Iterator[Supply]:

@@ -47,7 +47,7 @@ SHORTEST_WAIT = 0.25
 """Seconds between two passes at least, when a deadline is all that there is."""
 
 INTENTS_KEPT = timedelta(hours=1)
-"""Launch calls that have ended stay in memory so long after their instances are gone."""
+"""Launch calls that were answered stay in memory so long, and while an instance carries them."""
 
 ENDED_KEPT = timedelta(minutes=10)
 """Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
@@ -286,8 +286,8 @@ class Provisioner:
     async def _follow_homes(self) -> None:
         """A lease that waits while its home is being made is bound to the zone of that."""
         for lease in self.book.open(LeaseState.WAITING):
-            subnets = self.subnets_for(lease.user, lease.server, home_kind=lease.home_kind)
-            if not subnets or subnets == lease.spec.subnets:
+            subnets = self.subnets_for(lease.user, lease.server)
+            if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
                 continue
             spec = replace(lease.spec, subnets=subnets)
             await self.book.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
@@ -315,7 +315,7 @@ class Provisioner:
         self.inventory.forget_old(now)
         leased = {lease.instance_id for lease in self.book.open() if lease.instance_id}
         self.claims.forget_gone(self.watcher.instances.keys() | leased)
-        self.launcher.forget_old(now - INTENTS_KEPT, self.watcher.instances)
+        self.launcher.forget_old(now - INTENTS_KEPT, self.watcher.instances.values())
 
     async def _reprice(self, now: datetime) -> None:
         for lease in self.book.open(LeaseState.STARTING, LeaseState.READY):

@@ -197,10 +197,20 @@ function stopSentences(view: IView, words: Words): string[] {
   return [said, words.__('It stops in %1 if nothing happens.', left)];
 }
 
+/**
+ * The time left, as the idle warning says it: whole minutes until the last one, then 30 and 10
+ * seconds. Screen readers read the warning aloud whenever it changes.
+ */
+export function announced(milliseconds: number): number {
+  const seconds = milliseconds / 1000;
+  return (seconds > 30 ? Math.ceil(seconds / 60) * 60 : seconds > 10 ? 30 : 10) * 1000;
+}
+
 /** The idle warning: what will happen, when, what is kept and what is not. */
 export function warningText(view: IView, stopAt: number, words: Words): string {
   const idleSince = instant(view.status?.idleness?.idle_since);
-  const title = words.__('This server stops in %1', format.countdown(stopAt - view.now));
+  const left = announced(stopAt - view.now);
+  const title = words.__('This server stops in %1', format.duration(left, words));
   const why =
     idleSince === null
       ? (view.status?.idleness?.sentence ?? '')

@@ -2,7 +2,7 @@ import { Notification } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Actions } from './actions.js';
-import { keepLabel, stoppingSentence, warningText } from './describe.js';
+import { announced, keepLabel, stoppingSentence, warningText } from './describe.js';
 import type { IView, StatusModel } from './model.js';
 import { keepSeconds, stateOf } from './state.js';
 
@@ -31,12 +31,13 @@ export class Warning {
   }
 
   private _warn(view: IView, stopAt: number): void {
+    const left = announced(stopAt - view.now);
     const message = warningText(view, stopAt, this.trans);
     if (this._id === null) {
       this._id = Notification.warning(message, { autoClose: false, actions: this._buttons(view) });
-      this._message = message;
-    } else if (message !== this._message && isOnScreen(this._id)) {
-      this._message = message;
+      this._left = left;
+    } else if (left !== this._left && isOnScreen(this._id)) {
+      this._left = left;
       Notification.update({
         id: this._id,
         message,
@@ -79,7 +80,7 @@ export class Warning {
   }
 
   private _id: string | null = null;
-  private _message = '';
+  private _left = 0;
   private _told = false;
 }
 

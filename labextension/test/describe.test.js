@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { parts, sentences, warningText } from '../lib/describe.js';
+import { announced, parts, sentences, warningText } from '../lib/describe.js';
 import { costAt, keepSeconds, stateOf } from '../lib/state.js';
 
 const words = {
@@ -80,7 +80,7 @@ test('a server that is stopped for its age is warned about though it works', () 
   const idleness = { ...idle(5), idle_since: null, sentence: 'It is a day old.' };
   const aged = view({ idleness });
   assert.equal(stateOf(aged).kind, 'warned');
-  assert.match(warningText(aged, NOW + 5 * MINUTE, words), /in 5:00\nIt is a day old\. Files/);
+  assert.match(warningText(aged, NOW + 5 * MINUTE, words), /in 5 minutes\nIt is a day old\. Files/);
 });
 
 test('several GPUs are shown as one', () => {
@@ -142,6 +142,15 @@ test('nobody keeps a server longer than the policy allows', () => {
   assert.equal(keepSeconds(view({ idle_policy: policy(0) }).status), 0);
   assert.equal(keepSeconds(view({ managed: false }).status), 0);
   assert.equal(keepSeconds(null), 0);
+});
+
+test('a warning is read aloud once a minute, and twice in the last one', () => {
+  const seconds = [600, 599, 541, 540, 61, 60, 31, 30, 11, 10, 1, 0, -5];
+  const said = [600, 600, 600, 540, 120, 60, 60, 30, 30, 10, 10, 10, 10];
+  assert.deepEqual(
+    seconds.map(each => announced(each * 1000) / 1000),
+    said
+  );
 });
 
 test('a warning fits into a notification', () => {

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.agent import waiting_notebook
+from ec2spawner.agent.notebook_process import NotebookProcess, base_environment
+from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.agent.waiting_notebook import SERVER
 
 BESIDE = str(Path(sys.executable).parent / SERVER)
@@ -79,6 +81,13 @@ def test_programs_are_found_on_the_servers_path_or_beside_us(tmp_path: Path) -> 
     assert waiting_notebook.find_program(SERVER, {"PATH": "/nowhere"}) == BESIDE
 
 
+def test_the_environment_is_the_notebooks_as_if_it_were_activated(tmp_path: Path) -> None:
+    user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
+    given = base_environment(user, {"PATH": "/usr/bin:/bin", "EC2SPAWNER_RUN_DIR": "/run"})
+    assert given["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
+    assert "EC2SPAWNER_RUN_DIR" not in given
+
+
 def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
     pytest.importorskip("rfc3987_syntax")
     code = (
@@ -124,3 +133,13 @@ def test_a_package_of_the_users_own_is_noticed(user_site: Path) -> None:
     assert waiting_notebook._shadowed_by_user_site() == ""
     (user_site / "pytest").mkdir()
     assert waiting_notebook._shadowed_by_user_site() == "pytest"
+
+
+def test_the_last_words_of_a_log_are_one_printable_line(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"first\n\x1b[31mno \xff module\x00: torch\x1b[0m\n")
+    user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
+    words = NotebookProcess(user, log, {}).last_words()
+    assert words.isprintable()
+    assert words.startswith("first | ")
+    assert "torch" in words

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import aiohttp
 import pytest
 
 from ec2spawner.agent.backoff import Backoff
-from ec2spawner.agent.settings import Settings, SettingsError
+from ec2spawner.agent.hub_client import HubClient
+from ec2spawner.agent.identity import Identity
+from ec2spawner.agent.lease_run import LeaseRun
+from ec2spawner.agent.notebook_process import NotebookProcess
+from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.agent.watch import OBSERVATION_LIMIT, Watch
+from ec2spawner.core.idle import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     BeatAnswer,
@@ -26,6 +34,17 @@ from ec2spawner.wire import (
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 POLICY = IdlePolicy(server_seconds=3600)
+GRANT = LeaseGrant(
+    lease_id="l",
+    lease_token="t",
+    environment={},
+    command=["jupyterhub-singleuser"],
+    base_url="/",
+    port=8888,
+    home=HomeMount(kind="none"),
+    idle=POLICY,
+    profile="T4",
+)
 
 
 class Clock:
@@ -48,19 +67,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def watch(clock: Clock) -> Watch:
-    grant = LeaseGrant(
-        lease_id="l",
-        lease_token="t",
-        environment={},
-        command=["jupyterhub-singleuser"],
-        base_url="/",
-        port=8888,
-        home=HomeMount(kind="none"),
-        idle=POLICY,
-        profile="T4",
-    )
     sampler = Sampler(find_gpus(), Processes(os.getpid()))
-    return Watch(grant, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
+    return Watch(GRANT, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
 
 
 def busy(clock: Clock, state: str = "busy") -> Observation:
@@ -79,6 +87,47 @@ def test_work_and_its_end_are_news_once(watch: Watch, clock: Clock) -> None:
     assert watch.assess()
     assert watch.beat(0).idle_since == clock.now()
     assert not watch.assess()
+
+
+def test_a_beat_tells_what_is_and_not_what_was(watch: Watch, clock: Clock) -> None:
+    watch.assess()
+    clock.seconds += 10
+    watch.observe(busy(clock))
+    assert watch.beat(0).idle_since is None
+
+
+class FailingSampler(Sampler):
+    """A machine whose figures cannot be had for a while."""
+
+    fails = False
+
+    def readings(self) -> tuple[list[Reading], list[Reading]]:
+        if self.fails:
+            raise RuntimeError("as the test says")
+        return super().readings()
+
+
+async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
+    user = NotebookUser("me", os.getuid(), os.getgid(), (), tmp_path, "/bin/sh")
+    settings = Settings("http://hub", "", False, tmp_path, user, tmp_path, ("true",), None)
+    sampler = FailingSampler(find_gpus(), Processes(os.getpid()))
+    policy = POLICY.model_copy(update={"server_seconds": 2})
+    grant = GRANT.model_copy(update={"idle": policy})
+    identity = Identity("{}", "", "i-0", "g4dn.xlarge", "127.0.0.1")
+    async with aiohttp.ClientSession() as http:
+        hub = HubClient("http://hub", http)
+        notebook = NotebookProcess(user, tmp_path / "log", {})
+        run = LeaseRun(settings, identity, grant, notebook, sampler, hub, http)
+        sampler.fails = True
+        ticking = asyncio.create_task(run._tick())
+        await asyncio.sleep(0.5)
+        sampler.fails = False
+        run._watch.observe(Observation(at=datetime.now(UTC), last_input=datetime.now(UTC)))
+        async with asyncio.timeout(10):
+            while not run._heart._news.is_set():
+                await asyncio.sleep(0.05)
+        assert not ticking.done()
+        ticking.cancel()
 
 
 def test_input_is_news_only_when_the_deadline_is_near(watch: Watch, clock: Clock) -> None:

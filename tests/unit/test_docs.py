@@ -266,7 +266,8 @@ def test_the_policy_allows_what_is_called_and_nothing_else(
 def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str, Any]]) -> None:
     """But for what is merely used: images, subnets and the like."""
     hub = load_config(CONFIGS / "small-team" / "jupyterhub_config.py")["EC2Spawner"]["hub_name"]
-    changed = ("/instance/", ":instance/", ":volume/", ":launch-template/", ":network-interface/")
+    kinds = ("fleet", "instance", "launch-template", "network-interface", "volume")
+    changed = tuple(f":{kind}/" for kind in kinds)
     for statement in statements:
         assert statement["Effect"] == "Allow"
         resources = statement["Resource"]

@@ -140,7 +140,7 @@ def simple_lease_for(claimant: Supply, needs: Sequence[Need], others: Sequence[S
     )
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(needs_of(30), supplies_of(30))
 def test_matching_by_shapes_gives_what_matching_one_by_one_gives(
     needs: list[Need], supplies: list[Supply]

@@ -65,6 +65,23 @@ async def agent() -> AsyncIterator[Agent]:
         await agent.socket.close()
 
 
+async def test_a_line_that_failed_once_comes_back(agent: Agent) -> None:
+    states: list[AgentState] = []
+
+    def show(state: AgentState) -> None:
+        states.append(state)
+        if len(states) == 1:
+            raise RuntimeError("as the test says")
+
+    link = AgentLink(str(agent.socket.path), show)
+    running = asyncio.create_task(link.run())
+    await asyncio.wait_for(link.connected.wait(), 5)
+    agent.socket.push(STATE)
+    await until(lambda: len(states) > 1)
+    assert not running.done()
+    running.cancel()
+
+
 async def test_states_observations_and_requests_cross(agent: Agent) -> None:
     states: list[AgentState] = []
     link = AgentLink(str(agent.socket.path), states.append)

@@ -15,6 +15,7 @@ import zmq
 from zmq.eventloop.zmqstream import ZMQStream
 
 from ec2spawner.notebook.kernels import CALLBACK_SECONDS, KernelWatch
+from ec2spawner.notebook.observer import Observer
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 
@@ -222,3 +223,20 @@ def test_what_is_no_message_is_no_work(kernel: Kernel, frames: list[bytes]) -> N
     watch = kernel.watch()
     kernel.stream.receive(frames)
     assert watch.look() == "idle"
+
+
+async def test_kernels_are_seen_where_the_notebooks_names_are_not(kernel: Kernel) -> None:
+    class Kernels:
+        def list_kernel_ids(self) -> list[str]:
+            return ["k1"]
+
+        def get_kernel(self, kernel_id: str) -> Kernel:
+            return kernel
+
+    class Sessions:
+        async def list_sessions(self) -> list[Any]:
+            raise RuntimeError("database is locked")
+
+    server: Any = SimpleNamespace(kernel_manager=Kernels(), session_manager=Sessions())
+    seen = await Observer(server).observe()
+    assert [(each.id, each.name) for each in seen.kernels] == [("k1", "")]
