@@ -59,7 +59,7 @@ export class Actions {
     if (!answer.button.accept) {
       return false;
     }
-    await this._saveAll();
+    await this.saveAll();
     try {
       await this._request('stop');
       return true;
@@ -95,7 +95,8 @@ export class Actions {
     }
   }
 
-  private async _saveAll(): Promise<void> {
+  /** Save every open document that can be saved; never fails and never takes long. */
+  async saveAll(): Promise<void> {
     const saveAll = 'docmanager:save-all';
     const { commands } = this.app;
     if (!commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {

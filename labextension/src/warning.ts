@@ -26,6 +26,7 @@ export class Warning {
     }
     if (state.kind === 'stopping' && !this._told) {
       this._told = true;
+      void this.actions.saveAll();
       Notification.warning(stoppingSentence(state.message, this.trans), { autoClose: false });
     }
   }
@@ -36,6 +37,8 @@ export class Warning {
     if (this._id === null) {
       this._id = Notification.warning(message, { autoClose: false, actions: this._buttons(view) });
       this._left = left;
+      // "Files are kept" holds for what is in files: JupyterLab saves by itself every two minutes.
+      void this.actions.saveAll();
     } else if (left !== this._left && isOnScreen(this._id)) {
       this._left = left;
       Notification.update({

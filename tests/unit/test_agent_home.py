@@ -123,6 +123,17 @@ async def test_a_blank_disk_is_formatted_once_and_kept(
     assert not os.path.ismount(user.home)
 
 
+async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
+    disk: Path, devices: Path, user: NotebookUser
+) -> None:
+    home = ebs(devices, user)
+    await home.mount()
+    (user.home / "scratch").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", user.home / "scratch"], check=True)
+    await home.release()
+    assert not os.path.ismount(user.home)
+
+
 async def test_a_disk_with_anything_on_it_is_never_formatted(
     disk: Path, devices: Path, user: NotebookUser
 ) -> None:

@@ -16,6 +16,7 @@ from botocore import xform_name
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
+from jupyterhub.spawner import Spawner
 from pydantic import BaseModel
 from traitlets import HasTraits
 from traitlets.config.loader import Config, PyFileConfigLoader
@@ -36,6 +37,7 @@ CLASSES: Mapping[str, type[HasTraits]] = {
     "DummyAuthenticator": DummyAuthenticator,
     "EC2Spawner": EC2Spawner,
     "JupyterHub": JupyterHub,
+    "Spawner": Spawner,
 }
 
 

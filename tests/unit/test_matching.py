@@ -140,11 +140,27 @@ def simple_lease_for(claimant: Supply, needs: Sequence[Need], others: Sequence[S
     )
 
 
-@settings(max_examples=200)
-@given(needs_of(30), supplies_of(30))
+@st.composite
+def crowds(draw: st.DrawFn) -> tuple[list[Need], list[Supply]]:
+    """Many who want few kinds of instances: room must be made, and along several steps."""
+    wanted = draw(st.lists(st.tuples(types, zones, st.integers(0, 9)), min_size=6, max_size=15))
+    kinds = st.tuples(st.sampled_from(["g4", "g5", "p4"]), st.sampled_from(["a", "b"]))
+    there = draw(st.lists(kinds, min_size=6, max_size=15))
+    return [
+        Need(f"need-{n}", "image", names, where, BOTH, NOW + timedelta(seconds=order))
+        for n, (names, where, order) in enumerate(wanted)
+    ], [
+        replace(supply(f"supply-{n}", name), zones=frozenset(zone))
+        for n, (name, zone) in enumerate(there)
+    ]
+
+
+@settings(max_examples=500)
+@given(st.one_of(crowds(), st.tuples(needs_of(12), supplies_of(12))))
 def test_matching_by_shapes_gives_what_matching_one_by_one_gives(
-    needs: list[Need], supplies: list[Supply]
+    crowd: tuple[list[Need], list[Supply]],
 ) -> None:
+    needs, supplies = crowd
     assert balance(needs, supplies) == simple_balance(needs, supplies)
     for claimant in supplies[:5]:
         assert lease_for(claimant, needs, supplies) == simple_lease_for(claimant, needs, supplies)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.money import Segment, close, reprice, usd
+from ec2spawner.core.money import Segment, close, paid_until, reprice, usd
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -57,6 +57,16 @@ def test_a_minute_is_the_least_once_for_each_instance() -> None:
     two = [segment(-1, 0, 3.6, "i-1"), segment(-1, 0, 3.6, "i-2")]
     assert usd(two, NOW) == pytest.approx(2 * minute)
     assert usd([segment(-61, 0, 3.6)], NOW) == pytest.approx(3.6 * 61 / 3600)
+
+
+@given(st.floats(0.01, 100), st.lists(st.integers(0, 300), min_size=2, max_size=8).map(sorted))
+def test_a_cost_that_ticks_between_answers_never_falls(price: float, at: list[int]) -> None:
+    """What a reader adds to one answer is never more than the next answer says."""
+    segments = [segment(0, None, price)]
+    for then, later in pairwise(NOW + timedelta(seconds=second) for second in at):
+        elapsed = max((later - paid_until(segments, then)).total_seconds(), 0)
+        ticked = (usd(segments, then) or 0) + elapsed * price / 3600
+        assert ticked == pytest.approx(usd(segments, later), abs=1e-9)
 
 
 @given(st.lists(running, min_size=1), instants)

@@ -45,7 +45,7 @@ async def test_an_instance_that_is_nobodys_powers_off_when_told(
     hub.claim_statuses = [410]
     await machine.boot()
     await until(lambda: machine.powered_off, what="power-off")
-    assert machine.processes() == []
+    await until(lambda: machine.processes() == [], what="nothing runs")
 
 
 async def test_a_claim_is_given_up_where_no_hub_answers(hub: StubHub) -> None:
@@ -110,7 +110,7 @@ async def test_an_agent_that_fails_lets_go_of_all_and_powers_off(
     await machine.boot()
     hub.give(machine.lease(command=[]))
     await until(lambda: machine.powered_off, what="power-off")
-    assert machine.processes() == []
+    await until(lambda: machine.processes() == [], what="nothing runs")
     assert "its log says how" in hub.event("failed").message
     assert "the agent failed; powering off" in machine.log()
 
@@ -194,7 +194,7 @@ async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHu
     asked = time.monotonic()
     hub.tell_changed()
     await until(lambda: hub.beats[-1][1].state_seen == hub.state, what="the new state is seen")
-    assert time.monotonic() - asked < 1
+    assert time.monotonic() - asked < 10  # the call is held for 50
     beat = hub.beats[-1][1]
     assert 0 < (beat.sent_at - beat.idle_since).total_seconds() < 60
     assert LEASE_TOKEN not in machine.log()
