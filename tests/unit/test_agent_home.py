@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from collections.abc import Iterator
@@ -129,7 +130,8 @@ async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
     home = ebs(devices, user)
     await home.mount()
     (user.home / "scratch").mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "none", user.home / "scratch"], check=True)
+    mount = ["mount", "-t", "tmpfs", "none", user.home / "scratch"]
+    await asyncio.to_thread(subprocess.run, mount, check=True)
     await home.release()
     assert not os.path.ismount(user.home)
 
