@@ -246,7 +246,7 @@ class EC2Spawner(OptionTraits, Spawner):
         provisioner = running.provisioner if running else None
         lease = provisioner.book.get(self.lease_id) if provisioner else None
         if provisioner and lease and lease.state is LeaseState.READY:
-            home = provisioner.homes.of(lease.user, lease.server)
+            home = provisioner.homes.for_lease(lease)
             state["server"] = saved(lease, home).model_dump(mode="json")
         return state
 

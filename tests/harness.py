@@ -39,11 +39,13 @@ async def until(
         await asyncio.sleep(pause)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def free_ports(number: int) -> list[int]:
+    """Different ports: each is held until all are found."""
+    with contextlib.ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]
 
 
 class Embedded:
@@ -105,7 +107,7 @@ class Hub:
         self.directory = directory
         self.embedded = embedded
         self.arguments = arguments
-        self.port, self.api_port, self.proxy_port = free_port(), free_port(), free_port()
+        self.port, self.api_port, self.proxy_port = free_ports(3)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = directory / "jupyterhub.log"
         self.process: asyncio.subprocess.Process | None = None

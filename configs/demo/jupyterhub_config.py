@@ -61,8 +61,6 @@ c.EC2Spawner.idle = {"server": "1h", "kernel": "2h", "warn": "10m", "user_may_ex
 c.EC2Spawner.endpoint_url = demo["ec2_endpoint"]
 c.EC2Spawner.identity_certificates = [demo["certificate"]]
 
-c.Spawner.args = ["--LabApp.news_url=None"]  # nothing is fetched from outside
-
 # --- the demo's JupyterHub: one machine, no passwords ---
 
 c.JupyterHub.authenticator_class = "dummy"

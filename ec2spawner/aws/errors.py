@@ -7,7 +7,7 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ..provisioner.cloud import CloudError
+from ..provisioner.cloud import SOLD_OUT, CloudError
 
 MAX_MESSAGE: Final = 1000
 """Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""
@@ -23,22 +23,6 @@ THROTTLES: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-
-CAPACITY: Final = frozenset(
-    {
-        "InsufficientCapacity",
-        "InsufficientCapacityOnHost",
-        "InsufficientFreeAddressesInSubnet",
-        "InsufficientHostCapacity",
-        "InsufficientInstanceCapacity",
-        "InsufficientReservedInstanceCapacity",
-        "InsufficientVolumeCapacity",
-        "InvalidFleetConfiguration",
-        "MaxFleetCountExceeded",
-        "UnfulfillableCapacity",
-    }
-)
-"""EC2 answers some of these with HTTP 500, and yet they are clear answers: nothing was made."""
 
 _CREDENTIALS: Final = (
     "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
@@ -72,7 +56,7 @@ def _refused(error: boto.ClientError) -> CloudError:
     answer = error.response.get("Error", {})
     code = answer.get("Code") or "Unknown"
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    fault = status >= 500 and code not in CAPACITY
+    fault = status >= 500 and code not in SOLD_OUT
     return CloudError(
         code, _short(answer.get("Message") or str(error)), retryable=fault or code in THROTTLES
     )

@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,8 @@ def _data_dir(given: str | None) -> Path:
 def _addresses(port: int) -> dict[str, str]:
     if port and not _is_free(port):
         raise DemoFailed(f"port {port} is in use: choose another with --port")
-    hub, api, proxy = port or _free_port(), _free_port(), _free_port()
+    free, api, proxy = _free_ports(3)
+    hub = port or free
     return {
         "hub_url": f"http://127.0.0.1:{hub}",
         "hub_api_bind_url": f"http://127.0.0.1:{api}",
@@ -264,8 +265,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+def _free_ports(number: int) -> list[int]:
+    """Different ports: each is held until all are found."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]

@@ -63,7 +63,7 @@ def new_lease(
     """A lease without an instance. Raises `NowhereToStart`."""
     spec = LaunchSpec(
         instance_types=tuple(kind.name for kind in options.instance_types(profile)),
-        subnets=_subnets(provisioner, server),
+        subnets=_subnets(provisioner, server, options.home.kind),
         image_id=options.image,
         markets=profile.markets,
         disk_gib=options.disk(profile),
@@ -89,8 +89,8 @@ def new_lease(
     )
 
 
-def _subnets(provisioner: Provisioner, server: Server) -> tuple[str, ...]:
-    subnets = provisioner.subnets_for(server.user, server.name)
+def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[str, ...]:
+    subnets = provisioner.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
         raise NowhereToStart(

@@ -95,9 +95,11 @@ class LaunchError:
 SOLD_OUT = frozenset(
     {
         "InsufficientCapacity",
+        "InsufficientCapacityOnHost",
         "InsufficientFreeAddressesInSubnet",
         "InsufficientHostCapacity",
         "InsufficientInstanceCapacity",
+        "InsufficientReservedInstanceCapacity",
         "InsufficientVolumeCapacity",
         "InstanceLimitExceeded",
         "InvalidFleetConfiguration",  # of an offer: its zone does not have the type
@@ -109,8 +111,9 @@ SOLD_OUT = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""EC2's codes that say: not this offer now. Where every offer has another code that is not
-retryable, the configuration is wrong, and trying another market would only hide it."""
+"""EC2's codes that say: not this offer now. Some come with HTTP 500, and yet they are clear
+answers: nothing was made. Where every offer has another code that is not retryable, the
+configuration is wrong, and trying another market would only hide it."""
 
 
 @dataclass(frozen=True, slots=True)

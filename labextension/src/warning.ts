@@ -26,7 +26,6 @@ export class Warning {
     }
     if (state.kind === 'stopping' && !this._told) {
       this._told = true;
-      void this.actions.saveAll();
       Notification.warning(stoppingSentence(state.message, this.trans), { autoClose: false });
     }
   }

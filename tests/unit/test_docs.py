@@ -23,8 +23,8 @@ from traitlets.config.loader import Config, PyFileConfigLoader
 
 from ec2spawner import wire
 from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, validate_options
+from ec2spawner.core import tags
 from ec2spawner.hub.agent_api import handlers as agent_handlers
-from ec2spawner.provisioner import tags
 from ec2spawner.spawner import EC2Spawner
 
 ROOT = Path(__file__).resolve().parents[2]

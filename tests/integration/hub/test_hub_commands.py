@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from agent_by_hand import browser
-from harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, end, free_port, until
+from harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, end, free_ports, until
 
 STORE = "ec2spawner.sqlite"
 
@@ -30,15 +30,16 @@ def environment(directory: Path) -> dict[str, str]:
     """What the demo's configuration needs; its EC2 is where nobody listens."""
     certificate = directory / "certificate.pem"
     certificate.write_text("-----BEGIN CERTIFICATE-----\n")
+    hub, api, proxy = free_ports(3)
     demo = {
         "ec2_endpoint": "http://127.0.0.1:9",
         "region": "us-east-1",
         "subnets": ["subnet-0a1b2c3d"],
         "image_id": "ami-0a1b2c3d",
         "certificate": str(certificate),
-        "hub_url": f"http://127.0.0.1:{free_port()}",
-        "hub_api_bind_url": f"http://127.0.0.1:{free_port()}",
-        "proxy_api_url": f"http://127.0.0.1:{free_port()}",
+        "hub_url": f"http://127.0.0.1:{hub}",
+        "hub_api_bind_url": f"http://127.0.0.1:{api}",
+        "proxy_api_url": f"http://127.0.0.1:{proxy}",
         "data_dir": str(directory),
         "admin_token": ADMIN_TOKEN,
     }
@@ -85,7 +86,7 @@ async def test_hub_with_another_spawner_is_untouched(tmp_path: Path) -> None:
     """No handlers, no pages and no store of ours where another spawner is chosen."""
     config = tmp_path / "jupyterhub_config.py"
     config.write_text(PLAIN_CONFIG)
-    port, api_port, proxy_port = free_port(), free_port(), free_port()
+    port, api_port, proxy_port = free_ports(3)
     hub = Hub(tmp_path, Embedded(tmp_path))
     hub.url = f"http://127.0.0.1:{port}"
     log = tmp_path / "jupyterhub.log"

@@ -19,7 +19,7 @@ import pytest
 import pytest_asyncio
 from agent_by_hand import browser, xsrf_of
 from aiohttp import web
-from harness import ADMIN_TOKEN, Embedded, Hub, free_port
+from harness import ADMIN_TOKEN, Embedded, Hub, free_ports
 from jupyterhub_probe import MARKUP
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -99,7 +99,7 @@ class ProbedHub(Hub):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProbedHub]:
-    port = free_port()
+    (port,) = free_ports(1)
 
     async def answer(_request: web.Request) -> web.Response:
         return web.json_response({"version": "a probe"})
