@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -103,10 +103,19 @@ class Embedded:
 class Hub:
     """JupyterHub with the demo's configuration, on ports that stay the same over restarts."""
 
-    def __init__(self, directory: Path, embedded: Embedded, *arguments: str) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        embedded: Embedded,
+        *arguments: str,
+        config: Path = CONFIG,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.directory = directory
         self.embedded = embedded
         self.arguments = arguments
+        self.config = config
+        self.environment = environment or {}
         self.port, self.api_port, self.proxy_port = free_ports(3)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = directory / "jupyterhub.log"
@@ -137,6 +146,7 @@ class Hub:
             "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
             "AWS_ACCESS_KEY_ID": "embedded",
             "AWS_SECRET_ACCESS_KEY": "embedded",
+            **self.environment,
         }
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
@@ -144,7 +154,7 @@ class Hub:
                 "-m",
                 "jupyterhub",
                 "--config",
-                str(CONFIG),
+                str(self.config),
                 *self.arguments,
                 cwd=self.directory,
                 env=environment,

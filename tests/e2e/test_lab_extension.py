@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chromium import CHROMIUM, CHROMIUM_FLAGS
 
 from ec2spawner.wire import (
     Cost,
@@ -41,16 +41,6 @@ expect = playwright.expect
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "ec2spawner" / "labextension"
 OUTPUT = ROOT / "tests" / "output"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-CHROMIUM_FLAGS = (
-    "--no-sandbox",
-    "--disable-dev-shm-usage",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-)
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
 START_SECONDS = 60
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
