@@ -167,9 +167,13 @@ class Provisioner:
             except Exception:
                 log.exception("%s failed", name)
 
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            work.close()  # where the task was cancelled before it began
+
         task = asyncio.create_task(guarded(), name=f"ec2spawner {name}")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(done)
 
     def wake(self) -> None:
         """Let a pass begin now."""
