@@ -46,6 +46,12 @@ STOP_MARGIN = 30.0
 PROGRESS_INTERVAL = 5.0
 """Seconds between two progress events while nothing changes: the bar still moves."""
 
+NOT_BEGUN = (
+    "The hub is starting; try again in a minute. If this stays, an admin must write "
+    'c.JupyterHub.spawner_class = "ec2", and not the name of the class'
+)
+"""Only the short name tells ec2spawner that a hub starts, see `hub.begin.arrange`."""
+
 
 class NotStarted(SpawnException):
     """Why there is no server, in words for its user, on every page.
@@ -121,7 +127,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """The profile that the options mean. Raises `NotStarted` (400)."""
         running = service.current()
         if running is None:
-            raise NotStarted("The hub is starting; try again", reason="hub", status_code=503)
+            raise NotStarted(NOT_BEGUN, reason="hub", status_code=503)
         try:
             return chosen_profile(running.options, user_options, self._groups())
         except OptionsRefused as error:
