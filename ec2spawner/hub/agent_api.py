@@ -58,9 +58,6 @@ class AgentHandler(APIHandler):
     def check_xsrf_cookie(self) -> None:
         """No cookie is accepted here, so none can be forged."""
 
-    def check_referer(self) -> bool:
-        return True
-
     async def prepare(self) -> None:
         self._chunks: list[bytes] = []
         declared = self.request.headers.get("Content-Length", "0")
