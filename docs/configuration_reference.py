@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
@@ -18,7 +19,19 @@ from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
-from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, seconds
+from ec2spawner.config import (
+    DiscountConfig,
+    HomeConfig,
+    IdleConfig,
+    ImageConfig,
+    Options,
+    Profile,
+    ProfileOptions,
+    seconds,
+)
+from ec2spawner.config.image import from_text
+from ec2spawner.config.profile import DiskBounds, IdleBounds
+from ec2spawner.config.values import SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
 
 if TYPE_CHECKING:
@@ -29,9 +42,21 @@ PAGE = Path(__file__).parent / "reference" / "configuration.md"
 
 NESTED: Mapping[type[BaseModel], str] = {
     Profile: "An entry of `profile_list`",
+    ProfileOptions: "The keys of a profile's `profile_options`",
+    DiskBounds: "The keys of `disk_gib` in `profile_options`",
+    IdleBounds: "The keys of `idle` in `profile_options`",
     HomeConfig: "The keys of `home`",
     IdleConfig: "The keys of `idle`",
+    ImageConfig: "The keys of `image`",
+    DiscountConfig: "An entry of `discounts`",
 }
+
+_OF_PROFILE = {
+    ProfileOptions: "{}",
+    DiskBounds: '{{"disk_gib": {}}}',
+    IdleBounds: '{{"idle": {}}}',
+}
+"""Where in `profile_options` a model is written."""
 
 INTRODUCTION = """\
 # Configuration
@@ -66,7 +91,13 @@ JUPYTERHUBS = """\
 default here:
 """
 
-PLAIN = {str: "text", int: "whole number", float: "number", bool: "`True` or `False`"}
+PLAIN = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "`True` or `False`",
+    date: 'date, such as `"2027-03-01"`',
+}
 
 
 def render() -> str:
@@ -144,9 +175,11 @@ def _assigned(model: type[BaseModel], name: str, value: object) -> str:
     if model is Options:
         return f"c.EC2Spawner.{name} = {written(value)}"
     inner = f"{{{written(name)}: {written(value)}}}"
-    if model is Profile:
+    if model in (Profile, DiscountConfig):
         return f"{{..., {inner[1:]}"
-    return f"c.EC2Spawner.{'home' if model is HomeConfig else 'idle'} = {inner}"
+    if model in _OF_PROFILE:
+        return f'{{..., "profile_options": {_OF_PROFILE[model].format(inner)}}}'
+    return f"c.EC2Spawner.{model.__name__.removesuffix('Config').lower()} = {inner}"
 
 
 def _code(text: str) -> str:
@@ -185,6 +218,8 @@ def type_words(field: FieldInfo) -> str:
     """The field's type for people, with its bounds."""
     if any(isinstance(m, BeforeValidator) and m.func is seconds for m in field.metadata):
         return "duration"
+    if any(isinstance(m, BeforeValidator) and m.func is from_text for m in field.metadata):
+        return f"text or {_annotation_words(field.annotation)}"
     return _annotation_words(field.annotation) + _bounds(field)
 
 
@@ -199,6 +234,8 @@ def _annotation_words(annotation: Any) -> str:
     if origin is tuple:
         inner = _annotation_words(arguments[0])
         return f"list of {inner}s" if inner in PLAIN.values() else f"list; each a {inner}"
+    if annotation == SpawnerFunction:
+        return "function of the spawner"
     if annotation is type(None):
         return "`None`"
     if annotation in NESTED:

@@ -10,22 +10,24 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from jupyterhub.spawner import Spawner, SpawnException
+from jupyterhub.spawner import Spawner
 from jupyterhub.utils import url_path_join
 from pydantic import ValidationError
 from traitlets import default
 
-from .config import Profile
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
-from .core.profiles import OptionsRefused
 from .hub import service
-from .hub.pages import cards_for, home_sentence, notice_of
+from .hub.choosing import chosen, spawn_form
+from .hub.failed_start import bound_zone, could_not_start, too_late
+from .hub.not_started import NotStarted
+from .hub.profile_list import per_server_options
 from .hub.progress import progress_event
-from .hub.request import NowhereToStart, Server, chosen_profile, new_lease
+from .hub.request import Server, new_lease
 from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
-from .hub.spawn_page import read_form, render_spawn_form
+from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
+from .hub.spawn_page import read_form, read_link
 from .provisioner.adoption import SavedServer, saved
 from .provisioner.cloud import CloudError
 from .provisioner.lease import OPEN, Lease, LeaseState
@@ -43,26 +45,11 @@ HUB_START_PATIENCE = 60.0
 STOP_MARGIN = 30.0
 """Seconds beyond `stop_timeout` for detaching and terminating."""
 
+LAST_WORDS = 1.5
+"""Seconds before the end of `start_timeout` in which a start says that it is late, and why."""
+
 PROGRESS_INTERVAL = 5.0
 """Seconds between two progress events while nothing changes: the bar still moves."""
-
-NOT_BEGUN = (
-    "The hub is starting; try again in a minute. If this stays, an admin must write "
-    'c.JupyterHub.spawner_class = "ec2", and not the name of the class'
-)
-"""Only the short name tells ec2spawner that a hub starts, see `hub.begin.arrange`."""
-
-
-class NotStarted(SpawnException):
-    """Why there is no server, in words for its user, on every page.
-
-    JupyterHub 6.1 tells a SpawnException's message by REST and on the spawn page, but shows
-    nothing of it on the page of a failed start and `503 SpawnException(reason=...)` as progress.
-    """
-
-    @property
-    def jupyterhub_message(self) -> str:
-        return str(self.message)
 
 
 class EC2Spawner(OptionTraits, Spawner):
@@ -73,6 +60,7 @@ class EC2Spawner(OptionTraits, Spawner):
         self._saved: SavedServer | None = None
         self._adopted = False
         super().__init__(**kwargs)
+        self.configured = per_server_options(self)
 
     # --- defaults that differ from a local server's ---
 
@@ -98,52 +86,30 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        return lambda spawner, user_options: spawner.chosen_profile(user_options)
+        return chosen
 
     # --- choosing ---
 
     async def _render_options_form(self, _spawner: Spawner) -> str:
         running, provisioner = await self._answering()
-        stored = (self.orm_spawner.user_options or {}) if self.orm_spawner else {}
-        last = provisioner.book.last_ended(self.user.name, self.name)
-        profiles = [profile.slug for profile in running.options.profile_list]
-        cards = cards_for(
-            running.options,
-            provisioner.prices,
-            self._groups(),
-            str(stored.get("profile", "")),
-            await provisioner.usual_start_seconds(profiles),
-            provisioner.now(),
-        )
-        return render_spawn_form(
-            cards,
-            region=running.options.region,
-            notice=notice_of(last),
-            home=home_sentence(running.options),
-            contact=running.options.contact,
-        )
+        return await spawn_form(self, running.options, provisioner)
 
-    def chosen_profile(self, user_options: Mapping[str, object]) -> Profile:
-        """The profile that the options mean. Raises `NotStarted` (400)."""
-        running = service.current()
-        if running is None:
-            raise NotStarted(NOT_BEGUN, reason="hub", status_code=503)
-        try:
-            return chosen_profile(running.options, user_options, self._groups())
-        except OptionsRefused as error:
-            # JupyterHub has stored them already, for every later start that names none.
-            self.orm_spawner.user_options = {}
-            raise NotStarted(str(error), reason="options") from error
-
-    def _groups(self) -> set[str]:
-        return {group.name for group in self.user.groups}
+    def options_from_query(self, query_data: dict[str, Any]) -> dict[str, Any]:
+        """A link that this hub has signed starts a server; any other makes the choice alone."""
+        options, signed = read_link(query_data), query_data.get(SIGNED, [""])[0]
+        # JupyterHub takes any query for options, also the `_xsrf` of its own form.
+        if not is_signed(self, options, signed, service.utc_now()):
+            raise NotByThisLink
+        return options
 
     # --- start, poll, stop ---
 
     async def start(self) -> str:
         """The server's URL, once the notebook listens. Raises `NotStarted`."""
+        # JupyterHub's own end of the time has no words, so ours comes before it.
+        deadline = asyncio.get_running_loop().time() + self.start_timeout - LAST_WORDS
         self.lease_id, self._adopted = new_lease_id(), True
-        profile = self.chosen_profile(self.user_options)
+        options, choice = await chosen(self, self.user_options)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         environment, hub_api_url = self._environment(running)
@@ -154,20 +120,18 @@ class EC2Spawner(OptionTraits, Spawner):
             base_url=self.server.base_url,
         )
         try:
-            lease = new_lease(
-                self.lease_id,
-                Server(self.user.name, self.name),
-                profile,
-                options=running.options,
-                provisioner=provisioner,
-                hub_api_url=hub_api_url,
-                sealed_start=running.seal.close(start),
-                now=provisioner.now(),
-            )
-            await provisioner.request(lease)
-            ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
-        except NowhereToStart as error:
-            raise NotStarted(str(error), reason="home") from error
+            async with asyncio.timeout_at(deadline):
+                lease = await new_lease(
+                    self.lease_id,
+                    Server(self.user.name, self.name),
+                    choice,
+                    options=options,
+                    provisioner=provisioner,
+                    hub_api_url=hub_api_url,
+                    sealed_start=running.seal.close(start),
+                )
+                await provisioner.request(lease)
+                ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
             raise NotStarted(
                 "The hub cannot write its database; an admin must mend it",
@@ -176,11 +140,9 @@ class EC2Spawner(OptionTraits, Spawner):
                 status_code=503,
             ) from error
         except StartFailed as error:
-            raise NotStarted(
-                error.stop.message or "The start was ended",
-                reason=error.stop.reason,
-                status_code=503,
-            ) from error
+            raise await could_not_start(self, options, provisioner, error.stop) from error
+        except TimeoutError as error:
+            raise await too_late(provisioner, self.lease_id, self.start_timeout) from error
         return ready.url
 
     async def poll(self) -> int | None:
@@ -237,12 +199,12 @@ class EC2Spawner(OptionTraits, Spawner):
         while not (lease := provisioner.book.get(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
         usual = await provisioner.usual_durations(lease.profile)
-        while lease is not None and lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
-            yield progress_event(lease, usual, provisioner.now())
+        while lease is not None:
+            yield progress_event(lease, usual, provisioner.now(), bound_zone(provisioner, lease))
+            if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
+                return
             await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
             lease = provisioner.book.get(lease.lease_id)
-        if lease is not None:
-            yield progress_event(lease, usual, provisioner.now())
 
     # --- state ---
 

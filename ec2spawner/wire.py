@@ -221,8 +221,19 @@ class Stop(Message):
     """Why a server is stopped: the words the user reads at the next login."""
 
     reason: Literal[
-        "user", "idle", "admin", "budget", "interruption", "max-age", "hub", "failed", "lost"
+        "user",
+        "idle",
+        "admin",
+        "budget",
+        "interruption",
+        "max-age",
+        "hub",
+        "capacity",
+        "quota",
+        "failed",
+        "lost",
     ]
+    """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more."""
     message: ShortText = ""
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -40,12 +41,20 @@ async def until(
 
 
 def free_ports(number: int) -> list[int]:
-    """Different ports: each is held until all are found."""
+    """Different ports that nothing listens on: each is held until all are found.
+
+    Below those that Linux gives to outgoing connections (from 32768 on), or one of these could
+    take the port between this look and the bind.
+    """
     with contextlib.ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
+        ports: list[int] = []
+        while len(ports) < number:
+            probe = held.enter_context(socket.socket())
+            port = random.randrange(20000, 32768)
+            with contextlib.suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                ports.append(port)
+        return ports
 
 
 class Embedded:

@@ -15,19 +15,27 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ec2spawner import data
+from ec2spawner.core.discounts import Discount
+from ec2spawner.core.launch_errors import LaunchError
+from ec2spawner.core.price_history import PricePoint, merged
+from ec2spawner.data import InstanceType
 from ec2spawner.provisioner.cloud import (
     CloudError,
+    Image,
+    ImageQuery,
     Instance,
     InstanceState,
     LaunchAnswer,
     Launched,
-    LaunchError,
     LaunchRequest,
     Volume,
 )
 from ec2spawner.wire import Market
 
 ACCOUNT = "111122223333"
+
+SOLD_OUT = "InsufficientInstanceCapacity"
 
 
 class Clock:
@@ -97,7 +105,22 @@ class SimulatedCloud:
     volumes: dict[str, Volume] = field(default_factory=dict)
     capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
     """By market, instance type and zone; no entry is no limit."""
+    errors: dict[tuple[Market, str, str], LaunchError] = field(default_factory=dict)
+    """By market, instance type and zone: answered in place of an instance while it stands here."""
     prices: dict[tuple[str, str], float] = field(default_factory=dict)
+    """Spot prices now, by instance type and zone."""
+    histories: dict[tuple[str, str], Sequence[PricePoint]] = field(default_factory=dict)
+    """In place of `prices` where it matters what they were; points to come are not told yet."""
+    list_prices: dict[str, float] = field(default_factory=dict)
+    """On-demand prices, by instance type."""
+    reserved: Sequence[Discount] = ()
+    types: dict[str, InstanceType] = field(default_factory=lambda: dict(data.instance_types()))
+    """What EC2 has, and says of it."""
+    not_offered: set[tuple[str, str]] = field(default_factory=set)
+    """(instance type, zone) that EC2's offerings lack."""
+    images: dict[str, Image] = field(default_factory=lambda: {"ami-1": Image("ami-1")})
+    """The newest comes last."""
+    old_templates: int = 0
     boot_seconds: float = 0.0
     """From the launch until the state is `running`."""
     listing_lag: float = 0.0
@@ -105,8 +128,8 @@ class SimulatedCloud:
     keeps_volumes: bool = False
     """A terminated instance does not let go of its volumes by itself."""
     calls: list[Call] = field(default_factory=list)
-    _refused: tuple[str, ...] = ()
-    """Codes of the errors with which the next launch answers, and nothing else."""
+    _answers: list[tuple[LaunchError, ...]] = field(default_factory=list)
+    """Errors with which the next launches answer, and nothing else."""
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _launches: dict[str, tuple[LaunchRequest, LaunchAnswer]] = field(default_factory=dict)
     _created: dict[str, tuple[tuple[str, int], str]] = field(default_factory=dict)
@@ -130,9 +153,24 @@ class SimulatedCloud:
         for zone in self.subnets.values():
             self.capacity[market, instance_type, zone] = left
 
-    def refuse_offers(self, *codes: str) -> None:
-        """Let the next launch bring nothing but these errors, each of an offer."""
-        self._refused = codes
+    def refuse_offers(self, *codes: str, times: int = 1) -> None:
+        """Let the next launches bring nothing but these errors, which name no offer."""
+        errors = tuple(LaunchError(code, "refused") for code in codes)
+        self._answers += [errors] * times
+
+    def refuse(
+        self,
+        code: str,
+        *markets: Market,
+        zone: str = "",
+        instance_type: str = "g4dn.xlarge",
+        message: str = "no",
+    ) -> None:
+        """Answer this error for offers from now on, in one zone or in all."""
+        for market in markets or Market:
+            for each in [zone] if zone else set(self.subnets.values()):
+                error = LaunchError(code, message, instance_type, zone=each)
+                self.errors[market, instance_type, each] = error
 
     def copy(self, instance_id: str) -> str:
         """Somebody launches an instance with the tags of another. Its id."""
@@ -175,26 +213,24 @@ class SimulatedCloud:
         return answer
 
     def _launch(self, request: LaunchRequest) -> LaunchAnswer:
-        if self._refused:
-            codes, self._refused = self._refused, ()
-            return LaunchAnswer((), tuple(LaunchError(code, "refused") for code in codes))
+        assert request.offers, "EC2 wants offers"
+        pools = [(instance_type, self.subnets[subnet]) for instance_type, subnet in request.offers]
+        assert len(set(pools)) == len(pools), "EC2 refuses two subnets of one zone"
+        if self._answers:
+            return LaunchAnswer((), self._answers.pop(0))
         launched: list[Launched] = []
         errors: list[LaunchError] = []
-        for instance_type, subnet in itertools.product(
-            request.spec.instance_types, request.spec.subnets
-        ):
+        for instance_type, subnet in request.offers:
             zone = self.subnets[subnet]
             offer = request.market, instance_type, zone
-            while len(launched) < request.count and self.capacity.get(offer, 1) > 0:
-                if offer in self.capacity:
-                    self.capacity[offer] -= 1
-                launched.append(self._make(request, instance_type, zone))
+            error = self.errors.get(offer) or LaunchError(SOLD_OUT, "sold out", instance_type)
+            here = 0 if offer in self.errors else self.capacity.get(offer, request.count)
+            taken = min(request.count - len(launched), here)
+            if offer in self.capacity:
+                self.capacity[offer] -= taken
+            launched += [self._make(request, instance_type, zone) for _ in range(taken)]
             if len(launched) < request.count:
-                errors.append(
-                    LaunchError(
-                        "InsufficientInstanceCapacity", "sold out", instance_type, subnet, zone
-                    )
-                )
+                errors.append(replace(error, subnet=subnet, zone=zone))
         return LaunchAnswer(tuple(launched), tuple(errors))
 
     def _make(self, request: LaunchRequest, instance_type: str, zone: str) -> Launched:
@@ -262,12 +298,58 @@ class SimulatedCloud:
         await self._lose_answer(await self._receive("zones_of", tuple(subnets)))
         return {subnet: self.subnets[subnet] for subnet in subnets}
 
-    async def spot_prices(
-        self, instance_types: Sequence[str], zones: Sequence[str]
-    ) -> Mapping[tuple[str, str], float]:
-        arguments = tuple(instance_types), tuple(zones)
-        await self._lose_answer(await self._receive("spot_prices", *arguments))
-        return {offer: usd for offer, usd in self.prices.items() if not zones or offer[1] in zones}
+    async def spot_history(
+        self, instance_types: Sequence[str], zones: Sequence[str], since: datetime
+    ) -> Mapping[tuple[str, str], tuple[PricePoint, ...]]:
+        arguments = tuple(instance_types), tuple(zones), since
+        await self._lose_answer(await self._receive("spot_history", *arguments))
+        found = {pool: (PricePoint(since, usd),) for pool, usd in self.prices.items()}
+        for pool, points in self.histories.items():
+            found[pool] = merged((), [p for p in points if p.at <= self.clock()], since)
+        return {
+            (name, zone): points
+            for (name, zone), points in found.items()
+            if name in instance_types and (not zones or zone in zones) and points
+        }
+
+    async def on_demand_prices(self, instance_types: Sequence[str]) -> Mapping[str, float]:
+        await self._lose_answer(await self._receive("on_demand_prices", tuple(instance_types)))
+        return {name: usd for name, usd in self.list_prices.items() if name in instance_types}
+
+    async def reservations(self) -> Sequence[Discount]:
+        await self._lose_answer(await self._receive("reservations"))
+        return self.reserved
+
+    async def offerings(self, zones: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        await self._lose_answer(await self._receive("offerings", tuple(zones)))
+        found = {
+            name: frozenset(zone for zone in zones if (name, zone) not in self.not_offered)
+            for name in self.types
+        }
+        return {name: having for name, having in found.items() if having}
+
+    async def describe_types(self, instance_types: Sequence[str]) -> Mapping[str, InstanceType]:
+        await self._lose_answer(await self._receive("describe_types", tuple(instance_types)))
+        known = self.types
+        unsaid: dict[str, Any] = {
+            "on_demand_usd_per_hour": None,
+            "spot_saving_percent": None,
+            "interruption_band": None,
+        }
+        return {name: replace(known[name], **unsaid) for name in instance_types if name in known}
+
+    async def find_image(self, query: ImageQuery) -> Image:
+        await self._lose_answer(await self._receive("find_image", query))
+        wanted = query.image_id or next(reversed(self.images), "")
+        if wanted not in self.images:
+            raise CloudError("InvalidAMIID.NotFound", f"no image {wanted}", retryable=False)
+        return self.images[wanted]
+
+    async def delete_old_templates(self, hub: str, store_id: str, before: datetime) -> int:
+        faults = await self._receive("delete_old_templates", hub, store_id, before)
+        deleted, self.old_templates = self.old_templates, 0
+        await self._lose_answer(faults)
+        return deleted
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

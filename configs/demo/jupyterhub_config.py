@@ -26,11 +26,16 @@ c.EC2Spawner.profile_list = [
         "description": "For notebooks, small models and inference",
         "gpu": "T4",
         "default": True,
+        "profile_options": {  # what its user may choose
+            "market": ["on-demand"],
+            "disk_gib": {"min": 50, "max": 500},
+        },
     },
     {
         "display_name": "A10G, 24 GB",
         "description": "For training medium models",
         "gpu": "A10G",
+        "profile_options": {"market": ["on-demand"], "disk_gib": {"min": 50, "max": 500}},
     },
     {
         "display_name": "L40S, 48 GB",
@@ -43,6 +48,7 @@ c.EC2Spawner.profile_list = [
         "slug": "a100x8",
         "description": "For large training runs",
         "instance_types": ["p4d.24xlarge"],
+        "profile_options": {"market": ["on-demand"], "idle": {"min": "15m", "max": "4h"}},
         "idle": {"server": "20m"},
     },
     {
@@ -67,6 +73,9 @@ c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.allow_all = True
 c.Authenticator.admin_users = {"admin"}
 c.JupyterHub.allow_named_servers = True
+c.JupyterHub.template_vars = {
+    "announcement": "A demo: EC2, its prices and its GPUs are simulated on this machine."
+}
 c.JupyterHub.bind_url = demo["hub_url"]
 c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]
 c.ConfigurableHTTPProxy.api_url = demo["proxy_api_url"]

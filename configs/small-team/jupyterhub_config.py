@@ -28,11 +28,17 @@ c.EC2Spawner.profile_list = [
         "description": "For notebooks, small models and inference",
         "gpu": "T4",
         "default": True,
+        "profile_options": {  # what its user may choose
+            "market": ["on-demand"],
+            "disk_gib": {"min": 50, "max": 500},
+            "idle": {"min": "15m", "max": "4h"},
+        },
     },
     {
         "display_name": "A10G, 24 GB",
         "description": "For training medium models",
         "gpu": "A10G",
+        "profile_options": {"market": ["on-demand"], "idle": {"min": "15m", "max": "4h"}},
     },
     {
         "display_name": "L40S, 48 GB",

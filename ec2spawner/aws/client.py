@@ -44,7 +44,11 @@ class Timeouts:
 
 
 class Client:
-    """Two boto3 EC2 clients of one region: one repeats calls, one never does."""
+    """boto3's clients of one region, made when they are first needed.
+
+    There are two for each service: one repeats calls, one never does. Where there is an
+    `endpoint_url`, it is that of every service.
+    """
 
     def __init__(
         self, region: str, endpoint_url: str | None = None, timeouts: Timeouts | None = None
@@ -55,7 +59,7 @@ class Client:
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-aws")
         self._making = threading.Lock()
         self._session: Any = None
-        self._clients: dict[int, Any] = {}
+        self._clients: dict[tuple[str, int], Any] = {}
         self._closed = False
 
     async def call(
@@ -63,10 +67,11 @@ class Client:
         operation: str,
         parse: Callable[[Answer], T],
         *,
+        service: str = "ec2",
         attempts: int = ATTEMPTS,
         **parameters: Any,
     ) -> T:
-        """Call EC2's `operation` (boto3's method name) and parse its answer, all in the pool.
+        """Call the service's `operation` (boto3's method name) and parse its answer, in the pool.
 
         Raises `CloudError`. After a cancellation or timeout the call itself goes on in its
         thread: like any lost answer it may have had its effect.
@@ -75,7 +80,7 @@ class Client:
             raise CloudError("Closed", "the hub is shutting down", retryable=False)
 
         def work() -> T:
-            answer = self._ask(operation, attempts, parameters)
+            answer = self._ask(service, operation, attempts, parameters)
             try:
                 return parse(answer)
             except (LookupError, TypeError, ValueError) as error:
@@ -94,10 +99,11 @@ class Client:
         operation: str,
         parse: Callable[[Answer], Sequence[T]],
         *,
+        service: str = "ec2",
         page: int = PAGE,
         **parameters: Any,
     ) -> list[T]:
-        """All pages of a `describe` operation, or an exception: never a part of them."""
+        """All pages of an operation that lists, or an exception: never a part of them."""
         found: list[T] = []
         token: str | None = None
         for _ in range(MAX_PAGES):
@@ -105,12 +111,21 @@ class Client:
             items, token = await self.call(
                 operation,
                 lambda answer: (parse(answer), answer.get("NextToken")),
+                service=service,
                 **{"MaxResults": page, **place, **parameters},
             )
             found.extend(items)
             if not token:
                 return found
         raise CloudError("EndlessListing", f"{operation} does not end", retryable=True)
+
+    async def endpoint(self, service: str = "ec2") -> str:
+        """The URL that calls of a service go to."""
+
+        def read() -> str:
+            return str(self._client(service, ATTEMPTS).meta.endpoint_url)
+
+        return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     async def close(self) -> None:
         """Start no more calls. Those under way end by themselves, at the latest by timeout."""
@@ -121,25 +136,27 @@ class Client:
                 client.close()
             self._clients.clear()
 
-    def _ask(self, operation: str, attempts: int, parameters: Mapping[str, Any]) -> Answer:
+    def _ask(
+        self, service: str, operation: str, attempts: int, parameters: Mapping[str, Any]
+    ) -> Answer:
         from botocore.exceptions import BotoCoreError, ClientError
         from botocore.parsers import ResponseParserError
 
         from .errors import cloud_error
 
         try:
-            answer: Answer = getattr(self._client(attempts), operation)(**parameters)
+            answer: Answer = getattr(self._client(service, attempts), operation)(**parameters)
         except (BotoCoreError, ClientError, ResponseParserError, OSError) as error:
             raise cloud_error(error) from error
         return answer
 
-    def _client(self, attempts: int) -> Any:
+    def _client(self, service: str, attempts: int) -> Any:
         with self._making:  # boto3 sessions are not safe across threads; clients are
-            if attempts not in self._clients:
-                self._clients[attempts] = self._make(attempts)
-            return self._clients[attempts]
+            if (service, attempts) not in self._clients:
+                self._clients[service, attempts] = self._make(service, attempts)
+            return self._clients[service, attempts]
 
-    def _make(self, attempts: int) -> Any:
+    def _make(self, service: str, attempts: int) -> Any:
         import boto3
         from botocore.config import Config
 
@@ -147,8 +164,8 @@ class Client:
             self._session = boto3.session.Session()
         once = attempts == 1
         return self._session.client(
-            "ec2",
-            region_name=self._region,
+            service,
+            region_name=price_list_region(self._region) if service == "pricing" else self._region,
             endpoint_url=self._endpoint_url,
             config=Config(
                 connect_timeout=self._timeouts.connect,
@@ -158,3 +175,17 @@ class Client:
                 user_agent_extra="ec2spawner",
             ),
         )
+
+
+def price_list_region(region: str) -> str:
+    """Where the Price List API is asked for prices of a region: it lives in four regions only.
+
+    It knows the prices of every region of its partition, so the near one is merely quicker.
+    China has its own, which answers in CNY. From AWS's list of endpoints, November 2026.
+    """
+    part = region.partition("-")[0]
+    if part == "cn":
+        return "cn-northwest-1"
+    if part in {"af", "eu", "il", "me"}:
+        return "eu-central-1"
+    return "ap-south-1" if part == "ap" else "us-east-1"

@@ -7,11 +7,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from ..provisioner.cloud import CloudError, Instance, LaunchAnswer, LaunchRequest, Volume
-from . import describe, prices, volumes
+from ..core.discounts import Discount
+from ..core.price_history import PricePoint
+from ..data import InstanceType
+from ..provisioner.cloud import (
+    CloudError,
+    Image,
+    ImageQuery,
+    Instance,
+    LaunchAnswer,
+    LaunchRequest,
+    Volume,
+)
+from . import describe, images, prices, volumes
+from . import instance_types as types
 from .client import Client, Timeouts
 from .launch import Fleets
 from .tags import to_ec2
+from .templates import Templates
 
 TERMINATE_BATCH: Final = 500
 """Instances in one TerminateInstances: it spends tokens by instance too, 1000 at once."""
@@ -49,9 +62,10 @@ class EC2Cloud:
         timeouts: Timeouts | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
+        self._region = region
         self._client = Client(region, endpoint_url, timeouts)
-        self._fleets = Fleets(self._client)
-        self._now = now
+        self._templates = Templates(self._client, now)
+        self._fleets = Fleets(self._client, self._templates)
 
     async def launch(self, request: LaunchRequest) -> LaunchAnswer:
         return await self._fleets.launch(request)
@@ -75,10 +89,30 @@ class EC2Cloud:
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         return await self._fleets.zones_of(subnets)
 
-    async def spot_prices(
-        self, instance_types: Sequence[str], zones: Sequence[str] = ()
-    ) -> Mapping[tuple[str, str], float]:
-        return await prices.spot_prices(self._client, instance_types, zones, self._now())
+    async def spot_history(
+        self, instance_types: Sequence[str], zones: Sequence[str], since: datetime
+    ) -> Mapping[tuple[str, str], tuple[PricePoint, ...]]:
+        return await prices.spot_history(self._client, instance_types, zones, since)
+
+    async def on_demand_prices(self, instance_types: Sequence[str]) -> Mapping[str, float]:
+        return await prices.on_demand_prices(self._client, self._region, instance_types)
+
+    async def reservations(self) -> Sequence[Discount]:
+        return await prices.reservations(self._client)
+
+    async def offerings(self, zones: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        return await types.offerings(self._client, zones)
+
+    async def describe_types(self, instance_types: Sequence[str]) -> Mapping[str, InstanceType]:
+        return await types.describe_types(self._client, instance_types)
+
+    async def find_image(self, query: ImageQuery) -> Image:
+        image = await images.find_image(self._client, query)
+        self._templates.know_root_device(image.image_id, image.root_device)
+        return image
+
+    async def delete_old_templates(self, hub: str, store_id: str, before: datetime) -> int:
+        return await self._templates.delete_old(hub, store_id, before)
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

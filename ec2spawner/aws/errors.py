@@ -7,22 +7,11 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ..provisioner.cloud import SOLD_OUT, CloudError
+from ..core.launch_errors import SOLD_OUT, THROTTLES
+from ..provisioner.cloud import CloudError
 
 MAX_MESSAGE: Final = 1000
 """Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""
-
-THROTTLES: Final = frozenset(
-    {
-        "EC2ThrottledException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-    }
-)
 
 _CREDENTIALS: Final = (
     "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"

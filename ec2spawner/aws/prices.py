@@ -1,51 +1,239 @@
-"""Spot prices as EC2 lists them."""
+"""What things cost, as AWS says it: spot prices, list prices, and what was paid beforehand.
+
+Prices in USD/hour. A price that cannot be read, or is in another currency, is absent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+import asyncio
+import json
+import logging
+import math
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
 
+from ..core.discounts import Discount
+from ..core.price_history import PricePoint, merged
+from ..provisioner.cloud import CloudError
 from .client import Answer, Client
 
-PRODUCT: Final = "Linux/UNIX"
+log = logging.getLogger(__name__)
 
-PRICES_PAGE: Final = 300
+PRODUCT: Final = "Linux/UNIX"
+RESERVED_PRODUCTS: Final = frozenset({PRODUCT, f"{PRODUCT} (Amazon VPC)"})
+"""Both are the same since EC2-Classic is gone."""
+
+HISTORY_PAGE: Final = 300
 """A price is a tenth of an instance to parse."""
 
-_Price = tuple[datetime, str, str, float]
+FILTER_VALUES: Final = 200
+"""EC2's limit for the values of one filter."""
+
+PRODUCTS_PAGE: Final = 20
+"""A product of the Price List API comes with its reserved prices: some 20 kB of JSON each. An
+instance type has one that fits, and a few for capacity blocks and the like."""
+
+PRODUCT_QUERIES: Final = 4
+"""Instance types asked for at once: a fresh hub must not fill the pool of threads with them."""
+
+NOT_PERMITTED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+
+_Pool = tuple[str, str]
 
 
-async def spot_prices(
-    client: Client, instance_types: Sequence[str], zones: Sequence[str], now: datetime
-) -> dict[tuple[str, str], float]:
-    """(instance type, zone) -> the newest spot price, USD/hour; what EC2 does not list is absent.
+# --- spot ------------------------------------------------------------------------------------
 
-    No zones are all zones. A history that starts now is the prices in force now.
+
+async def spot_history(
+    client: Client, instance_types: Iterable[str], zones: Collection[str], since: datetime
+) -> dict[_Pool, tuple[PricePoint, ...]]:
+    """(instance type, zone) -> its spot prices, oldest first, from the one in force at `since`.
+
+    No `zones` are all of the region. What EC2 does not list is absent.
     """
-    if not instance_types:
-        return {}
-    only = {"Filters": [{"Name": "availability-zone", "Values": sorted(set(zones))}]}
-    found = await client.pages(
-        "describe_spot_price_history",
-        _prices,
-        page=PRICES_PAGE,
-        InstanceTypes=sorted(set(instance_types)),
-        ProductDescriptions=[PRODUCT],
-        StartTime=now,
-        **(only if zones else {}),
-    )
-    # Oldest first, so that the newest of a pool is the one that stays.
-    return {(type_, zone): price for _, type_, zone, price in sorted(found)}
-
-
-def _prices(answer: Answer) -> Sequence[_Price]:
-    return [
-        (
-            price["Timestamp"],
-            price["InstanceType"],
-            price["AvailabilityZone"],
-            float(price["SpotPrice"]),
+    names = sorted(set(instance_types))
+    chosen_zones = [_filter("availability-zone", sorted(set(zones)))] if zones else []
+    pools: defaultdict[_Pool, list[PricePoint]] = defaultdict(list)
+    for start in range(0, len(names), FILTER_VALUES):
+        # As a filter: an unknown name matches nothing, where the parameter would refuse them all.
+        chosen_types = _filter("instance-type", names[start : start + FILTER_VALUES])
+        found = await client.pages(
+            "describe_spot_price_history",
+            _spot_points,
+            page=HISTORY_PAGE,
+            Filters=[chosen_types, *chosen_zones],
+            ProductDescriptions=[PRODUCT],
+            StartTime=since,
         )
-        for price in answer["SpotPriceHistory"]
+        for pool, point in found:
+            pools[pool].append(point)
+    return {pool: merged((), points, since) for pool, points in pools.items()}
+
+
+def _filter(name: str, values: Sequence[str]) -> dict[str, Any]:
+    return {"Name": name, "Values": values}
+
+
+def _spot_points(answer: Answer) -> Sequence[tuple[_Pool, PricePoint]]:
+    return [
+        ((row["InstanceType"], row["AvailabilityZone"]), PricePoint(row["Timestamp"], price))
+        for row in answer["SpotPriceHistory"]
+        if (price := _usd(row["SpotPrice"])) is not None
     ]
+
+
+# --- on demand -------------------------------------------------------------------------------
+
+
+async def on_demand_prices(
+    client: Client, region: str, instance_types: Iterable[str]
+) -> dict[str, float]:
+    """Instance type -> its on-demand price in the region, by the Price List API.
+
+    One query for each type, because the API joins its filters with AND. Types that it does not
+    know are absent.
+    """
+    at_once = asyncio.Semaphore(PRODUCT_QUERIES)
+
+    async def price_of(name: str) -> tuple[str, float | None]:
+        async with at_once:
+            prices = await client.pages(
+                "get_products",
+                lambda answer: list(_list_prices(answer, region, name)),
+                service="pricing",
+                page=PRODUCTS_PAGE,
+                ServiceCode="AmazonEC2",
+                Filters=_product_filters(region, name),
+            )
+        # Two different prices for one thing are no price.
+        return name, prices[0] if len(set(prices)) == 1 else None
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            queries = [group.create_task(price_of(name)) for name in sorted(set(instance_types))]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    found = (query.result() for query in queries)
+    return {name: price for name, price in found if price is not None}
+
+
+def _product(region: str, instance_type: str) -> dict[str, str]:
+    """The attributes of what we buy: Linux, on shared hardware, nothing installed, in use."""
+    return {
+        "regionCode": region,
+        "instanceType": instance_type,
+        "operatingSystem": "Linux",
+        "tenancy": "Shared",
+        "preInstalledSw": "NA",
+        "capacitystatus": "Used",
+    }
+
+
+def _product_filters(region: str, instance_type: str) -> list[dict[str, str]]:
+    return [
+        {"Type": "TERM_MATCH", "Field": field, "Value": value}
+        for field, value in _product(region, instance_type).items()
+    ]
+
+
+def _list_prices(answer: Answer, region: str, instance_type: str) -> Iterator[float]:
+    """Hourly prices of the products that are this type in this region, whatever else came."""
+    for text in answer["PriceList"]:
+        try:
+            product = json.loads(text)
+            if _is_wanted(product["product"]["attributes"], region, instance_type):
+                yield from _hourly_prices(product["terms"])
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            log.debug("Skipping a product of the price list that is unreadable: %r", error)
+
+
+def _is_wanted(attributes: Mapping[str, str], region: str, instance_type: str) -> bool:
+    # Such as `USW2-BoxUsage:g5.xlarge`; without a prefix in us-east-1. `HostBoxUsage` and
+    # `DedicatedUsage` are other things.
+    usage = rf"(\w+-)?BoxUsage:{re.escape(instance_type)}"
+    return (
+        all(attributes[field] == value for field, value in _product(region, instance_type).items())
+        and attributes.get("marketoption", "OnDemand") == "OnDemand"
+        and re.fullmatch(usage, attributes["usagetype"]) is not None
+    )
+
+
+def _hourly_prices(terms: Mapping[str, Any]) -> list[float]:
+    return [
+        price
+        for offer in terms["OnDemand"].values()
+        for dimension in offer["priceDimensions"].values()
+        if dimension["unit"] == "Hrs"
+        and (price := _usd(dimension["pricePerUnit"].get("USD"))) is not None
+    ]
+
+
+# --- paid beforehand -------------------------------------------------------------------------
+
+
+async def reservations(client: Client) -> tuple[Discount, ...]:
+    """The account's active Reserved Instances; none where they may not be read.
+
+    Each covers exactly its instance type: how AWS spreads a regional one over the sizes of a
+    family is not computed (most GPU families have no such spread).
+    """
+    try:
+        return await client.call(
+            "describe_reserved_instances",
+            _reserved,
+            Filters=[_filter("state", ["active"])],
+        )
+    except CloudError as error:
+        if error.code not in NOT_PERMITTED:
+            raise
+        log.info("Reserved Instances are not taken into account: they may not be read (%s)", error)
+        return ()
+
+
+def _reserved(answer: Answer) -> tuple[Discount, ...]:
+    return tuple(
+        Discount(
+            instance_type=row["InstanceType"],
+            usd_per_hour=rate,
+            count=row["InstanceCount"],
+            until=row["End"].astimezone(UTC),
+            zone=row.get("AvailabilityZone", "") if _is_of_a_zone(row) else "",
+            source=f"a Reserved Instance until {row['End']:%Y-%m-%d}",
+        )
+        for row in answer["ReservedInstances"]
+        if row["State"] == "active"
+        and row["ProductDescription"] in RESERVED_PRODUCTS
+        and row.get("InstanceTenancy", "default") == "default"
+        and row.get("CurrencyCode", "USD") == "USD"
+        and (rate := _effective_rate(row)) is not None
+    )
+
+
+def _is_of_a_zone(row: Mapping[str, Any]) -> bool:
+    return bool(row.get("Scope") == "Availability Zone")
+
+
+def _effective_rate(row: Mapping[str, Any]) -> float | None:
+    """What an hour of one instance costs, with what was paid at the purchase spread over the term.
+
+    EC2 names `FixedPrice` by instance, not for the whole purchase.
+    """
+    hourly = row.get("UsagePrice", 0.0) + sum(
+        charge["Amount"]
+        for charge in row.get("RecurringCharges", ())
+        if charge["Frequency"] == "Hourly"
+    )
+    hours = row["Duration"] / 3600
+    return _usd(hourly + row.get("FixedPrice", 0.0) / hours) if hours else None
+
+
+def _usd(value: Any) -> float | None:
+    """A price as AWS writes it; None for what is none: nothing that we buy is free."""
+    try:
+        price = float(value)
+    except (TypeError, ValueError):
+        return None
+    return price if 0 < price < math.inf else None

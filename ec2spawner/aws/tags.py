@@ -24,6 +24,14 @@ def from_ec2(resource: Mapping[str, Any]) -> dict[str, str]:
 
 def of_hub(hub: str) -> Sequence[Mapping[str, Any]]:
     """The filter for everything that carries this hub's tag."""
-    # EC2 reads * and ? in a filter's value as wildcards: another hub's servers must not match.
-    escaped = hub.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?")
-    return [{"Name": f"tag:{HUB}", "Values": [escaped]}]
+    return [{"Name": f"tag:{HUB}", "Values": [literal(hub)]}]
+
+
+def of_store(hub: str, store_id: str) -> Sequence[Mapping[str, Any]]:
+    """The filter for everything of this hub that this store made."""
+    return [*of_hub(hub), {"Name": f"tag:{STORE}", "Values": [literal(store_id)]}]
+
+
+def literal(value: str) -> str:
+    """EC2 reads * and ? in a filter's value as wildcards: another hub's things must not match."""
+    return value.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?")

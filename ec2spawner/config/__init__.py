@@ -5,18 +5,25 @@ reference are generated from its fields. Durations are texts such as `"1h"`, `"2
 or numbers of seconds; validated, they are seconds.
 """
 
+from .discounts import DiscountConfig
 from .idle import IdleConfig
+from .image import ImageConfig
 from .options import HomeConfig, Options
-from .profile import Profile
-from .validation import ConfigError, validate_options
+from .profile import Profile, ProfileOptions
+from .validation import ConfigError, Problem, change_options, validate_options
 from .values import seconds
 
 __all__ = [
     "ConfigError",
+    "DiscountConfig",
     "HomeConfig",
     "IdleConfig",
+    "ImageConfig",
     "Options",
+    "Problem",
     "Profile",
+    "ProfileOptions",
+    "change_options",
     "seconds",
     "validate_options",
 ]

@@ -11,14 +11,17 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from .. import data
 from ..core import profiles
 from ..wire import IdlePolicy
+from .discounts import DiscountConfig
 from .idle import IdleConfig
+from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
 from .profile import DEFAULT_PROFILES, Profile
 from .values import (
     MAX_DISK_GIB,
     HttpUrl,
-    ImageId,
+    OrFunction,
     PositiveDuration,
     SecurityGroupId,
+    SpawnerFunction,
     SubnetId,
     Texts,
     Words,
@@ -74,13 +77,23 @@ class Options(Words):
         "is the default group of the VPC.",
         examples=[["sg-0a1b2c3d"]],
     )
-    image: ImageId = Field(
-        default="",
-        description="AMI of instances; it has ec2spawner and JupyterLab installed. Required.",
+    image: ImageWords = Field(
+        default=as_written(DEEP_LEARNING_AMI),
+        description="AMI of instances: an id, the name of an SSM parameter that holds one, or a "
+        "dict with a pattern of names and their owners. By default the newest Deep Learning AMI of "
+        "the region. An image without ec2spawner gets it at boot, which takes minutes: for more "
+        "than a try, build one that has it. Looked up once a day.",
         examples=["ami-0a1b2c3d"],
     )
     architecture: Literal["x86_64", "arm64"] = Field(
         default="x86_64", description="Architecture of the image."
+    )
+    agent_package: AgentPackage = Field(
+        default="",
+        description="What pip installs at boot on an image without ec2spawner: a requirement, or "
+        "one with the address of a wheel. Empty is this version, with what a notebook needs, from "
+        "the package index that pip uses there; of a development version, nothing.",
+        examples=["ec2spawner[notebook] @ https://example.org/ec2spawner-0.1.0-py3-none-any.whl"],
     )
     disk_gib: int = Field(
         default=100,
@@ -144,8 +157,12 @@ class Options(Words):
         description="Time for an instance to stop the notebook and write the home back, before it "
         "is terminated.",
     )
-    profile_list: Annotated[tuple[Profile, ...], BeforeValidator(listed)] = Field(
-        default=as_written(DEFAULT_PROFILES), description="What people can pick, in this order."
+    profile_list: Annotated[
+        Annotated[tuple[Profile, ...], BeforeValidator(listed)] | SpawnerFunction, OrFunction()
+    ] = Field(
+        default=as_written(DEFAULT_PROFILES),
+        description="What people can pick, in this order. Or a function, sync or async, of the "
+        "spawner that returns this list for its user.",
     )
     home: HomeConfig = Field(
         default=as_written({"kind": "ebs", "size_gib": 50}),
@@ -155,6 +172,21 @@ class Options(Words):
         default=as_written({"server": "1h", "kernel": "2h", "user_may_extend": "4h"}),
         description="What counts as idle and what follows. A duration of 0 turns its rule off.",
         examples=[{"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}],
+    )
+    discounts: Annotated[tuple[DiscountConfig, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="What is paid for or agreed upon beforehand: Reserved Instances, Savings "
+        "Plans, capacity reservations.",
+        examples=[
+            [
+                {
+                    "instance_type": "g5.xlarge",
+                    "usd_per_hour": 0.63,
+                    "count": 4,
+                    "until": "2027-03-01",
+                }
+            ]
+        ],
     )
     identity_certificates: Texts = Field(
         default=(),
@@ -190,13 +222,6 @@ class Options(Words):
             )
         return value
 
-    @field_validator("image")
-    @classmethod
-    def _some_image(cls, value: str) -> str:
-        if not value:
-            wrong("no image is given", 'c.EC2Spawner.image = "ami-...", one with ec2spawner in it')
-        return value
-
     @field_validator("store_url")
     @classmethod
     def _database(cls, value: str) -> str:
@@ -221,12 +246,25 @@ class Options(Words):
 
     @field_validator("profile_list")
     @classmethod
-    def _profiles(cls, value: tuple[Profile, ...]) -> tuple[Profile, ...]:
+    def _profiles(
+        cls, value: tuple[Profile, ...] | SpawnerFunction
+    ) -> tuple[Profile, ...] | SpawnerFunction:
         if not value:
             wrong(
                 "is empty, so nobody could start anything",
                 "add a profile, or leave profile_list out for the built-in ones",
             )
+        return value
+
+    @field_validator("discounts")
+    @classmethod
+    def _discounts_of_the_region(
+        cls, value: tuple[DiscountConfig, ...], info: ValidationInfo
+    ) -> tuple[DiscountConfig, ...]:
+        region = info.data.get("region", "")
+        for zone in (each.zone for each in value):
+            if zone and not zone.startswith(region):
+                wrong(f"{shown(zone)} is no zone of {region}", f'write one such as "{region}a"')
         return value
 
     @field_validator("identity_certificates")
@@ -241,13 +279,22 @@ class Options(Words):
                 wrong(f"{shown(path)} holds no certificate", "give the path of a PEM file")
         return value
 
+    @property
+    def profiles(self) -> tuple[Profile, ...]:
+        """The list of profiles; empty where it is a function of each user, see
+        `hub.profile_list`."""
+        return () if callable(self.profile_list) else self.profile_list
+
     def instance_types(self, profile: Profile) -> tuple[data.InstanceType, ...]:
-        """The instance types that a profile of these options means, best first."""
+        """The bundled instance types that a profile of these options means, best first."""
         return profiles.resolve(profile, data.instance_types(), self.architecture)
 
     def disk(self, profile: Profile) -> int:
         """Size of the own disk of the profile's instances, in GiB."""
         return profile.disk_gib or self.disk_gib
 
-    def idle_policy(self, profile: Profile) -> IdlePolicy:
-        return self.idle.policy(profile.idle)
+    def idle_policy(self, profile: Profile, server_seconds: float | None = None) -> IdlePolicy:
+        """The profile's policy, with the idle limit that its user chose, in seconds."""
+        if server_seconds is None:
+            return self.idle.policy(profile.idle)
+        return self.idle.policy(profile.idle.model_copy(update={"server": server_seconds}))

@@ -2,16 +2,79 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from functools import cache
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from .. import data
 from ..core import names
+from ..core.choices import MARKETS_OF
 from ..wire import Market
 from .idle import IdleConfig
-from .values import MAX_DISK_GIB, Texts, Words, as_written, shown, suggest, wrong
+from .values import (
+    MAX_DISK_GIB,
+    OrFunction,
+    PositiveDuration,
+    SpawnerFunction,
+    Texts,
+    Words,
+    as_written,
+    listed,
+    shown,
+    suggest,
+    wrong,
+)
+
+MarketWord = Literal["spot-first", "spot-only", "on-demand"]
+
+
+class DiskBounds(Words):
+    """Sizes that a user may choose for the instance's own disk, in GiB."""
+
+    min: int = Field(ge=8, le=MAX_DISK_GIB, description="The smallest, in GiB.", examples=[50])
+    max: int = Field(ge=8, le=MAX_DISK_GIB, description="The largest, in GiB.", examples=[500])
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
+        return self
+
+
+class IdleBounds(Words):
+    """Times that a user may choose for the idle limit `server`."""
+
+    min: PositiveDuration = Field(description="The shortest.", examples=["15m"])
+    max: PositiveDuration = Field(description="The longest.", examples=["4h"])
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            wrong(f"its min, {self.min:g} s, is above its max, {self.max:g} s", "swap them")
+        return self
+
+
+class ProfileOptions(Words):
+    """What a profile leaves to its user. What is left out is no choice."""
+
+    market: Annotated[tuple[MarketWord, ...], BeforeValidator(listed)] = Field(
+        default=(),
+        description="The markets to choose from; the profile's own is always one of them.",
+        examples=[["spot-first", "on-demand"]],
+    )
+    disk_gib: DiskBounds | None = Field(
+        default=None,
+        description="Bounds of the instance's own disk, in GiB; the profile's own size is within.",
+        examples=[{"min": 50, "max": 500}],
+    )
+    idle: IdleBounds | None = Field(
+        default=None,
+        description="Bounds of the idle limit `server`; one that the profile has is within.",
+        examples=[{"min": "15m", "max": "4h"}],
+    )
 
 
 class Profile(Words):
@@ -49,7 +112,7 @@ class Profile(Words):
         description="Exactly these EC2 instance types, best first, instead of a description.",
         examples=[["g4dn.xlarge"]],
     )
-    market: Literal["spot-first", "spot-only", "on-demand"] = Field(
+    market: MarketWord = Field(
         default="spot-first",
         description="Spot with on-demand where spot is sold out, spot or nothing, or on-demand.",
     )
@@ -60,9 +123,15 @@ class Profile(Words):
         description="Size of the instance's own disk, in GiB; the hub's `disk_gib` if unset.",
         examples=[100],
     )
-    groups: Texts = Field(
+    profile_options: ProfileOptions = Field(
+        default=as_written({}),
+        description="What its user may choose, within which bounds.",
+        examples=[{"market": ["on-demand"], "disk_gib": {"min": 50, "max": 500}}],
+    )
+    groups: Annotated[Texts | SpawnerFunction, OrFunction()] = Field(
         default=(),
-        description="Only members of these JupyterHub groups may use it; empty is everyone.",
+        description="Only members of these JupyterHub groups may use it; empty is everyone. Or a "
+        "function, sync or async, of the spawner that says whether its user may.",
         examples=[["research"]],
     )
     idle: IdleConfig = Field(
@@ -76,22 +145,15 @@ class Profile(Words):
     def _known_gpu(cls, value: str | None) -> str | None:
         if not value:
             return None
-        known = {kind.gpu for kind in data.instance_types().values() if kind.gpu}
-        by_name = {name.casefold(): name for name in known}
-        if value.casefold() not in by_name:
-            wrong(f"EC2 has no GPU called {shown(value)}", suggest(value, known))
-        return by_name[value.casefold()]
+        known = _gpus()
+        if value.casefold() not in known:
+            wrong(f"EC2 has no GPU called {shown(value)}", suggest(value, known.values()))
+        return known[value.casefold()]
 
     @field_validator("instance_types")
     @classmethod
-    def _known_types(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for name in value:
-            if name not in data.instance_types():
-                wrong(
-                    f"{shown(name)} is no instance type this version knows the price of",
-                    suggest(name, data.instance_types(), all_known=False),
-                )
-        return value
+    def _types(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(instance_type, value))
 
     @model_validator(mode="before")
     @classmethod
@@ -131,11 +193,39 @@ class Profile(Words):
     @property
     def markets(self) -> tuple[Market, ...]:
         """The markets to try, in order."""
-        return {
-            "spot-first": (Market.SPOT, Market.ON_DEMAND),
-            "spot-only": (Market.SPOT,),
-            "on-demand": (Market.ON_DEMAND,),
-        }[self.market]
+        return MARKETS_OF[self.market]
+
+
+def instance_type(name: str) -> str:
+    """The name of an instance type, as an admin writes it. For use as a pydantic validator."""
+    if not re.fullmatch(r"[a-z0-9-]+\.[a-z0-9-]+", name):
+        wrong(f"{shown(name)} is no instance type", 'write it like "g4dn.xlarge"')
+    if close := _misspelt(name):
+        wrong(f"EC2 has no instance type {shown(name)}", close)
+    return name
+
+
+_SIZE = re.compile(r"nano|micro|small|medium|large|\d*xlarge|metal(-\d+xl)?")
+"""How EC2 has named every size up to now."""
+
+
+def _misspelt(name: str) -> str:
+    """Close matches of a name that cannot be right, or nothing.
+
+    The bundled table is older than EC2: another family, or another size of a family, is believed.
+    """
+    family, _, size = name.partition(".")
+    same = [known for known in data.instance_types() if known.startswith(f"{family}.")]
+    if not same or name in same or _SIZE.fullmatch(size):
+        return ""
+    close = suggest(name, same, all_known=False)
+    return close if close.startswith("did you mean") else ""
+
+
+@cache
+def _gpus() -> Mapping[str, str]:
+    """EC2's names of GPU models, by the same in lower case."""
+    return {kind.gpu.casefold(): kind.gpu for kind in data.instance_types().values() if kind.gpu}
 
 
 DEFAULT_PROFILES: list[dict[str, Any]] = [

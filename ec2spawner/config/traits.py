@@ -8,14 +8,26 @@ from __future__ import annotations
 
 import copy
 from types import new_class
-from typing import Any
+from typing import Any, get_args
 
 from pydantic.fields import FieldInfo
 from traitlets import Any as AnyTrait
 from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
+from .image import ImageConfig
 from .options import Options
+from .values import SpawnerFunction
+
+
+class ListOrFunction(List[Any]):
+    """A list, from a file or the command line; or a function, from a file."""
+
+    def validate(self, obj: Any, value: Any) -> Any:
+        return value if callable(value) else super().validate(obj, value)
+
+    def info(self) -> str:
+        return "a list, or a function of the spawner that returns one"
 
 
 def _trait(field: FieldInfo) -> TraitType[Any, Any]:
@@ -23,9 +35,13 @@ def _trait(field: FieldInfo) -> TraitType[Any, Any]:
     if isinstance(default, dict):
         return Dict(default, help=field.description)
     if isinstance(default, tuple | list):
-        return List(list(default), help=field.description)
+        kind = ListOrFunction if SpawnerFunction in get_args(field.annotation) else List
+        return kind(list(default), help=field.description)
     if isinstance(default, int):
         return Integer(default, help=field.description)
+    if field.annotation is ImageConfig:
+        # A text or a dict.
+        return AnyTrait(default, help=field.description)
     if field.annotation is float:
         # Durations: "20m" as well as a number of seconds, so no type of traitlets' fits.
         return AnyTrait(default, help=field.description)

@@ -4,25 +4,44 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
+from .discounts import DiscountConfig
 from .idle import IdleConfig
+from .image import ImageConfig
 from .options import HomeConfig, Options
-from .profile import Profile
+from .profile import DiskBounds, IdleBounds, Profile, ProfileOptions
 from .values import shown, suggest
 
 
-class ConfigError(ValueError):
-    """The configuration cannot work.
+@dataclass(frozen=True, slots=True)
+class Problem:
+    option: str
+    """As the admin wrote it, such as `c.EC2Spawner.subnets`."""
+    wrong: str
+    mend: str
 
-    The message names each option as the admin wrote it, what is wrong with it and how to mend
-    it, one line for each problem.
-    """
+    def __str__(self) -> str:
+        return f"{self.option}: {self.wrong}. Mend: {self.mend}"
+
+
+class ConfigError(ValueError):
+    """The configuration cannot work; the message has a line for each problem."""
+
+    def __init__(
+        self,
+        problems: Sequence[Problem],
+        heading: str = "ec2spawner cannot start with this configuration:",
+    ) -> None:
+        super().__init__("\n".join([heading, *(f"  {problem}" for problem in problems)]))
+        self.problems = tuple(problems)
 
 
 def validate_options(
@@ -35,10 +54,10 @@ def validate_options(
 
     `cleanup_servers` is JupyterHub's own option, which must be off.
     """
-    problems: list[str] = []
+    problems: list[Problem] = []
     if cleanup_servers:
         problems.append(
-            _line(
+            Problem(
                 "c.JupyterHub.cleanup_servers",
                 "stopping the hub would stop everyone's server",
                 "c.JupyterHub.cleanup_servers = False",
@@ -50,46 +69,113 @@ def validate_options(
     except ValidationError as error:
         problems += [_problem(detail, raw) for detail in error.errors()]
     else:
-        problems += _across(options)
+        problems += [*_across_profiles(options), *_across(options)]
     if problems:
-        raise ConfigError(
-            "\n".join(["ec2spawner cannot start with this configuration:", *problems])
-        )
+        raise ConfigError(problems)
     return options
 
 
-def _across(options: Options) -> list[str]:
-    """Problems that no option has alone."""
+def change_options(options: Options, changed: Mapping[str, Any]) -> Options:
+    """Options of a running hub, some of them changed for one server; `changed` as an admin writes
+    it. Raises `ConfigError`."""
+    problems: list[Problem] = []
+    checked: dict[str, Any] = {}
+    for name, written in changed.items():
+        try:
+            checked[name] = _adapter(name).validate_python(written)
+        except ValidationError as error:
+            for detail in error.errors():
+                detail["loc"] = (name, *detail["loc"])
+                problems.append(_problem(detail, changed))
+    changed_options = options.model_copy(update=checked)
+    if not problems:
+        problems = _across_profiles(changed_options)
+    if problems:
+        raise ConfigError(problems, "this cannot be used:")
+    return changed_options
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[Any]:
+    """For one option, without what the model checks of it when the hub starts."""
+    return TypeAdapter(Options.model_fields[name].rebuild_annotation())
+
+
+def _across_profiles(options: Options) -> list[Problem]:
+    """Problems of a profile with another, and with the hub's own values."""
     problems = []
     seen: dict[str, int] = {}
-    for index, profile in enumerate(options.profile_list):
+    for index, profile in enumerate(options.profiles):
         where = f"c.EC2Spawner.profile_list[{index}]"
         if profile.slug in seen:
             problems.append(
-                _line(
+                Problem(
                     f"{where}.slug",
                     f'"{profile.slug}" is the slug of profile_list[{seen[profile.slug]}] already',
                     f'give one of them another, such as "slug": "{profile.slug[:60]}-2"',
                 )
             )
         seen.setdefault(profile.slug, index)
-        found = len(options.instance_types(profile))
-        if found < max(1, len(profile.instance_types)):
+        if not _is_somewhere(profile, options):
             wrong, mend = _no_match(profile, options.architecture)
-            problems.append(_line(f'{where} ("{profile.display_name}")', wrong, mend))
-    certificate = f"{options.region}.pem"
-    bundled = Path(data.__file__).parent / "identity-certificates"
-    if not options.identity_certificates and not (bundled / certificate).exists():
-        known = {path.stem for path in bundled.glob("*.pem")}
+            problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, mend))
+        problems += _own_out_of_bounds(where, profile, options)
+    return problems
+
+
+def _is_somewhere(profile: Profile, options: Options) -> bool:
+    """Whether there is a machine for the profile. Types that are not bundled are believed."""
+    if not profile.instance_types:
+        return bool(options.instance_types(profile))
+    bundled = [data.instance_types().get(name) for name in profile.instance_types]
+    return all(kind is None or kind.architecture == options.architecture for kind in bundled)
+
+
+def _own_out_of_bounds(where: str, profile: Profile, options: Options) -> list[Problem]:
+    """Bounds that exclude what the profile gives to a user who chooses nothing.
+
+    The hub's own `idle` may lie outside of them: it holds for other profiles too, and may be 0.
+    """
+    problems = []
+    name = f'("{profile.display_name}")'
+    disk, idle = profile.profile_options.disk_gib, profile.profile_options.idle
+    own_disk, own_idle = options.disk(profile), profile.idle.server
+    if disk and not disk.min <= own_disk <= disk.max:
         problems.append(
-            _line(
-                "c.EC2Spawner.region",
-                f'no certificate for instance identities of "{options.region}" is known',
-                f"{suggest(options.region, known, all_known=False)}; or give its certificate in "
-                "c.EC2Spawner.identity_certificates",
+            Problem(
+                f"{where}.profile_options.disk_gib {name}",
+                f"{disk.min} to {disk.max} GiB leaves out the profile's own {own_disk} GiB",
+                'widen it, or give the profile a "disk_gib" within it',
+            )
+        )
+    writes_idle = "server" in profile.idle.model_fields_set
+    if idle and writes_idle and not idle.min <= own_idle <= idle.max:
+        own = f"{own_idle:g} s" if own_idle else "limit, which is none"
+        problems.append(
+            Problem(
+                f"{where}.profile_options.idle {name}",
+                f"{idle.min:g} s to {idle.max:g} s leaves out the profile's own {own}",
+                'widen it, or write an "idle": {"server": ...} within it',
             )
         )
     return problems
+
+
+def _across(options: Options) -> list[Problem]:
+    """Other problems that no option has alone."""
+    certificate = f"{options.region}.pem"
+    bundled = Path(data.__file__).parent / "identity-certificates"
+    if options.identity_certificates or (bundled / certificate).exists():
+        return []
+    known = {path.stem for path in bundled.glob("*.pem")}
+    return [
+        Problem(
+            "c.EC2Spawner.region",
+            f'no certificate for instance identities of "{options.region}" is known',
+            f"{suggest(options.region, known, all_known=False)}; or give its certificate in "
+            "c.EC2Spawner.identity_certificates",
+        )
+    ]
 
 
 def _no_match(profile: Profile, architecture: str) -> tuple[str, str]:
@@ -115,10 +201,15 @@ def _no_match(profile: Profile, architecture: str) -> tuple[str, str]:
 
 _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     (): Options,
+    ("discounts",): DiscountConfig,
     ("home",): HomeConfig,
     ("idle",): IdleConfig,
+    ("image",): ImageConfig,
     ("profile_list",): Profile,
     ("profile_list", "idle"): IdleConfig,
+    ("profile_list", "profile_options"): ProfileOptions,
+    ("profile_list", "profile_options", "disk_gib"): DiskBounds,
+    ("profile_list", "profile_options", "idle"): IdleBounds,
 }
 
 
@@ -142,25 +233,25 @@ _MUST_BE = {
 """Pydantic's error types in an admin's words; others keep pydantic's message."""
 
 
-def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> str:
+def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     """One of pydantic's errors, in our words."""
     location = detail["loc"]
     option = _option(location, raw)
     if detail["type"] == "ec2spawner":
-        return _line(option, detail["ctx"]["what"], detail["ctx"]["mend"])
+        return Problem(option, detail["ctx"]["what"], detail["ctx"]["mend"])
     words = tuple(part for part in location if isinstance(part, str))
     model = _MODELS.get(words[:-1], Options)
     if detail["type"] == "extra_forbidden":
-        return _line(option, "there is no such option", suggest(words[-1], model.model_fields))
+        return Problem(option, "there is no such option", suggest(words[-1], model.model_fields))
     field = model.model_fields.get(words[-1]) if words else None
     example = next(iter(field.examples or [field.default]), None) if field else None
     if isinstance(location[-1], int) and isinstance(example, list):
         example = example[0]
     mend = f"for example {example!r}" if example not in (None, "") else "see the reference"
     if detail["type"] == "missing":
-        return _line(option, "is missing", f"add it, {mend}")
+        return Problem(option, "is missing", f"add it, {mend}")
     must_be = _MUST_BE.get(detail["type"], "").format(**detail.get("ctx", {})) or detail["msg"]
-    return _line(option, f"{must_be}, and is {shown(detail['input'])}", mend)
+    return Problem(option, f"{must_be}, and is {shown(detail['input'])}", mend)
 
 
 def _option(location: Sequence[int | str], raw: Mapping[str, Any]) -> str:
@@ -173,7 +264,3 @@ def _option(location: Sequence[int | str], raw: Mapping[str, Any]) -> str:
         except (LookupError, TypeError):
             name = None
     return f"c.EC2Spawner{path}" + (f' ("{str(name)[:60]}")' if name else "")
-
-
-def _line(option: str, wrong: str, mend: str) -> str:
-    return f"  {option}: {wrong}. Mend: {mend}"

@@ -6,21 +6,14 @@ A validator that refuses calls `wrong`: what is wrong, and how to mend it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from math import isnan, nan
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-MAX_SECONDS = 10 * 365 * 86400.0
-"""The longest duration: a longer one is a slip, and much longer ones end beyond the last date."""
-_DURATION = re.compile(r"(\d+(?:\.\d+)?[smhd])+\Z")
-_DURATION_MEND = (
-    'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
-)
+from ..core import durations
 
 
 def wrong(what: str, mend: str) -> NoReturn:
@@ -30,29 +23,15 @@ def wrong(what: str, mend: str) -> NoReturn:
 
 def seconds(value: object) -> float:
     """A duration as an admin writes it, in seconds. For use as a pydantic validator."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        wrong(f"{shown(value)} is no duration", _DURATION_MEND)
-    text = str(value).replace(" ", "")
-    if text.startswith("-"):
-        wrong(f"{shown(value)} is negative", _DURATION_MEND)
-    if _DURATION.match(text):
-        parts = re.findall(r"([\d.]+)([smhd])", text)
-        total = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    else:
-        try:
-            total = float(text)
-        except ValueError:
-            total = nan
-    if isnan(total):
-        wrong(f"{shown(value)} is no duration", _DURATION_MEND)
-    if total > MAX_SECONDS:
-        wrong(f"{shown(value)} is longer than 10 years", _DURATION_MEND)
-    return total
+    try:
+        return durations.seconds(value.replace(" ", "") if isinstance(value, str) else value)
+    except durations.NotADuration as error:
+        wrong(f"{shown(value)} {error}", durations.MEND)
 
 
 def _above_zero(value: float) -> float:
     if value <= 0:
-        wrong("must be longer than 0", _DURATION_MEND)
+        wrong("must be longer than 0", durations.MEND)
     return value
 
 
@@ -82,6 +61,26 @@ HttpUrl = Annotated[
     str, _pattern(r"(https?://[^/\s]+\S*)?", "http address", "http://10.0.0.5:8081")
 ]
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed)]
+
+
+class OrFunction:
+    """Take a function of the spawner as it is; judge anything else as what stands beside it.
+
+    For `Annotated[X | SpawnerFunction, OrFunction()]`, so that an error names X and not a union.
+    """
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        [beside] = [kind for kind in get_args(source) if get_origin(kind) is not Callable]
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, judge: value if callable(value) else judge(value),
+            handler.generate_schema(beside),
+        )
+
+
+SpawnerFunction = Callable[[Any], Any]
+"""What an admin writes instead of a value: called with the spawner, sync or async."""
 
 MAX_LISTED = 40
 """More names than this help nobody in an error message."""

@@ -1,4 +1,4 @@
-"""Which machines a profile means, which profiles a person sees, and which one was chosen.
+"""Which machines a profile means, in types and in words.
 
 Pure: the table of instance types is handed in, so that a bundled table and the answer of
 DescribeInstanceTypes serve alike.
@@ -6,7 +6,7 @@ DescribeInstanceTypes serve alike.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -65,7 +65,7 @@ class Wish(Protocol):
 
 
 class Profile(Wish, Protocol):
-    """A wish with a name, and the groups that may have it: empty is everyone."""
+    """A wish with a name."""
 
     @property
     def display_name(self) -> str: ...
@@ -73,8 +73,6 @@ class Profile(Wish, Protocol):
     def slug(self) -> str: ...
     @property
     def default(self) -> bool: ...
-    @property
-    def groups(self) -> Collection[str]: ...
 
 
 T = TypeVar("T", bound=InstanceType)
@@ -183,78 +181,10 @@ def nominal_gb(memory_mib: int) -> int:
     return round(memory_mib * 1024 * 1024 / 1e9)
 
 
-# --- who sees what, and what was chosen ------------------------------------------------------
-
-
-class OptionsRefused(ValueError):
-    """User options that cannot be followed: names the option, and how to mend it."""
-
-
-def visible_profiles(profiles: Sequence[P], groups: Collection[str]) -> tuple[P, ...]:
-    """The profiles that a member of these groups may use, in the admin's order."""
-    return tuple(
-        profile
-        for profile in profiles
-        if not profile.groups or not set(profile.groups).isdisjoint(groups)
-    )
+# --- where nobody chooses --------------------------------------------------------------------
 
 
 def default_profile(profiles: Sequence[P]) -> P | None:
     """The first marked as default, else the first; None without any."""
     marked = (profile for profile in profiles if profile.default)
     return next(marked, profiles[0] if profiles else None)
-
-
-def apply_user_options(
-    profiles: Sequence[P], user_options: Mapping[str, object], groups: Collection[str]
-) -> P:
-    """The profile that the form, the REST API or stored options ask for; `{}` is the default.
-
-    Raises `OptionsRefused` for an unknown option, an unknown profile, or one that is not for
-    these groups.
-    """
-    visible = visible_profiles(profiles, groups)
-    unknown = sorted(str(key) for key in user_options if key != "profile")
-    if unknown:
-        raise OptionsRefused(
-            f"{_quoted(unknown)}: there is no such option. Send only the option "
-            f'"profile", one of: {_slugs(visible)}.'
-        )
-    if "profile" not in user_options:
-        default = default_profile(visible)
-        if default is None:
-            raise OptionsRefused(
-                "profile: there is none for you yet. Ask an admin to add you to a group "
-                "that has one."
-            )
-        return default
-    return _chosen(profiles, visible, user_options["profile"])
-
-
-def _chosen(profiles: Sequence[P], visible: Sequence[P], asked: object) -> P:
-    for profile in visible:
-        if profile.slug == asked:
-            return profile
-    for profile in profiles:
-        if profile.slug == asked:
-            raise OptionsRefused(
-                f'profile: "{profile.display_name}" is not open to you. Choose one of: '
-                f"{_slugs(visible)}; or ask an admin to add you to its group."
-            )
-    if not isinstance(asked, str):
-        raise OptionsRefused(
-            f"profile: must be one text, not {type(asked).__name__}. Choose one of: "
-            f"{_slugs(visible)}."
-        )
-    raise OptionsRefused(
-        f"profile: there is none called {_quoted([asked])}. Choose one of: {_slugs(visible)}."
-    )
-
-
-def _slugs(profiles: Sequence[Profile]) -> str:
-    return ", ".join(profile.slug for profile in profiles) or "none is open to you"
-
-
-def _quoted(texts: Sequence[str]) -> str:
-    """For a message: what a user sent, short and on one line."""
-    return ", ".join(f'"{"".join(c for c in text[:60] if c.isprintable())}"' for text in texts[:5])

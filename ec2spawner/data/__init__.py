@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 PRICES_REGION = "us-east-1"
 PRICES_SOURCE = "the bundled price table of 2026-07-20"
+INTERRUPTIONS_SOURCE = "the AWS Spot Instance Advisor of 2025-06-28"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,16 @@ class InstanceType:
 
 
 @cache
-def instance_types() -> Mapping[str, InstanceType]:
-    """Every bundled instance type by name."""
+def instance_types(region: str = PRICES_REGION) -> Mapping[str, InstanceType]:
+    """Every bundled instance type by name, with the spot market's habits in a region.
+
+    The on-demand price is that of `PRICES_REGION` in every region: elsewhere it only says which
+    of two types is the dearer one.
+    """
     table: dict[str, InstanceType] = {}
-    text = files(__name__).joinpath("instance_types.csv").read_text(encoding="utf-8")
-    for row in csv.DictReader(text.splitlines()):
+    advice = _spot_advice().get(region, {})
+    for row in _rows("instance_types.csv"):
+        spot = advice.get(row["instance_type"], {})
         table[row["instance_type"]] = InstanceType(
             name=row["instance_type"],
             vcpus=int(row["vcpus"]),
@@ -54,10 +60,66 @@ def instance_types() -> Mapping[str, InstanceType]:
             architecture=row["architecture"],
             local_disk_gb=int(row["local_disk_gb"]),
             on_demand_usd_per_hour=_optional(row["on_demand_usd_per_hour"], float),
-            spot_saving_percent=_optional(row["spot_saving_percent"], int),
-            interruption_band=_optional(row["interruption_band"], int),
+            spot_saving_percent=_optional(spot.get("saving_percent", ""), int),
+            interruption_band=_optional(spot.get("interruption_band", ""), int),
         )
     return MappingProxyType(table)
+
+
+@cache
+def _spot_advice() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """Region -> instance type -> what the Spot Instance Advisor says."""
+    advice: dict[str, dict[str, Mapping[str, str]]] = {}
+    for row in _rows("spot_advisor.csv"):
+        advice.setdefault(row["region"], {})[row["instance_type"]] = row
+    return advice
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """What a GPU can do, by its datasheet. None is unsourced, and so unknown."""
+
+    model: str
+    ec2_name: str
+    """As DescribeInstanceTypes says it; empty where nobody has seen it say so."""
+    memory_gib: float
+    bandwidth_gb_s: float | None
+    """Of its memory."""
+    fp16_tflops: float | None
+    """Dense, by its tensor cores."""
+
+
+@cache
+def gpu_models() -> tuple[GpuModel, ...]:
+    """Every GPU model of the bundled table."""
+    return tuple(
+        GpuModel(
+            model=row["model"],
+            ec2_name=row["ec2_gpu_name"],
+            memory_gib=float(row["memory_gib"]),
+            bandwidth_gb_s=_optional(row["memory_bandwidth_gb_s"], float),
+            fp16_tflops=_optional(row["fp16_tensor_tflops_dense"], float),
+        )
+        for row in _rows("gpu_models.csv")
+    )
+
+
+@cache
+def gpu_model(ec2_name: str, memory_mib: float) -> GpuModel | None:
+    """The model that EC2 calls so and that has this memory; None where it is not in the table.
+
+    By memory too, since both A100s share a name. Within 2 %, since EC2 rounds.
+    """
+    for model in gpu_models():
+        same_memory = abs(memory_mib / 1024 / model.memory_gib - 1) < 0.02
+        if ec2_name and model.ec2_name == ec2_name and same_memory:
+            return model
+    return None
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    text = files(__name__).joinpath(name).read_text(encoding="utf-8")
+    return csv.DictReader(text.splitlines())
 
 
 def _optional(text: str, convert: Callable[[str], T]) -> T | None:

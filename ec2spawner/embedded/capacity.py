@@ -1,4 +1,4 @@
-"""How many instances of each offer EC2 has left, and how many vCPUs the account may use."""
+"""How many instances of each offer EC2 has left."""
 
 from __future__ import annotations
 
@@ -86,30 +86,3 @@ def insufficient(offer: Offer, elsewhere: tuple[str, ...] = ()) -> EC2Error:
             f"Availability Zone in your request or choosing {', '.join(elsewhere)}."
         )
     return EC2Error("InsufficientInstanceCapacity", message)
-
-
-class Quotas:
-    """vCPUs that running instances of one market may use together. None is no limit.
-
-    AWS counts by market and class of types; here all types of a market are one class.
-    """
-
-    def __init__(self) -> None:
-        self.vcpus: dict[str, int | None] = {"spot": None, "on-demand": None}
-
-    def room(self, market: str, in_use: int, vcpus: int, wanted: int) -> int:
-        """How many of `wanted` instances of `vcpus` each the quota allows."""
-        limit = self.vcpus[market]
-        return wanted if limit is None else max(0, min(wanted, (limit - in_use) // vcpus))
-
-    def exceeded(self, market: str) -> EC2Error:
-        """EC2's error of that market."""
-        if market == "spot":
-            return EC2Error("MaxSpotInstanceCountExceeded", "Max spot instance count exceeded")
-        return EC2Error(
-            "VcpuLimitExceeded",
-            "You have requested more vCPU capacity than your current vCPU limit of "
-            f"{self.vcpus[market]} allows for the instance bucket that the specified instance "
-            "type belongs to. Please visit http://aws.amazon.com/contact-us/ec2-request to "
-            "request an adjustment to this limit.",
-        )

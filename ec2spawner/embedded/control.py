@@ -10,23 +10,35 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ValidationError
 from tornado.web import HTTPError, RequestHandler
 
 from .calls import Calls
-from .capacity import ANY, Capacity, Quotas
-from .faults import TRANSPORT_KINDS, Faults
-from .launch import instance_type_facts
+from .capacity import ANY, Capacity
+from .faults import Fault, Faults
 from .machine_room import MachineRoom
+from .moto_backend import Moto
 from .network import Network
-from .prices import SpotPrices
-from .protocol import EC2Error, service
+from .orders import (
+    AddressesOrder,
+    BootOrder,
+    CapacityOrder,
+    FaultOrder,
+    InterruptOrder,
+    LimitsOrder,
+    PriceOrder,
+    ReservationsOrder,
+    in_words,
+)
+from .prices import OnDemandPrices, SpotPrices
+from .protocol import EC2Error
+from .quotas import Quotas
+from .reservations import Reservation, Reservations
 from .states import Lives
 from .throttle import Throttle
-
-MAX_SECONDS = 7 * 86400.0
+from .type_facts import instance_type_facts
 
 
 @dataclass(frozen=True)
@@ -40,70 +52,13 @@ class Controls:
     quotas: Quotas
     throttle: Throttle
     faults: Faults
-    prices: SpotPrices
+    spot_prices: SpotPrices
+    on_demand_prices: OnDemandPrices
+    reservations: Reservations
+    moto: Moto
     network: Network
     region: str
     certificate_pem: str
-
-
-class Order(BaseModel):
-    """Base of all bodies: a field that is not known is refused, for it is a slip of the pen."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
-
-
-class CapacityOrder(Order):
-    market: Literal["spot", "on-demand", "*"]
-    instance_type: str
-    zone: str
-    available: Annotated[int, Field(ge=0)] | None
-
-
-class FaultOrder(Order):
-    action: str
-    kind: str
-    times: Annotated[int, Field(ge=1, le=100_000)] = 1
-
-    @field_validator("action")
-    @classmethod
-    def _known_action(cls, value: str) -> str:
-        if value != ANY and not any(value in service(s).operation_names for s in ("ec2", "sts")):
-            raise ValueError("no action of EC2; write it as CreateFleet, or * for any")
-        return value
-
-    @field_validator("kind")
-    @classmethod
-    def _known_kind(cls, value: str) -> str:
-        if value not in TRANSPORT_KINDS and not value[:1].isupper():
-            raise ValueError(f"write an EC2 error code or one of {', '.join(TRANSPORT_KINDS)}")
-        return value
-
-
-class PriceOrder(Order):
-    instance_type: str
-    zone: str
-    usd_per_hour: Annotated[float, Field(gt=0, le=10_000)]
-
-
-class BootOrder(Order):
-    seconds: Seconds
-
-
-class InterruptOrder(Order):
-    notice_seconds: Seconds = 120.0
-
-
-class QuotaOrder(Order):
-    spot: Annotated[int, Field(ge=0)] | None = None
-    on_demand: Annotated[int, Field(ge=0)] | None = Field(default=None, alias="on-demand")
-
-
-class LimitsOrder(Order):
-    token_buckets: bool | None = None
-    quotas: QuotaOrder | None = None
 
 
 class ControlHandler(RequestHandler):
@@ -130,7 +85,7 @@ class ControlHandler(RequestHandler):
         try:
             found = model.model_validate_json(self.request.body or b"{}")
         except ValidationError as error:
-            raise HTTPError(400, "%s", _in_words(error, model)) from None
+            raise HTTPError(400, "%s", in_words(error, model)) from None
         return found
 
     def refuse_unknown(self, field: str, known: Callable[[], object]) -> None:
@@ -194,20 +149,64 @@ class CapacityHandler(ControlHandler):
 class FaultsHandler(ControlHandler):
     def post(self) -> None:
         order = self.order(FaultOrder)
-        self.controls.faults.order(order.action, order.kind, order.times)
+        for zone in order.zones:
+            self.check_offer(ANY, zone)
+        for instance_type in order.instance_types:
+            self.check_offer(instance_type, ANY)
+        self.controls.faults.order(
+            Fault(
+                order.action,
+                order.kind,
+                order.times,
+                frozenset(order.zones),
+                frozenset(order.instance_types),
+            )
+        )
+        self.finish({"ok": True})
+
+    def delete(self) -> None:
+        self.controls.faults.clear()
         self.finish({"ok": True})
 
 
 class PricesHandler(ControlHandler):
     def post(self) -> None:
         order = self.order(PriceOrder)
-        self.check_offer(order.instance_type, order.zone)
+        self.check_offer(order.instance_type, order.zone or ANY)
         if order.instance_type == ANY:
             raise HTTPError(400, "instance_type: a price is of one instance type")
-        zones = self.controls.network.subnets if order.zone == ANY else [order.zone]
-        now = datetime.now(UTC)
-        for zone in zones:
-            self.controls.prices.set(order.instance_type, zone, order.usd_per_hour, now)
+        if order.market == "on-demand":
+            self.controls.on_demand_prices.set(order.instance_type, order.usd_per_hour)
+        else:
+            zones = self.controls.network.subnets if order.zone == ANY else [order.zone]
+            now = datetime.now(UTC)
+            for zone in zones:
+                self.controls.spot_prices.set(order.instance_type, zone, order.usd_per_hour, now)
+        self.finish({"ok": True})
+
+
+class AddressesHandler(ControlHandler):
+    async def post(self) -> None:
+        order = self.order(AddressesOrder)
+        moto, network = self.controls.moto, self.controls.network
+        if order.subnet_id not in network.subnets.values():
+            known = ", ".join(network.subnets.values())
+            raise HTTPError(400, "%s", f"subnet_id: write one of {known}")
+        await moto.run(lambda: network.set_free_addresses(moto, order.subnet_id, order.available))
+        self.finish({"ok": True})
+
+
+class ReservationsHandler(ControlHandler):
+    def post(self) -> None:
+        order = self.order(ReservationsOrder)
+        for reservation in order.reservations:
+            self.check_offer(reservation.instance_type, reservation.zone or ANY)
+        self.controls.reservations.set(
+            [
+                Reservation(**reservation.model_dump(exclude_none=True))
+                for reservation in order.reservations
+            ]
+        )
         self.finish({"ok": True})
 
 
@@ -223,14 +222,28 @@ class LimitsHandler(ControlHandler):
         if order.token_buckets is not None:
             self.controls.throttle.enabled = order.token_buckets
         if order.quotas is not None:
-            given = order.quotas.model_dump(by_alias=True, include=order.quotas.model_fields_set)
-            self.controls.quotas.vcpus.update(given)
+            for market, by_class in order.quotas.model_dump(by_alias=True).items():
+                self._set_quotas(market, by_class)
         self.finish(
             {
                 "token_buckets": self.controls.throttle.enabled,
-                "quotas": self.controls.quotas.vcpus,
+                "quotas": self.controls.quotas.by_market(),
             }
         )
+
+    def _set_quotas(self, market: str, by_class: dict[str, int | None]) -> None:
+        quotas = self.controls.quotas
+        known = {ANY, *quotas.by_market()[market]}
+        if unknown := by_class.keys() - known:
+            classes = ", ".join(sorted(known))
+            raise HTTPError(
+                400, "%s", f"quotas.{market}: no class {min(unknown)}; write one of {classes}"
+            )
+        for name, vcpus in by_class.items():
+            if name == ANY:
+                quotas.set(market, vcpus)
+            else:
+                quotas.set_class(market, name, vcpus)
 
 
 class InterruptHandler(ControlHandler):
@@ -261,18 +274,9 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/capacity", CapacityHandler),
     (r"/embedded/faults", FaultsHandler),
     (r"/embedded/prices", PricesHandler),
+    (r"/embedded/addresses", AddressesHandler),
+    (r"/embedded/reservations", ReservationsHandler),
     (r"/embedded/boot", BootHandler),
     (r"/embedded/limits", LimitsHandler),
     (r"/embedded/interrupt/([^/]+)", InterruptHandler),
 ]
-
-
-def _in_words(error: ValidationError, model: type[BaseModel]) -> str:
-    fields = ", ".join(field.alias or name for name, field in model.model_fields.items())
-    return (
-        "; ".join(
-            f"{'.'.join(map(str, found['loc'])) or 'body'}: {found['msg']}"
-            for found in error.errors()
-        )
-        + f" (fields: {fields})"
-    )

@@ -187,7 +187,8 @@ async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
                 if hub.returncode is not None:
                     raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
                 try:
-                    await client.fetch(url, request_timeout=2)
+                    # Shielded: tornado would print what a cancelled fetch meets later.
+                    await asyncio.shield(client.fetch(url, request_timeout=2))
                     return
                 except (HTTPClientError, OSError):
                     await asyncio.sleep(0.1)

@@ -14,8 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from .capacity import Offer
+from .faults import Fault, Faults
 from .launch import Blueprint, Launcher, tag_specifications
-from .prices import SpotPrices, on_demand_price
+from .prices import OnDemandPrices, SpotPrices
 from .protocol import EC2Error
 
 SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
@@ -94,14 +95,51 @@ def favourites_first(
     return sorted(candidates, key=lambda c: (scarce(c), price(c)))
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a request asks of one market."""
+
+    candidates: Sequence[Candidate]
+    """In the strategy's order."""
+    wanted: int
+    templates: Sequence[Mapping[str, Any]]
+    blueprints: Sequence[Blueprint]
+
+
 class Fleets:
     """Answers CreateFleet."""
 
-    def __init__(self, launcher: Launcher, prices: SpotPrices) -> None:
+    def __init__(
+        self,
+        launcher: Launcher,
+        spot_prices: SpotPrices,
+        on_demand_prices: OnDemandPrices,
+        faults: Faults,
+    ) -> None:
         self._launcher = launcher
-        self._prices = prices
+        self._spot_prices = spot_prices
+        self._on_demand_prices = on_demand_prices
+        self._faults = faults
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises EC2's errors where the request as a whole is wrong: no offer was asked then."""
+        plans = await self._plan(parameters)
+        answer: dict[str, Any] = {
+            "FleetId": f"fleet-{uuid.uuid4()}",
+            "Instances": [],
+            "Errors": [],
+        }
+        struck = self._faults.next_entry_for("CreateFleet")
+        for plan in plans:
+            for purchase in await self._fill(plan, answer["FleetId"], struck):
+                _enter(purchase, plan.templates, answer)
+        return answer
+
+    async def check(self, parameters: Mapping[str, Any]) -> None:
+        """What a dry run checks: raises what `create` raises, and changes nothing."""
+        await self._plan(parameters)
+
+    async def _plan(self, parameters: Mapping[str, Any]) -> list[_Plan]:
         if parameters.get("Type", "maintain") != "instant":
             raise EC2Error("UnsupportedOperation", "The embedded EC2 has fleets of type instant.")
         targets = _targets(parameters.get("TargetCapacitySpecification") or {})
@@ -115,36 +153,38 @@ class Fleets:
             await self._launcher.template_data(config.get("LaunchTemplateSpecification") or {})
             for config in configs
         ]
-        fleet_id = f"fleet-{uuid.uuid4()}"
-        answer: dict[str, Any] = {"FleetId": fleet_id, "Instances": [], "Errors": []}
-        for market, wanted in targets.items():
-            if wanted:
-                await self._buy(parameters, templates, tags, market, wanted, answer)
-        return answer
-
-    async def _buy(
-        self,
-        parameters: Mapping[str, Any],
-        templates: Sequence[Mapping[str, Any]],
-        tags: Mapping[str, Mapping[str, str]],
-        market: str,
-        wanted: int,
-        answer: dict[str, Any],
-    ) -> None:
         blueprints = [await self._launcher.blueprint({}, t, tags) for t in templates]
-        candidates = [
-            candidate
-            for index, config in enumerate(parameters["LaunchTemplateConfigs"])
-            for candidate in await self._candidates(config, index, blueprints[index], market)
-        ]
-        ordered = favourites_first(
-            candidates, wanted, _strategy(parameters, market), self._launcher.room_for
-        )
+        plans = []
+        for market, wanted in targets.items():
+            if not wanted:
+                continue
+            candidates = [
+                candidate
+                for index, config in enumerate(configs)
+                for candidate in await self._candidates(config, index, blueprints[index], market)
+            ]
+            ordered = favourites_first(
+                candidates, wanted, _strategy(parameters, market), self._launcher.room_for
+            )
+            plans.append(_Plan(ordered, wanted, templates, blueprints))
+        return plans
+
+    async def _fill(self, plan: _Plan, fleet_id: str, struck: Fault | None) -> list[Purchase]:
+        ordered = plan.candidates
+        if struck is not None:
+            # Asked first, so that what was ordered shows also where another offer would do.
+            ordered = sorted(ordered, key=lambda c: not struck.strikes(c.offer))
+
+        refusals = [await self._refusal(blueprint) for blueprint in plan.blueprints]
 
         async def buy(candidate: Candidate, missing: int) -> Purchase:
+            if struck is not None and struck.strikes(candidate.offer):
+                raise struck.entry()
             self._check_zone(candidate.offer)
             _check_price(candidate)
-            blueprint = blueprints[candidate.template]
+            if (refusal := refusals[candidate.template]) is not None:
+                raise refusal
+            blueprint = plan.blueprints[candidate.template]
             count, error = self._launcher.available(blueprint, candidate.offer, missing)
             if count == 0:
                 return Purchase(candidate, (), error)
@@ -153,13 +193,20 @@ class Fleets:
                 candidate.offer,
                 candidate.subnet_id,
                 count,
-                fleet_id=answer["FleetId"],
+                fleet_id=fleet_id,
             )
             ids = [instance["InstanceId"] for instance in launched["Instances"]]
             return Purchase(candidate, ids, error)
 
-        for purchase in await fill(ordered, wanted, buy):
-            _enter(purchase, templates, answer)
+        return await fill(ordered, plan.wanted, buy)
+
+    async def _refusal(self, blueprint: Blueprint) -> EC2Error | None:
+        """What every offer of a template is refused for."""
+        try:
+            await self._launcher.check_references(blueprint)
+        except EC2Error as error:
+            return error
+        return None
 
     def _check_zone(self, offer: Offer) -> None:
         """A fleet has a code of its own for what RunInstances calls `Unsupported`."""
@@ -184,9 +231,9 @@ class Fleets:
                 override.get("AvailabilityZone"),
             )
             price = (
-                self._prices.price(instance_type, zone, now)
+                self._spot_prices.price(instance_type, zone, now)
                 if market == "spot"
-                else on_demand_price(instance_type)
+                else self._on_demand_prices.price(instance_type)
             )
             offer = Offer(market, instance_type, zone)
             candidates.append(Candidate(offer, subnet_id, override, price, template))

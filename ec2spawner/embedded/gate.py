@@ -16,27 +16,27 @@ from typing import Any
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from . import faults, protocol
+from . import faults, json_service, protocol
 from .calls import Calls
+from .dry_run import DryRuns
 from .faults import ConnectionCutError, Faults, PlainServerError
 from .fleet import Fleets
 from .idempotency import ClientTokens
 from .instances import Instances
+from .json_service import JsonService
 from .moto_backend import Moto, RawAnswer
-from .network import IMAGE_NAME, Network
+from .network import Network
 from .price_history import price_history
 from .prices import SpotPrices
 from .protocol import EC2Error
+from .reservations import Reservations
 from .throttle import Throttle
 from .volumes import Volumes
 
 log = logging.getLogger(__name__)
 
-SERVICES = frozenset({"ec2", "iam", "ssm", "sts"})
+SERVICES = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
 """AWS services that one endpoint answers for; told apart by the request's signature."""
-
-IMAGE_PARAMETER = "/aws/service/deeplearning/ami/"
-"""Public parameters below this name the newest Deep Learning AMI: here, the only image."""
 
 CLOSING_TIMEOUT = 10.0
 """Seconds that calls under way have when the gate closes."""
@@ -56,14 +56,18 @@ class Gate:
         fleets: Fleets,
         volumes: Volumes,
         prices: SpotPrices,
+        reservations: Reservations,
+        dry_runs: DryRuns,
+        json_services: Mapping[str, JsonService],
         throttle: Throttle,
         faults: Faults,
         calls: Calls,
     ) -> None:
         self._moto = moto
-        self._network = network
         self._instances = instances
         self._volumes = volumes
+        self._dry_runs = dry_runs
+        self._json_services = json_services
         self._throttle = throttle
         self._faults = faults
         self._calls = calls
@@ -74,6 +78,7 @@ class Gate:
             "CreateFleet": fleets.create,
             "CreateVolume": volumes.create,
             "DeleteVolume": volumes.delete,
+            "DescribeReservedInstances": reservations.describe,
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
             "DetachVolume": volumes.detach,
             "GetConsoleOutput": instances.console,
@@ -143,12 +148,14 @@ class Gate:
     ) -> RawAnswer:
         if service not in SERVICES:
             raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no service {service}.")
-        if service == "ssm" and (answer := self._image_parameter(action, body)) is not None:
-            return answer
         if service != "ec2":
-            return await self._moto.forward(body, headers)
+            return await self._answer_json(service, action, body) or await self._moto.forward(
+                body, headers
+            )
         parameters = protocol.parse_request(action, form)
         self._throttle.take(action, parameters)
+        if parameters.get("DryRun"):
+            raise await self._dry_runs.refuse(action, parameters)
         if action == "DescribeInstances":
             return await self._describe_instances(parameters)
         own = self._actions.get(action)
@@ -157,14 +164,23 @@ class Gate:
             if action in ("CreateTags", "DeleteTags") and answer.status < 300:
                 await self._volumes.tags_changed(parameters)
             return answer
-        if parameters.get("DryRun"):
-            raise EC2Error(
-                "DryRunOperation",
-                "Request would have succeeded, but DryRun flag is set.",
-                status=412,
-            )
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
-        return RawAnswer(200, protocol.CONTENT_TYPE, protocol.render(action, result))
+        # A page of prices takes tens of milliseconds to word.
+        rendered = await asyncio.to_thread(protocol.render, action, result)
+        return RawAnswer(200, protocol.CONTENT_TYPE, rendered)
+
+    async def _answer_json(self, service: str, action: str, body: bytes) -> RawAnswer | None:
+        """A JSON service's own answer; None where moto is to give it."""
+        if service not in self._json_services:
+            return None
+        try:
+            asked = json.loads(body)
+        except ValueError as error:
+            raise EC2Error("SerializationException", f"The body is not JSON: {error}") from error
+        answer = await self._json_services[service].answer(action, asked)
+        if answer is None:
+            return None
+        return RawAnswer(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
 
     async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawAnswer:
         """The gate chooses the page, moto words it."""
@@ -184,29 +200,6 @@ class Gate:
         return RawAnswer(
             answer.status, answer.content_type, answer.body.replace(end, following + end)
         )
-
-    def _image_parameter(self, action: str, body: bytes) -> RawAnswer | None:
-        """SSM's public parameters of Deep Learning AMIs, which moto lacks."""
-        if action not in ("GetParameter", "GetParameters"):
-            return None
-        try:
-            asked = json.loads(body)
-        except ValueError:
-            return None
-        names = asked.get("Names") or [asked.get("Name") or ""]
-        if not all(name.startswith(IMAGE_PARAMETER) for name in names):
-            return None
-        found = [
-            {
-                "Name": name,
-                "Type": "String",
-                "Value": self._network.image_id if name.endswith("/ami-id") else IMAGE_NAME,
-                "Version": 1,
-            }
-            for name in names
-        ]
-        answer = {"Parameter": found[0]} if action == "GetParameter" else {"Parameters": found}
-        return RawAnswer(200, "application/x-amz-json-1.1", json.dumps(answer).encode())
 
 
 class GateHandler(RequestHandler):
@@ -260,5 +253,5 @@ def _error_code(answer: RawAnswer) -> str:
 def _error_answer(error: EC2Error, as_json: bool) -> RawAnswer:
     if as_json:
         body = json.dumps({"__type": error.code, "message": error.message}).encode()
-        return RawAnswer(error.status, "application/x-amz-json-1.1", body)
+        return RawAnswer(error.status, json_service.CONTENT_TYPE, body)
     return RawAnswer(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))

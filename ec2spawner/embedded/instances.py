@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from .capacity import Offer
-from .launch import Launcher, tag_specifications
+from .launch import Blueprint, Launcher, tag_specifications
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .protocol import EC2Error
 from .states import CODES, Life, Lives
+from .type_facts import instance_type_facts
 
 MAX_PAGE = 1000
 """DescribeInstances' largest MaxResults, and what an answer without pages holds here."""
@@ -30,6 +32,17 @@ OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
 """DescribeInstances' filters that moto lacks -> an instance's value."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a RunInstances asks for."""
+
+    blueprint: Blueprint
+    offer: Offer
+    subnet_id: str
+    least: int
+    most: int
+
+
 class Instances:
     """Answers the actions on instances that moto alone would answer wrongly."""
 
@@ -40,6 +53,27 @@ class Instances:
         self._room = room
 
     async def run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        plan = await self._plan(parameters)
+        count, error = self._launcher.available(plan.blueprint, plan.offer, plan.most)
+        if error is not None and count < plan.least:
+            raise error
+        return await self._launcher.launch(
+            plan.blueprint,
+            plan.offer,
+            plan.subnet_id,
+            count,
+            client_token=parameters.get("ClientToken"),
+        )
+
+    async def check_run(self, parameters: Mapping[str, Any]) -> None:
+        """What a dry run of RunInstances checks: what it names is there, not whether it is free."""
+        await self._plan(parameters)
+
+    def check_exist(self, parameters: Mapping[str, Any]) -> None:
+        """Raises `InvalidInstanceID.NotFound` for the first that is not there."""
+        self._lives.get_all(parameters.get("InstanceIds") or ())
+
+    async def _plan(self, parameters: Mapping[str, Any]) -> _Plan:
         call = dict(parameters)
         specification = call.pop("LaunchTemplate", None)
         template = await self._launcher.template_data(specification) if specification else None
@@ -52,16 +86,13 @@ class Instances:
         )
         market_options = merged.get("InstanceMarketOptions") or {}
         market = "spot" if market_options.get("MarketType") == "spot" else "on-demand"
+        await self._launcher.check_references(blueprint)
         offer = Offer(market, merged.get("InstanceType") or "m1.small", zone)
+        instance_type_facts(offer.instance_type, self._moto.region)
         least, most = int(call.get("MinCount") or 0), int(call.get("MaxCount") or 0)
         if not 1 <= least <= most:
             raise EC2Error("InvalidParameterValue", "MinCount and MaxCount must be 1 or more.")
-        count, error = self._launcher.available(blueprint, offer, most)
-        if error is not None and count < least:
-            raise error
-        return await self._launcher.launch(
-            blueprint, offer, subnet_id, count, client_token=call.get("ClientToken")
-        )
+        return _Plan(blueprint, offer, subnet_id, least, most)
 
     async def page(self, parameters: Mapping[str, Any]) -> tuple[list[str], str | None]:
         """The instances of one page of DescribeInstances, and the token of the next."""

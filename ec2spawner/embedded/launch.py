@@ -9,15 +9,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC
-from functools import cache
 from typing import Any
 
-from .capacity import Capacity, Offer, Quotas, insufficient
+from ..wire import Market
+from .capacity import Capacity, Offer, insufficient
 from .machine import Machine
 from .moto_backend import Moto
 from .network import Network
 from .protocol import EC2Error
+from .quotas import Quotas, counted_by
 from .states import Life, Lives
+from .type_facts import InstanceTypeFacts, instance_type_facts
 
 MAX_USER_DATA = 16 * 1024
 """Bytes before base64: EC2's limit."""
@@ -39,13 +41,6 @@ class Blueprint:
     """Id and version of the launch template it is from."""
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceTypeFacts:
-    vcpus: int
-    architectures: tuple[str, ...]
-    zones: frozenset[str]
-
-
 class Launcher:
     """Launches instances into moto and begins their lives."""
 
@@ -58,7 +53,7 @@ class Launcher:
         self._capacity = capacity
         self._quotas = quotas
         self._zones: dict[str, str] = {}
-        self._launching: Counter[str] = Counter()
+        self._launching: Counter[tuple[Market, str]] = Counter()
 
     async def template_data(self, specification: Mapping[str, Any]) -> dict[str, Any]:
         """The launch template version that a request names, as DescribeLaunchTemplateVersions
@@ -105,6 +100,27 @@ class Launcher:
             (template["LaunchTemplateId"], str(template["VersionNumber"])) if template else None,
         )
 
+    async def check_references(self, blueprint: Blueprint) -> None:
+        """Raises EC2's error where a security group, key pair or instance profile is not there.
+
+        A fleet meets these errors with each offer, and puts them into its answer's `Errors`;
+        RunInstances fails by them.
+        """
+        asked = blueprint.parameters
+        await self._moto.call("DescribeSecurityGroups", GroupIds=asked["SecurityGroupIds"])
+        if key_name := asked.get("KeyName"):
+            await self._moto.call("DescribeKeyPairs", KeyNames=[key_name])
+        profile = asked.get("IamInstanceProfile") or {}
+        for field, value in profile.items():
+            name = value.rpartition("/")[2] if field == "Arn" else value
+            found = await self._moto.instance_profile_arn(name)
+            if found is None or (field == "Arn" and found != value):
+                raise EC2Error(
+                    "InvalidParameterValue",
+                    f"Value ({value}) for parameter iamInstanceProfile.{field.lower()} is "
+                    f"invalid. Invalid IAM Instance Profile {'ARN' if field == 'Arn' else 'name'}",
+                )
+
     async def subnet_for(self, subnet_id: str | None, zone: str | None) -> tuple[str, str]:
         """Subnet and zone that a request means: by subnet, by zone, or EC2's choice."""
         if subnet_id:
@@ -126,13 +142,14 @@ class Launcher:
         """
         facts = self._check_offer(blueprint, offer)
         by_capacity = self.room_for(offer, wanted)
-        in_use = self._lives.vcpus_in_use(offer.market) + self._launching[offer.market]
-        by_quota = self._quotas.room(offer.market, in_use, facts.vcpus, wanted)
+        counted = counted_by(offer)
+        in_use = self._lives.vcpus_in_use(counted) + self._launching[counted]
+        by_quota = self._quotas.room(offer, in_use, facts.vcpus, wanted)
         count = min(by_capacity, by_quota)
         if count == wanted:
             return count, None
         if by_quota < by_capacity:
-            return count, self._quotas.exceeded(offer.market)
+            return count, self._quotas.exceeded(offer)
         return count, self._sold_out(offer)
 
     def _check_offer(self, blueprint: Blueprint, offer: Offer) -> InstanceTypeFacts:
@@ -193,11 +210,13 @@ class Launcher:
         """Launch `count` instances; returns RunInstances' answer.
 
         The caller has asked what is `available`. Capacity and quota are taken first, so that of
-        two requests at once the second sees it, and given back on an error.
+        two requests at once the second sees it, and given back on an error. Raises
+        `InsufficientFreeAddressesInSubnet` when the subnet has not one for each.
         """
         self._capacity.take(offer, count)
         vcpus = count * instance_type_facts(offer.instance_type, self._moto.region).vcpus
-        self._launching[offer.market] += vcpus
+        counted = counted_by(offer)
+        self._launching[counted] += vcpus
         try:
             answer, lives = await self._moto.run(
                 lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
@@ -207,7 +226,7 @@ class Launcher:
                 self._capacity.give_back(offer)
             raise
         finally:
-            self._launching[offer.market] -= vcpus
+            self._launching[counted] -= vcpus
         for life in lives:
             self._lives.begin(life)
         return answer
@@ -221,6 +240,7 @@ class Launcher:
         client_token: str | None,
         fleet_id: str | None,
     ) -> tuple[dict[str, Any], list[Life]]:
+        self._network.check_free_addresses(self._moto, subnet_id, count)
         parameters = {
             name: value
             for name, value in blueprint.parameters.items()
@@ -307,34 +327,6 @@ _PASSED_ON = frozenset(
     }
 )
 """RunInstances' parameters that moto keeps and the project uses."""
-
-
-@cache
-def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
-    """From moto's copy of EC2's tables. Raises `InvalidParameterValue` for an unknown type."""
-    from moto.ec2.models.instance_types import INSTANCE_TYPES
-
-    known = INSTANCE_TYPES.get(instance_type)
-    if known is None:
-        raise EC2Error(
-            "InvalidParameterValue",
-            f"Invalid value '{instance_type}' for InstanceType.",
-        )
-    return InstanceTypeFacts(
-        vcpus=known["VCpuInfo"]["DefaultVCpus"],
-        architectures=tuple(known["ProcessorInfo"]["SupportedArchitectures"]),
-        zones=frozenset(_zones_by_type(region).get(instance_type, ())),
-    )
-
-
-@cache
-def _zones_by_type(region: str) -> Mapping[str, set[str]]:
-    from moto.ec2.models.instance_types import INSTANCE_TYPE_OFFERINGS
-
-    zones: dict[str, set[str]] = {}
-    for offering in INSTANCE_TYPE_OFFERINGS["availability-zone"][region]:
-        zones.setdefault(offering["InstanceType"], set()).add(offering["Location"])
-    return zones
 
 
 def tag_specifications(specifications: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +35,7 @@ T = TypeVar("T")
 CALL_TIMEOUT = 60.0
 """Seconds for one call into moto, in the queue included: its slowest listing takes seconds."""
 
-API_VERSION = "2016-11-15"
+API_VERSIONS = {"ec2": "2016-11-15", "iam": "2010-05-08"}
 
 _MOTO_LOCK = threading.Lock()
 
@@ -87,10 +88,20 @@ class Moto:
         """A client's own request, answered by moto word for word."""
         return await self.run(lambda: self._request("/", body, headers))
 
-    async def forward_call(self, action: str, fields: Mapping[str, str]) -> RawAnswer:
+    async def forward_call(
+        self, action: str, fields: Mapping[str, str], service: str = "ec2"
+    ) -> RawAnswer:
         """An action by its form's fields, answered by moto word for word."""
-        body = urlencode({"Action": action, "Version": API_VERSION, **fields}).encode()
-        return await self.forward(body, self.headers("ec2"))
+        body = urlencode({"Action": action, "Version": API_VERSIONS[service], **fields}).encode()
+        return await self.forward(body, self.headers(service))
+
+    async def instance_profile_arn(self, name: str) -> str | None:
+        """The ARN of IAM's instance profile of this name; None where there is none."""
+        answer = await self.forward_call(
+            "GetInstanceProfile", {"InstanceProfileName": name}, service="iam"
+        )
+        found = re.search(rb"<InstanceProfile>.*?<Arn>(.*?)</Arn>", answer.body, re.DOTALL)
+        return found[1].decode() if answer.status < 300 and found else None
 
     def call_here(self, action: str, **parameters: Any) -> dict[str, Any]:
         """`call` for work that already is in moto's thread."""

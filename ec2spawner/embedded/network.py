@@ -1,4 +1,4 @@
-"""The ground an embedded EC2 stands on: a VPC of loopback addresses, three zones, one image."""
+"""The ground an embedded EC2 stands on: a VPC of loopback addresses, six zones, one image."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .moto_backend import Moto
+from .protocol import EC2Error
 
-ZONES = ("a", "b", "c")
+AWS_RESERVED = 5
+"""Addresses of every subnet that AWS keeps for itself."""
+
+ZONES = ("a", "b", "c", "d", "e", "f")
+"""As many as us-east-1 has; not every zone has every instance type."""
 BLOCKS = range(64, 127)
 """A VPC is 127.N.0.0/16 with N from here: as many embedded EC2s may run on one machine."""
 
@@ -18,7 +23,9 @@ ID_SEED = 127
 """The ids of network and image are the same at every start: a hub's configuration names them."""
 
 IMAGE_NAME = "Deep Learning OSS Nvidia Driver AMI GPU PyTorch (Ubuntu 24.04) 20260101, simulated"
+IMAGE_DESCRIPTION = "Simulated: it says that it has NVIDIA driver 580.95.05"
 IMAGE_DISK_GIB = 75
+ARCHITECTURE = "x86_64"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,26 @@ class Network:
     """Zone -> subnet id."""
     security_group: str
     image_id: str
+
+    def set_free_addresses(self, moto: Moto, subnet_id: str, free: int | None) -> None:
+        """From now on so many addresses are free; None is all that are. Only inside `moto.run`.
+
+        Raises `InvalidSubnetID.NotFound`. Instances that come and go change the number.
+        """
+        subnet = moto.backend.get_subnet(subnet_id)
+        if free is None:
+            subnet._available_ip_addresses = subnet.cidr.num_addresses - AWS_RESERVED
+        else:
+            subnet._available_ip_addresses += free - subnet.available_ip_address_count
+
+    def check_free_addresses(self, moto: Moto, subnet_id: str, wanted: int) -> None:
+        """Only inside `moto.run`. Raises `InsufficientFreeAddressesInSubnet`."""
+        if moto.backend.get_subnet(subnet_id).available_ip_address_count < wanted:
+            raise EC2Error(
+                "InsufficientFreeAddressesInSubnet",
+                f"There are not enough free addresses in subnet '{subnet_id}' to satisfy the "
+                "requested number of instances.",
+            )
 
 
 class AddressBlock:
@@ -67,7 +94,7 @@ class AddressBlock:
         return f"127.{self.number}.0.0/16"
 
     def subnet_cidr(self, index: int) -> str:
-        return f"127.{self.number}.{64 * index}.0/18"
+        return f"127.{self.number}.{32 * index}.0/19"
 
     def release(self) -> None:
         self._router.close()
@@ -100,7 +127,8 @@ def _build(moto: Moto, block: AddressBlock) -> Network:
     image = call(
         "RegisterImage",
         Name=IMAGE_NAME,
-        Architecture="x86_64",
+        Description=IMAGE_DESCRIPTION,
+        Architecture=ARCHITECTURE,
         RootDeviceName="/dev/sda1",
         VirtualizationType="hvm",
         BlockDeviceMappings=[
@@ -110,4 +138,9 @@ def _build(moto: Moto, block: AddressBlock) -> Network:
             }
         ],
     )
+    shown = moto.backend.amis[image["ImageId"]]
+    # RegisterImage makes images of one's own, and moto's forgets what they are for.
+    shown.owner_alias = "amazon"
+    shown.architecture = ARCHITECTURE
+    shown.virtualization_type = "hvm"
     return Network(vpc_id, subnets, groups["SecurityGroups"][0]["GroupId"], image["ImageId"])

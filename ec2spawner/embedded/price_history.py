@@ -8,18 +8,22 @@ import binascii
 import heapq
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from ..data import instance_types
-from .launch import instance_type_facts
 from .network import Network
 from .prices import HISTORY, SpotPrices
 from .protocol import EC2Error
+from .type_facts import instance_type_facts
 
 MAX_PAGE = 1000
 PRODUCT = "Linux/UNIX"
 SAME_AS_PRODUCT = frozenset({PRODUCT, "Linux/UNIX (Amazon VPC)"})
+
+Place = tuple[float, str, str]
+"""Where a row stands in the history: rows go by ascending place. Seconds before the epoch, type,
+zone."""
 
 
 async def price_history(
@@ -40,15 +44,23 @@ async def price_history(
     if not 1 <= size <= MAX_PAGE:
         raise EC2Error("InvalidParameterValue", f"Invalid value '{size}' for maxResults")
     end = min(parameters.get("EndTime") or now, now)
-    start = max(parameters.get("StartTime") or now - HISTORY, now - HISTORY)
-    skipped, end = _read_token(parameters.get("NextToken"), end)
+    start = min(max(parameters.get("StartTime") or now - HISTORY, now - HISTORY), end)
+    last = _read_token(parameters.get("NextToken"))
     if products is not None and not products & SAME_AS_PRODUCT:
         return {"SpotPriceHistory": []}
-    rows = _rows(prices, network, types, zones, min(start, end), end)
-    page = await asyncio.to_thread(lambda: list(islice(rows, skipped, skipped + size + 1)))
-    answer: dict[str, Any] = {"SpotPriceHistory": page[:size]}
-    if len(page) > size:
-        answer["NextToken"] = _write_token(skipped + size, end)
+
+    def page() -> list[dict[str, Any]]:
+        if last is None:
+            return list(islice(_rows(prices, network, types, zones, start, end), size + 1))
+        # Only what is left is made again: a history of all types has tens of thousands of rows.
+        resumed = datetime.fromtimestamp(-last[0], UTC)
+        rows = _rows(prices, network, types, zones, start, resumed)
+        return list(islice(dropwhile(lambda row: _place(row) <= last, rows), size + 1))
+
+    found = await asyncio.to_thread(page)
+    answer: dict[str, Any] = {"SpotPriceHistory": found[:size]}
+    if len(found) > size:
+        answer["NextToken"] = _write_token(_place(found[size - 1]))
     return answer
 
 
@@ -62,12 +74,12 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     histories = [
         _history(prices, name, zone, start, end)
-        for name in sorted(types if types is not None else instance_types())
+        for name in (types if types is not None else instance_types())
         for zone in network.subnets
         if (zones is None or zone in zones) and name in instance_types()
         if zone in instance_type_facts(name, zone[:-1]).zones
     ]
-    return heapq.merge(*histories, key=lambda row: row["Timestamp"], reverse=True)
+    return heapq.merge(*histories, key=_place)
 
 
 def _history(
@@ -83,22 +95,26 @@ def _history(
         }
 
 
+def _place(row: Mapping[str, Any]) -> Place:
+    return -row["Timestamp"].timestamp(), row["InstanceType"], row["AvailabilityZone"]
+
+
 def _chosen(named: list[str] | None, filtered: set[str] | None) -> set[str] | None:
     """What both a parameter and a filter leave; None is everything."""
     sets = [set(chosen) for chosen in (named, filtered) if chosen]
     return set.intersection(*sets) if sets else None
 
 
-def _write_token(skipped: int, end: datetime) -> str:
-    """Pages go on in the history as it was when the first was asked for."""
-    return base64.urlsafe_b64encode(f"{skipped} {end.isoformat()}".encode()).decode()
+def _write_token(last: Place) -> str:
+    """The next page begins after this row, whatever prices change meanwhile."""
+    return base64.urlsafe_b64encode(" ".join(map(str, last)).encode()).decode()
 
 
-def _read_token(token: str | None, end: datetime) -> tuple[int, datetime]:
+def _read_token(token: str | None) -> Place | None:
     if not token:
-        return 0, end
+        return None
     try:
-        skipped, instant = base64.urlsafe_b64decode(token).decode().split()
-        return int(skipped), datetime.fromisoformat(instant)
+        instant, instance_type, zone = base64.urlsafe_b64decode(token).decode().split()
+        return float(instant), instance_type, zone
     except (binascii.Error, ValueError) as error:
         raise EC2Error("InvalidParameterValue", "Unable to parse pagination token") from error

@@ -1,6 +1,6 @@
-"""Simulated spot prices: seeded from real averages, different by zone, moving slowly.
+"""Prices: on-demand from the bundled table; spot simulated around real averages, by zone.
 
-A price is a function of the offer and the hour, so that every start shows the same history.
+A spot price is a function of the offer and the time, so that every start shows the same history.
 The real ones behave alike: a few changes a day, zones of one region apart by a factor of two.
 """
 
@@ -16,8 +16,8 @@ from functools import cache
 
 from ..data import instance_types
 
-STEP = timedelta(hours=1)
-"""A price may change once in this time, at a minute of its own."""
+STEP = timedelta(hours=6)
+"""A price changes once in this time, at a minute of its own."""
 HISTORY = timedelta(days=90)
 """How far back EC2's price history goes."""
 ZONE_SPREAD = 0.35
@@ -26,7 +26,7 @@ WALK_SPREAD = 0.12
 """The walk moves by at most this share."""
 FLOOR, CEILING = 0.25, 0.98
 """Shares of the on-demand price between which spot prices were found (41 zone prices)."""
-WAVES_HOURS = (7.0, 31.0, 163.0)
+WAVES_HOURS = (17.0, 43.0, 163.0)
 """Periods of the waves that make the walk."""
 
 
@@ -102,10 +102,20 @@ class SpotPrices:
         return round(min(max(price, FLOOR * on_demand), CEILING * on_demand), 4)
 
 
-def on_demand_price(instance_type: str) -> float | None:
-    """USD/hour; None where the bundled table does not know the type or its price."""
-    known = instance_types().get(instance_type)
-    return known.on_demand_usd_per_hour if known is not None else None
+class OnDemandPrices:
+    """On-demand prices by type, in USD/hour: one for the region."""
+
+    def __init__(self) -> None:
+        self._set: dict[str, float] = {}
+
+    def set(self, instance_type: str, usd_per_hour: float) -> None:
+        self._set[instance_type] = usd_per_hour
+
+    def price(self, instance_type: str) -> float | None:
+        """None where the bundled table does not know the type or its price."""
+        known = instance_types().get(instance_type)
+        listed = known.on_demand_usd_per_hour if known is not None else None
+        return self._set.get(instance_type, listed)
 
 
 def _average(instance_type: str) -> float | None:

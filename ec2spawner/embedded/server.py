@@ -21,8 +21,9 @@ from tornado.web import Application
 from .. import data
 from . import network
 from .calls import Calls
-from .capacity import Capacity, Quotas
+from .capacity import Capacity
 from .control import ROUTES, Controls, UnknownHandler
+from .dry_run import DryRuns
 from .faults import Faults
 from .fleet import Fleets
 from .gate import Gate, GateHandler
@@ -32,7 +33,12 @@ from .launch import Launcher
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .network import AddressBlock, Network
-from .prices import SpotPrices
+from .price_list import PriceList
+from .prices import OnDemandPrices, SpotPrices
+from .public_parameters import PublicParameters
+from .quotas import Quotas
+from .reservations import Reservations
+from .service_quotas import ServiceQuotas
 from .states import Lives
 from .throttle import Throttle
 from .volumes import Volumes
@@ -136,7 +142,8 @@ class EmbeddedEC2:
             signer,
             lambda instance_id, what: lives.power_button(instance_id, what),
         )
-        capacity, quotas, prices = Capacity(), Quotas(), SpotPrices()
+        capacity, quotas, reservations = Capacity(), Quotas(), Reservations()
+        spot_prices, on_demand_prices = SpotPrices(), OnDemandPrices()
         lives = Lives(moto, room, capacity, self._boot_seconds, self._terminated_visible_seconds)
         self._stack.push_async_callback(room.close)
         await asyncio.gather(moto.start(), room.open())
@@ -147,13 +154,22 @@ class EmbeddedEC2:
 
         launcher = Launcher(moto, built, lives, capacity, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
+        instances = Instances(moto, launcher, lives, room)
+        fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
         gate = Gate(
             moto,
             built,
-            Instances(moto, launcher, lives, room),
-            Fleets(launcher, prices),
+            instances,
+            fleets,
             volumes,
-            prices,
+            spot_prices,
+            reservations,
+            DryRuns(moto, built, instances, fleets),
+            {
+                "pricing": PriceList(on_demand_prices, REGION),
+                "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),
+                "ssm": PublicParameters(built.image_id),
+            },
             throttle,
             faults,
             calls,
@@ -167,7 +183,10 @@ class EmbeddedEC2:
             quotas,
             throttle,
             faults,
-            prices,
+            spot_prices,
+            on_demand_prices,
+            reservations,
+            moto,
             built,
             REGION,
             signer.certificate_pem,

@@ -14,11 +14,13 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Literal
 
+from ..wire import Market
 from .capacity import Capacity, Offer
 from .machine import Machine
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .protocol import EC2Error
+from .quotas import counted_by
 
 log = logging.getLogger(__name__)
 
@@ -117,11 +119,12 @@ class Lives:
     def all(self) -> list[Life]:
         return list(self._lives.values())
 
-    def vcpus_in_use(self, market: str) -> int:
+    def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
+        """vCPUs that count against the quota of a market and class."""
         return sum(
             life.vcpus
             for life in self._lives.values()
-            if life.offer.market == market and life.uses_capacity
+            if life.uses_capacity and counted_by(life.offer) == counted
         )
 
     def begin(self, life: Life) -> None:

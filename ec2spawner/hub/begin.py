@@ -28,12 +28,12 @@ from tenacity import (
 from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
-from ..config import ConfigError, Options, validate_options
+from ..config import ConfigError, Options, Problem, validate_options
 from ..provisioner.cloud import CloudError
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreError, StoreHeldError
-from . import agent_api
+from . import agent_api, user_api
 from .seal import Seal
 from .service import HubService, publish, utc_now
 from .spawn_page import TEMPLATES
@@ -66,7 +66,7 @@ def arrange() -> None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
-    apihandlers.default_handlers.extend(agent_api.handlers)
+    apihandlers.default_handlers.extend([*agent_api.handlers, *user_api.handlers])
     _show_our_templates(app)
     logging.getLogger("ec2spawner").parent = app.log
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
@@ -121,7 +121,7 @@ async def _begin(app: JupyterHub) -> None:
         cloud,
         store,
         settings_of(options),
-        data.instance_types(),
+        data.instance_types(options.region),
         now=utc_now,
         ended=service.lease_ended,
     )
@@ -161,19 +161,22 @@ def validate(app: JupyterHub) -> Options:
     """The hub's options, all checked. Raises `ConfigError`."""
     options = validate_options(configured(app), cleanup_servers=app.cleanup_servers)
     if app.internal_ssl:
-        raise ConfigError(
-            "c.JupyterHub.internal_ssl: certificates for instances are not supported yet. "
-            "Mend: c.JupyterHub.internal_ssl = False, with hub and instances in one private "
-            "network"
+        problem = Problem(
+            "c.JupyterHub.internal_ssl",
+            "certificates for instances are not supported yet",
+            "c.JupyterHub.internal_ssl = False, with hub and instances in one private network",
         )
+        raise ConfigError([problem])
     address = options.hub_api_url or app.spawner_class(config=app.config).hub_connect_url
     host = urlparse(address or app.hub.api_url).hostname
     if not options.endpoint_url and host in LOOPBACK:
-        raise ConfigError(
-            f"c.JupyterHub.hub_connect_url: instances cannot reach the hub at {host}, so no "
-            'server could start. Mend: c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url '
-            '= "http://<private address of the hub>:8081"'
+        problem = Problem(
+            "c.JupyterHub.hub_connect_url",
+            f"instances cannot reach the hub at {host}, so no server could start",
+            'c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url = '
+            '"http://<private address of the hub>:8081"',
         )
+        raise ConfigError([problem])
     return options
 
 
@@ -186,7 +189,8 @@ def configured(app: JupyterHub) -> Mapping[str, Any]:
 
 
 def settings_of(options: Options) -> Settings:
-    types = {kind.name for p in options.profile_list for kind in options.instance_types(p)}
+    types = {kind.name for p in options.profiles for kind in options.instance_types(p)}
+    types |= {name for p in options.profiles for name in p.instance_types}
     return Settings(
         hub=options.hub_name,
         region=options.region,
@@ -194,5 +198,8 @@ def settings_of(options: Options) -> Settings:
         boot_timeout=options.boot_timeout,
         agent_silent_after=options.agent_silent_after,
         stop_timeout=options.stop_timeout,
-        price_types=tuple(sorted(types)),
+        image=options.image.query(options.architecture),
+        architecture=options.architecture,
+        discounts=tuple(each.discount() for each in options.discounts),
+        want_types=tuple(sorted(types)),
     )

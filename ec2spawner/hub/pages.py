@@ -1,71 +1,164 @@
-"""What the spawn page shows, from options, prices and leases."""
+"""The cards of one user: what provisioner and options know, as `hub.cards` shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from .. import data
 from ..config import Options, Profile
-from ..core.profiles import describe, visible_profiles
+from ..core.choices import open_markets
+from ..core.offers import Offer
+from ..core.price_history import WEEK, sampled, steadiness
+from ..core.profiles import Hardware, describe, resolve
+from ..core.value import Several, Value, scaled, several, t4s_of_gpu, value
+from ..data import InstanceType
 from ..provisioner.lease import Lease
-from ..provisioner.prices import Price, PriceBook
+from ..provisioner.prices import Price
+from ..provisioner.provisioner import Provisioner
 from ..wire import Market
-from .spawn_page import Card
+from .cards import Bounds, Card, Line, OfferSeen
+
+SAMPLES = 57
+"""Of a line: one for every three hours of seven days, both ends among them."""
 
 
-def cards_for(
+async def cards_for(
+    options: Options, provisioner: Provisioner, profiles: Sequence[Profile], zones: Iterable[str]
+) -> tuple[Card, ...]:
+    """A card for each profile. `zones` are those that the user's home allows."""
+    usual = await provisioner.usual_start_seconds([profile.slug for profile in profiles])
+    zones, cards = tuple(sorted(set(zones))), []
+    for profile in profiles:
+        cards.append(_card(options, provisioner, profile, zones, usual))
+        await asyncio.sleep(0)  # thirty cards at once would hold up everyone else's page
+    return tuple(cards)
+
+
+def _card(
     options: Options,
-    prices: PriceBook | None,
-    groups: Collection[str],
-    selected: str,
+    provisioner: Provisioner,
+    profile: Profile,
+    zones: Sequence[str],
     usual: Mapping[str, float],
-    now: datetime,
-) -> Sequence[Card]:
-    """A card for each profile that these groups may use.
-
-    `selected` is a slug or empty; `usual` says by slug how long a start takes, in seconds.
-    """
-    visible = visible_profiles(options.profile_list, groups)
-    marked = next((p.slug for p in visible if p.slug == selected), "") or next(
-        (p.slug for p in visible if p.default), ""
-    )
-    return [
-        replace(
-            _card(options, prices, profile, now),
-            selected=profile.slug == marked,
-            usual_start_seconds=usual.get(profile.slug),
-        )
-        for profile in visible
-    ]
-
-
-def _card(options: Options, prices: PriceBook | None, profile: Profile, now: datetime) -> Card:
-    types = options.instance_types(profile)
-    hardware = describe(types)
-    names = tuple(kind.name for kind in types)
-    spot = prices.cheapest(Market.SPOT, names) if prices else None
-    on_demand = prices.cheapest(Market.ON_DEMAND, names) if prices else None
-    shown = on_demand if profile.market == "on-demand" else spot or on_demand
-    return Card(
+) -> Card:
+    now, catalogue = provisioner.now(), provisioner.catalogue
+    here = catalogue.types_for(profile, options.architecture)
+    catalogue.want(profile.instance_types)
+    provisioner.prices.want(kind.name for kind in here)
+    # What no zone has is shown all the same, and says so.
+    types = here or resolve(profile, catalogue.types, options.architecture)
+    hardware = describe(types) if types else Hardware("", 0, 0, 0)
+    offers = _offers(provisioner, here, zones, now)
+    chosen = profile.profile_options
+    card = Card(
         slug=profile.slug,
         name=profile.display_name,
+        hardware=hardware,
+        gpu=types[0].gpu if types else profile.gpu or "",
         description=profile.description,
-        gpu_text=hardware.gpu_text,
-        vcpus=hardware.vcpus,
-        memory_gib=hardware.memory_gib,
-        scratch_gb=hardware.scratch_gb,
         market=profile.market,
-        spot_usd_per_hour=spot.usd_per_hour if spot else None,
-        on_demand_usd_per_hour=on_demand.usd_per_hour if on_demand else None,
-        price_source=shown.source if shown else "",
-        price_age_seconds=_age(shown, now),
-        idle_stop_seconds=options.idle_policy(profile).server_seconds,
+        markets=open_markets(profile),
+        offers=offers,
+        usual_start_seconds=usual.get(profile.slug),
+        disk_gib=options.disk(profile),
+        disk_bounds=Bounds(chosen.disk_gib.min, chosen.disk_gib.max) if chosen.disk_gib else None,
+        idle_seconds=options.idle_policy(profile).server_seconds,
+        idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
+        default=profile.default,
+    )
+    first = card.first()
+    kind = catalogue.types.get(first.offer.instance_type) if first else next(iter(types), None)
+    return replace(
+        card,
+        line=_line(provisioner, card, now),
+        value=_value(kind, first.offer.usd_per_hour if first else None),
+        several=_several(provisioner, kind),
+    )
+
+
+# --- offers and their prices -----------------------------------------------------------------
+
+
+def _offers(
+    provisioner: Provisioner, types: Sequence[InstanceType], zones: Sequence[str], now: datetime
+) -> tuple[OfferSeen, ...]:
+    every = provisioner.offers.all([kind.name for kind in types], zones, tuple(Market))
+    return tuple(_seen(provisioner, offer, now) for offer in every)
+
+
+def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
+    prices = provisioner.prices
+    if offer.paid:
+        price = prices.paid(offer.instance_type, offer.zone)
+    else:
+        price = prices.price(offer.market, offer.instance_type, offer.zone)
+    return OfferSeen(
+        offer=offer,
+        source=price.source if price else "",
+        age_seconds=_age(price, now),
+        mark=provisioner.offers.mark_of(offer),
     )
 
 
 def _age(price: Price | None, now: datetime) -> float | None:
-    return (now - price.read_at).total_seconds() if price and price.read_at else None
+    if price is None or price.read_at is None:
+        return None
+    return max((now - price.read_at).total_seconds(), 0.0)
+
+
+def _line(provisioner: Provisioner, card: Card, now: datetime) -> Line | None:
+    """Of the cheapest spot offer, where its user could buy it; None where nobody knows it."""
+    if not card.may_buy(Market.SPOT) or (cheapest := card.cheapest(Market.SPOT)) is None:
+        return None
+    offer = cheapest.offer
+    points = provisioner.prices.history(offer.instance_type, offer.zone)
+    if not points:
+        return None
+    return Line(
+        instance_type=offer.instance_type,
+        zone=offer.zone,
+        start=now - WEEK,
+        interval_seconds=WEEK.total_seconds() / (SAMPLES - 1),
+        usd_per_hour=sampled(points, now - WEEK, now, SAMPLES),
+        steadiness=steadiness(points, now),
+    )
+
+
+# --- value -----------------------------------------------------------------------------------
+
+
+def t4s_of(kind: InstanceType) -> float | None:
+    """T4s of work of an instance type's GPUs; None without a GPU, and for unknown figures."""
+    share = kind.gpu_partition if 0 < kind.gpu_partition < 1 else 1.0
+    model = data.gpu_model(kind.gpu, kind.gpu_memory_mib / share) if kind.gpu else None
+    whole = model and t4s_of_gpu(model.fp16_tflops, model.bandwidth_gb_s)
+    return scaled(whole, kind.gpu_count, share) if whole else None
+
+
+def _value(kind: InstanceType | None, usd_per_hour: float | None) -> Value | None:
+    return value(t4s_of(kind), usd_per_hour) if kind else None
+
+
+def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | None:
+    """By list prices: they stand still, and every region has them for a machine with one."""
+    if kind is None or kind.gpu_count < 2:
+        return None
+    ones = (
+        provisioner.prices.on_demand(other.name)
+        for other in provisioner.catalogue.types.values()
+        if other.gpu_count == 1
+        and (other.gpu, other.gpu_memory_mib, other.architecture)
+        == (kind.gpu, kind.gpu_memory_mib, kind.architecture)
+    )
+    one = min((price.usd_per_hour for price in ones if price), default=None)
+    own = provisioner.prices.on_demand(kind.name)
+    return several(kind.gpu_count, own.usd_per_hour if own else None, one)
+
+
+# --- sentences -------------------------------------------------------------------------------
 
 
 def notice_of(lease: Lease | None) -> str | None:

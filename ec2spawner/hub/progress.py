@@ -8,6 +8,7 @@ from typing import Any
 
 from ..provisioner.lease import Lease, LeaseState, StepEvent
 from ..wire import Step
+from .attempts import attempts_of, home_note, market_note, shown
 
 TITLES = {
     Step.REQUEST: "Looking for a machine",
@@ -20,10 +21,16 @@ SHARE_WHEN_UNKNOWN = {Step.REQUEST: 5.0, Step.BOOT: 30.0, Step.HOME: 3.0, Step.N
 """Seconds that stand in for the bar's proportions before anyone knows better; never shown."""
 
 
-def progress_event(lease: Lease, usual: Mapping[Step, float], now: datetime) -> dict[str, Any]:
-    """One event for JupyterHub's progress stream; `usual` in seconds per step."""
+def progress_event(
+    lease: Lease, usual: Mapping[Step, float], now: datetime, home_zone: str = ""
+) -> dict[str, Any]:
+    """One event for JupyterHub's progress stream; `usual` in seconds per step.
+
+    `home_zone` is the zone that the server's files are bound to; empty where they are not.
+    """
     begun = first_events(lease)
-    current = max(begun, key=list(Step).index, default=Step.REQUEST)
+    attempts = attempts_of(lease)
+    current = _latest(begun)
     ready = lease.state is LeaseState.READY
     steps = [_step(step, begun, current, usual, now) for step in TITLES]
     last = lease.events[-1] if lease.events else None
@@ -32,10 +39,21 @@ def progress_event(lease: Lease, usual: Mapping[Step, float], now: datetime) -> 
         "progress": 100 if ready else _percent(begun, current, usual, now),
         "message": last.message if last else TITLES[Step.REQUEST],
         "steps": steps,
+        "attempts": [shown(attempt) for attempt in attempts],
+        "notes": [note for note in (market_note(lease), home_note(attempts, home_zone)) if note],
         "profile": lease.profile_name,
         "usual_seconds": round(sum(known), 1) if len(known) == len(TITLES) else None,
         "elapsed_seconds": round(max((now - lease.requested_at).total_seconds(), 0), 1),
     }
+
+
+def current_step(lease: Lease) -> Step:
+    """What a start is at."""
+    return _latest(first_events(lease))
+
+
+def _latest(begun: Mapping[Step, StepEvent]) -> Step:
+    return max(begun, key=list(Step).index, default=Step.REQUEST)
 
 
 def first_events(lease: Lease) -> dict[Step, StepEvent]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from ..config import Options, Profile
-from ..core.profiles import apply_user_options
-from ..provisioner.cloud import LaunchSpec
+from ..core.choices import Choice
+from ..core.profiles import resolve
+from ..data import InstanceType
+from ..provisioner.catalogue import Catalogue
+from ..provisioner.cloud import CloudError, Image, LaunchSpec
 from ..provisioner.keys import launch_key_of
 from ..provisioner.lease import Lease, LeaseState
 from ..provisioner.provisioner import Provisioner
-
-
-class NowhereToStart(Exception):
-    """The home's zone has no configured subnet any more."""
+from .not_started import NotStarted
+from .user_data import user_data
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,51 +26,37 @@ class Server:
     name: str
 
 
-def chosen_profile(
-    options: Options, user_options: Mapping[str, object], groups: Collection[str]
-) -> Profile:
-    """The profile that form, REST or stored options mean. Raises `OptionsRefused`."""
-    return apply_user_options(options.profile_list, user_options, groups)
-
-
-def user_data(hub_api_url: str) -> str:
-    """The same for every instance of a launch spec, and no secret: where the hub is.
-
-    The agent is a unit of its own: cloud-init can finish, and at a shutdown the agent gets SIGTERM
-    and the time to let go of the home. A notebook that runs out of memory does not end it.
-    """
-    return (
-        "#!/bin/bash\n"
-        "exec systemd-run --unit=ec2spawner-agent --collect"
-        " --property=KillMode=mixed --property=TimeoutStopSec=60 --property=OOMPolicy=continue"
-        " --property=EnvironmentFile=-/etc/ec2spawner/agent.env"
-        f" ec2spawner-agent --hub-api-url {shlex.quote(hub_api_url)}\n"
-    )
-
-
-def new_lease(
+async def new_lease(
     lease_id: str,
     server: Server,
-    profile: Profile,
+    choice: Choice[Profile],
     *,
     options: Options,
     provisioner: Provisioner,
     hub_api_url: str,
     sealed_start: str,
-    now: datetime,
 ) -> Lease:
-    """A lease without an instance. Raises `NowhereToStart`."""
+    """A lease without an instance.
+
+    Raises `NotStarted` where the home's zone has no subnet or no fitting machine, or where the
+    image is not known.
+    """
+    profile = choice.profile
+    image = await _image(provisioner)
     spec = LaunchSpec(
-        instance_types=tuple(kind.name for kind in options.instance_types(profile)),
+        instance_types=(),
         subnets=_subnets(provisioner, server, options.home.kind),
-        image_id=options.image,
-        markets=profile.markets,
-        disk_gib=options.disk(profile),
+        image_id=image.image_id,
+        markets=choice.markets,
+        disk_gib=choice.disk_gib or options.disk(profile),
         security_groups=options.security_groups,
         instance_profile=options.instance_profile,
         key_name=options.key_name,
-        user_data=user_data(hub_api_url),
+        user_data=user_data(hub_api_url, options.agent_package),
     )
+    types = _types(provisioner, profile, options, provisioner.zones_of(spec))
+    provisioner.prices.want(types)
+    spec = replace(spec, instance_types=types)
     return Lease(
         lease_id=lease_id,
         user=server.user,
@@ -82,10 +67,11 @@ def new_lease(
         launch_key=launch_key_of(spec),
         home_kind=options.home.kind,
         home_gib=options.home.size_gib,
-        idle=options.idle_policy(profile),
+        idle=options.idle_policy(profile, choice.server_idle_seconds),
         state=LeaseState.WAITING,
-        requested_at=now,
+        requested_at=provisioner.now(),
         sealed_start=sealed_start,
+        image=image,
     )
 
 
@@ -93,8 +79,64 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
     subnets = provisioner.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
-        raise NowhereToStart(
+        raise NotStarted(
             f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
-            "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets"
+            "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets",
+            reason="home",
         )
     return subnets
+
+
+def _types(
+    provisioner: Provisioner, profile: Profile, options: Options, zones: Collection[str]
+) -> tuple[str, ...]:
+    """What the profile means in these zones, best first. Raises `NotStarted` for nothing."""
+    # A profile of a function is first heard of here.
+    provisioner.catalogue.want(profile.instance_types)
+    types = _fitting(provisioner.catalogue, profile, options.architecture, zones)
+    if types:
+        return types
+    if profile.instance_types:
+        machine = f"called {' or '.join(profile.instance_types)}"
+    else:
+        machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
+    said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
+    if _fitting(provisioner.catalogue, profile, options.architecture, provisioner.zones()):
+        said += ", where your files are; another zone of this hub has it"
+    raise NotStarted(
+        f"{said}. Pick another profile, or ask {options.contact} what could be done",
+        reason="not-offered",
+    )
+
+
+def _fitting(
+    catalogue: Catalogue, profile: Profile, architecture: str, zones: Collection[str]
+) -> tuple[str, ...]:
+    """Types of the profile that at least one of the zones has, as far as is known."""
+
+    def is_here(name: str) -> bool:
+        return any(catalogue.is_offered(name, zone) for zone in zones)
+
+    known = catalogue.types
+    if profile.instance_types:
+        # One that EC2 has not described yet is believed: CreateFleet knows it better.
+        suits = [x for x in profile.instance_types if _runs(known.get(x), architecture)]
+        return tuple(name for name in suits if is_here(name))
+    here = {name: kind for name, kind in known.items() if is_here(name)}
+    return tuple(kind.name for kind in resolve(profile, here, architecture))
+
+
+def _runs(kind: InstanceType | None, architecture: str) -> bool:
+    return kind is None or kind.architecture == architecture
+
+
+async def _image(provisioner: Provisioner) -> Image:
+    try:
+        return await provisioner.images.current()
+    except CloudError as error:
+        again = "try again in a minute" if error.retryable else "an admin must mend it"
+        raise NotStarted(
+            f"The hub cannot find the image that servers boot; {again} ({error})"[:500],
+            reason="image",
+            status_code=503,
+        ) from error

@@ -1,195 +1,150 @@
 """The spawn page: profiles as cards, each with what it is and what it costs.
 
-Works by keyboard and without JavaScript: a card is a radio button's label, and the form is
-JupyterHub's own. What the form sends is checked in `core.profiles.apply_user_options`, where
-REST and stored options go too.
+Works by keyboard and without JavaScript: a card is a radio button's label, what belongs to the
+chosen card is shown by CSS, and the form is JupyterHub's own. What the form sends is checked in
+`core.choices`, where REST and stored options go too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from ..core import durations
+from ..wire import Market
+from . import card_text
+from .cards import Card, marked_card
+
 TEMPLATES = Path(__file__).parent / "templates"
 """For `JupyterHub.template_paths`: our `spawn.html` and `spawn_pending.html` extend its own."""
 
-
-@dataclass(frozen=True, slots=True)
-class Card:
-    """One profile, as a person sees it. Prices in USD/hour; None is unknown, never 0."""
-
-    slug: str
-    name: str
-    description: str = ""
-    gpu_text: str = ""
-    """Such as `1 × T4, 16 GB`; empty without a GPU."""
-    vcpus: int = 0
-    memory_gib: float = 0
-    scratch_gb: int = 0
-    market: str = "spot-first"
-    """`spot-first`, `spot-only` or `on-demand`."""
-    spot_usd_per_hour: float | None = None
-    on_demand_usd_per_hour: float | None = None
-    price_source: str = ""
-    """Where the prices are from, such as `EC2's spot price history`."""
-    price_age_seconds: float | None = None
-    """How long ago they were read; None where the source says its own date."""
-    usual_start_seconds: float | None = None
-    """How long a start of this profile usually takes; None before anyone knows."""
-    idle_stop_seconds: float = 0.0
-    """Idle for this long, it is stopped; 0 is never."""
-    selected: bool = False
-
-    @property
-    def price(self) -> Price:
-        return Price.of(self)
-
-    @property
-    def facts(self) -> tuple[str, ...]:
-        """What the machine is, in few words."""
-        # A card called "T4, 16 GB" need not say "1 × T4, 16 GB" again.
-        in_name = self.gpu_text.removeprefix("1 × ") in self.name
-        facts = [] if in_name else [self.gpu_text]
-        if self.vcpus:
-            facts.append("1 vCPU" if self.vcpus == 1 else f"{self.vcpus} vCPUs")
-        if self.memory_gib:
-            facts.append(f"{self.memory_gib:g} GiB memory")
-        if self.scratch_gb:
-            scratch = self.scratch_gb
-            large = scratch >= 1000
-            facts.append(f"{scratch / 1000:g} TB scratch" if large else f"{scratch} GB scratch")
-        return tuple(facts)
-
-    @property
-    def habits(self) -> tuple[str, ...]:
-        """What it does by itself, in few words."""
-        habits = []
-        if self.usual_start_seconds is not None:
-            habits.append(f"starts in about {duration_words(self.usual_start_seconds)}")
-        if self.idle_stop_seconds:
-            habits.append(f"stops after {duration_words(self.idle_stop_seconds)} without work")
-        return tuple(habits)
+CHOICES = ("market", "disk_gib", "idle")
+"""Options that belong to one card. Each card has fields of its own, such as `market.t4`, so that
+a page without a script sends them all and we know which ones count."""
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
-    """A card's price in words: the figure that counts, and what to hold beside it."""
+class SpawnForm:
+    """What the page shows besides the cards. Sentences are plain text."""
 
-    usd: str
-    """Such as `0.19`, in USD/hour; empty while unknown."""
-    market: str
-    """`spot` or `on-demand`: whose figure it is."""
-    saving: str = ""
-    """Against on-demand, such as `−64 %`; empty for none."""
-    beside: str = ""
-
-    @classmethod
-    def of(cls, card: Card) -> Price:
-        spot, on_demand = card.spot_usd_per_hour, card.on_demand_usd_per_hour
-        if card.market == "on-demand":
-            return cls(usd(on_demand), "on-demand", beside="not interrupted")
-        if spot is None and on_demand is None:
-            return cls("", "spot")
-        on_demand_text = f"on-demand ${usd(on_demand)}" if on_demand else "on-demand price unknown"
-        if spot is None:
-            if card.market == "spot-only":
-                return cls("", "spot", beside=on_demand_text)
-            return cls(usd(on_demand), "on-demand", beside="spot price unknown")
-        saving = round(100 * (1 - spot / on_demand)) if on_demand else 0
-        if saving >= 1:
-            return cls(usd(spot), "spot", f"−{saving} %", beside=on_demand_text)
-        return cls(usd(spot), "spot", beside=on_demand_text)
+    region: str
+    now: datetime
+    chosen: Mapping[str, object] = field(default_factory=dict)
+    """User options to begin with: those of the last start, or of a link."""
+    linked: bool = False
+    """They are a link's, so that nothing has started yet though somebody may think so."""
+    notice: str | None = None
+    """How the last server ended."""
+    home: str = ""
+    """What becomes of one's files."""
+    interruptions: str = ""
+    """Where the words on interruptions are from, and of when."""
+    contact: str = "an admin of this JupyterHub"
+    """Whom to ask when there is no card."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceNote:
-    """Where prices are from and how old they are, as the page says it."""
+    """Where a market's prices are from and how old they are, as the page says it once."""
 
+    market: str
     source: str
     age_seconds: float | None
 
 
-def render_spawn_form(
-    cards: Sequence[Card],
-    *,
-    region: str,
-    notice: str | None = None,
-    home: str = "",
-    contact: str = "an admin of this JupyterHub",
-) -> str:
-    """The HTML between JupyterHub's `<form>` tags.
-
-    `notice` says how the last server ended, `home` what becomes of one's files, both in a
-    sentence; `contact` is whom to ask when there is no card. Everything given is escaped. The
-    first card is selected where none is.
-    """
-    selected = next((card.slug for card in cards if card.selected), None)
+def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
+    """The HTML between JupyterHub's `<form>` tags. Everything given is escaped."""
+    selected = marked_card(cards, str(form.chosen.get("profile", "")))
     return _environment.get_template("ec2spawner/form.html").render(
         cards=cards,
-        selected=selected or (cards[0].slug if cards else ""),
-        region=region,
-        notice=notice,
-        home=home,
-        contact=contact,
-        common_notes=common_notes(cards),
+        form=form,
+        selected=selected,
+        notes=price_notes(cards),
+        text=card_text,
+        picked=lambda card: _picked(card, form.chosen if card.slug == selected else {}),
     )
 
 
-def common_notes(cards: Sequence[Card]) -> dict[str, PriceNote]:
-    """Where prices are from, by market, to be said once; empty where a market has two sources.
-
-    One source for all markets stands under the empty name.
-    """
-    notes: dict[str, set[PriceNote]] = {}
+def price_notes(cards: Sequence[Card]) -> tuple[PriceNote, ...]:
+    """Where the prices of all cards are from; of one source the oldest age counts."""
+    ages: dict[tuple[Market, str], float | None] = {}
     for card in cards:
-        if card.price_source:
-            note = PriceNote(card.price_source, card.price_age_seconds)
-            notes.setdefault(card.price.market, set()).add(note)
-    if len(set().union(*notes.values())) == 1:
-        return {"": notes.popitem()[1].pop()}
-    if any(len(found) > 1 for found in notes.values()):
-        return {}
-    return {market: found.pop() for market, found in sorted(notes.items(), reverse=True)}
+        for seen in card.offers:
+            if not seen.source or seen.offer.paid:
+                continue
+            key = seen.offer.market, seen.source
+            known = [age for age in (ages.get(key), seen.age_seconds) if age is not None]
+            ages[key] = max(known, default=None)
+    markets = list(Market)
+    ordered = sorted(ages.items(), key=lambda entry: (markets.index(entry[0][0]), entry[0][1]))
+    return tuple(PriceNote(market, source, age) for (market, source), age in ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """What the panel of a card begins with."""
+
+    market: str
+    disk_gib: str = ""
+    idle_seconds: int | None = None
+
+
+def _picked(card: Card, chosen: Mapping[str, object]) -> Picked:
+    """Stored or linked choices as far as the card still allows them."""
+    market, disk = str(chosen.get("market", "")), str(chosen.get("disk_gib", ""))
+    try:
+        idle: int | None = round(durations.seconds(chosen.get("idle")))
+    except durations.NotADuration:
+        idle = None
+    bounds = card.disk_bounds
+    fits = bounds and disk.isdecimal() and bounds.min <= int(disk) <= bounds.max
+    return Picked(
+        market=market if market in card.ways else card.market,
+        disk_gib=disk if fits else "",
+        idle_seconds=idle if idle in dict(card_text.idle_choices(card)) else None,
+    )
+
+
+# --- what comes back -------------------------------------------------------------------------
 
 
 def read_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
     """User options from what the browser posted, for `Spawner.options_from_form`.
 
-    Nothing is judged here. A field left empty is left out; a field sent twice stays a list, to
-    be refused with the rest of what is wrong.
+    The fields of cards that were not chosen are left out, and so is what was left empty. Nothing
+    else is judged here: a field sent twice stays a list, to be refused with the rest.
     """
     options: dict[str, object] = {}
-    for field, values in form_data.items():
+    profile = [value for value in form_data.get("profile", ()) if value != ""]
+    for name, values in form_data.items():
+        option, dot, slug = name.partition(".")
+        if dot and option in CHOICES:
+            if [slug] != profile:
+                continue
+            name = option
         given = [value for value in values if value != ""]
         if given:
-            options[field] = given[0] if len(given) == 1 else given
+            before = options.get(name, [])
+            every = [*(before if isinstance(before, list) else [before]), *given]
+            options[name] = every[0] if len(every) == 1 else every
     return options
 
 
-def usd(amount: float | None) -> str:
-    """`0.083`, `0.19`, `24.48`, `113`: three digits where it is cheap, no cents where dear."""
-    if amount is None:
-        return ""
-    if amount < 0.1:
-        return f"{amount:.3f}"
-    return f"{amount:.2f}" if amount < 100 else f"{amount:.0f}"
+def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
+    """What a link to the spawn page chooses: `opt-profile=t4&opt-market=on-demand`.
 
-
-def duration_words(seconds: float) -> str:
-    """`40 seconds`, `2 minutes`, `1 hour`, `3 days`: one unit, as one says it."""
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * length or (seconds >= length and seconds % length == 0):
-            return _counted(seconds / length, unit)
-    return _counted(seconds, "second")
-
-
-def _counted(number: float, unit: str) -> str:
-    # 90 minutes are "1.5 hours", and 89 seconds are not "1.48 minutes".
-    text = f"{round(number * 2) / 2 if unit in ('hour', 'day') else round(number):g}"
-    return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
+    The prefix is JupyterHub's, and may be left out. All that is no option of ours is ignored.
+    """
+    options: dict[str, object] = {}
+    for name in ("profile", *CHOICES):
+        given = query.get(f"opt-{name}") or query.get(name)
+        if given and given[0]:
+            options[name] = given[0]
+    return options
 
 
 _environment = Environment(
@@ -199,4 +154,4 @@ _environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_environment.filters["duration"] = duration_words
+_environment.filters["duration"] = card_text.duration_words

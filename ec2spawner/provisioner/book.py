@@ -46,7 +46,7 @@ class LeaseBook:
         self._changed: dict[str, asyncio.Event] = {}
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaved: set[str] = set()
-        """Leases whose last write failed: `save_again` repeats it."""
+        """Leases that are not stored as they are: `save_again` does it."""
 
     def load(self, snapshot: Snapshot) -> None:
         for lease in snapshot.leases:
@@ -114,19 +114,32 @@ class LeaseBook:
         await self._save(lease)
         return lease
 
+    def remember(self, lease_id: str, **changes: Any) -> None:
+        """Replace fields of a lease and tell those who wait for it; the next pass stores it.
+
+        For what a crash may lose, and what happens too often to be waited for.
+        """
+        self._leases[lease_id] = replace(self._leases[lease_id], **changes)
+        self._unsaved.add(lease_id)
+        self.announce(lease_id)
+
     async def note(
         self, lease_id: str, step: Step, message: str, detail: str = "", **changes: Any
     ) -> None:
-        """Add a line to the lease's story, together with the changes that it tells of.
+        """Add a line to the lease's story, together with the changes that it tells of."""
+        events = self.story(lease_id, step, message, detail)
+        if changes or events != self._leases[lease_id].events:
+            await self.change(lease_id, events=events, **changes)
 
-        The same line twice in a row is one line.
-        """
+    def story(
+        self, lease_id: str, step: Step, message: str, detail: str = ""
+    ) -> tuple[StepEvent, ...]:
+        """The lease's lines with one more. The same line twice in a row is one line."""
         events = self._leases[lease_id].events
         last = events[-1] if events else None
-        if last is None or (last.step, last.message, last.detail) != (step, message, detail):
-            changes["events"] = (*events, StepEvent(step, self._now(), message, detail))
-        if changes:
-            await self.change(lease_id, **changes)
+        if last is not None and (last.step, last.message, last.detail) == (step, message, detail):
+            return events
+        return (*events, StepEvent(step, self._now(), message, detail))
 
     def tell_agent(self, lease_id: str) -> None:
         """Let the held beat be answered now."""
@@ -158,7 +171,7 @@ class LeaseBook:
                 self.announce(lease.lease_id)
 
     async def save_again(self) -> None:
-        """Make failed writes good. A failure is logged, and the next pass tries again."""
+        """Store what is not stored yet. A failure is logged, and the next pass tries again."""
         try:
             for lease_id in list(self._unsaved):
                 await self._save(self._leases[lease_id])
@@ -177,7 +190,8 @@ class LeaseBook:
         except StoreError:
             self._unsaved.add(lease.lease_id)
             raise
-        self._unsaved.discard(lease.lease_id)
+        if self._leases.get(lease.lease_id) is lease:  # and nothing was remembered since
+            self._unsaved.discard(lease.lease_id)
 
     async def drain(self) -> None:
         """Wait for all writes that are under way, and try those that failed once more."""

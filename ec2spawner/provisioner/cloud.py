@@ -12,6 +12,10 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 
+from ..core.discounts import Discount
+from ..core.launch_errors import LaunchError
+from ..core.price_history import PricePoint
+from ..data import InstanceType
 from ..wire import Market
 
 
@@ -68,6 +72,10 @@ class LaunchSpec:
     """Bash; the same for every instance of the spec, and no secret."""
 
 
+MAX_OFFERS = 300
+"""Offers in one launch call: EC2's quota for launch specifications of a fleet."""
+
+
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
     """One CreateFleet call. Stored before the call and replayed identically after a crash."""
@@ -78,42 +86,12 @@ class LaunchRequest:
     spec: LaunchSpec
     tags: Mapping[str, str]
     """For every instance and volume, in the creating call."""
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchError:
-    """One entry of CreateFleet's `Errors`, or the error of the whole call."""
-
-    code: str
-    """EC2's code, such as `InsufficientInstanceCapacity`."""
-    message: str
-    instance_type: str = ""
-    subnet: str = ""
-    zone: str = ""
-
-
-SOLD_OUT = frozenset(
-    {
-        "InsufficientCapacity",
-        "InsufficientCapacityOnHost",
-        "InsufficientFreeAddressesInSubnet",
-        "InsufficientHostCapacity",
-        "InsufficientInstanceCapacity",
-        "InsufficientReservedInstanceCapacity",
-        "InsufficientVolumeCapacity",
-        "InstanceLimitExceeded",
-        "InvalidFleetConfiguration",  # of an offer: its zone does not have the type
-        "MaxFleetCountExceeded",
-        "MaxSpotInstanceCountExceeded",
-        "SpotMaxPriceTooLow",
-        "UnfulfillableCapacity",
-        "Unsupported",
-        "VcpuLimitExceeded",
-    }
-)
-"""EC2's codes that say: not this offer now. Some come with HTTP 500, and yet they are clear
-answers: nothing was made. Where every offer has another code that is not retryable, the
-configuration is wrong, and trying another market would only hide it."""
+    offers: tuple[tuple[str, str], ...] = ()
+    """(instance type, subnet) to ask for, best first, one subnet to a zone: chosen when the call
+    was stored, so that a replay asks for the same. At most `MAX_OFFERS`."""
+    preferred: int = 0
+    """So many of the first offers come before all others, whichever zone EC2 would pick itself:
+    it has named their zones as having room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +111,34 @@ class LaunchAnswer:
 
     instances: tuple[Launched, ...]
     errors: tuple[LaunchError, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ImageQuery:
+    """Which image to boot; exactly one of `image_id`, `name` and `parameter` is set."""
+
+    image_id: str = ""
+    name: str = ""
+    """A pattern with `*`; the newest match counts."""
+    owners: tuple[str, ...] = ()
+    """Accounts whose images match a name: ids, `self` or `amazon`."""
+    parameter: str = ""
+    """Name of an SSM parameter that holds an image's id."""
+    architecture: str = "x86_64"
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An AMI, as EC2 shows it."""
+
+    image_id: str
+    name: str = ""
+    created_at: datetime | None = None
+    """UTC."""
+    architecture: str = ""
+    root_device: str = ""
+    driver: str = ""
+    """Version of the NVIDIA driver, where the image says it; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +184,38 @@ class Cloud(Protocol):
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone."""
 
-    async def spot_prices(
-        self, instance_types: Sequence[str], zones: Sequence[str]
-    ) -> Mapping[tuple[str, str], float]:
-        """(instance type, zone) -> spot price now, USD/hour; no `zones` are all of the region."""
+    async def spot_history(
+        self, instance_types: Sequence[str], zones: Sequence[str], since: datetime
+    ) -> Mapping[tuple[str, str], tuple[PricePoint, ...]]:
+        """(instance type, zone) -> spot prices, oldest first, from the one in force at `since`.
+
+        No `zones` are all of the region. What EC2 does not list is absent.
+        """
+
+    async def on_demand_prices(self, instance_types: Sequence[str]) -> Mapping[str, float]:
+        """Instance type -> on-demand price in this region, USD/hour; unknown ones are absent."""
+
+    async def reservations(self) -> Sequence[Discount]:
+        """The account's active Reserved Instances, as what they cost while they last."""
+
+    async def offerings(self, zones: Sequence[str]) -> Mapping[str, frozenset[str]]:
+        """Instance type -> those of the zones that have it; a type that none has is absent."""
+
+    async def describe_types(self, instance_types: Sequence[str]) -> Mapping[str, InstanceType]:
+        """What EC2 says of instance types; those that do not exist are absent.
+
+        Prices, saving and interruption band are None: EC2 does not say them here.
+        """
+
+    async def find_image(self, query: ImageQuery) -> Image:
+        """The newest image that the query means.
+
+        Raises `CloudError("InvalidAMIID.NotFound", ...)`, not retryable, where there is none.
+        """
+
+    async def delete_old_templates(self, hub: str, store_id: str, before: datetime) -> int:
+        """Delete launch templates of this hub and store made before then and not used since
+        by this process. How many."""
 
     async def create_volume(
         self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]

@@ -1,42 +1,40 @@
-"""Turns missing instances into launch calls: spot first, on-demand for what is missing.
+"""Turns missing instances into launch calls, one after the other, until nothing is missing.
 
-A call is stored before it is made, with its token and its exact content, and replayed
-identically after a crash. What a call brings is never remembered as a step: it shows up in the
-answer, or in the next listing under the call's tag.
+What to ask for is the offer book's to say. A call is stored before it is made, with its token and
+its exact content, and replayed identically after a crash. What a call brings is never remembered
+as a step: it shows up in the answer, or in the next listing under the call's tag.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Protocol
 
-from tenacity import (
-    AsyncRetrying,
-    retry_if_exception,
-    stop_after_delay,
-    wait_random_exponential,
-)
-
+from ..core.launch_errors import ErrorClass, LaunchError
 from ..core.matching import Supply
 from ..core.names import client_token
+from ..core.offers import MAX_PURCHASES, OfferKey
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..wire import Market
+from .answers import done_with, is_busy, is_partly_busy, is_refused
+from .backoff import Backoff
 from .cloud import (
-    SOLD_OUT,
     Cloud,
     CloudError,
     Instance,
     LaunchAnswer,
     Launched,
-    LaunchError,
     LaunchRequest,
     LaunchSpec,
 )
 from .keys import base_key_of, launch_key_of
 from .lease import Intent, IntentState
+from .offer_book import OfferBook, Order
 from .settings import Settings
 from .store import Store
 
@@ -54,17 +52,40 @@ class Round:
     zones: frozenset[str]
     outstanding: int
     markets: frozenset[Market]
+    """Those of the call under way and of the calls that may follow it."""
+    lease_ids: tuple[str, ...] = ()
+    """The leases that still wait for it to bring them something, the longest waiting first."""
     client_token: str = ""
     """Of the call under way: an instance with this intent is no longer a promise."""
+    order: Order | None = None
+    """What the call under way asks for; None in a replay."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round brought. `errors` of all its calls, oldest first."""
+    """How a round ended. `errors` of all its calls, oldest first."""
 
-    launched: tuple[Launched, ...]
     errors: tuple[LaunchError, ...]
     missing: int
+    """Instances that are still wanted, and that it has not brought."""
+    ended_by: ErrorClass | None = None
+    """BUSY or REFUSED where that ended the round; None where nothing was left to ask for."""
+
+
+class Audience(Protocol):
+    """Who is told of each launch call of a round as it happens. Nothing here may wait."""
+
+    def wanted(self, round_: Round) -> int:
+        """How many leases of the round still wait for a machine of it."""
+
+    def asking(self, round_: Round, order: Order) -> None:
+        """The call is stored and about to be made."""
+
+    def busy(self, round_: Round, request: LaunchRequest, error: LaunchError) -> None:
+        """EC2 is busy: the call waits and is repeated."""
+
+    def answered(self, round_: Round, request: LaunchRequest, answer: LaunchAnswer) -> None:
+        """The call has its answer, or will never have one: then with the error alone."""
 
 
 class Launcher:
@@ -75,17 +96,21 @@ class Launcher:
         cloud: Cloud,
         store: Store,
         settings: Settings,
+        offers: OfferBook,
         *,
         now: Callable[[], datetime],
-        zones_of: Callable[[LaunchSpec], frozenset[str]],
+        zones: Callable[[], Mapping[str, str]],
         launched: Callable[[Launched, Intent], Awaitable[None]],
     ) -> None:
+        """`zones` are those of the hub's subnets."""
         self._cloud = cloud
         self._store = store
         self._settings = settings
+        self._offers = offers
         self._now = now
-        self._zones_of = zones_of
+        self._zones = zones
         self._launched = launched
+        self._backoff = Backoff(settings.launch_pause)
         self.rounds: list[Round] = []
         self.intents: dict[str, Intent] = {}
         """By client token: those of this run and the recent ones of the store."""
@@ -145,65 +170,128 @@ class Launcher:
                     markets=round_.markets,
                 )
 
-    def promise(self, spec: LaunchSpec, count: int, *markets: Market) -> Round:
+    def promise(
+        self,
+        spec: LaunchSpec,
+        count: int,
+        *,
+        markets: Collection[Market] = (),
+        lease_ids: Iterable[str] = (),
+    ) -> Round:
         """Announce `count` instances, so that no other pass asks for them as well."""
-        allowed = frozenset(markets or spec.markets)
-        round_ = Round(spec, self._zones_of(spec), count, allowed)
+        zones = self._zones()
+        round_ = Round(
+            spec=spec,
+            zones=frozenset(zones[subnet] for subnet in spec.subnets if subnet in zones),
+            outstanding=count,
+            markets=frozenset(markets or spec.markets),
+            lease_ids=tuple(lease_ids),
+        )
         self.rounds.append(round_)
         return round_
 
-    async def launch(self, round_: Round) -> Outcome:
-        """Keep a promise: ask each market in turn until all instances are on their way."""
-        spec, count = round_.spec, round_.outstanding
-        launched: list[Launched] = []
+    async def launch(self, round_: Round, audience: Audience) -> Outcome:
+        """Keep a promise: make one purchase after the other until nothing is missing or left.
+
+        What is known to be sold out is not asked for, and no offer is asked for twice, unless EC2
+        was too busy to say anything about it.
+        """
         errors: list[LaunchError] = []
+        asked: set[OfferKey] = set()
+        purchases, ended_by, deadline = 0, None, self._deadline()
         try:
-            for market in spec.markets:
-                intent = self._intent(spec, market, count - len(launched))
-                # Before the await: what the call before has brought is no longer outstanding.
-                round_.client_token = intent.client_token
-                await asyncio.shield(self._store.save_intent(intent))
-                answer = await self._call(round_, intent)
-                launched += answer.instances
-                errors += answer.errors
-                round_.outstanding = count - len(launched)
-                if round_.outstanding <= 0 or _is_fatal(answer):
+            while purchases < MAX_PURCHASES and ended_by is None:
+                round_.outstanding = min(round_.outstanding, audience.wanted(round_))
+                order = self._next_order(round_, asked)
+                if order is None:
                     break
+                answer, ended_by = await self._buy(round_, order, audience, deadline)
+                errors += answer.errors
+                round_.outstanding -= len(answer.instances)
+                if not is_busy(answer):
+                    asked |= done_with(order, answer)
+                    purchases, deadline = purchases + 1, self._deadline()
+                elif asyncio.get_running_loop().time() >= deadline:
+                    ended_by = ErrorClass.BUSY
         finally:
             self.rounds.remove(round_)
-        return Outcome(tuple(launched), tuple(errors), max(count - len(launched), 0))
+        missing = min(round_.outstanding, audience.wanted(round_))
+        return Outcome(tuple(errors), missing, ended_by)
 
-    async def replay(self, intent: Intent) -> Outcome:
+    def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
+        if round_.outstanding <= 0:
+            return None
+        taken: Counter[str] = Counter()
+        for other in self.rounds:
+            if other is not round_ and other.order is not None and other.order.is_paid:
+                taken.update(dict.fromkeys(other.order.instance_types, other.order.count))
+        order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
+        if order is not None:
+            round_.order, round_.markets = order, order.markets
+        return order
+
+    async def _buy(
+        self, round_: Round, order: Order, audience: Audience, deadline: float
+    ) -> tuple[LaunchAnswer, ErrorClass | None]:
+        """One purchase: stored, made, applied. BUSY or REFUSED where it ends the round."""
+        intent = self._intent(round_.spec, order)
+        # Before the await: what the call before has brought is no longer outstanding.
+        round_.client_token = intent.client_token
+        await asyncio.shield(self._store.save_intent(intent))
+        audience.asking(round_, order)
+        return await self._call(round_, intent, audience, deadline)
+
+    async def replay(self, intent: Intent, audience: Audience, lease_ids: Iterable[str]) -> None:
         """Make a stored call again, exactly: EC2 answers with what it did the first time."""
-        round_ = self.promise(intent.request.spec, intent.request.count, intent.market)
+        request = intent.request
+        round_ = self.promise(
+            request.spec, request.count, markets=(request.market,), lease_ids=lease_ids
+        )
         try:
-            answer = await self._call(round_, intent)
+            await self._call(round_, intent, audience, self._deadline())
         finally:
             self.rounds.remove(round_)
-        missing = max(intent.request.count - len(answer.instances), 0)
-        return Outcome(answer.instances, answer.errors, missing)
 
-    def _intent(self, spec: LaunchSpec, market: Market, count: int) -> Intent:
-        token = client_token(market)
+    def _deadline(self) -> float:
+        """Until when a call may be repeated, on the loop's clock."""
+        return asyncio.get_running_loop().time() + self._settings.launch_patience
+
+    def _intent(self, spec: LaunchSpec, order: Order) -> Intent:
+        token = client_token(order.market)
         tags = {
             HUB: self._settings.hub,
             STORE: self._store.store_id,
             LAUNCH_KEY: launch_key_of(spec),
             INTENT: token,
         }
-        request = LaunchRequest(token, market, count, spec, tags)
+        request = LaunchRequest(
+            client_token=token,
+            market=order.market,
+            count=order.count,
+            spec=spec,
+            tags=tags,
+            offers=order.pairs,
+            preferred=order.preferred,
+        )
         return Intent(request, launch_key_of(spec), IntentState.OPEN, self._now())
 
-    async def _call(self, round_: Round, intent: Intent) -> LaunchAnswer:
-        """Call until there is an answer, then apply and store it."""
+    async def _call(
+        self, round_: Round, intent: Intent, audience: Audience, deadline: float
+    ) -> tuple[LaunchAnswer, ErrorClass | None]:
+        """Call until there is an answer, then apply, remember and store it."""
+        request = intent.request
         round_.client_token = intent.client_token
         self.intents[intent.client_token] = intent
-        state = IntentState.ANSWERED
+        state, ended_by = IntentState.ANSWERED, None
         try:
-            answer = await self._call_with_retries(intent.request)
+            answer = await self._call_until_answered(round_, request, audience, deadline)
         except CloudError as failure:
             state = IntentState.FAILED
             answer = LaunchAnswer((), (LaunchError(failure.code, failure.message),))
+            ended_by = ErrorClass.BUSY if failure.retryable else None
+        if ended_by is None:
+            self._offers.learn(request, answer, self._zones())
+            ended_by = ErrorClass.REFUSED if is_refused(answer) else None
         intent = replace(
             intent,
             state=state,
@@ -211,48 +299,65 @@ class Launcher:
             errors=answer.errors,
         )
         self.intents[intent.client_token] = intent
-        log.info(
-            "Launched %d of %d x %s: %s",
-            len(intent.instance_ids),
-            intent.request.count,
-            intent.market,
-            ", ".join(intent.instance_ids) or "none",
-        )
         for launched in answer.instances:
             await self._launched(launched, intent)
+        audience.answered(round_, request, answer)
+        _report(request, answer)
         await asyncio.shield(self._store.save_intent(intent))
-        for error in answer.errors:
-            log.warning(
-                "Launching %s x %s: %s %s %s: %s",
-                intent.request.count,
-                intent.market,
-                error.instance_type or "any type",
-                error.zone or error.subnet or "any zone",
-                error.code,
-                error.message,
-            )
+        return answer, ended_by
+
+    async def _call_until_answered(
+        self, round_: Round, request: LaunchRequest, audience: Audience, deadline: float
+    ) -> LaunchAnswer:
+        """EC2's answer. Raises `CloudError` where it refuses, or is busy until the deadline."""
+        failure = CloudError("Busy", "EC2 was busy with other launches", retryable=True)
+        while True:
+            try:
+                async with self._backoff.turn(deadline) as turn:
+                    return await self._call_in_turn(request, turn)
+            except TimeoutError:
+                raise failure from None
+            except CloudError as error:
+                if not error.retryable or asyncio.get_running_loop().time() >= deadline:
+                    raise
+                failure = error
+            if not audience.wanted(round_):  # what it may have brought all the same is nobody's
+                raise failure
+            log.warning("EC2 is busy, asking again soon: %s", failure)
+            audience.busy(round_, request, LaunchError(failure.code, failure.message))
+
+    async def _call_in_turn(self, request: LaunchRequest, turn: int) -> LaunchAnswer:
+        """One call; the next one, whoever's it is, waits for what it has shown of EC2."""
+        try:
+            async with asyncio.timeout(LAUNCH_TIMEOUT):
+                answer = await self._cloud.launch(request)
+        except TimeoutError:
+            self._backoff.tell(turn, busy=True)
+            message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
+            raise CloudError("Timeout", message, retryable=True) from None
+        except CloudError as error:
+            self._backoff.tell(turn, busy=error.retryable)
+            raise
+        self._backoff.tell(turn, busy=is_partly_busy(answer))
         return answer
 
-    async def _call_with_retries(self, request: LaunchRequest) -> LaunchAnswer:
-        async for attempt in AsyncRetrying(
-            retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.retryable),
-            stop=stop_after_delay(self._settings.launch_patience),
-            wait=wait_random_exponential(
-                multiplier=self._settings.launch_pause, max=15 * self._settings.launch_pause
-            ),
-            reraise=True,
-        ):
-            with attempt:
-                try:
-                    async with asyncio.timeout(LAUNCH_TIMEOUT):
-                        return await self._cloud.launch(request)
-                except TimeoutError:
-                    message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
-                    raise CloudError("Timeout", message, retryable=True) from None
-        raise AssertionError("unreachable: the last attempt raises")
 
-
-def _is_fatal(answer: LaunchAnswer) -> bool:
-    """True where nothing came, and no market can bring more."""
-    refused = [error.code for error in answer.errors]
-    return bool(refused) and not answer.instances and SOLD_OUT.isdisjoint(refused)
+def _report(request: LaunchRequest, answer: LaunchAnswer) -> None:
+    """A line for what came and one for each kind of error: a call may ask for 300 offers."""
+    ids = ", ".join(launched.instance_id for launched in answer.instances)
+    wanted = f"{request.count} x {request.market}"
+    log.info("Launched %d of %s: %s", len(answer.instances), wanted, ids or "none")
+    by_code: dict[str, list[LaunchError]] = {}
+    for error in answer.errors:
+        by_code.setdefault(error.code, []).append(error)
+    for code, alike in by_code.items():
+        types = {error.instance_type for error in alike} - {""}
+        places = {error.zone or error.subnet for error in alike} - {""}
+        log.warning(
+            "Launching %s (%s in %s): %s: %s",
+            wanted,
+            ", ".join(sorted(types)) or "any type",
+            ", ".join(sorted(places)) or "any zone",
+            code,
+            alike[0].message,
+        )

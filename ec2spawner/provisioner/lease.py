@@ -12,9 +12,10 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import takewhile
 
+from ..core.launch_errors import LaunchError
 from ..core.money import Segment
 from ..wire import IdlePolicy, Market, Step, Stop
-from .cloud import LaunchError, LaunchRequest, LaunchSpec
+from .cloud import Image, LaunchRequest, LaunchSpec
 
 
 class LeaseState(StrEnum):
@@ -41,6 +42,40 @@ class StepEvent:
     at: datetime
     message: str
     detail: str = ""
+
+
+class AttemptOutcome(StrEnum):
+    """How a launch call of a start went."""
+
+    ASKING = "asking"
+    """No answer yet."""
+    FOUND = "found"
+    SOLD_OUT = "sold-out"
+    QUOTA = "quota"
+    """The account's limit."""
+    BUSY = "busy"
+    """EC2 throttles or fails; the same is asked again."""
+    REFUSED = "refused"
+    """Permission or configuration: an admin must mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One launch call, as the person who waits for it sees it."""
+
+    market: Market
+    instance_types: tuple[str, ...]
+    """Asked for, best first."""
+    zones: tuple[str, ...]
+    at: datetime
+    """UTC."""
+    usd_per_hour: float | None = None
+    """The lowest price among what is asked for, USD/hour; once found, of what was found."""
+    outcome: AttemptOutcome = AttemptOutcome.ASKING
+    answer: str = ""
+    """EC2's answer in words, such as `g4dn.xlarge in us-east-1b`, or which zones are sold out."""
+    skipped: str = ""
+    """What was left out because it is known to be sold out, in words; empty for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +113,10 @@ class Lease:
     replaced: int = 0
     """How many instances died under it before it was ready."""
     events: tuple[StepEvent, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    """The launch calls of this start, oldest first."""
+    image: Image | None = None
+    """What it boots, as EC2 described it at the request; `spec.image_id` is its id."""
     segments: tuple[Segment, ...] = ()
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -17,25 +16,30 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from ..core import money
-from ..core.matching import balance, lease_for
+from ..core.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
 from .adoption import Adoption
 from .beats import Beats
 from .book import LeaseBook
+from .buying import Buying
+from .catalogue import Catalogue
 from .claims import Claims
-from .cloud import GONE, SOLD_OUT, Cloud, CloudError, Instance, Launched, LaunchSpec
+from .cloud import Cloud, CloudError, Instance, Launched, LaunchSpec
 from .ending import Ending
 from .homes import Homes
+from .images import ImageBook
 from .keys import launch_key_of
 from .labels import Labels
-from .launcher import Launcher, Outcome, Round
-from .lease import Intent, IntentState, Lease, LeaseState
+from .launcher import Launcher
+from .lease import Intent, IntentState, Lease, LeaseState, StepEvent
+from .losses import Losses
+from .offer_book import OfferBook
 from .prices import PriceBook
 from .settings import Settings
 from .starting import Starting
 from .store import Store, StoreError
-from .supply import Inventory, supply_of
+from .supply import Inventory
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -51,6 +55,10 @@ INTENTS_KEPT = timedelta(hours=1)
 
 ENDED_KEPT = timedelta(minutes=10)
 """Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
+
+TEMPLATES_KEPT = timedelta(days=7)
+"""Launch templates that nobody has used for so long are deleted; one that is needed again is
+made again."""
 
 
 class Provisioner:
@@ -73,23 +81,33 @@ class Provisioner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._zones: dict[str, str] = {}
-        self._on_offer: frozenset[str] = frozenset()
-        """Instances that could still take a lease when the last pass looked."""
 
         self.book = book = LeaseBook(store, now=now)
         self.watcher = watcher = Watcher(
             cloud, settings, in_motion=self._in_motion, listed=self.wake
         )
+        self.images = ImageBook(cloud, settings.image, now=now)
+        self.catalogue = Catalogue(cloud, types, settings, now=now, zones=self.zones)
+        self.catalogue.want(settings.want_types)
         self.prices = prices = PriceBook(
             cloud,
             settings,
             types,
             now=now,
-            zones=lambda: sorted({*self._zones.values()}),
+            zones=self.zones,
             changed=self.wake,
+            running=lambda: self.inventory.running(),
+            discounts=settings.discounts,
         )
+        self.offers = OfferBook(self.catalogue, prices, now=now, subnets=lambda: self._zones)
         self.launcher = launcher = Launcher(
-            cloud, store, settings, now=now, zones_of=self.zones_of, launched=self._on_launched
+            cloud,
+            store,
+            settings,
+            self.offers,
+            now=now,
+            zones=lambda: self._zones,
+            launched=self._on_launched,
         )
         self.claims = claims = Claims(store, watcher, launcher, settings, now=now)
         self.homes = homes = Homes(cloud, store, settings, now=now)
@@ -123,9 +141,23 @@ class Provisioner:
             fail=self.ending.begin,
             wake=self.wake,
         )
+        self.buying = Buying(
+            book=book,
+            launcher=launcher,
+            offers=self.offers,
+            prices=prices,
+            images=self.images,
+            now=now,
+            zones=lambda: self._zones,
+            missing=self._missing,
+            fail=self.ending.begin,
+            spawn_task=self.spawn_task,
+            wake=self.wake,
+        )
         self.labels = Labels(book, cloud, watcher, store.store_id, self.spawn_task)
         self.beats = Beats(book, prices, settings, now, self.instance_of, self.wake)
-        self.adoption = Adoption(book, watcher, homes, prices, settings, now)
+        self.adoption = adoption = Adoption(book, watcher, homes, prices, settings, now)
+        self.losses = Losses(book, watcher, claims, self.starting, self.ending, adoption, settings)
 
     # --- life ---
 
@@ -142,10 +174,13 @@ class Provisioner:
         self.ending.resume()
         self.spawn_task(self.watcher.run(), "watch")
         self.spawn_task(self.prices.run(), "prices")
+        self.spawn_task(self.catalogue.run(), "catalogue")
+        self.spawn_task(self._look_image_up(), "image")
+        self.spawn_task(self._delete_old_templates(), "templates")
         self.spawn_task(self.homes.take_up_volumes(), "volumes")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
-                self.spawn_task(self._replay(intent), f"replay {intent.client_token}")
+                self.buying.replay(intent)
         self.spawn_task(self._run(), "reconcile")
 
     async def close(self) -> None:
@@ -181,6 +216,10 @@ class Provisioner:
 
     # --- what others ask ---
 
+    def zones(self) -> list[str]:
+        """The availability zones of the configured subnets."""
+        return sorted({*self._zones.values()})
+
     def zones_of(self, spec: LaunchSpec) -> frozenset[str]:
         return frozenset(self._zones[s] for s in spec.subnets if s in self._zones)
 
@@ -190,6 +229,11 @@ class Provisioner:
         if zone is None:
             return self.settings.subnets
         return tuple(s for s in self.settings.subnets if self._zones.get(s) == zone)
+
+    def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
+        """The zones that the server's home allows, of those that have a configured subnet."""
+        subnets = self.subnets_for(user, server, home_kind=home_kind)
+        return frozenset(self._zones[subnet] for subnet in subnets if subnet in self._zones)
 
     def instance_of(self, lease: Lease) -> Instance | None:
         """The lease's instance as the last listing showed it."""
@@ -210,8 +254,10 @@ class Provisioner:
 
     async def request(self, lease: Lease) -> None:
         """Put a lease on the waiting list."""
-        await self.book.add(lease)
-        await self.book.note(lease.lease_id, Step.REQUEST, "Looking for a machine")
+        begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
+        self.prices.want(lease.spec.instance_types)
+        self.catalogue.want(lease.spec.instance_types)
+        await self.book.add(replace(lease, events=(begun,)))
         for instance_id in list(self.claims.waiting):
             self.claims.wake(instance_id)
         self.wake()
@@ -243,8 +289,8 @@ class Provisioner:
         await self.book.save_again()
         self.book.forget_ended(now - ENDED_KEPT)
         self.ending.resume()
-        await self._follow_instances()
-        await self._replace_stillborn()
+        await self.losses.follow()
+        await self.losses.replace_stillborn()
         await self._follow_homes()
         await self._end_what_is_due(now)
         self._forget_gone(now)
@@ -252,40 +298,6 @@ class Provisioner:
         self.labels.follow()
         self.starting.bring_homes(self.watcher.instances)
         await self._reprice(now)
-
-    async def _follow_instances(self) -> None:
-        """Leases whose instance is gone: another one, or the end."""
-        self.watcher.track(lease.instance_id for lease in self.book.open() if lease.instance_id)
-        vanished: list[tuple[Lease, Stop]] = []
-        for lease in list(self.book.open()):
-            if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
-                continue
-            stop = _why_gone(self.instance_of(lease))
-            if lease.state is LeaseState.STARTING:
-                await self.starting.replace_instance(lease, self.settings.replacements)
-            elif lease.state is LeaseState.ENDING:
-                self.ending.instance_gone(lease)
-            elif self.instance_of(lease) is None:
-                vanished.append((lease, stop))
-            else:
-                await self._end_gone(lease, stop)
-        for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
-            await self._end_gone(lease, stop)
-
-    async def _replace_stillborn(self) -> None:
-        """Instances that ended by themselves before they had a lease.
-
-        Each counts against the lease it would have served, so that an image which cannot boot
-        does not launch for ever.
-        """
-        listed, leased = self.watcher.instances, {lease.instance_id for lease in self.book.open()}
-        for instance_id in self._on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
-            if listed[instance_id].state not in GONE:
-                continue
-            need = lease_for(supply_of(listed[instance_id]), self.starting.needs())
-            if need is not None and (lease := self.book.get(need.lease_id)):
-                await self.starting.replace_instance(lease, self.settings.replacements)
-        self._on_offer = frozenset()
 
     async def _follow_homes(self) -> None:
         """A lease that waits while its home is being made is bound to the zone of that."""
@@ -295,10 +307,6 @@ class Provisioner:
                 continue
             spec = replace(lease.spec, subnets=subnets)
             await self.book.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
-
-    async def _end_gone(self, lease: Lease, stop: Stop) -> None:
-        await self.ending.begin(lease.lease_id, stop)
-        self.ending.instance_gone(lease)
 
     async def _end_what_is_due(self, now: datetime) -> None:
         silent: list[tuple[Lease, Stop]] = []
@@ -326,7 +334,7 @@ class Provisioner:
             instance = self.instance_of(lease)
             if instance is None or self.book.get(lease.lease_id) is not lease:
                 continue
-            price = self.prices.price(instance.market, instance.instance_type, instance.zone)
+            price = self.prices.price_of(instance)
             if price is None:
                 continue
             segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
@@ -341,16 +349,14 @@ class Provisioner:
         listed = self.watcher.instances
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
         unknown = self.adoption.unknown(stock.unknown, now)
-        self._on_offer = frozenset(supply.supply_id for supply in stock.supplies)
-        by_spec = Counter(
-            lease.spec
-            for lease in self.book.open(LeaseState.WAITING)
-            if lease.lease_id in result.missing
-        )
-        for spec, count in by_spec.items():
-            round_ = self.launcher.promise(spec, count)
-            self.spawn_task(self._launch(round_), f"launch of {count}")
+        self.losses.on_offer = frozenset(supply.supply_id for supply in stock.supplies)
+        self.buying.buy(frozenset(result.missing))
         await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
+
+    def _missing(self) -> frozenset[str]:
+        """Ids of the waiting leases for which nothing is on its way."""
+        supplies = self.inventory.take_stock(self.now()).supplies
+        return frozenset(balance(self.starting.needs(), supplies).missing)
 
     def _in_motion(self) -> bool:
         """True while something starts or ends, so that listings are worth their call."""
@@ -363,58 +369,26 @@ class Provisioner:
         seconds = [(due[0] - now).total_seconds() for due in dues]
         return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])
 
-    # --- launching ---
-
-    async def _launch(self, round_: Round) -> None:
-        outcome = await self.launcher.launch(round_)
-        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == round_.spec]
-        for lease, launched in zip(waiting, outcome.launched, strict=False):
-            await self.book.note(
-                lease.lease_id, Step.BOOT, self._found(launched), launched.instance_id
-            )
-        if outcome.missing:
-            await self._give_up(round_.spec, outcome)
-        self.wake()
-
-    async def _give_up(self, spec: LaunchSpec, outcome: Outcome) -> None:
-        """End those leases for which nothing is on its way, the latest first."""
-        supplies = self.inventory.take_stock(self.now()).supplies
-        missing = set(balance(self.starting.needs(), supplies).missing)
-        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == spec]
-        stop = Stop(reason="failed", message=_why_not_launched(outcome))
-        for lease in [x for x in waiting if x.lease_id in missing][-outcome.missing :]:
-            await self.ending.begin(lease.lease_id, stop)
-
-    async def _replay(self, intent: Intent) -> None:
-        await self.launcher.replay(intent)
-        self.wake()
-
     async def _on_launched(self, launched: Launched, intent: Intent) -> None:
         self.inventory.expect(launched, intent, self.now())
         self.claims.wake(launched.instance_id)
         self.watcher.refresh_soon()
 
-    def _found(self, launched: Launched) -> str:
-        price = self.prices.price(launched.market, launched.instance_type, launched.zone)
-        parts = [launched.instance_type, str(launched.market), launched.zone]
-        if price:
-            parts.append(f"${price.usd_per_hour:.2f}/h")
-        return f"Found one: {', '.join(part for part in parts if part)}"
+    async def _look_image_up(self) -> None:
+        """Before anybody waits for it."""
+        await self.images.current()
 
-
-def _why_gone(instance: Instance | None) -> Stop:
-    if instance is None:
-        return Stop(reason="lost", message="EC2 no longer lists the instance")
-    if instance.state_reason == "Server.SpotInstanceTermination":
-        message = "AWS took the spot instance back"
-        return Stop(reason="interruption", message=message)
-    return Stop(reason="lost", message="The instance was terminated from outside the hub")
-
-
-def _why_not_launched(outcome: Outcome) -> str:
-    """For the user: what EC2 said, shortest form, each thing once."""
-    reasons = dict.fromkeys(f"{error.code}: {error.message}" for error in outcome.errors)
-    detail = "; ".join(list(reasons)[:3]) or "EC2 gave no reason"
-    if any(error.code not in SOLD_OUT for error in outcome.errors):
-        return f"EC2 could not start a machine; please tell an admin ({detail})"[:500]
-    return f"EC2 has no machine of this kind for you right now ({detail})"[:500]
+    async def _delete_old_templates(self) -> None:
+        """Once a day, for ever."""
+        while True:
+            before = self.now() - TEMPLATES_KEPT
+            try:
+                number = await self._cloud.delete_old_templates(
+                    self.settings.hub, self._store.store_id, before
+                )
+            except CloudError as error:
+                log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
+            else:
+                if number:
+                    log.info("Deleted %d launch templates that were no longer used", number)
+            await asyncio.sleep(self.settings.template_interval)

@@ -28,10 +28,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from ..core.launch_errors import LaunchError
 from ..core.money import Segment
 from ..wire import IdlePolicy, Market, Step, Stop
-from .cloud import LaunchError, LaunchRequest, LaunchSpec
-from .lease import Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
+from .cloud import Image, LaunchRequest, LaunchSpec
+from .lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
 
 Row = Mapping[str, Any]
 
@@ -96,6 +97,8 @@ lease_table = Table(
     Column("extended_until", Instant),
     Column("stop", JSON(none_as_null=True)),
     Column("replaced", Integer, nullable=False),
+    Column("attempts", JSON, nullable=False),
+    Column("image", JSON(none_as_null=True)),
     Index(None, "state"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -171,6 +174,8 @@ home_table = Table(
 _SPEC = TypeAdapter(LaunchSpec)
 _REQUEST = TypeAdapter(LaunchRequest)
 _ERRORS = TypeAdapter(tuple[LaunchError, ...])
+_ATTEMPTS = TypeAdapter(tuple[Attempt, ...])
+_IMAGE = TypeAdapter(Image)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -198,6 +203,8 @@ def lease_row(lease: Lease) -> Row:
         "extended_until": lease.extended_until,
         "stop": None if lease.stop is None else lease.stop.model_dump(mode="json"),
         "replaced": lease.replaced,
+        "attempts": _ATTEMPTS.dump_python(lease.attempts, mode="json"),
+        "image": None if lease.image is None else _IMAGE.dump_python(lease.image, mode="json"),
     }
 
 
@@ -226,6 +233,8 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         stop=None if row["stop"] is None else Stop.model_validate(row["stop"]),
         replaced=row["replaced"],
         events=tuple(map(event_from, events)),
+        attempts=_ATTEMPTS.validate_python(row["attempts"]),
+        image=None if row["image"] is None else _IMAGE.validate_python(row["image"]),
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..core.discounts import Discount
+from .cloud import ImageQuery
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -35,7 +38,20 @@ class Settings:
     """An instance is gone when this many complete listings in a row lack it."""
     adoption_grace: float = 180.0
     """After a hub start, a stored lease that JupyterHub knows nothing of is ended after this."""
+    catalogue_interval: float = 86400.0
+    """Between readings of which instance types the zones have, and what they are."""
+    catalogue_retry: float = 300.0
+    """The same, after one that failed."""
+    image: ImageQuery = field(default_factory=ImageQuery)
+    """Which image instances boot."""
+    architecture: str = "x86_64"
+    """Of the image, as EC2 names it."""
+    discounts: tuple[Discount, ...] = ()
+    """What is paid for already; the account's Reserved Instances are read besides."""
+    want_types: tuple[str, ...] = ()
+    """Instance types whose facts and prices are kept fresh from the start: those of all profiles
+    that are known by then."""
     price_interval: float = 300.0
     """Between refreshes of spot prices."""
-    price_types: tuple[str, ...] = field(default=())
-    """Instance types whose spot price is kept fresh: those of all profiles."""
+    template_interval: float = 86400.0
+    """Between deletions of launch templates that are no longer used."""

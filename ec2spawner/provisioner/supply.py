@@ -69,6 +69,16 @@ class Inventory:
             if listed or now - expected.answered_at > ANSWER_GRACE:
                 del self.expected[instance_id]
 
+    def running(self) -> list[Instance]:
+        """This store's instances in any state, also those that no listing shows yet."""
+        listed = self.watcher.instances
+        ours = [each for each in listed.values() if each.tags.get(STORE) == self.store_id]
+        return ours + [
+            _as_instance(expected)
+            for instance_id, expected in self.expected.items()
+            if instance_id not in listed
+        ]
+
     def take_stock(self, now: datetime) -> Stock:
         supplies: list[Supply] = []
         dead: list[Instance] = []
@@ -137,6 +147,19 @@ class Inventory:
             zones=frozenset({launched.zone}) if launched.zone else self.zones_of(spec),
             markets=frozenset({launched.market}),
         )
+
+
+def _as_instance(expected: Expected) -> Instance:
+    launched = expected.launched
+    return Instance(
+        instance_id=launched.instance_id,
+        state=InstanceState.PENDING,
+        instance_type=launched.instance_type,
+        zone=launched.zone,
+        market=launched.market,
+        launched_at=expected.answered_at,
+        tags=expected.intent.request.tags,
+    )
 
 
 def supply_of(instance: Instance) -> Supply:

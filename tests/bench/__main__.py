@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import spawn
+from tests.bench import offers, spawn
+from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Result
 
-BENCHES = {"spawn": spawn.run}
+BENCHES = {"offers": offers.run, "spawn": spawn.run}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     console = Console(stderr=options.json)
     try:
         result = BENCHES[options.bench](options.starts, options.short, console)
-    except spawn.StartFailedError as error:
+    except StartFailedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     console.print(_goals_table(result))
@@ -41,7 +42,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("bench", metavar="NAME", choices=sorted(BENCHES), help=", ".join(BENCHES))
     parser.add_argument("--short", action="store_true", help="few starts, for a quick look")
-    parser.add_argument("--starts", type=_count, metavar="N", help="starts of each hub")
+    parser.add_argument(
+        "--starts", type=_count, metavar="N", help="starts of each hub; of `offers`, hubs"
+    )
     parser.add_argument("--json", action="store_true", help="the figures as the last line")
     return parser
 

@@ -18,11 +18,10 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import httpx
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.bench_hub import BenchHub
+from tests.bench.bench_hub import START_TIMEOUT, BenchHub
 from tests.bench.figures import Figure, Goal, Result, median, p95, ratio
 from tests.bench.loop_monitor import SAMPLE_AFTER, Turn
 from tests.bench.machine import describe_machine
@@ -31,9 +30,6 @@ from tests.harness import Embedded, until
 
 STARTS = 20
 STARTS_SHORT = 3
-
-START_TIMEOUT = 60.0
-"""Seconds for one start, and for one stop."""
 
 SETTLE = 0.5
 """Seconds after `ready` in which calls still belong to the start, such as its tags."""
@@ -46,10 +42,6 @@ GOALS = {
 
 WORST = 5
 """Stalls that the table names."""
-
-
-class StartFailedError(Exception):
-    """A start did not end in a ready server; the message has the hub's last words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +140,7 @@ async def one_start(hub: BenchHub, embedded: Embedded, user: str) -> Start:
     await hub.add_user(user)
     before = len(await embedded.control("calls"))
     clicked, began = time.time(), time.perf_counter()
-    await click_to_ready(hub, user)
+    await hub.click_to_ready(user)
     seconds = time.perf_counter() - began
     await asyncio.sleep(SETTLE)
     calls = (await embedded.control("calls"))[before:]
@@ -159,28 +151,6 @@ async def one_start(hub: BenchHub, embedded: Embedded, user: str) -> Start:
 
     await until(nothing_runs, START_TIMEOUT, f"the instance of {user} to be gone")
     return Start(user, clicked, seconds, Counter(call["action"] for call in calls))
-
-
-async def click_to_ready(hub: BenchHub, user: str) -> None:
-    """Ask for a server and return when the hub's model of it says ready.
-
-    JupyterHub answers the request itself (201) when the server is ready within ten seconds; a
-    slower start is followed on its progress stream, as the page of a browser does.
-    """
-    reply = await hub.api.post(hub.server_path(user), json={}, timeout=START_TIMEOUT)
-    if reply.status_code == httpx.codes.ACCEPTED:
-        await follow_progress(hub, user)
-    elif reply.status_code != httpx.codes.CREATED:
-        raise StartFailedError(f"{hub.name}: {reply.status_code} {reply.text}\n{hub.tail()}")
-
-
-async def follow_progress(hub: BenchHub, user: str) -> None:
-    async with asyncio.timeout(START_TIMEOUT):
-        async with hub.api.stream("GET", f"{hub.server_path(user)}/progress") as stream:
-            async for line in stream.aiter_lines():
-                if '"ready": true' in line:
-                    return
-    raise StartFailedError(f"{hub.name}: the start of {user} failed\n{hub.tail()}")
 
 
 def figures_of(ours: Measured, naive: Measured) -> dict[str, Figure]:

@@ -1,4 +1,4 @@
-"""The spawn bench runs and says all it should. Its speed is for the bench, not for a test."""
+"""The benches run and say all they should. Their speed is for the bench, not for a test."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import signal
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,14 +25,13 @@ RATIOS = ("ratio_to_naive", "p95_ratio_to_naive")
 CALLS = ("api_calls_per_start", "naive_api_calls_per_start")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-async def test_short_spawn_bench_gives_every_figure() -> None:
+async def short_bench(name: str) -> dict[str, Any]:
+    """Run it as people do, and read its last line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "tests.bench",
-        "spawn",
+        name,
         "--short",
         "--json",
         cwd=TREE,
@@ -46,9 +46,19 @@ async def test_short_spawn_bench_gives_every_figure() -> None:
             await process.wait()
     assert process.returncode == 0, errors.decode()
 
-    said = json.loads(output.decode().splitlines()[-1])
+    said: dict[str, Any] = json.loads(output.decode().splitlines()[-1])
+    assert said["bench"] == name
+    assert said["goals"].keys() == said["met"].keys() <= said["figures"].keys()
+    assert all(isinstance(met, bool) for met in said["met"].values())
+    assert said["machine"]["cpus"] >= 1
+    return said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_short_spawn_bench_gives_every_figure() -> None:
+    said = await short_bench("spawn")
     figures = said["figures"]
-    assert said["bench"] == "spawn"
     assert figures["starts"] == 3
     for name in (*SECONDS, *RATIOS, *STALLS):
         assert figures[name] > 0, name
@@ -60,6 +70,23 @@ async def test_short_spawn_bench_gives_every_figure() -> None:
     assert figures["ratio_to_naive"] == pytest.approx(
         figures["start_median_s"] / figures["naive_median_s"], abs=0.01
     )
-    assert said["goals"].keys() == said["met"].keys() <= figures.keys()
-    assert all(isinstance(met, bool) for met in said["met"].values())
-    assert said["machine"]["cpus"] >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_short_offers_bench_gives_every_figure() -> None:
+    said = await short_bench("offers")
+    figures = said["figures"]
+    assert 0 < figures["sort_ms"] < figures["rank_ms"] <= figures["rank_p95_ms"]
+    assert figures["offers"] > figures["open_offers"] > 0
+    assert figures["hubs"] == 1
+    assert figures["zones"] > 1
+    for kind in ("everywhere", "sold_out", "nowhere", "again"):
+        assert figures[f"{kind}_launch_s"] > 0, kind
+        assert figures[f"{kind}_calls"] >= 1, kind
+    # These are counts, and so the same on any machine: one call asks all zones, and what is known
+    # to be sold out is not asked again.
+    assert said["met"]["extra_calls_sold_out"]
+    assert figures["sold_out_got_spot"] == 1
+    assert figures["extra_calls_nowhere"] <= 1
+    assert figures["extra_calls_again"] <= 0

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 from pydantic_core import PydanticCustomError
+from traitlets import TraitError
 
 from ec2spawner.config import (
     ConfigError,
@@ -17,9 +18,13 @@ from ec2spawner.config import (
     IdleConfig,
     Options,
     Profile,
+    ProfileOptions,
+    change_options,
     seconds,
     validate_options,
 )
+from ec2spawner.config.profile import DiskBounds, IdleBounds
+from ec2spawner.config.traits import OptionTraits
 from ec2spawner.wire import IdlePolicy, Market
 
 GOOD: dict[str, Any] = {
@@ -107,6 +112,93 @@ def test_a_profile_may_have_its_own_disk() -> None:
     assert options(disk_gib=80).disk(options().profile_list[0]) == 80
 
 
+def test_a_machine_that_is_newer_than_this_version_may_be_named() -> None:
+    """EC2 has the last word, see `provisioner.catalogue`: a new family, a family's new size."""
+    named = ["g99.2xlarge", "g4dn.3xlarge", "p5.metal-48xl", "g4dn.xlarge"]
+    works = options(**profiles({"display_name": "New", "instance_types": named}))
+    assert works.profiles[0].instance_types == tuple(named)
+    assert [kind.name for kind in works.instance_types(works.profiles[0])] == ["g4dn.xlarge"]
+
+
+def test_what_a_user_may_choose() -> None:
+    works = options(
+        **profiles(
+            {
+                "display_name": "T4",
+                "gpu": "T4",
+                "disk_gib": 80,
+                "idle": {"server": "30m"},
+                "profile_options": {
+                    "market": ["on-demand"],
+                    "disk_gib": {"min": 50, "max": 500},
+                    "idle": {"min": "15m", "max": "4h"},
+                },
+            }
+        )
+    )
+    t4 = works.profiles[0]
+    assert t4.profile_options.disk_gib is not None
+    assert (t4.profile_options.disk_gib.min, t4.profile_options.disk_gib.max) == (50, 500)
+    assert works.idle_policy(t4).server_seconds == 1800
+    assert works.idle_policy(t4, 900).server_seconds == 900
+    assert works.idle_policy(t4, 600).warn_seconds == 300, "a warning comes before its stop"
+
+
+def test_the_hubs_idle_time_may_lie_outside_what_a_user_may_choose() -> None:
+    bounds = {"idle": {"min": "15m", "max": "4h"}}
+    for usual in ("30s", 0, "1d"):
+        works = options(
+            idle={"server": usual},
+            **profiles({"display_name": "T4", "gpu": "T4", "profile_options": bounds}),
+        )
+        assert works.idle_policy(works.profiles[0]).server_seconds == seconds(usual)
+
+
+def test_profiles_and_groups_may_be_functions_of_the_spawner() -> None:
+    def everyone(_spawner: object) -> bool:
+        return True
+
+    def listed(_spawner: object) -> list[dict[str, Any]]:
+        return [{"display_name": "T4", "gpu": "T4"}]
+
+    works = options(profile_list=listed)
+    assert works.profile_list is listed
+    assert works.profiles == ()
+    works = options(**profiles({"display_name": "T4", "gpu": "T4", "groups": everyone}))
+    assert works.profiles[0].groups is everyone
+    assert OptionTraits(profile_list=listed).profile_list is listed
+    with pytest.raises(TraitError, match="a list, or a function of the spawner"):
+        OptionTraits(profile_list=5)
+
+
+def test_what_a_function_returns_is_checked_like_what_is_written() -> None:
+    hub = options(profile_list=lambda _spawner: [])
+    changed = change_options(hub, {"profile_list": [{"display_name": "T4", "gpu": "t4"}]})
+    assert [profile.gpu for profile in changed.profiles] == ["T4"]
+    assert changed.subnets == hub.subnets
+    assert change_options(hub, {"profile_list": []}).profiles == (), "nothing for this user"
+    bad = [{"display_name": "A", "gpu": "T5"}, {"display_name": "B", "gpu": "T4", "vcpu": 4}]
+    with pytest.raises(ConfigError) as refused:
+        change_options(hub, {"profile_list": bad, "disk_gib": "big"})
+    message = str(refused.value)
+    assert 'c.EC2Spawner.profile_list[0].gpu ("A"): EC2 has no GPU called "T5"' in message
+    assert 'c.EC2Spawner.profile_list[1].vcpu ("B"): there is no such option' in message
+    assert "c.EC2Spawner.disk_gib: must be a whole number" in message
+    twice = [{"display_name": "A", "gpu": "T4"}, {"display_name": "a", "gpu": "T4"}]
+    with pytest.raises(ConfigError, match="is the slug of"):
+        change_options(hub, {"profile_list": twice})
+    with pytest.raises(ConfigError, match="must be a list"):
+        change_options(hub, {"profile_list": None})
+
+
+def test_what_a_group_changes_is_checked_against_the_bounds_again() -> None:
+    bounds = {"disk_gib": {"min": 50, "max": 500}}
+    hub = options(**profiles({"display_name": "T4", "gpu": "T4", "profile_options": bounds}))
+    assert change_options(hub, {"disk_gib": 60}).disk(hub.profiles[0]) == 60
+    with pytest.raises(ConfigError, match="leaves out the profile's own 20 GiB"):
+        change_options(hub, {"disk_gib": 20})
+
+
 @pytest.mark.parametrize(
     ("written", "means"),
     [
@@ -184,8 +276,18 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         ({"subnets": ["subnet-1", ""]}, "c.EC2Spawner.subnets[1]:", "subnet-0a1b2c3d"),
         ({"subnets": ["vpc-1"]}, "c.EC2Spawner.subnets[0]:", "subnet-0a1b2c3d"),
         ({"security_groups": ["web"]}, "c.EC2Spawner.security_groups[0]:", "sg-0a1b2c3d"),
-        ({"image": ""}, "c.EC2Spawner.image:", 'c.EC2Spawner.image = "ami-..."'),
-        ({"image": "ubuntu"}, "c.EC2Spawner.image:", "ami-0a1b2c3d"),
+        ({"image": ""}, "c.EC2Spawner.image: names no image", "leave it out"),
+        ({"image": "ubuntu"}, 'c.EC2Spawner.image: "ubuntu" is no image', "ami-0a1b2c3d"),
+        ({"image": "ami_1"}, 'c.EC2Spawner.image: "ami_1" is no image', "ami-0a1b2c3d"),
+        ({"image": 7}, "c.EC2Spawner.image: must be a dict", "ami-0a1b2c3d"),
+        ({"image": "/a b"}, "c.EC2Spawner.image.parameter:", "/my/image"),
+        ({"image": "/{arch}/x"}, "c.EC2Spawner.image.parameter:", "{architecture}"),
+        ({"image": {}}, "c.EC2Spawner.image: names no image", "leave it out"),
+        ({"image": {"nam": "x"}}, "c.EC2Spawner.image.nam:", "did you mean name?"),
+        ({"image": {"id": "ami-1", "name": "x"}}, "c.EC2Spawner.image: names an image in", "keep"),
+        ({"image": {"name": "x", "owners": []}}, "c.EC2Spawner.image:", '["self"]'),
+        ({"image": {"name": "x", "owners": "me"}}, "c.EC2Spawner.image.owners:", "['me']"),
+        ({"image": {"name": "x", "owners": ["me"]}}, "c.EC2Spawner.image.owners:", '"self"'),
         ({"endpoint_url": "localhost:5000"}, "c.EC2Spawner.endpoint_url:", "http://"),
         ({"port": 80}, "c.EC2Spawner.port: must be at least 1024", "8888"),
         ({"disk_gib": "big"}, "c.EC2Spawner.disk_gib: must be a whole number", "100"),
@@ -230,6 +332,9 @@ def test_a_wrong_option_is_named_with_its_mend(
         ({}, '[0] ("P"): says nothing about the machine', '"gpu"'),
         ({"vcpus": 4, "gpu_count": 2}, '[0] ("P"): asks for GPUs without', '"gpu": "T4"'),
         ({"instance_types": ["g4dn.xlrge"]}, "[0].instance_types", "did you mean g4dn.xlarge"),
+        ({"instance_types": ["g4dn.xlrage"]}, "[0].instance_types", "did you mean g4dn.xlarge"),
+        ({"instance_types": ["G5.xlarge"]}, '"G5.xlarge" is no instance type', "g4dn.xlarge"),
+        ({"instance_types": ["xlarge"]}, '"xlarge" is no instance type', "g4dn.xlarge"),
         ({"instance_types": ["m7g.large"]}, '[0] ("P"): has types that are not x86_64', "leave"),
         ({"instance_types": "g5.xlarge"}, "[0].instance_types", "['g5.xlarge']"),
         ({"instance_types": ["g5.xlarge"], "gpu": "T4"}, '[0] ("P"): names its', "keep"),
@@ -237,13 +342,39 @@ def test_a_wrong_option_is_named_with_its_mend(
         ({"gpu": "T4", "market": "spot"}, '[0].market ("P"): must be', "spot-first"),
         ({"gpu": "T4", "idle": {"server": "-1h"}}, '[0].idle.server ("P")', "20m"),
         ({"gpu": "T4", "groups": "staff"}, '[0].groups ("P")', "['staff']"),
+        ({"profile_options": {"disc": 9}}, '.disc ("P"): there is no such', "disk_gib"),
+        ({"profile_options": {"market": ["spot"]}}, '.market[0] ("P"): must be', "spot-first"),
+        ({"profile_options": {"market": "on-demand"}}, '.market ("P")', "['on-demand']"),
+        ({"profile_options": {"disk_gib": {"min": 9}}}, '.disk_gib.max ("P"): is missing', "500"),
+        (
+            {"profile_options": {"disk_gib": {"min": 200, "max": 100}}},
+            '.disk_gib ("P"): its min, 200, is above its max, 100',
+            "swap",
+        ),
+        (
+            {"profile_options": {"disk_gib": {"min": 200, "max": 300}}},
+            '.disk_gib ("P"): 200 to 300 GiB leaves out the profile\'s own 100 GiB',
+            "widen it",
+        ),
+        (
+            {"profile_options": {"idle": {"min": 0, "max": "1h"}}},
+            '.idle.min ("P"): must be longer than 0',
+            "20m",
+        ),
+        (
+            {"idle": {"server": "1h"}, "profile_options": {"idle": {"min": "2h", "max": "3h"}}},
+            '.idle ("P"): 7200 s to 10800 s leaves out the profile\'s own 3600 s',
+            '"idle": {"server": ...}',
+        ),
     ],
 )
 def test_a_wrong_profile_is_named_with_its_mend(
     profile: dict[str, Any], says: str, mend: str
 ) -> None:
-    line = refusal(**profiles({"display_name": "P", **profile})).splitlines()[1]
-    assert f"c.EC2Spawner.profile_list{says}" in line
+    machine = {"gpu": "T4"} if "profile_options" in profile else {}
+    line = refusal(**profiles({"display_name": "P", **machine, **profile})).splitlines()[1]
+    assert line.startswith("  c.EC2Spawner.profile_list[0]")
+    assert says in line
     assert mend in line.partition(". Mend: ")[2]
 
 
@@ -319,7 +450,10 @@ def test_whatever_is_written_is_taken_or_refused_in_words(raw: dict[str, Any]) -
 # --- the reference is generated from the fields ----------------------------------------------
 
 
-@pytest.mark.parametrize("model", [Options, Profile, IdleConfig, HomeConfig])
+@pytest.mark.parametrize(
+    "model",
+    [Options, Profile, ProfileOptions, DiskBounds, IdleBounds, IdleConfig, HomeConfig],
+)
 def test_every_option_has_help_and_an_example_where_its_default_shows_none(
     model: type[BaseModel],
 ) -> None:

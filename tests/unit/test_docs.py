@@ -7,6 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,16 @@ from traitlets import HasTraits
 from traitlets.config.loader import Config, PyFileConfigLoader
 
 from ec2spawner import wire
-from ec2spawner.config import HomeConfig, IdleConfig, Options, Profile, validate_options
+from ec2spawner.config import (
+    DiscountConfig,
+    HomeConfig,
+    IdleConfig,
+    Options,
+    Profile,
+    validate_options,
+)
 from ec2spawner.core import tags
+from ec2spawner.hub import user_api
 from ec2spawner.hub.agent_api import handlers as agent_handlers
 from ec2spawner.spawner import EC2Spawner
 
@@ -135,7 +144,7 @@ def reference() -> str:
     return page
 
 
-@pytest.mark.parametrize("model", [Options, Profile, HomeConfig, IdleConfig])
+@pytest.mark.parametrize("model", [Options, Profile, HomeConfig, IdleConfig, DiscountConfig])
 def test_the_reference_has_every_option(model: type[BaseModel], reference: str) -> None:
     for name, field in model.model_fields.items():
         heading = f"### `c.EC2Spawner.{name}`" if model is Options else f"### `{name}`"
@@ -146,7 +155,8 @@ def test_the_reference_has_every_option(model: type[BaseModel], reference: str) 
 
 def test_the_reference_shows_defaults_as_they_are_written(reference: str) -> None:
     assert '| [`boot_timeout`](#option-boot-timeout) | duration | `"10m"` |' in reference
-    assert "| [`image`](#option-image) | text | none; required |" in reference
+    assert "| [`subnets`](#option-subnets) | list of texts | none; required |" in reference
+    assert "| [`image`](#option-image) | text or dict, see [its keys](#image) | `" in reference
     assert "| `c.EC2Spawner.start_timeout` | `900` | `60` |" in reference
 
 
@@ -172,6 +182,13 @@ MESSAGES = (
     wire.ExtendAnswer,
     wire.NotebookStatus,
     wire.Idleness,
+    user_api.Profiles,
+    user_api.ProfileModel,
+    user_api.UserOptions,
+    user_api.OfferModel,
+    user_api.SoldOut,
+    user_api.History,
+    user_api.ValueModel,
 )
 
 
@@ -187,6 +204,8 @@ def test_the_http_reference_has_every_call_and_the_protocol() -> None:
     for pattern, _ in agent_handlers:
         call = re.sub(r"\(.*\)", "{id}", pattern).removeprefix("/api/ec2/")
         assert f"`POST {call}`" in page
+    for pattern, _ in user_api.handlers:
+        assert f"`GET {pattern.removeprefix('/api/ec2/')}`" in page
     assert f"The number now is **{wire.PROTOCOL}**" in page
 
 
@@ -239,20 +258,31 @@ def actions_of(statement: Mapping[str, Any]) -> set[str]:
 
 
 def called_operations() -> set[str]:
-    """EC2's actions that `ec2spawner/aws` calls: `client.call("describe_images", ...)`."""
-    model = botocore.session.get_session().get_service_model("ec2")
-    action_of = {xform_name(name): name for name in model.operation_names}
+    """Actions that `ec2spawner/aws` calls: `client.call("get_parameter", ..., service="ssm")`."""
     called = set()
     for path in (ROOT / "ec2spawner" / "aws").glob("*.py"):
         for node in ast.walk(ast.parse(written(path))):
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
                 continue
-            if node.func.attr in {"call", "pages"} and node.args:
+            if node.func.attr in {"_try", "call", "pages"} and node.args:
                 first = node.args[0]
                 # `pages` hands its own argument on to `call`.
                 if isinstance(first, ast.Constant):
-                    called.add(f"ec2:{action_of[str(first.value)]}")
+                    called.add(actions_by_method(service_of(node))[str(first.value)])
     return called
+
+
+def service_of(call: ast.Call) -> str:
+    """boto3's name of the service that is called."""
+    said = [word.value for word in call.keywords if word.arg == "service"]
+    return str(said[0].value) if said and isinstance(said[0], ast.Constant) else "ec2"
+
+
+@cache
+def actions_by_method(service: str) -> Mapping[str, str]:
+    """IAM's names of a service's actions, by boto3's method."""
+    model = botocore.session.get_session().get_service_model(service)
+    return {xform_name(name): f"{model.signing_name}:{name}" for name in model.operation_names}
 
 
 def test_the_policy_allows_what_is_called_and_nothing_else(
@@ -279,7 +309,8 @@ def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str,
             tied = {equals.get(f"aws:{kind}Tag/{tags.HUB}") for kind in ("Request", "Resource")}
             assert hub in tied
         elif resources == ["*"]:
-            assert all(action.startswith("ec2:Describe") for action in actions_of(statement))
+            looks = re.compile(r"\w+:(Describe|Get|List)\w+")
+            assert all(looks.fullmatch(action) for action in actions_of(statement))
 
 
 def test_the_policy_lets_the_hub_set_its_later_tags(statements: list[dict[str, Any]]) -> None:

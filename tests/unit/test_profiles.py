@@ -1,4 +1,4 @@
-"""A profile means the machines that a person would expect, and only one's own can be had."""
+"""A profile means the machines that a person would expect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from ec2spawner import data
 from ec2spawner.core import profiles
-from ec2spawner.core.profiles import OptionsRefused, apply_user_options
 
 TYPES = data.instance_types()
 
@@ -20,7 +19,6 @@ class Profile:
     slug: str = "p"
     display_name: str = "P"
     default: bool = False
-    groups: tuple[str, ...] = ()
     gpu: str | None = None
     gpu_count: int = 1
     min_gpu_memory_gb: int = 0
@@ -150,62 +148,11 @@ def test_a_card_promises_the_least_of_what_one_may_get() -> None:
     assert profiles.describe(kinds).scratch_gb == 0
 
 
-# --- choosing --------------------------------------------------------------------------------
-
-LIST = [
-    Profile(slug="big", display_name="Big", groups=("research", "staff"), default=True),
-    Profile(slug="t4", display_name="T4", default=True),
-    Profile(slug="cpu", display_name="No GPU"),
-]
+# --- where nobody chooses --------------------------------------------------------------------
 
 
-def test_nothing_asked_for_is_the_first_default_one_may_use() -> None:
-    assert apply_user_options(LIST, {}, {"staff"}).slug == "big"
-    assert apply_user_options(LIST, {}, {"students"}).slug == "t4"
-    assert apply_user_options(LIST[2:], {}, ()).slug == "cpu"
-
-
-def test_a_profile_by_its_slug() -> None:
-    assert apply_user_options(LIST, {"profile": "cpu"}, ()).slug == "cpu"
-    assert apply_user_options(LIST, {"profile": "big"}, ["research"]).slug == "big"
-
-
-def test_groups_decide_what_is_seen() -> None:
-    assert [p.slug for p in profiles.visible_profiles(LIST, ())] == ["t4", "cpu"]
-    assert len(profiles.visible_profiles(LIST, {"staff"})) == 3
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"profile": "a100"}, r'profile: there is none called "a100"\. Choose one of: t4, cpu'),
-        ({"profile": "big"}, r'profile: "Big" is not open to you\. Choose one of: t4, cpu'),
-        ({"profile": ["t4", "cpu"]}, r"profile: must be one text, not list"),
-        ({"profile": None}, r"profile: must be one text, not NoneType"),
-        ({"profile": "t4", "disk": 9}, r'"disk": there is no such option'),
-        ({"instance_type": "p5.48xlarge"}, r'"instance_type": there is no such option'),
-    ],
-)
-def test_other_options_are_refused_with_the_mend(options: dict[str, object], says: str) -> None:
-    with pytest.raises(OptionsRefused, match=says):
-        apply_user_options(LIST, options, {"students"})
-
-
-def test_nobody_without_a_profile_is_left_without_a_word() -> None:
-    with pytest.raises(OptionsRefused, match="Ask an admin"):
-        apply_user_options(LIST[:1], {}, ())
-
-
-@given(st.dictionaries(st.text(), st.text() | st.none() | st.integers() | st.lists(st.text())))
-def test_whatever_is_sent_is_chosen_or_refused_in_one_short_line(
-    options: dict[str, object],
-) -> None:
-    refusal = ""
-    try:
-        chosen = apply_user_options(LIST, options, ())
-    except OptionsRefused as refused:
-        refusal = str(refused)
-    else:
-        assert options.get("profile", "t4") == chosen.slug
-    assert len(refusal) < 600
-    assert refusal.isprintable()
+def test_the_default_is_the_first_that_is_marked_or_else_the_first() -> None:
+    plain, marked = Profile(slug="plain"), Profile(slug="marked", default=True)
+    assert profiles.default_profile([plain, marked, replace(marked, slug="later")]) is marked
+    assert profiles.default_profile([plain]) is plain
+    assert profiles.default_profile([]) is None

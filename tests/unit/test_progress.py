@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,12 +11,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ec2spawner.hub.attempts import asked_words
 from ec2spawner.hub.progress import progress_event
 from ec2spawner.provisioner.cloud import LaunchSpec
-from ec2spawner.provisioner.lease import Lease, LeaseState, StepEvent
+from ec2spawner.provisioner.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
 from ec2spawner.wire import IdlePolicy, Market, Step
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
 STEPS = [Step.REQUEST, Step.BOOT, Step.HOME, Step.NOTEBOOK]
 ORDER = {"done": 0, "now": 1, "todo": 2}
 USUAL = {Step.REQUEST: 2.0, Step.BOOT: 40.0, Step.HOME: 4.0, Step.NOTEBOOK: 4.0}
@@ -24,8 +27,13 @@ usual_times = st.dictionaries(st.sampled_from(STEPS), st.floats(0, 1e4), max_siz
 gaps = st.lists(st.floats(0, 1e4), min_size=5, max_size=5)
 
 
-def lease(*events: StepEvent, state: LeaseState = LeaseState.STARTING) -> Lease:
-    spec = LaunchSpec(("g4dn.xlarge",), ("subnet-a",), "ami-1", (Market.SPOT,), 100)
+def lease(
+    *events: StepEvent,
+    state: LeaseState = LeaseState.STARTING,
+    attempts: tuple[Attempt, ...] = (),
+    markets: tuple[Market, ...] = (Market.SPOT, Market.ON_DEMAND),
+) -> Lease:
+    spec = LaunchSpec(("g4dn.xlarge",), ("subnet-a",), "ami-1", markets, 100)
     return Lease(
         lease_id="lease-1",
         user="ada",
@@ -40,11 +48,25 @@ def lease(*events: StepEvent, state: LeaseState = LeaseState.STARTING) -> Lease:
         state=state,
         requested_at=NOW,
         events=events,
+        attempts=attempts,
     )
 
 
 def event(step: Step, seconds: float, message: str = "") -> StepEvent:
     return StepEvent(step, NOW + timedelta(seconds=seconds), message or step.value)
+
+
+SPOT = Attempt(Market.SPOT, ("g4dn.xlarge",), ZONES, NOW, 0.19)
+SPOT_SOLD_OUT = replace(SPOT, outcome=AttemptOutcome.SOLD_OUT, answer="in us-east-1a, b and c")
+ON_DEMAND = Attempt(
+    Market.ON_DEMAND,
+    ("g4dn.xlarge",),
+    ZONES,
+    NOW + timedelta(seconds=1),
+    0.53,
+    AttemptOutcome.FOUND,
+    "g4dn.xlarge in us-east-1b",
+)
 
 
 def told(lease: Lease, usual: Mapping[Step, float], seconds: float) -> dict[str, Any]:
@@ -130,3 +152,94 @@ def test_a_clock_that_jumps_back_shows_no_negative_time() -> None:
     assert shown["elapsed_seconds"] == 0
     assert all((each["seconds"] or 0) >= 0 for each in shown["steps"])
     assert shown["progress"] >= 1
+
+
+# --- the launch calls ------------------------------------------------------------------------
+
+
+def lines(shown: Mapping[str, Any]) -> list[str]:
+    return [f"{each['asked']}: {each['answer']}" for each in shown["attempts"]]
+
+
+def test_each_launch_call_is_told_as_it_happens() -> None:
+    looking = event(Step.REQUEST, 0)
+    asking = told(lease(looking, attempts=(SPOT,)), {}, 1)
+    assert lines(asking) == ["Spot, g4dn.xlarge in 3 zones, from $0.19/h: asking EC2…"]
+    assert asking["notes"] == []
+    found = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)
+    assert lines(found) == [
+        "Spot, g4dn.xlarge in 3 zones, from $0.19/h: sold out in us-east-1a, b and c",
+        "On-demand, g4dn.xlarge in 3 zones: found g4dn.xlarge in us-east-1b, $0.53/h",
+    ]
+    assert [each["outcome"] for each in found["attempts"]] == ["sold-out", "found"]
+    json.dumps(found)
+
+
+def test_on_demand_where_spot_was_wanted_says_why_and_what_it_costs() -> None:
+    looking = event(Step.REQUEST, 0)
+    (note,) = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)["notes"]
+    assert note == (
+        "Spot is sold out, so this is an on-demand machine at $0.53/h instead of $0.19/h or more. "
+        "AWS does not interrupt it."
+    )
+    quota = replace(SPOT_SOLD_OUT, outcome=AttemptOutcome.QUOTA, answer="")
+    (note,) = told(lease(looking, attempts=(quota, ON_DEMAND)), {}, 2)["notes"]
+    assert note.startswith("The AWS account's spot quota is used up, so")
+    known = replace(
+        ON_DEMAND,
+        skipped="spot g4dn.xlarge in us-east-1a (sold out, seen at 11:58 UTC)",
+        usd_per_hour=None,
+    )
+    (note,) = told(lease(looking, attempts=(known,)), {}, 2)["notes"]
+    assert note.startswith("Spot is sold out, so this is an on-demand machine. ")
+
+
+def test_nobody_is_told_of_spot_who_did_not_ask_for_it_or_has_it() -> None:
+    looking = event(Step.REQUEST, 0)
+    found_spot = replace(SPOT, outcome=AttemptOutcome.FOUND)
+    assert not told(lease(looking, attempts=(SPOT_SOLD_OUT, found_spot)), {}, 2)["notes"]
+    only = lease(looking, attempts=(ON_DEMAND,), markets=(Market.ON_DEMAND,))
+    assert not told(only, {}, 2)["notes"]
+    elsewhere = replace(ON_DEMAND, skipped="on-demand g4dn.xlarge in us-east-1a (sold out)")
+    assert not told(lease(looking, attempts=(elsewhere,)), {}, 2)["notes"]
+    dearer_spot = told(lease(looking, attempts=(ON_DEMAND,)), {}, 2)
+    assert not dearer_spot["notes"], "spot that costs more than on-demand is not sold out"
+
+
+def test_a_home_that_leaves_one_zone_is_named_as_the_reason() -> None:
+    at_home = replace(SPOT_SOLD_OUT, zones=("us-east-1b",), answer="in us-east-1b")
+    story = lease(event(Step.REQUEST, 0), attempts=(at_home,))
+    (note,) = progress_event(story, {}, NOW, "us-east-1b")["notes"]
+    assert (
+        note == "Only us-east-1b was asked: your files are there, and no other zone can open them."
+    )
+    anywhere = lease(event(Step.REQUEST, 0), attempts=(SPOT_SOLD_OUT,))
+    assert not progress_event(anywhere, {}, NOW, "us-east-1b")["notes"], "all zones were asked"
+    went_well = lease(event(Step.REQUEST, 0), attempts=(replace(at_home, outcome="found"),))
+    assert not progress_event(went_well, {}, NOW, "us-east-1b")["notes"]
+
+
+def test_the_launch_calls_of_an_instance_that_died_are_of_another_search() -> None:
+    again = StepEvent(Step.REQUEST, NOW + timedelta(seconds=30), "The instance ended; again")
+    second = replace(ON_DEMAND, at=NOW + timedelta(seconds=31))
+    story = lease(event(Step.REQUEST, 0), again, attempts=(SPOT_SOLD_OUT, second))
+    assert lines(told(story, {}, 32)) == [lines(told(lease(attempts=(second,)), {}, 2))[0]]
+
+
+def test_a_quota_is_named_as_aws_names_it() -> None:
+    quota = replace(ON_DEMAND, outcome=AttemptOutcome.QUOTA, answer="in us-east-1a, b and c")
+    (line,) = lines(told(lease(attempts=(quota,)), {}, 2))
+    assert line.endswith(
+        "$0.53/h: no room in the AWS account's quota “Running On-Demand G and VT instances”"
+    )
+
+
+def test_many_types_and_few_zones_stay_readable() -> None:
+    many = replace(SPOT, instance_types=("g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge"))
+    assert asked_words(many) == "Spot, g4dn.xlarge or 2 more types in 3 zones, from $0.19/h"
+    two = replace(SPOT, instance_types=("g4dn.xlarge", "g5.xlarge"), zones=("us-east-1b",))
+    assert asked_words(two) == "Spot, g4dn.xlarge or g5.xlarge in us-east-1b, from $0.19/h"
+    one = replace(SPOT, zones=("us-east-1b",), usd_per_hour=None)
+    assert asked_words(one) == "Spot, g4dn.xlarge in us-east-1b"
+    everywhere = replace(ON_DEMAND, outcome=AttemptOutcome.ASKING)
+    assert asked_words(everywhere) == "On-demand, g4dn.xlarge in 3 zones, $0.53/h"

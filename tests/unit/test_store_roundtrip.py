@@ -9,9 +9,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ec2spawner.core.launch_errors import LaunchError
 from ec2spawner.core.money import Segment
-from ec2spawner.provisioner.cloud import LaunchError, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.cloud import Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.lease import (
+    Attempt,
+    AttemptOutcome,
     Binding,
     Home,
     Intent,
@@ -68,6 +71,26 @@ segments = st.builds(
     source=text,
 )
 events = st.builds(StepEvent, step=st.sampled_from(Step), at=instants, message=text, detail=text)
+attempts = st.builds(
+    Attempt,
+    market=markets,
+    instance_types=words,
+    zones=words,
+    at=instants,
+    usd_per_hour=st.none() | price,
+    outcome=st.sampled_from(AttemptOutcome),
+    answer=text,
+    skipped=text,
+)
+images = st.builds(
+    Image,
+    image_id=text,
+    name=text,
+    created_at=maybe_instant,
+    architecture=text,
+    root_device=text,
+    driver=text,
+)
 leases = st.builds(
     Lease,
     lease_id=text,
@@ -93,6 +116,8 @@ leases = st.builds(
     stop=st.none() | stops,
     replaced=st.integers(0, 100),
     events=st.lists(events, max_size=5).map(tuple),
+    attempts=st.lists(attempts, max_size=3).map(tuple),
+    image=st.none() | images,
     segments=st.lists(segments, max_size=5).map(tuple),
 )
 requests = st.builds(
@@ -102,6 +127,8 @@ requests = st.builds(
     count=st.integers(1, 1000),
     spec=specs,
     tags=st.dictionaries(text, text, max_size=4),
+    offers=st.lists(st.tuples(text, text), max_size=3).map(tuple),
+    preferred=st.integers(0, 3),
 )
 errors = st.builds(LaunchError, code=text, message=text, instance_type=text, subnet=text, zone=text)
 intents = st.builds(

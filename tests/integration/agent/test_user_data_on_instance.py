@@ -5,25 +5,147 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from ec2spawner import __version__
 from ec2spawner.embedded import shims
-from ec2spawner.hub.request import user_data
+from ec2spawner.hub.user_data import user_data
+
+HUB = "http://hub:8081/it's/hub/api"
 
 AGENT = """#!/bin/bash
 echo "$$"
 printf '%s\\n' "$@"
 """
 
+PYTHON = """#!/bin/bash
+# An image's python3: `-m venv FOLDER` makes an environment, in which pip does what PIP says.
+echo "$*" >>"$CALLS"
+[[ $2 == venv ]] || exit 1
+mkdir -p "$3/bin"
+printf '%s\\n' '#!/bin/bash' 'printf "%s\\n" "$@" >>"$CALLS"' "$PIP" >"$3/bin/python"
+chmod +x "$3/bin/python"
+"""
 
-def test_it_becomes_the_agent(tmp_path: Path) -> None:
-    shims.install(tmp_path)
-    (tmp_path / "ec2spawner-agent").write_text(AGENT)
-    (tmp_path / "ec2spawner-agent").chmod(0o755)
-    (tmp_path / "user-data").write_text(user_data("http://hub:8081/it's/hub/api"))
-    instance = subprocess.Popen(
-        ["/bin/bash", tmp_path / "user-data"],
-        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    said, _ = instance.communicate(timeout=20)
-    assert said.splitlines() == [str(instance.pid), "--hub-api-url", "http://hub:8081/it's/hub/api"]
+SYSTEMCTL = """#!/bin/bash
+echo "systemctl $*" >>"$CALLS"
+"""
+
+
+class Machine:
+    """An image with just these programs, and user-data that keeps within one folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.programs = root / "programs"
+        self.folder = root / "opt" / "ec2spawner"
+        self.calls = root / "calls"
+        self.calls.touch()
+        shims.install(self.programs)
+        self.program("systemctl", SYSTEMCTL)
+
+    def program(self, name: str, text: str) -> None:
+        (self.programs / name).write_text(text)
+        (self.programs / name).chmod(0o755)
+
+    def boot(self, script: str, pip: str = "") -> tuple[subprocess.Popen[str], list[str]]:
+        """What it says on its console."""
+        here = script.replace("/opt/ec2spawner", str(self.folder))
+        instance = subprocess.Popen(
+            ["/bin/bash", "-c", here],
+            env={
+                "PATH": f"{self.programs}:/usr/bin:/bin",
+                "CALLS": str(self.calls),
+                "PIP": pip,
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        said, _ = instance.communicate(timeout=20)
+        return instance, said.splitlines()
+
+    @property
+    def called(self) -> list[str]:
+        return self.calls.read_text().splitlines()
+
+    def pip_that_works(self) -> str:
+        agent = self.folder / "bin" / "ec2spawner-agent"
+        self.program("agent-of-the-package", AGENT)
+        return f"cp {self.programs}/agent-of-the-package {agent}"
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_it_becomes_the_agent(machine: Machine) -> None:
+    machine.program("ec2spawner-agent", AGENT)
+    instance, said = machine.boot(user_data(HUB))
+    assert said == [str(instance.pid), "--hub-api-url", HUB]
+    assert not machine.called, "an image that has the agent loses no time"
+
+
+def test_a_stock_image_gets_the_agent_and_becomes_it(machine: Machine) -> None:
+    machine.program("python3", PYTHON)
+    package = "ec2spawner[notebook]==1.0"
+    instance, said = machine.boot(user_data(HUB, package), machine.pip_that_works())
+    assert package in said[0]
+    assert said[1:] == [str(instance.pid), "--hub-api-url", HUB]
+    assert machine.called[0] == f"-m venv {machine.folder}"
+    assert machine.called[1:4] == ["-m", "pip", "install"]
+    assert machine.called[-1] == package
+
+
+def test_a_version_that_was_never_published_is_not_asked_of_an_index(machine: Machine) -> None:
+    """Whoever registers a free name there would have their code run as root."""
+    machine.program("python3", PYTHON)
+    assert ".dev" in __version__, "a published one is installed by its name: see PUBLISHED_PACKAGE"
+    instance, [line] = machine.boot(user_data(HUB), machine.pip_that_works())
+    assert instance.returncode == 1
+    assert "nothing says what to install; this instance powers off" in line
+    assert machine.called == ["systemctl poweroff"]
+
+
+def test_a_package_may_be_an_address(machine: Machine) -> None:
+    machine.program("python3", PYTHON)
+    package = "ec2spawner[notebook] @ https://example.org/it's/a-wheel.whl"
+    _, said = machine.boot(user_data(HUB, package), machine.pip_that_works())
+    assert said[-1] == HUB
+    assert machine.called[-1] == package
+
+
+def test_an_installation_that_fails_is_told_in_one_line_and_powers_off(machine: Machine) -> None:
+    machine.program("python3", PYTHON)
+    pip = "echo downloading; echo 'ERROR: No matching distribution found' >&2; exit 1"
+    instance, said = machine.boot(user_data(HUB, "any"), pip)
+    assert instance.returncode == 1
+    [_, line] = said
+    assert line.startswith("ec2spawner: installing ")
+    assert "ERROR: No matching distribution found; this instance powers off" in line
+    assert machine.called[-1] == "systemctl poweroff"
+
+
+def test_a_package_without_the_agent_is_told_too(machine: Machine) -> None:
+    machine.program("python3", PYTHON)
+    instance, said = machine.boot(user_data(HUB, "another"), "exit 0")
+    assert instance.returncode == 1
+    assert "another has no ec2spawner-agent in it; this instance powers off" in said[-1]
+    assert machine.called[-1] == "systemctl poweroff"
+
+
+def test_a_missing_part_of_venv_is_installed_first(machine: Machine) -> None:
+    """As on Ubuntu, where `python3 -m venv` fails until python3-venv is there."""
+    machine.program("apt-get", '#!/bin/bash\necho "apt-get $*" >>"$CALLS"\ntouch "$CALLS.venv"\n')
+    needs_venv = 'if [[ ! -e $CALLS.venv ]]; then echo "ensurepip is not available"; exit 1; fi\n'
+    first_line, _, rest = PYTHON.partition("\n")
+    machine.program("python3", f"{first_line}\n{needs_venv}{rest}")
+    _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works())
+    assert said[-1] == HUB
+    assert any("install --yes python3-venv" in call for call in machine.called)
+
+
+def test_ec2_takes_it() -> None:
+    script = user_data("http://" + "h" * 500, "p" * 1000)
+    assert script.startswith("#!/bin/bash\n")
+    assert len(script.encode()) < 16 * 1024

@@ -7,6 +7,7 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
 
+from .embedded_ec2 import Embedded, running_embedded
 from .scripted_ec2 import ScriptedEC2, scripted_ec2
 
 
@@ -33,5 +34,20 @@ async def cloud(ec2: ScriptedEC2) -> AsyncIterator[EC2Cloud]:
     # Short, for the tests of what hangs; everything else answers at once.
     timeouts = Timeouts(connect=2, read=2, launch_read=1, total=20)
     opened = EC2Cloud("us-east-1", ec2.url, timeouts=timeouts)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture(scope="module")
+def embedded() -> Iterator[Embedded]:
+    """An embedded EC2 for a module's tests: none may leave something that another would see."""
+    with running_embedded() as running:
+        running.control("limits", token_buckets=False)
+        yield running
+
+
+@pytest.fixture
+async def embedded_cloud(embedded: Embedded) -> AsyncIterator[EC2Cloud]:
+    opened = EC2Cloud(embedded.region, embedded.endpoint)
     yield opened
     await opened.close()

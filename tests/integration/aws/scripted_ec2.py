@@ -5,6 +5,7 @@ For what no emulator does on demand: half-filled fleets, pages, a dying connecti
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
 
+JSON = "application/x-amz-json-1.1"
 NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
@@ -47,11 +49,21 @@ def error(code: str, message: str = "", status: int = 400) -> Reply:
     )
 
 
+def json_ok(answer: object) -> Reply:
+    """Of the Price List API and its like."""
+    return Reply(json.dumps(answer), content_type=JSON)
+
+
+def json_error(code: str, message: str = "") -> Reply:
+    return Reply(json.dumps({"__type": code, "message": message}), 400, JSON)
+
+
 def html(status: int) -> Reply:
     return Reply("<!doctype html><h1>Internal Server Error</h1>", status, "text/html")
 
 
 Call = dict[str, str]
+"""A form's fields; of a JSON service `Action`, `Body` and the `Region` that it was signed for."""
 
 
 class ScriptedEC2:
@@ -103,7 +115,7 @@ def scripted_ec2() -> Iterator[ScriptedEC2]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            answer = script.take(dict(parse_qsl(body, keep_blank_values=True)))
+            answer = script.take(self.asked(body))
             if isinstance(answer, Hang):
                 script.closing.wait(60)
             if not isinstance(answer, Reply):
@@ -116,6 +128,13 @@ def scripted_ec2() -> Iterator[ScriptedEC2]:
             self.end_headers()
             self.wfile.write(content)
             self.wfile.flush()
+
+        def asked(self, body: str) -> Call:
+            target = self.headers.get("X-Amz-Target", "")
+            if not target:
+                return dict(parse_qsl(body, keep_blank_values=True))
+            scope = self.headers["Authorization"].partition("Credential=")[2].split("/")
+            return {"Action": target.rpartition(".")[2], "Body": body, "Region": scope[2]}
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass

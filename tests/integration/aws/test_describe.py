@@ -64,7 +64,7 @@ async def test_a_listing_without_end_is_given_up(
     monkeypatch.setattr(client, "MAX_PAGES", 20)
     ec2.will("DescribeSpotPriceHistory", ok("<spotPriceHistorySet/><nextToken>again</nextToken>"))
     with pytest.raises(CloudError, match="EndlessListing"):
-        await cloud.spot_prices(["g4dn.xlarge"])
+        await cloud.spot_history(["g4dn.xlarge"], [], datetime(2026, 11, 20, tzinfo=UTC))
     assert len(ec2.calls) == 20
 
 
@@ -124,54 +124,6 @@ async def test_wildcards_in_a_hubs_name_match_only_themselves(
     ec2.will("DescribeInstances", page())
     await cloud.list_instances("a*b?c\\d")
     assert ec2.calls[0]["Filter.1.Value.1"] == "a\\*b\\?c\\\\d"
-
-
-async def test_spot_prices_are_the_newest_of_each_pool(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
-    def price(zone: str, usd: str, at: str) -> str:
-        return (
-            "<item><instanceType>g4dn.xlarge</instanceType><spotPrice>"
-            f"{usd}</spotPrice><availabilityZone>{zone}</availabilityZone>"
-            f"<timestamp>2026-11-20T{at}Z</timestamp></item>"
-        )
-
-    def prices(*items: str, following: str = "") -> Reply:
-        return ok(
-            f"<spotPriceHistorySet>{''.join(items)}</spotPriceHistorySet>"
-            f"<nextToken>{following}</nextToken>"
-        )
-
-    ec2.will(
-        "DescribeSpotPriceHistory",
-        prices(price("a", "0.21", "09:00:00"), price("b", "0.30", "08:00:00"), following="two"),
-        prices(price("a", "0.19", "07:00:00"), price("b", "0.33", "09:00:00")),
-    )
-    assert await cloud.spot_prices(["g4dn.xlarge", "g4dn.xlarge"]) == {
-        ("g4dn.xlarge", "a"): 0.21,
-        ("g4dn.xlarge", "b"): 0.33,
-    }
-    first = ec2.calls[0]
-    assert first["ProductDescription.1"] == "Linux/UNIX"
-    assert "InstanceType.2" not in first
-    assert not [name for name in first if name.startswith("Filter.")]
-
-
-async def test_prices_of_zones_without_a_subnet_are_not_fetched(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
-    ec2.will("DescribeSpotPriceHistory", ok("<spotPriceHistorySet/>"))
-    await cloud.spot_prices(["g4dn.xlarge"], ["us-east-1b", "us-east-1a", "us-east-1b"])
-    (call,) = ec2.calls
-    filters = {name: value for name, value in call.items() if name.startswith("Filter.")}
-    assert filters == {
-        "Filter.1.Name": "availability-zone",
-        "Filter.1.Value.1": "us-east-1a",
-        "Filter.1.Value.2": "us-east-1b",
-    }
-
-
-async def test_no_types_cost_no_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
-    assert await cloud.spot_prices([]) == {}
-    assert ec2.calls == []
 
 
 async def test_the_loop_runs_on_while_ec2_hangs_and_a_cancelled_call_ends_at_once(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import urllib.request
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,55 +25,13 @@ from ec2spawner.provisioner.cloud import (
 )
 from ec2spawner.wire import Market
 
-SMALL = "t3.micro"
-
-
-@dataclass(frozen=True)
-class Embedded:
-    endpoint: str
-    region: str
-    subnets: tuple[str, ...]
-    zones: tuple[str, ...]
-    image_id: str
-
-    def control(self, call: str, **body: Any) -> Any:
-        request = urllib.request.Request(
-            f"{self.endpoint}/embedded/{call}", json.dumps(body).encode() if body else None
-        )
-        with urllib.request.urlopen(request, timeout=20) as answer:
-            return json.load(answer)
-
-    def calls(self, action: str) -> list[str]:
-        """Outcomes of the calls of this action, oldest first."""
-        return [call["outcome"] for call in self.control("calls") if call["action"] == action]
-
-    def fault(self, action: str, kind: str, times: int = 1) -> None:
-        self.control("faults", action=action, kind=kind, times=times)
-
-    def capacity(self, market: str, zone: str, available: int | None) -> None:
-        self.control("capacity", market=market, instance_type=SMALL, zone=zone, available=available)
+from .embedded_ec2 import SMALL, Embedded, running_embedded
 
 
 @pytest.fixture(scope="module")
 def running() -> Iterator[Embedded]:
-    command = [sys.executable, "-m", "ec2spawner.embedded", "--json", "--boot-seconds", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        try:
-            facts = json.loads(process.stdout.readline())
-            yield Embedded(
-                endpoint=facts["ec2_endpoint"],
-                region=facts["region"],
-                subnets=tuple(facts["subnets"]),
-                zones=tuple(facts["zones"]),
-                image_id=facts["image_id"],
-            )
-        finally:
-            process.terminate()
-            try:
-                process.wait(30)
-            finally:
-                process.kill()
+    with running_embedded() as embedded:
+        yield embedded
 
 
 @pytest.fixture
@@ -116,9 +71,9 @@ def request_of(embedded: Embedded, hub: str) -> LaunchRequest:
         markets=(Market.SPOT, Market.ON_DEMAND),
         disk_gib=80,
     )
-    return LaunchRequest(
-        token, Market.SPOT, 2, spec, {"ec2spawner:hub": hub, "ec2spawner:intent": token}
-    )
+    tags = {"ec2spawner:hub": hub, "ec2spawner:intent": token}
+    offers = tuple((SMALL, subnet) for subnet in spec.subnets)
+    return LaunchRequest(token, Market.SPOT, 2, spec, tags, offers)
 
 
 def ids(launched: tuple[Launched, ...]) -> set[str]:
@@ -154,8 +109,11 @@ async def test_what_there_is_is_taken_and_what_there_is_not_is_told(
         embedded.capacity("spot", zone, 0)
     answer = await cloud.launch(request_of)
     assert [one.zone for one in answer.instances] == [first]
-    assert {error.zone for error in answer.errors} >= set(others)
-    assert {error.code for error in answer.errors} == {"InsufficientInstanceCapacity"}
+    told = {error.zone: error.code for error in answer.errors}
+    assert told.keys() >= set(others)
+    having = (await cloud.offerings(embedded.zones))[SMALL]
+    assert {told[zone] for zone in others if zone in having} == {"InsufficientInstanceCapacity"}
+    assert {told[zone] for zone in others if zone not in having} == {"InvalidFleetConfiguration"}
 
 
 async def test_the_same_request_again_is_the_same_instances(
@@ -264,16 +222,9 @@ async def test_tags_are_added_to_those_that_are_there(
 # --- what else is asked ---
 
 
-async def test_zones_and_prices(cloud: EC2Cloud, embedded: Embedded) -> None:
+async def test_zones(cloud: EC2Cloud, embedded: Embedded) -> None:
     zones = await cloud.zones_of(embedded.subnets)
     assert sorted(zones.values()) == sorted(embedded.zones)
-    embedded.control("prices", instance_type=SMALL, zone=embedded.zones[0], usd_per_hour=0.125)
-    prices = await cloud.spot_prices([SMALL])
-    assert prices[SMALL, embedded.zones[0]] == 0.125
-    assert set(prices) == {(SMALL, zone) for zone in embedded.zones}
-    assert set(await cloud.spot_prices([SMALL], embedded.zones[1:])) == {
-        (SMALL, zone) for zone in embedded.zones[1:]
-    }
 
 
 async def test_an_unknown_subnet_is_a_mistake_to_mend(cloud: EC2Cloud) -> None:
@@ -285,8 +236,8 @@ async def test_an_unknown_subnet_is_a_mistake_to_mend(cloud: EC2Cloud) -> None:
 async def test_a_volume_has_one_holder(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
 ) -> None:
-    spec = replace(request_of.spec, subnets=embedded.subnets[:1])
-    one, other = (await cloud.launch(replace(request_of, spec=spec))).instances
+    request = replace(request_of, offers=request_of.offers[:1])
+    one, other = (await cloud.launch(request)).instances
     token, tags = f"home-{uuid4()}", {"ec2spawner:hub": hub, "ec2spawner:home": "home-1"}
     volume = await cloud.create_volume(token, one.zone, 20, tags)
     assert (await cloud.create_volume(token, one.zone, 20, tags)).volume_id == volume.volume_id

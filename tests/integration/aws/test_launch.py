@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.provisioner.cloud import CloudError, LaunchError, LaunchRequest, LaunchSpec
+from ec2spawner.core.launch_errors import LaunchError
+from ec2spawner.provisioner.cloud import CloudError, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import CUT, HANG, Call, ScriptedEC2, error, html, ok
@@ -31,7 +32,13 @@ TAGS = {
     "ec2spawner:launch-key": "key",
     "ec2spawner:intent": "spot-token",
 }
-REQUEST = LaunchRequest("spot-token", Market.SPOT, 3, SPEC, TAGS)
+OFFERS = (
+    ("g5.xlarge", "subnet-b"),
+    ("g4dn.xlarge", "subnet-a2"),
+    ("g5.xlarge", "subnet-a2"),
+    ("g4dn.xlarge", "subnet-b"),
+)
+REQUEST = LaunchRequest("spot-token", Market.SPOT, 3, SPEC, TAGS, OFFERS)
 ZONES = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b", "subnet-a2": "us-east-1a"}
 
 SUBNETS = ok(
@@ -159,33 +166,35 @@ async def test_a_spot_fleet(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     assert expected.items() <= call.items()
     # A policy may tie who launches to the tag of the fleet.
     assert tags_of(call, "") == {"fleet": TAGS, "instance": TAGS, "volume": TAGS}
-    # One subnet of each zone: EC2 refuses a second one as a duplicate pool.
     assert overrides_of(call) == [
-        {"InstanceType": type_, "SubnetId": subnet}
-        for type_ in SPEC.instance_types
-        for subnet in ("subnet-a", "subnet-b")
-    ]
+        {"InstanceType": type_, "SubnetId": subnet} for type_, subnet in OFFERS
+    ], "what the request says, and not all that the spec would allow"
     assert not any("Price" in key for key in call), "a maximum price only adds interruptions"
 
 
-async def test_on_demand_takes_the_types_in_our_order_and_any_zone(
+async def test_on_demand_takes_the_types_in_the_order_of_the_offers_and_any_zone(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     await cloud.launch(replace(REQUEST, market=Market.ON_DEMAND))
     (call,) = ec2.made("CreateFleet")
     assert call["TargetCapacitySpecification.DefaultTargetCapacityType"] == "on-demand"
     assert call["OnDemandOptions.AllocationStrategy"] == "prioritized"
-    priorities = {
-        (override["InstanceType"], float(override["Priority"])) for override in overrides_of(call)
-    }
-    assert priorities == {("g4dn.xlarge", 0.0), ("g5.xlarge", 1.0)}
+    assert [float(override["Priority"]) for override in overrides_of(call)] == [0, 1, 0, 1]
+
+
+async def test_on_demand_zones_that_ec2_named_come_before_all_others(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    await cloud.launch(replace(REQUEST, market=Market.ON_DEMAND, preferred=1))
+    (call,) = ec2.made("CreateFleet")
+    assert [float(override["Priority"]) for override in overrides_of(call)] == [0, 1, 2, 1]
 
 
 async def test_later_launches_of_a_spec_are_one_call(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     await cloud.launch(REQUEST)
     ec2.calls.clear()
     tags = {**TAGS, "ec2spawner:intent": "od"}
-    await cloud.launch(LaunchRequest("od", Market.ON_DEMAND, 1, SPEC, tags))
+    await cloud.launch(LaunchRequest("od", Market.ON_DEMAND, 1, SPEC, tags, OFFERS))
     assert ec2.actions == ["CreateFleet"]
 
 
@@ -206,7 +215,8 @@ async def test_profiles_that_differ_in_types_and_zones_alone_share_a_template(
     other = replace(SPEC, instance_types=("g6.xlarge",), subnets=("subnet-b",))
     tags = {**TAGS, "ec2spawner:launch-key": "other", "ec2spawner:intent": "other"}
     await cloud.launch(REQUEST)
-    await cloud.launch(LaunchRequest("other", Market.SPOT, 1, other, tags))
+    offers = (("g6.xlarge", "subnet-b"),)
+    await cloud.launch(LaunchRequest("other", Market.SPOT, 1, other, tags, offers))
     assert len(ec2.made("CreateFleet")) == 2
     assert len(ec2.made("CreateLaunchTemplate")) == 1
 

@@ -80,12 +80,19 @@ class Laboratory:
         assert status == 200, answer
         return answer
 
-    def ask(self, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
-        """A control call: HTTP status and JSON."""
+    def ask(
+        self,
+        path: str,
+        body: Any = None,
+        headers: dict[str, str] | None = None,
+        method: str | None = None,
+    ) -> Any:
+        """A control call: HTTP status and JSON. POST with a body, else GET, unless it says."""
         request = urllib.request.Request(
             f"{self.facts.ec2_endpoint}/embedded/{path}",
             data=None if body is None else json.dumps(body).encode(),
             headers=headers or {},
+            method=method,
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
@@ -111,7 +118,7 @@ class Laboratory:
         subnets: tuple[str, ...] | None = None,
         **more: Any,
     ) -> Any:
-        """CreateFleet as the project calls it."""
+        """CreateFleet as the project calls it; by default in four zones that have most types."""
         options = (
             {"SpotOptions": {"AllocationStrategy": "price-capacity-optimized"}}
             if market == "spot"
@@ -125,7 +132,7 @@ class Laboratory:
                     "Overrides": [
                         {"InstanceType": name, "SubnetId": subnet}
                         for name in types
-                        for subnet in subnets or self.facts.subnets
+                        for subnet in subnets or self.facts.subnets[:4]
                     ],
                 }
             ],
@@ -185,6 +192,10 @@ def shared_lab() -> Iterator[Laboratory]:
 def lab(shared_lab: Laboratory) -> Iterator[Laboratory]:
     """The module's embedded EC2, with nothing sold out, no quota and no fault afterwards."""
     yield shared_lab
+    shared_lab.ask("faults", method="DELETE")
+    shared_lab.control("reservations", {"reservations": []})
+    for subnet in shared_lab.facts.subnets:
+        shared_lab.control("addresses", {"subnet_id": subnet, "available": None})
     shared_lab.control(
         "capacity", {"market": "*", "instance_type": "*", "zone": "*", "available": None}
     )

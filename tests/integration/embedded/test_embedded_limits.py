@@ -35,9 +35,13 @@ def test_prices_now_are_one_for_each_offer(lab: Any) -> None:
 
     known = instance_types()["g5.xlarge"].on_demand_usd_per_hour
     assert known is not None
-    assert sorted(row["AvailabilityZone"] for row in found) == lab.facts.zones
+    has_none = "us-east-1e"
+    assert lab.facts.zones == [f"us-east-1{letter}" for letter in "abcdef"]
+    assert sorted(row["AvailabilityZone"] for row in found) == [
+        zone for zone in lab.facts.zones if zone != has_none
+    ]
     prices = {float(row["SpotPrice"]) for row in found}
-    assert len(prices) == 3
+    assert len(prices) == 5
     assert all(0.2 * known < price < known for price in prices)
 
 
@@ -56,7 +60,7 @@ def test_price_history_is_newest_first_and_moves(lab: Any) -> None:
 def test_price_history_by_pages_and_filters(lab: Any) -> None:
     pages = lab.ec2.get_paginator("describe_spot_price_history").paginate(
         InstanceTypes=["g5.xlarge", "g4dn.xlarge"],
-        StartTime=datetime.now(UTC) - timedelta(hours=12),
+        StartTime=datetime.now(UTC) - timedelta(hours=48),
         Filters=[{"Name": "availability-zone", "Values": lab.facts.zones[:2]}],
         PaginationConfig={"PageSize": 7},
     )
@@ -202,7 +206,36 @@ def test_every_call_is_listed(lab: Any) -> None:
         ("faults", {"action": "CreateFleet", "kind": "explode"}, "kind: "),
         ("faults", {"action": "CreateFleet", "kind": "hang", "time": 1}, "time: Extra inputs"),
         ("boot", {"seconds": "soon"}, "seconds: Input should be a valid number"),
-        ("limits", {"quotas": {"spot": "many"}}, "quotas.spot: "),
+        ("limits", {"quotas": {"spot": "many"}}, "quotas.spot.*: "),
+        ("limits", {"quotas": {"spot": {"gpu": 1}}}, "no class gpu; write one of *, dl, f, g, "),
+        ("prices", {"instance_type": "g5.xlarge", "usd_per_hour": 1}, "zone: a spot price is of"),
+        (
+            "prices",
+            {
+                "instance_type": "g5.xlarge",
+                "usd_per_hour": 1,
+                "market": "on-demand",
+                "zone": "us-east-1a",
+            },
+            "leave the zone out",
+        ),
+        ("faults", {"action": "*", "kind": "entry:InternalError"}, "is for the action CreateFleet"),
+        (
+            "faults",
+            {"action": "CreateFleet", "kind": "InternalError", "zones": ["us-east-1a"]},
+            "go with the kind entry:<Code>",
+        ),
+        (
+            "faults",
+            {"action": "CreateFleet", "kind": "entry:InternalError", "zones": ["here"]},
+            "zone: write one of us-east-1a",
+        ),
+        ("addresses", {"subnet_id": "subnet-1", "available": 0}, "subnet_id: write one of subnet-"),
+        (
+            "reservations",
+            {"reservations": [{"instance_type": "g5.xlarge", "usd_per_hour": 1}]},
+            "reservations.0.count: Field required",
+        ),
         ("prices", {"instance_type": "*", "zone": "*", "usd_per_hour": 1}, "instance_type: "),
         ("prices", {"instance_type": "g5.xlarge", "zone": "*", "usd_per_hour": 0}, "usd_per_hour"),
     ],
@@ -225,6 +258,8 @@ def test_control_calls_are_not_for_browsers(lab: Any) -> None:
 
 
 def test_boot_and_quotas_can_be_read_back(lab: Any) -> None:
-    answer = lab.control("limits", {"quotas": {"on-demand": 96}})
+    answer = lab.control("limits", {"quotas": {"on-demand": 96, "spot": {"g": 8}}})
 
-    assert answer == {"token_buckets": False, "quotas": {"spot": None, "on-demand": 96}}
+    assert answer["token_buckets"] is False
+    assert set(answer["quotas"]["on-demand"].values()) == {96}
+    assert {name: v for name, v in answer["quotas"]["spot"].items() if v is not None} == {"g": 8}

@@ -128,6 +128,40 @@ async def test_instances_hold_what_we_read_of_them(world: tuple[Moto, Network]) 
     }
 
 
+async def test_a_subnets_free_addresses_can_be_set_and_are_counted(
+    world: tuple[Moto, Network],
+) -> None:
+    moto, network = world
+    (subnet_id, *_) = network.subnets.values()
+
+    def free() -> int:
+        (found,) = moto.call_here("DescribeSubnets", SubnetIds=[subnet_id])["Subnets"]
+        return int(found["AvailableIpAddressCount"])
+
+    def counts() -> list[int]:
+        counted = [free()]
+        network.set_free_addresses(moto, subnet_id, 3)
+        counted.append(free())
+        run(moto, network, count=2)
+        counted.append(free())
+        network.set_free_addresses(moto, subnet_id, None)
+        return [*counted, free()]
+
+    addresses = 2**13 - 5
+    assert await moto.run(counts) == [addresses, 3, 1, addresses - 2]
+
+
+async def test_an_image_is_whose_and_for_what_we_say(world: tuple[Moto, Network]) -> None:
+    moto, network = world
+
+    (image,) = (await moto.call("DescribeImages", Owners=["amazon"]))["Images"]
+
+    assert image["ImageId"] == network.image_id
+    assert image["ImageOwnerAlias"] == "amazon"
+    assert image["Architecture"] == "x86_64"
+    assert image["VirtualizationType"] == "hvm"
+
+
 async def test_an_instance_can_leave_the_store(world: tuple[Moto, Network]) -> None:
     moto, network = world
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from harness import Embedded, Hub, until
@@ -23,22 +24,53 @@ async def launched(embedded: Embedded) -> str:
     return await until(first, 10, "an instance to be launched")
 
 
-async def test_cancelled_start_leaves_no_instance(hub: Hub, embedded: Embedded) -> None:
-    await embedded.control("boot", {"seconds": 60})
+async def reached(hub: Hub, user: str, step: str) -> None:
+    """Follow the progress of a start until it is at this step."""
+    path = f"{hub.server_path(user)}/progress"
+    async with asyncio.timeout(30), hub.api.stream("GET", path) as events:
+        async for line in events.aiter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if (step, "now") in [(each["name"], each["state"]) for each in event.get("steps", ())]:
+                return
+    raise AssertionError(f"the start of {user} never came to {step}")
+
+
+@pytest.mark.parametrize(
+    ("hub", "step"),
+    [((), "boot"), ((), "home"), (("--EC2Spawner.cmd=['sleep', '60']",), "notebook")],
+    indirect=["hub"],
+)
+async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_started(
+    hub: Hub, embedded: Embedded, step: str
+) -> None:
+    await embedded.control("boot", {"seconds": 60 if step == "boot" else 0})
+    if step == "home":
+        await embedded.control("faults", {"action": "AttachVolume", "kind": "hang"})
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(hub.request_server("ann"))
         await launched(embedded)
+        await reached(hub, "ann", step)
         reply = await hub.api.delete(hub.server_path("ann"))
         assert reply.status_code in {202, 204}, reply.text
         await wait_until_nothing_runs(embedded)
+    await hub.wait_gone("ann", timeout=10)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hub.request_server("ann", options={"profile": "cpu"}))
+        await launched(embedded)
+        await hub.api.delete(hub.server_path("ann"))
 
 
-@pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=4",)], indirect=True)
-async def test_timed_out_start_leaves_no_instance(hub: Hub, embedded: Embedded) -> None:
+@pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=8",)], indirect=True)
+async def test_timed_out_start_says_what_it_waited_for_and_leaves_no_instance(
+    hub: Hub, embedded: Embedded
+) -> None:
     await embedded.control("boot", {"seconds": 60})
-    await hub.request_server("ann")
-    await launched(embedded)
-    await hub.wait_gone("ann")
+    reply = await hub.request_server("ann")
+    assert reply.status_code == 503
+    message = reply.json()["message"]
+    assert message.startswith("Your server was not ready within 8 seconds: ")
+    assert " was still " in message
+    assert "Try again, or choose another" in message
     await wait_until_nothing_runs(embedded)
 
 
@@ -48,7 +80,7 @@ async def test_sold_out_everywhere_says_so(hub: Hub, embedded: Embedded) -> None
         await embedded.control("capacity", offer)
     reply = await hub.request_server("ann")
     assert reply.status_code == 503
-    assert "InsufficientInstanceCapacity" in reply.json()["message"]
+    assert "spot and on-demand are sold out" in reply.json()["message"]
     assert not await embedded.instances()
 
 

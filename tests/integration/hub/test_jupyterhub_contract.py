@@ -197,7 +197,7 @@ async def test_start_pending_from_the_options_to_the_end_of_start(
 async def test_user_options_are_applied_before_start(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`EC2Spawner.chosen_profile` leans on `_run_apply_user_options`: by REST and without a form,
+    """`hub.choosing.chosen` leans on `_run_apply_user_options`: by REST and without a form,
     called with the spawner and the options, before `start`."""
     kinds = [x["what"] for x in ann]
     assert kinds.index("apply_user_options") < kinds.index("start")

@@ -183,7 +183,7 @@ async def test_a_hub_that_starts_without_ec2_goes_on_when_it_answers(world: Worl
     throttled = CloudError("RequestLimitExceeded", "slow down", retryable=True)
     world.cloud.fail("list_instances", throttled, times=3)
     world.cloud.fail("list_volumes", throttled)
-    world.cloud.fail("spot_prices", throttled)
+    world.cloud.fail("spot_history", throttled)
     await world.start()
     assert await world.provisioner.watcher.first_listing(5)
     await world.complete_passes(2)

@@ -2,76 +2,144 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import pytest
 from simulated_cloud import Clock, SimulatedCloud
-from world import SETTINGS, World
+from world import SPEC, World
 
 from ec2spawner import data
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.prices import PriceBook
+from ec2spawner.core.discounts import Discount
+from ec2spawner.core.price_history import WEEK, PricePoint, steadiness
+from ec2spawner.provisioner.cloud import CloudError, Instance, InstanceState
+from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.prices import Price, PriceBook
+from ec2spawner.provisioner.settings import Settings
 from ec2spawner.wire import Market
+
+T4, A10G = "g4dn.xlarge", "g5.xlarge"
+A, B = "us-east-1a", "us-east-1b"
+THROTTLE = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+FORBIDDEN = CloudError("AccessDeniedException", "pricing:GetProducts", retryable=False)
 
 
 @pytest.fixture
 def cloud() -> SimulatedCloud:
     made = SimulatedCloud(Clock())
-    made.prices = {
-        ("g4dn.xlarge", "us-east-1a"): 0.21,
-        ("g4dn.xlarge", "us-east-1b"): 0.19,
-        ("g5.xlarge", "us-east-1b"): 0.50,
-    }
+    made.prices = {(T4, A): 0.21, (T4, B): 0.19, (A10G, B): 0.50}
+    made.list_prices = {T4: 0.55}
     return made
 
 
-def book(cloud: SimulatedCloud, region: str = "us-east-1", zones: str = "") -> PriceBook:
-    settings = replace(SETTINGS, region=region)
-    types = data.instance_types()
-    return PriceBook(
-        cloud, settings, types, now=cloud.clock, zones=zones.split, changed=lambda: None
+@pytest.fixture
+def running() -> list[Instance]:
+    return []
+
+
+def book(
+    cloud: SimulatedCloud,
+    running: Sequence[Instance] = (),
+    *discounts: Discount,
+    region: str = "us-east-1",
+    zones: str = "",
+    want: Sequence[str] = (T4, A10G),
+) -> PriceBook:
+    settings = Settings(
+        hub="hub", region=region, subnets=(), want_types=tuple(want), price_interval=3600
     )
+    return PriceBook(
+        cloud,
+        settings,
+        data.instance_types(),
+        now=cloud.clock,
+        zones=zones.split if zones else lambda: (A, B),
+        changed=lambda: None,
+        running=lambda: running,
+        discounts=discounts,
+    )
+
+
+def usd(price: Price | None) -> float | None:
+    return price.usd_per_hour if price else None
+
+
+# --- spot ------------------------------------------------------------------------------------
 
 
 async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud) -> None:
     prices = book(cloud)
-    assert prices.price(Market.SPOT, "g4dn.xlarge", "us-east-1a") is None
+    assert prices.price(Market.SPOT, T4, A) is None
     await prices.refresh()
-    price = prices.price(Market.SPOT, "g4dn.xlarge", "us-east-1a")
-    assert price is not None
-    assert (price.usd_per_hour, price.read_at) == (0.21, cloud.clock())
-    assert prices.price(Market.SPOT, "g5.xlarge", "us-east-1a") is None
+    price = prices.price(Market.SPOT, T4, A)
+    assert price == Price(0.21, "EC2 spot price history", cloud.clock())
+    assert prices.price(Market.SPOT, A10G, A) is None
 
 
 async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> None:
     prices = book(cloud)
     await prices.refresh()
-    spot = prices.cheapest(Market.SPOT, ("g5.xlarge", "g4dn.xlarge"))
-    on_demand = prices.cheapest(Market.ON_DEMAND, ("g5.xlarge", "g4dn.xlarge"))
-    assert spot is not None
-    assert on_demand is not None
-    assert (spot.usd_per_hour, on_demand.usd_per_hour) == (0.19, 0.526)
+    assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.19
+    assert usd(prices.cheapest(Market.ON_DEMAND, (A10G, T4))) == 0.55
     assert prices.cheapest(Market.SPOT, ("p4d.24xlarge",)) is None
 
 
 async def test_a_price_of_a_zone_without_a_subnet_is_nobodys(cloud: SimulatedCloud) -> None:
-    prices = book(cloud, zones="us-east-1a us-east-1c")
+    prices = book(cloud, zones=f"{A} us-east-1c")
     await prices.refresh()
-    cheapest = prices.cheapest(Market.SPOT, ("g5.xlarge", "g4dn.xlarge"))
-    assert cheapest is not None
-    assert cheapest.usd_per_hour == 0.21
-    assert prices.cheapest(Market.SPOT, ("g5.xlarge",)) is None
+    assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.21
+    assert prices.price(Market.SPOT, T4, B) is None
+    assert prices.cheapest(Market.SPOT, (A10G,)) is None
 
 
-async def test_the_hub_reads_prices_of_the_zones_of_its_subnets(world: World) -> None:
-    await world.complete_passes(1)
-    zones = {call.arguments[1] for call in world.cloud.of("spot_prices")}
-    assert zones == {("us-east-1a", "us-east-1b")}
+async def test_seven_days_are_read_once_and_then_only_what_is_new(cloud: SimulatedCloud) -> None:
+    start = cloud.clock()
+    cloud.histories[T4, A] = [
+        PricePoint(start - timedelta(days=30), 0.18),
+        PricePoint(start - timedelta(days=3), 0.20),
+        PricePoint(start + timedelta(hours=5), 0.30),
+    ]
+    prices = book(cloud, want=[T4])
+    await prices.refresh()
+    assert [point.usd_per_hour for point in prices.history(T4, A)] == [0.18, 0.20]
+    cloud.clock.advance(6 * 3600)
+    await prices.refresh()
+    assert [point.usd_per_hour for point in prices.history(T4, A)] == [0.18, 0.20, 0.30]
+    assert usd(prices.price(Market.SPOT, T4, A)) == 0.30
+    assert steadiness(prices.history(T4, A), cloud.clock()).percent == 67
+    first, second = (call.arguments[2] for call in cloud.of("spot_history"))
+    assert first == start - WEEK
+    assert start - timedelta(hours=2) < second < start
+
+    cloud.clock.advance(WEEK.total_seconds())
+    cloud.histories[T4, A].append(PricePoint(cloud.clock(), 0.31))
+    await prices.refresh()
+    assert [point.usd_per_hour for point in prices.history(T4, A)] == [0.30, 0.31]
 
 
-async def test_no_price_of_another_region_stands_in(cloud: SimulatedCloud) -> None:
-    assert book(cloud).on_demand("g4dn.xlarge") is not None
-    assert book(cloud, "eu-west-1").on_demand("g4dn.xlarge") is None
+async def test_a_price_that_ec2_lists_late_is_not_missed(cloud: SimulatedCloud) -> None:
+    cloud.histories[T4, A] = [PricePoint(cloud.clock() - WEEK, 0.20)]
+    prices = book(cloud, want=[T4])
+    await prices.refresh()
+    late = cloud.clock() - timedelta(minutes=10)
+    cloud.histories[T4, A] = [*cloud.histories[T4, A], PricePoint(late, 0.40)]
+    cloud.clock.advance(300)
+    await prices.refresh()
+    assert prices.history(T4, A)[-1] == PricePoint(late, 0.40)
+
+
+async def test_a_pool_that_ec2_lists_no_more_has_no_price(cloud: SimulatedCloud) -> None:
+    prices = book(cloud)
+    await prices.refresh()
+    del cloud.prices[T4, A]
+    cloud.clock.advance(300)
+    await prices.refresh()
+    assert prices.price(Market.SPOT, T4, A) is None
+    assert prices.history(T4, A) == ()
+    assert usd(prices.price(Market.SPOT, T4, B)) == 0.19
 
 
 async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: SimulatedCloud) -> None:
@@ -79,8 +147,261 @@ async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: Simulate
     await prices.refresh()
     read_at = cloud.clock()
     cloud.clock.advance(600)
-    cloud.fail("spot_prices", CloudError("RequestLimitExceeded", "slow", retryable=True))
+    cloud.prices[T4, B] = 0.90
+    cloud.fail("spot_history", THROTTLE)
     await prices.refresh()
-    price = prices.price(Market.SPOT, "g4dn.xlarge", "us-east-1b")
+    price = prices.price(Market.SPOT, T4, B)
     assert price is not None
     assert (price.usd_per_hour, price.read_at) == (0.19, read_at)
+    await prices.refresh()
+    price = prices.price(Market.SPOT, T4, B)
+    assert price is not None
+    assert (price.usd_per_hour, price.read_at) == (0.90, cloud.clock())
+
+
+async def test_types_that_fail_keep_no_others_from_being_read(cloud: SimulatedCloud) -> None:
+    prices = book(cloud, want=[T4])
+    await prices.refresh()
+    prices.want([A10G])
+    cloud.clock.advance(300)
+    cloud.hold("spot_history").set()  # the first call goes through, the second one fails
+    cloud.fail("spot_history", THROTTLE)
+    await prices.refresh()
+    price = prices.price(Market.SPOT, T4, A)
+    assert price is not None
+    assert price.read_at == cloud.clock()
+    assert prices.price(Market.SPOT, A10G, B) is None
+    await prices.refresh()
+    assert usd(prices.price(Market.SPOT, A10G, B)) == 0.50
+
+
+async def test_new_types_are_read_at_once(cloud: SimulatedCloud) -> None:
+    prices = book(cloud, want=[])
+    running = asyncio.create_task(prices.run())
+    async with asyncio.timeout(5):
+        while not cloud.of("reservations"):
+            await asyncio.sleep(0)
+        assert not cloud.of("spot_history")
+        prices.want([T4])
+        while prices.price(Market.SPOT, T4, A) is None:  # the interval is an hour
+            await asyncio.sleep(0)
+        reads = len(cloud.of("spot_history"))
+        prices.want([T4])
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert len(cloud.of("spot_history")) == reads
+    running.cancel()
+
+
+# --- on demand -------------------------------------------------------------------------------
+
+
+async def test_list_prices_are_read_for_the_region(cloud: SimulatedCloud) -> None:
+    prices = book(cloud, region="eu-west-1")
+    assert prices.on_demand(T4) is None
+    await prices.refresh()
+    assert prices.on_demand(T4) == Price(0.55, "the AWS price list", cloud.clock())
+    assert prices.price(Market.ON_DEMAND, T4, A) == prices.on_demand(T4)
+    assert prices.on_demand(A10G) is None
+
+
+async def test_the_bundled_table_serves_for_its_own_region_only(cloud: SimulatedCloud) -> None:
+    cloud.fail("on_demand_prices", FORBIDDEN, times=2)
+    here, elsewhere = book(cloud), book(cloud, region="eu-west-1")
+    await here.refresh()
+    await elsewhere.refresh()
+    price = here.on_demand(T4)
+    assert price is not None
+    assert (price.usd_per_hour, price.read_at) == (0.526, None)
+    assert "table of 20" in price.source
+    assert elsewhere.on_demand(T4) is None
+
+
+async def test_the_bundled_table_serves_where_the_price_list_does_not_know(
+    cloud: SimulatedCloud,
+) -> None:
+    prices = book(cloud)
+    await prices.refresh()
+    assert [usd(prices.on_demand(name)) for name in (T4, A10G)] == [0.55, 1.006]
+
+
+async def test_list_prices_are_read_once_a_day(cloud: SimulatedCloud) -> None:
+    prices = book(cloud)
+    for _ in range(50):
+        await prices.refresh()
+        cloud.clock.advance(3600)
+    assert len(cloud.of("on_demand_prices")) == 3
+    assert len(cloud.of("reservations")) == 3
+    assert len(cloud.of("spot_history")) == 50
+
+
+async def test_a_price_list_that_fails_is_asked_again_soon_and_keeps_the_old_price(
+    cloud: SimulatedCloud,
+) -> None:
+    prices = book(cloud)
+    await prices.refresh()
+    read_at = cloud.clock()
+    cloud.clock.advance(25 * 3600)
+    cloud.list_prices[T4] = 0.60
+    cloud.fail("on_demand_prices", THROTTLE)
+    await prices.refresh()
+    assert prices.on_demand(T4) == Price(0.55, "the AWS price list", read_at)
+    await prices.refresh()
+    assert len(cloud.of("on_demand_prices")) == 2
+    cloud.clock.advance(600)
+    await prices.refresh()
+    assert prices.on_demand(T4) == Price(0.60, "the AWS price list", cloud.clock())
+
+
+async def test_a_failure_that_lasts_is_told_once(
+    cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    prices = book(cloud)
+    cloud.fail("spot_history", THROTTLE, times=3)
+    with caplog.at_level(logging.INFO):
+        for _ in range(5):
+            await prices.refresh()
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2
+    assert "keeping the old" in told[0]
+    assert "works again" in told[1]
+
+
+async def test_spot_that_hangs_holds_up_nothing_but_itself(
+    cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ec2spawner.provisioner.prices.REFRESH_TIMEOUT", 0.01)
+    cloud.hold("spot_history")
+    prices = book(cloud)
+    await prices.refresh()
+    assert usd(prices.on_demand(T4)) == 0.55
+
+
+# --- what is paid for ------------------------------------------------------------------------
+
+
+def instance(
+    number: int,
+    launched_at: datetime,
+    *,
+    market: Market = Market.ON_DEMAND,
+    state: InstanceState = InstanceState.RUNNING,
+    instance_type: str = A10G,
+    zone: str = A,
+) -> Instance:
+    return Instance(f"i-{number}", state, instance_type, zone, market, launched_at)
+
+
+async def test_a_discount_pays_for_the_oldest_and_the_others_pay_in_full(
+    cloud: SimulatedCloud, running: list[Instance]
+) -> None:
+    prices = book(cloud, running, Discount(A10G, 0.63, count=1))
+    cloud.list_prices[A10G] = 1.01
+    await prices.refresh()
+    assert prices.paid(A10G, A) == Price(0.63, "the configured discounts", None)
+    assert prices.paid_left(A10G, B) == 1
+    old, new = instance(1, cloud.clock()), instance(2, cloud.clock() + timedelta(seconds=1))
+    running[:] = [new, old]
+    assert [usd(prices.price_of(each)) for each in (old, new)] == [0.63, 1.01]
+    assert prices.paid(A10G, A) is None
+    assert prices.paid_left(A10G, A) == 0
+    assert usd(prices.on_demand(A10G)) == 1.01, "what anybody pays stays what it is"
+
+    running[:] = [new, replace(old, state=InstanceState.SHUTTING_DOWN)]
+    assert usd(prices.price_of(new)) == 0.63
+
+
+async def test_a_segment_is_at_the_rate_of_its_discount(
+    cloud: SimulatedCloud, running: list[Instance]
+) -> None:
+    prices = book(cloud, running, Discount(A10G, 0.63, count=1))
+    running.append(instance(1, cloud.clock()))
+    segment = prices.segment(running[0], cloud.clock())
+    assert (segment.usd_per_hour, segment.source) == (0.63, "the configured discounts")
+
+
+async def test_a_discount_never_pays_for_spot_nor_for_another_type_or_zone(
+    cloud: SimulatedCloud, running: list[Instance]
+) -> None:
+    prices = book(cloud, running, Discount(A10G, 0.63, count=9, zone=B))
+    await prices.refresh()
+    at = cloud.clock()
+    running += [
+        instance(1, at, market=Market.SPOT, zone=B),
+        instance(2, at, instance_type=T4, zone=B),
+        instance(3, at, zone=A),
+    ]
+    assert [usd(prices.price_of(each)) for each in running] == [0.50, 0.55, 1.006]
+    assert (prices.paid_left(A10G, A), prices.paid_left(A10G, B)) == (0, 9)
+
+
+async def test_a_discount_ends_on_its_day(cloud: SimulatedCloud, running: list[Instance]) -> None:
+    until = cloud.clock() + timedelta(hours=1)
+    prices = book(cloud, running, Discount(A10G, 0.63, count=1, until=until))
+    running.append(instance(1, cloud.clock()))
+    assert usd(prices.price_of(running[0])) == 0.63
+    cloud.clock.advance(3600)
+    assert usd(prices.price_of(running[0])) == 1.006
+    assert prices.paid_left(A10G, A) == 0
+
+
+async def test_reservations_count_and_have_an_age(
+    cloud: SimulatedCloud, running: list[Instance]
+) -> None:
+    cloud.reserved = [Discount(A10G, 0.58, count=2, source="a Reserved Instance")]
+    prices = book(cloud, running)
+    running.append(instance(1, cloud.clock()))
+    assert prices.paid_left(A10G, A) == 0
+    await prices.refresh()
+    assert prices.price_of(running[0]) == Price(0.58, "a Reserved Instance", cloud.clock())
+    assert prices.paid_left(A10G, A) == 1
+    read_at = cloud.clock()
+    cloud.clock.advance(25 * 3600)
+    cloud.fail("reservations", THROTTLE)
+    await prices.refresh()
+    assert prices.price_of(running[0]) == Price(0.58, "a Reserved Instance", read_at)
+
+
+@pytest.mark.parametrize("count", [0, 1])
+async def test_what_the_admin_writes_of_a_type_stands_for_its_reservations(
+    cloud: SimulatedCloud, running: list[Instance], count: int
+) -> None:
+    cloud.reserved = [Discount(A10G, 0.58, count=5), Discount(T4, 0.30, count=5)]
+    prices = book(cloud, running, Discount(A10G, 0.63, count=count))
+    await prices.refresh()
+    assert prices.paid_left(A10G, A) == count
+    assert prices.paid_left(T4, A) == 5
+
+
+async def test_a_discount_that_has_ended_is_told_at_the_start(
+    cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    book(cloud, (), Discount(A10G, 0.63, count=1, until=cloud.clock()))
+    assert "The discount for g5.xlarge has ended" in caplog.text
+
+
+# --- in a hub --------------------------------------------------------------------------------
+
+ON_DEMAND = replace(SPEC, markets=(Market.ON_DEMAND,))
+
+
+async def test_the_hub_reads_prices_of_the_zones_of_its_subnets(world: World) -> None:
+    await world.complete_passes(1)
+    assert {call.arguments[1] for call in world.cloud.of("spot_history")} == {(A, B)}
+
+
+async def test_servers_cost_what_their_discount_says_the_oldest_first(world: World) -> None:
+    await world.restart(discounts=(Discount(T4, 0.30, count=1),))
+    first, _ = await world.ready("ada", spec=ON_DEMAND)
+    world.clock.advance(60)
+    second, _ = await world.ready("bob", spec=ON_DEMAND)
+    await world.complete_passes(1)
+    rates = [[s.usd_per_hour for s in world.now(each).segments] for each in (first, second)]
+    assert rates == [[0.30], [0.526]]
+
+    world.clock.advance(60)
+    await world.stop(first)
+    await world.state(first, LeaseState.ENDED)
+    await world.complete_passes(2)
+    assert [s.usd_per_hour for s in world.now(second).segments] == [0.526, 0.30]
+    assert world.now(second).segments[-1].source == "the configured discounts"

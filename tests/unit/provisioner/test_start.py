@@ -43,6 +43,7 @@ async def test_the_one_launch_call_names_us_in_its_tags_and_nobody(world: World)
     await world.ready()
     [request] = world.cloud.requests()
     assert (request.market, request.count, request.spec) == (Market.SPOT, 1, SPEC)
+    assert set(request.offers) == {("g4dn.xlarge", "subnet-a"), ("g4dn.xlarge", "subnet-b")}
     assert request.tags == {
         tags.HUB: "hub",
         tags.STORE: world.store.store_id,
@@ -100,14 +101,14 @@ async def test_what_spot_lacks_is_bought_on_demand_with_another_token(world: Wor
     assert len(world.cloud.requests()) == 2
 
 
-async def test_sold_out_everywhere_ends_the_start_with_what_ec2_said(world: World) -> None:
+async def test_sold_out_everywhere_ends_the_start_and_says_so(world: World) -> None:
     world.cloud.sell_out(Market.SPOT)
     world.cloud.sell_out(Market.ON_DEMAND)
     lease = await world.request()
     with pytest.raises(StartFailed) as failure:
         await world.provisioner.starting.wait_ready(lease.lease_id, 5)
-    assert "no machine of this kind" in str(failure.value)
-    assert "InsufficientInstanceCapacity: sold out" in str(failure.value)
+    assert failure.value.stop.reason == "capacity"
+    assert "spot and on-demand are sold out in us-east-1a and b" in str(failure.value)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)
     assert world.cloud.machines == {}
@@ -344,6 +345,8 @@ async def test_the_longest_waiting_lease_is_served_first(world: World) -> None:
 
 async def test_the_lease_that_fewest_instances_fit_is_served_first(world: World) -> None:
     """The flexible one has waited longer, but the g5 will do for it as well."""
+    world.cloud.prices = {("g5.xlarge", "us-east-1a"): 0.1, ("g4dn.xlarge", "us-east-1a"): 0.2}
+    await world.provisioner.prices.refresh()
     flexible = replace(SPEC, instance_types=("g5.xlarge", "g4dn.xlarge"))
     patient = await world.request("patient", spec=flexible)
     await world.boot(1)

@@ -47,7 +47,7 @@ SETTINGS = Settings(
     busy_interval=0.008,
     quiet_interval=0.02,
     price_interval=0.02,
-    price_types=("g4dn.xlarge", "g5.xlarge"),
+    want_types=("g4dn.xlarge", "g5.xlarge"),
 )
 
 
@@ -141,7 +141,10 @@ class World:
 
     async def settle(self) -> None:
         """Wait for everything in the background but the endless loops."""
-        loops = {"ec2spawner watch", "ec2spawner prices", "ec2spawner reconcile"}
+        loops = {
+            f"ec2spawner {name}"
+            for name in ("watch", "prices", "catalogue", "templates", "reconcile")
+        }
         await until(
             lambda: {task.get_name() for task in self.provisioner._tasks} <= loops, "settled"
         )

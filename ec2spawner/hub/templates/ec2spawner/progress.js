@@ -1,5 +1,5 @@
-// Shows the start of a server from the hub's event stream. Whatever comes from the hub is put on
-// the page as text, never as HTML.
+// Shows the start of a server from the hub's event stream. What comes from the hub is put on the
+// page as text; only what JupyterHub itself calls HTML, of a failure, is put there as that.
 require(["jhapi"], function (JHAPI) {
   "use strict";
   const page = document.getElementById("ec2-progress");
@@ -16,6 +16,7 @@ require(["jhapi"], function (JHAPI) {
   let stream = null;
   let heardAt = 0;
   let retry = 0; // timer of the next connection
+  let refusal = ""; // why another start was refused, until its stream says more
   const logged = new Set();
   const SILENCE_MS = 20000;
 
@@ -48,15 +49,17 @@ require(["jhapi"], function (JHAPI) {
     else item.removeAttribute("aria-current");
   }
 
+  function part(tag, name) {
+    const node = document.createElement(tag);
+    node.className = "ec2-" + name;
+    return node;
+  }
+
   function stepNode(index) {
     const list = element("ec2-steps");
     if (!list.children[index]) {
       const item = document.createElement("li");
-      for (const name of ["mark", "title", "time", "detail"]) {
-        const part = document.createElement("span");
-        part.className = "ec2-" + name;
-        item.append(part);
-      }
+      for (const name of ["mark", "title", "time", "detail"]) item.append(part("span", name));
       item.firstChild.setAttribute("role", "img");
       list.append(item);
     }
@@ -78,8 +81,38 @@ require(["jhapi"], function (JHAPI) {
     const running = step.state === "now" && !leaving;
     const lasted = typeof step.seconds === "number" ? step.seconds + (running ? since() : 0) : null;
     setText(time, lasted === null ? "" : timeWords(running ? Math.floor(lasted) : lasted));
-    const details = running ? [step.detail, usual] : [step.detail];
+    // Where launch calls are listed, a line that comes and goes above them would move them.
+    const listed = item.querySelector(".ec2-attempts");
+    const details = running && !listed ? [step.detail, usual] : [step.detail];
     setText(detail, details.filter(Boolean).join(" · "));
+  }
+
+  // The launch calls, below the search that they belong to. Lines are added and changed in place,
+  // and stay when the machine is found, so that nothing jumps under the reader's eyes.
+  function drawAttempts(event) {
+    const notes = event.notes || [];
+    if (!(event.attempts || []).length) return;
+    const item = stepNode(0);
+    if (!item.querySelector(".ec2-attempts")) {
+      const list = part("ul", "attempts");
+      list.setAttribute("aria-label", "What EC2 was asked for");
+      item.append(list, part("p", "note"));
+    }
+    const list = item.querySelector(".ec2-attempts");
+    while (list.children.length > event.attempts.length) list.lastChild.remove();
+    event.attempts.forEach((attempt, index) => {
+      if (!list.children[index]) {
+        const line = part("li", "attempt");
+        line.append(part("span", "asked"), ": ", part("span", "answer"), part("span", "skipped"));
+        list.append(line);
+      }
+      const line = list.children[index];
+      line.className = "ec2-attempt ec2-attempt-" + attempt.outcome;
+      setText(line.querySelector(".ec2-asked"), attempt.asked);
+      setText(line.querySelector(".ec2-answer"), attempt.answer);
+      setText(line.querySelector(".ec2-skipped"), attempt.skipped);
+    });
+    setText(item.querySelector(".ec2-note"), notes.join(" "));
   }
 
   function drawSummary(elapsed, usual) {
@@ -109,6 +142,7 @@ require(["jhapi"], function (JHAPI) {
 
   function draw() {
     if (!latest || leaving) return;
+    drawAttempts(latest);
     latest.steps.forEach(drawStep);
     const usual = typeof latest.usual_seconds === "number" ? latest.usual_seconds : null;
     const elapsed = (latest.elapsed_seconds || 0) + since();
@@ -117,17 +151,29 @@ require(["jhapi"], function (JHAPI) {
     if (usual) drawBar(Math.min(95, (100 * elapsed) / usual));
   }
 
-  function log(message) {
-    if (!message || logged.has(message)) return;
-    logged.add(message);
+  // Each thing once: every connection is told the whole story again.
+  function log(message, key = message) {
+    if (!message || logged.has(key)) return;
+    logged.add(key);
     const line = document.createElement("li");
     line.textContent = message;
     element("progress-log").append(line);
     setText(element("ec2-live"), message);
   }
 
+  function logAttempts(event) {
+    for (const attempt of event.attempts || []) {
+      if (attempt.outcome === "asking") continue;
+      const skipped = attempt.skipped ? ". " + attempt.skipped : "";
+      const line = attempt.asked + ": " + attempt.answer + skipped;
+      log(line, attempt.at + line);
+    }
+    for (const note of event.notes || []) log(note);
+  }
+
   // --- the event stream ----------------------------------------------------------------------
   function follow(event) {
+    logAttempts(event);
     log(event.message);
     if (event.profile) {
       setText(element("ec2-heading"), "Starting your " + event.profile);
@@ -158,16 +204,20 @@ require(["jhapi"], function (JHAPI) {
     window.location.reload();
   }
 
-  function fail(message) {
+  function fail(message, html) {
     ended();
     drawBar(100);
     bar.firstElementChild.classList.add("bg-danger");
-    for (const item of element("ec2-steps").querySelectorAll(".ec2-now")) setState(item, "broken");
+    for (const item of element("ec2-steps").querySelectorAll(".ec2-now")) {
+      setState(item, "broken");
+      setText(item.querySelector(".ec2-detail"), "");
+    }
     setText(element("ec2-heading"), "Your server could not be started");
     document.title = "Your server could not be started";
     const why = (message || "").replace(/^Spawn failed:?\s*/, "");
     const box = element("ec2-failed");
-    box.textContent = why || "The hub gave no reason; the event log has what it said.";
+    if (html) box.innerHTML = html;
+    else box.textContent = why || "The hub gave no reason; the event log has what it said.";
     box.hidden = false;
     setText(element("ec2-summary"), "Your files are untouched. Try again, or choose another.");
     element("ec2-after-failure").hidden = false;
@@ -179,13 +229,14 @@ require(["jhapi"], function (JHAPI) {
     heardAt = performance.now();
     stream.onmessage = (message) => {
       heardAt = performance.now();
+      refusal = "";
       if (leaving) return;
       const event = JSON.parse(message.data);
       follow(event);
       if (event.ready) succeed();
-      if (event.failed) fail(event.message);
+      if (event.failed) fail(event.message, event.html_message);
     };
-    stream.onerror = () => reconnect(1000);
+    stream.onerror = () => (refusal ? fail(refusal) : reconnect(1000));
   }
 
   // A proxy may keep a stream open whose hub is gone, so silence is asked about, too. Each
@@ -250,7 +301,7 @@ require(["jhapi"], function (JHAPI) {
     const options = {
       success: () => leaveWhenStopped(url, 60),
       error: (xhr) => {
-        const said = xhr.responseJSON && xhr.responseJSON.message;
+        const said = messageOf(xhr);
         const box = element("ec2-failed");
         box.textContent = "The start could not be cancelled: " + (said || "the hub does not answer") + ".";
         box.hidden = false;
@@ -262,6 +313,73 @@ require(["jhapi"], function (JHAPI) {
     if (server) api.stop_named_server(user, server, options);
     else api.stop_server(user, options);
   }
+
+  // --- starting something else ---------------------------------------------------------------
+  // The links of a failure start what they name. Followed here, the page stays, and tells the
+  // story of the new start. The request's own answer comes when that has ended or takes long, so
+  // its stream is followed as soon as there is one.
+  function startInstead(link) {
+    const options = {};
+    for (const [name, value] of new URL(link.href).searchParams) {
+      if (name.startsWith("opt-")) options[name.slice("opt-".length)] = value;
+    }
+    begin(link.textContent);
+    let asked = true; // until the stream is followed
+    const followOnce = () => {
+      if (asked) listen();
+      asked = false;
+    };
+    const request = {
+      data: JSON.stringify({ user_options: options }),
+      success: followOnce,
+      error: (xhr) => {
+        if (asked) refusal = messageOf(xhr) || "The hub does not answer.";
+        followOnce();
+      },
+    };
+    if (server) api.start_named_server(user, server, request);
+    else api.start_server(user, request);
+    const look = () =>
+      asked &&
+      askServer({
+        success: (model) => (model && model.pending === "spawn" ? followOnce() : again()),
+        error: () => again(),
+      });
+    const again = () => setTimeout(look, 300);
+    again();
+  }
+
+  function begin(what) {
+    logged.clear();
+    log(what);
+    leaving = false;
+    latest = null;
+    shown = 0;
+    clearTimeout(retry);
+    element("ec2-steps").replaceChildren();
+    element("ec2-failed").hidden = true;
+    element("ec2-after-failure").hidden = true;
+    element("ec2-actions").hidden = false;
+    bar.firstElementChild.classList.remove("bg-danger");
+    drawBar(0);
+    const heading = element("ec2-heading");
+    setText(heading, "Starting your server");
+    document.title = "Starting your server";
+    setText(element("ec2-summary"), "You can close this page and come back.");
+    heading.focus(); // the link that was pressed is gone
+    heardAt = performance.now();
+  }
+
+  function messageOf(xhr) {
+    return (xhr.responseJSON && xhr.responseJSON.message) || "";
+  }
+
+  element("ec2-failed").addEventListener("click", (event) => {
+    const link = event.target.closest("a.ec2-alternative");
+    if (!link || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+    event.preventDefault();
+    startInstead(link);
+  });
 
   element("ec2-actions").hidden = false;
   element("ec2-cancel").addEventListener("click", () => cancel(homeUrl));

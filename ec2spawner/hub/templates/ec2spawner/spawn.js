@@ -3,16 +3,7 @@
   "use strict";
   const form = document.getElementById("spawn_form");
   const button = form.querySelector("button[type=submit]");
-  const chosen = form.querySelector(".ec2-chosen");
-
-  function showChoice() {
-    const radio = form.querySelector("input[name=profile]:checked");
-    chosen.hidden = !radio;
-    if (radio) {
-      chosen.querySelector(".ec2-chosen-name").textContent = radio.dataset.name;
-      chosen.querySelector(".ec2-chosen-price").textContent = radio.dataset.price;
-    }
-  }
+  if (!button) return;
 
   // A second click must not ask for a second server. The button comes back with the page when
   // the browser's Back restores it from its cache.
@@ -27,7 +18,7 @@
     return Math.round(seconds / 3600) + " hours";
   }
 
-  // Prices on a page left open grow old; their age says so.
+  // What stands on a page left open grows old; its age says so.
   function growOlder(shownAt) {
     const elapsed = (Date.now() - shownAt) / 1000;
     for (const age of form.querySelectorAll(".ec2-age")) {
@@ -35,13 +26,8 @@
     }
   }
 
-  form.addEventListener("change", showChoice);
   form.addEventListener("submit", () => waiting(true));
-  window.addEventListener("pageshow", () => {
-    waiting(false);
-    showChoice();
-  });
+  window.addEventListener("pageshow", () => waiting(false));
   const shownAt = Date.now();
   setInterval(() => growOlder(shownAt), 20000);
-  showChoice();
 })();

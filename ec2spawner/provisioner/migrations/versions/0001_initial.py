@@ -63,6 +63,8 @@ def _leases() -> None:
         sa.Column("extended_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("stop", sa.JSON(none_as_null=True), nullable=True),
         sa.Column("replaced", sa.Integer(), nullable=False),
+        sa.Column("attempts", sa.JSON(), nullable=False),
+        sa.Column("image", sa.JSON(none_as_null=True), nullable=True),
         sa.PrimaryKeyConstraint("lease_id", name=op.f("pk_lease")),
     )
     op.create_index(op.f("ix_lease_state"), "lease", ["state"])

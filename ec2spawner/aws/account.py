@@ -1,0 +1,234 @@
+"""What `ec2spawner check` asks of an account: who we are, what is there, what is permitted.
+
+Nothing is changed. What would change something is asked with DryRun, which EC2 always answers
+with an error that says whether it would have been permitted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from ..provisioner.cloud import CloudError, LaunchRequest, LaunchSpec
+from .client import Answer, Client
+from .launch import fleet_request
+from .tags import to_ec2
+from .templates import template_data, template_name
+from .volumes import DEVICES
+
+TRIES: Final = 3
+"""Connections of which the quickest counts."""
+
+CONNECT_TIMEOUT: Final = 3.0
+"""Seconds for one of them, the name's look-up included."""
+
+TRIAL_DISK_GIB: Final = 8
+"""Size of the volume that is not made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    account_id: str
+    arn: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subnet:
+    subnet_id: str
+    zone: str
+    vpc_id: str
+    free_addresses: int
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGroup:
+    group_id: str
+    name: str
+    vpc_id: str
+
+
+class Account:
+    """Every method raises `CloudError`, but for the trials, which return it."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def caller(self) -> Caller:
+        return await self._client.call(
+            "get_caller_identity",
+            lambda answer: Caller(answer["Account"], answer["Arn"]),
+            service="sts",
+        )
+
+    async def subnets(self, subnet_ids: Sequence[str]) -> tuple[Subnet, ...]:
+        return await self._client.call(
+            "describe_subnets", _subnets, SubnetIds=list(dict.fromkeys(subnet_ids))
+        )
+
+    async def security_groups(self, group_ids: Sequence[str]) -> tuple[SecurityGroup, ...]:
+        return await self._client.call(
+            "describe_security_groups", _security_groups, GroupIds=list(dict.fromkeys(group_ids))
+        )
+
+    async def instance_profile(self, name: str) -> str:
+        """Its ARN. Raises `CloudError("NoSuchEntity", ...)` where there is none."""
+        return await self._client.call(
+            "get_instance_profile",
+            lambda answer: str(answer["InstanceProfile"]["Arn"]),
+            service="iam",
+            InstanceProfileName=name.rpartition("/")[2],
+        )
+
+    async def key_pair(self, name: str) -> str:
+        """Its fingerprint. Raises `CloudError("InvalidKeyPair.NotFound", ...)`."""
+        return await self._client.call(
+            "describe_key_pairs",
+            lambda answer: str(answer["KeyPairs"][0].get("KeyFingerprint", "")),
+            KeyNames=[name],
+        )
+
+    async def quotas(self) -> Mapping[str, float]:
+        """Quota code -> value; of vCPU quotas, how many may run at once."""
+        return dict(
+            await self._client.pages(
+                "list_service_quotas",
+                lambda answer: [(q["QuotaCode"], float(q["Value"])) for q in answer["Quotas"]],
+                service="service-quotas",
+                ServiceCode="ec2",
+            )
+        )
+
+    async def zones(self) -> Sequence[str]:
+        """The availability zones of the region that the account may use."""
+        return await self._client.call(
+            "describe_availability_zones",
+            lambda answer: sorted(zone["ZoneName"] for zone in answer["AvailabilityZones"]),
+            Filters=[
+                {"Name": "state", "Values": ["available"]},
+                {"Name": "zone-type", "Values": ["availability-zone"]},
+            ],
+        )
+
+    async def round_trip_ms(self) -> float | None:
+        """Milliseconds to the region's EC2 endpoint and back; None where it is out of reach.
+
+        The shortest of a few TCP connections: one round trip each, and nothing is asked.
+        """
+        url = urlsplit(await self._client.endpoint())
+        port = url.port or (443 if url.scheme == "https" else 80)
+        tries = [await _connect_ms(url.hostname or "", port) for _ in range(TRIES)]
+        return min((ms for ms in tries if ms is not None), default=None)
+
+    # --- trials: the error that EC2 answers, None where it answers as if it were real -----------
+
+    async def try_fleet(
+        self, request: LaunchRequest, zones: Mapping[str, str]
+    ) -> CloudError | None:
+        template = template_name(template_data(request.spec, "/dev/sda1", request.tags))
+        return await self._try("create_fleet", **fleet_request(request, template))
+
+    async def try_instance(
+        self, spec: LaunchSpec, instance_type: str, tags: Mapping[str, str]
+    ) -> CloudError | None:
+        """RunInstances is what a fleet's launch is judged by, image, network and role included."""
+        data = template_data(spec, "/dev/sda1", tags)
+        interface = {"DeviceIndex": 0, "SubnetId": spec.subnets[0]}
+        if spec.security_groups:
+            interface["Groups"] = data.pop("SecurityGroupIds")
+        kept = ("ImageId", "IamInstanceProfile", "KeyName", "MetadataOptions", "UserData")
+        launch = {key: data[key] for key in kept if key in data}
+        if "UserData" in launch:
+            launch["UserData"] = spec.user_data  # boto3 encodes this one itself
+        return await self._try(
+            "run_instances",
+            MinCount=1,
+            MaxCount=1,
+            InstanceType=instance_type,
+            NetworkInterfaces=[interface],
+            TagSpecifications=_tagged(("instance", "volume", "network-interface"), tags),
+            **launch,
+        )
+
+    async def try_template(self, spec: LaunchSpec, tags: Mapping[str, str]) -> CloudError | None:
+        data = template_data(spec, "/dev/sda1", tags)
+        return await self._try(
+            "create_launch_template",
+            LaunchTemplateName=template_name(data),
+            LaunchTemplateData=data,
+            TagSpecifications=_tagged(("launch-template",), tags),
+        )
+
+    async def try_volume(self, zone: str, tags: Mapping[str, str]) -> CloudError | None:
+        return await self._try(
+            "create_volume",
+            AvailabilityZone=zone,
+            Size=TRIAL_DISK_GIB,
+            VolumeType="gp3",
+            Encrypted=True,
+            TagSpecifications=_tagged(("volume",), tags),
+        )
+
+    async def try_tags(self, resource_id: str, tags: Mapping[str, str]) -> CloudError | None:
+        return await self._try("create_tags", Resources=[resource_id], Tags=to_ec2(tags))
+
+    async def try_terminate(self, instance_id: str) -> CloudError | None:
+        return await self._try("terminate_instances", InstanceIds=[instance_id])
+
+    async def try_attach(self, volume_id: str, instance_id: str) -> CloudError | None:
+        return await self._try(
+            "attach_volume", VolumeId=volume_id, InstanceId=instance_id, Device=DEVICES[0]
+        )
+
+    async def try_detach(self, volume_id: str, instance_id: str) -> CloudError | None:
+        return await self._try("detach_volume", VolumeId=volume_id, InstanceId=instance_id)
+
+    async def _try(self, operation: str, **parameters: Any) -> CloudError | None:
+        try:
+            await self._client.call(
+                operation, lambda _: None, attempts=1, DryRun=True, **parameters
+            )
+        except CloudError as error:
+            return error
+        return None
+
+
+async def _connect_ms(host: str, port: int) -> float | None:
+    """The name is looked up before the clock runs."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            began = loop.time()
+            _, writer = await asyncio.open_connection(*found[0][4][:2])
+            taken = loop.time() - began
+    except (OSError, TimeoutError):
+        return None
+    writer.close()
+    return 1000 * taken
+
+
+def _subnets(answer: Answer) -> tuple[Subnet, ...]:
+    return tuple(
+        Subnet(
+            subnet["SubnetId"],
+            subnet["AvailabilityZone"],
+            subnet["VpcId"],
+            int(subnet["AvailableIpAddressCount"]),
+        )
+        for subnet in answer["Subnets"]
+    )
+
+
+def _security_groups(answer: Answer) -> tuple[SecurityGroup, ...]:
+    return tuple(
+        SecurityGroup(group["GroupId"], group.get("GroupName", ""), group["VpcId"])
+        for group in answer["SecurityGroups"]
+    )
+
+
+def _tagged(kinds: Sequence[str], tags: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [{"ResourceType": kind, "Tags": to_ec2(tags)} for kind in kinds]

@@ -1,0 +1,88 @@
+"""Instance types: which zones have them, and what they are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from ..data import InstanceType
+from .client import Answer, Client
+from .tags import literal
+
+OFFERINGS_PAGE: Final = 500
+"""Offerings to a page: three short texts each. A region has some 800 types in each zone."""
+
+TYPES_BATCH: Final = 200
+"""Types in one question: EC2's limit for the values of a filter."""
+
+
+async def offerings(client: Client, zones: Sequence[str]) -> dict[str, frozenset[str]]:
+    """Instance type -> those of the zones that have it; a type that none has is absent."""
+    if not zones:
+        return {}
+    found = await client.pages(
+        "describe_instance_type_offerings",
+        _offerings,
+        page=OFFERINGS_PAGE,
+        LocationType="availability-zone",
+        Filters=[{"Name": "location", "Values": sorted(set(zones))}],
+    )
+    zones_of: defaultdict[str, set[str]] = defaultdict(set)
+    for instance_type, zone in found:
+        zones_of[instance_type].add(zone)
+    return {instance_type: frozenset(of) for instance_type, of in zones_of.items()}
+
+
+async def describe_types(client: Client, names: Sequence[str]) -> dict[str, InstanceType]:
+    """What EC2 says of these types, without prices; those that do not exist are absent.
+
+    Asked for by filter: by name, one that does not exist fails the whole call, and the bucket of
+    tokens is half as large.
+    """
+    wanted = sorted(set(names))
+    found: list[InstanceType] = []
+    for start in range(0, len(wanted), TYPES_BATCH):
+        values = [literal(name) for name in wanted[start : start + TYPES_BATCH]]
+        found += await client.pages(
+            "describe_instance_types",
+            _instance_types,
+            Filters=[{"Name": "instance-type", "Values": values}],
+        )
+    return {kind.name: kind for kind in found}
+
+
+def instance_type(described: Mapping[str, Any]) -> InstanceType:
+    """One of DescribeInstanceTypes' answers, without prices: EC2 does not say them there.
+
+    A fraction of a GPU has `gpu_count` 0 there and here; `gpu_partition` says how much it is.
+    """
+    gpus = described.get("GpuInfo", {}).get("Gpus", ())
+    gpu: Mapping[str, Any] = gpus[0] if gpus else {}
+    return InstanceType(
+        name=described["InstanceType"],
+        vcpus=described["VCpuInfo"]["DefaultVCpus"],
+        memory_mib=described["MemoryInfo"]["SizeInMiB"],
+        gpu=gpu.get("Name", ""),
+        gpu_count=gpu.get("Count", 0),
+        gpu_memory_mib=gpu.get("MemoryInfo", {}).get("SizeInMiB", 0),
+        gpu_partition=gpu.get("GpuPartitionSize", 1.0) if gpu else 0.0,
+        architecture=_architecture(described["ProcessorInfo"]["SupportedArchitectures"]),
+        local_disk_gb=described.get("InstanceStorageInfo", {}).get("TotalSizeInGB", 0),
+        on_demand_usd_per_hour=None,
+        spot_saving_percent=None,
+        interruption_band=None,
+    )
+
+
+def _architecture(supported: Sequence[str]) -> str:
+    """Old types run 32-bit images too: what counts is what an image of today is."""
+    return "x86_64" if "x86_64" in supported else supported[0]
+
+
+def _offerings(answer: Answer) -> Sequence[tuple[str, str]]:
+    return [(each["InstanceType"], each["Location"]) for each in answer["InstanceTypeOfferings"]]
+
+
+def _instance_types(answer: Answer) -> Sequence[InstanceType]:
+    return [instance_type(each) for each in answer["InstanceTypes"]]

@@ -1,0 +1,45 @@
+"""One line of the check: what was looked at, what was found, and how to mend it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class State(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    """It works, and somebody should know."""
+    UNPROVED = "unproved"
+    """It cannot be told without changing something, or before something else is mended."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    name: str
+    """What was looked at, such as `subnets` or `permission ec2:CreateFleet`."""
+    state: State
+    said: str
+    mend: str = ""
+    """What to do about it; never empty where it failed."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def ok(name: str, said: str) -> Finding:
+    return Finding(name, State.OK, said)
+
+
+def warning(name: str, said: str, mend: str) -> Finding:
+    return Finding(name, State.WARNING, said, mend)
+
+
+def unproved(name: str, said: str, mend: str = "") -> Finding:
+    return Finding(name, State.UNPROVED, said, mend)
+
+
+def failed(name: str, said: str, mend: str) -> Finding:
+    return Finding(name, State.FAILED, said, mend)

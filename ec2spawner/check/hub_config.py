@@ -1,0 +1,107 @@
+"""The hub's own `jupyterhub_config.py`, loaded as JupyterHub loads it, without starting a hub."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlparse
+
+from jupyterhub.app import JupyterHub
+from traitlets import TraitError
+
+from ..config import ConfigError, Options, Problem
+from .finding import Finding, failed
+
+NAME = "configuration"
+
+EVERY_ADDRESS = frozenset({None, "*", "0.0.0.0", "::"})  # noqa: S104 - read, not bound
+
+
+class ConfigurationBroken(Exception):
+    """Nothing else can be looked at before this is mended."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__("; ".join(finding.said for finding in findings))
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class HubConfig:
+    """What the file says, all of it valid."""
+
+    options: Options
+    api_url: str
+    """The hub's API as instances are told to reach it."""
+    bind_ip: str
+    """Where the hub listens; empty is every address."""
+    bind_port: int
+
+
+def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
+    """The configuration that `jupyterhub --config=path arguments...` would start with.
+
+    Raises `ConfigurationBroken`.
+    """
+    if not path.is_file():
+        mend = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
+        raise ConfigurationBroken([failed(NAME, f"there is no file {path}", mend)])
+    app = JupyterHub(log_level=logging.CRITICAL)
+    try:
+        app.parse_command_line(list(arguments))
+        app.load_config_file(str(path.resolve()))
+        app.log_level = logging.CRITICAL  # what is wrong is said in our findings
+    except (Exception, SystemExit) as error:
+        # The file is Python: whatever an admin's code raises is a finding.
+        raise ConfigurationBroken([_unreadable(path, error)]) from error
+    return _checked(app)
+
+
+def _unreadable(path: Path, error: BaseException) -> Finding:
+    line = f", line {error.lineno}" if isinstance(error, SyntaxError) else _line_in(path, error)
+    return failed(
+        NAME,
+        f"{path}{line}: {type(error).__name__}: {error}",
+        "mend that line of the file",
+    )
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """Where in the admin's file the error came from."""
+    trace, line = error.__traceback__, ""
+    while trace is not None:
+        if Path(trace.tb_frame.f_code.co_filename).name == path.name:
+            line = f", line {trace.tb_lineno}"
+        trace = trace.tb_next
+    return line
+
+
+def _checked(app: JupyterHub) -> HubConfig:
+    from ..hub.begin import validate
+    from ..spawner import EC2Spawner
+
+    try:
+        if not issubclass(app.spawner_class, EC2Spawner):
+            problem = Problem(
+                "c.JupyterHub.spawner_class",
+                f"is {app.spawner_class.__name__}, so ec2spawner is not used",
+                'c.JupyterHub.spawner_class = "ec2"',
+            )
+            raise ConfigError([problem])
+        app.init_hub()
+        options = validate(app)
+    except ConfigError as error:
+        raise ConfigurationBroken(
+            [failed(p.option, p.wrong, p.mend) for p in error.problems]
+        ) from error
+    except TraitError as error:
+        raise ConfigurationBroken([failed(NAME, str(error), "mend that option")]) from error
+    spawner = app.spawner_class(config=app.config)
+    bind = urlparse(app.hub.bind_url)
+    return HubConfig(
+        options,
+        options.hub_api_url or spawner.hub_connect_url or app.hub.api_url,
+        "" if bind.hostname in EVERY_ADDRESS else str(bind.hostname),
+        bind.port or app.hub.port,
+    )

@@ -1,0 +1,267 @@
+"""The check from beginning to end: each part asks, and `judge` says what the answer means."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TypeVar
+
+from .. import data
+from ..aws.account import Account, Subnet
+from ..aws.client import Client
+from ..aws.ec2 import EC2Cloud
+from ..config import Options, Profile
+from ..core.profiles import resolve
+from ..data import InstanceType
+from ..hub.user_data import PUBLISHED_PACKAGE
+from ..provisioner.cloud import CloudError, Image
+from ..wire import Market
+from .address import judge_address
+from .finding import Finding, failed, ok, unproved, warning
+from .hub_config import NAME as CONFIGURATION
+from .hub_config import HubConfig
+from .judge import (
+    judge_agent,
+    judge_image,
+    judge_prices,
+    judge_quota,
+    judge_security_groups,
+    judge_subnets,
+    judge_types,
+    refused,
+)
+from .permissions import judge_permissions
+
+T = TypeVar("T")
+
+CREDENTIALS = (
+    "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
+)
+
+
+async def check(
+    config: HubConfig, *, now: datetime, announce: Callable[[str], None] = lambda what: None
+) -> list[Finding]:
+    """All findings, in the order in which they are best mended. Raises nothing of AWS's.
+
+    `announce` is told what is looked at next.
+    """
+    async with _account_of(config.options) as (cloud, account):
+        work = Check(config, cloud, account, now, announce)
+        return await work.run()
+
+
+@asynccontextmanager
+async def _account_of(options: Options) -> AsyncIterator[tuple[EC2Cloud, Account]]:
+    endpoint = options.endpoint_url or None
+    cloud, client = EC2Cloud(options.region, endpoint), Client(options.region, endpoint)
+    try:
+        yield cloud, Account(client)
+    finally:
+        await client.close()
+        await cloud.close()
+
+
+@dataclass(slots=True)
+class Check:
+    config: HubConfig
+    cloud: EC2Cloud
+    account: Account
+    now: datetime
+    announce: Callable[[str], None]
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def options(self) -> Options:
+        return self.config.options
+
+    async def run(self) -> list[Finding]:
+        self.findings.append(ok(CONFIGURATION, "every option can be followed"))
+        self.announce("the hub's address")
+        config = self.config
+        self.findings.append(await judge_address(config.api_url, config.bind_ip, config.bind_port))
+        self.announce("credentials")
+        if not await self._credentials():
+            self.findings.append(unproved("everything in AWS", "not looked at without credentials"))
+            return self.findings
+        self.announce("network")
+        subnets = await self._subnets()
+        await self._security_groups(subnets)
+        self.announce("image")
+        image = await self._image()
+        await self._role_and_key()
+        self.announce("instance types and quotas")
+        types = await self._profiles(sorted({subnet.zone for subnet in subnets}))
+        self.announce("prices")
+        await self._prices(types, sorted({subnet.zone for subnet in subnets}))
+        self.announce("permissions")
+        self.findings += await judge_permissions(
+            self.cloud, self.account, self.config, image, types, subnets
+        )
+        return self.findings
+
+    async def _credentials(self) -> bool:
+        try:
+            caller = await self.account.caller()
+        except CloudError as error:
+            self.findings.append(
+                failed("credentials", f"{error.code}: {error.message}", CREDENTIALS)
+            )
+            return False
+        self.findings.append(ok("credentials", f"{caller.arn} in {self.options.region}"))
+        return True
+
+    # --- network ---
+
+    async def _subnets(self) -> Sequence[Subnet]:
+        try:
+            subnets = await self.account.subnets(self.options.subnets)
+        except CloudError as error:
+            mend = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
+            self.findings.append(refused("subnets", error, mend))
+            return ()
+        self.findings.append(judge_subnets(subnets))
+        return subnets
+
+    async def _security_groups(self, subnets: Sequence[Subnet]) -> None:
+        name = "security groups"
+        if not self.options.security_groups:
+            self.findings.append(
+                warning(
+                    name,
+                    "none is given: the VPC's default group lets only its own members in",
+                    f"c.EC2Spawner.security_groups, with one that lets the hub and its proxy reach "
+                    f"port {self.options.port}; unless the hub is in the default group too",
+                )
+            )
+            return
+        try:
+            groups = await self.account.security_groups(self.options.security_groups)
+        except CloudError as error:
+            mend = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
+            self.findings.append(refused(name, error, mend))
+            return
+        if subnets:
+            self.findings.append(judge_security_groups(groups, subnets))
+
+    # --- image, role, key ---
+
+    async def _image(self) -> Image | None:
+        try:
+            image = await self.cloud.find_image(self.options.image.query(self.options.architecture))
+        except CloudError as error:
+            mend = (
+                "c.EC2Spawner.image: an image of this region and of c.EC2Spawner.architecture that "
+                "the account may use, by id, by name and owners, or by SSM parameter"
+            )
+            self.findings.append(refused("image", error, mend))
+            return None
+        package = self.options.agent_package or PUBLISHED_PACKAGE
+        self.findings += [
+            judge_image(image, self.now),
+            judge_agent(self.options.image.is_stock, package),
+        ]
+        return image
+
+    async def _role_and_key(self) -> None:
+        if profile := self.options.instance_profile:
+            mend = "make it in IAM, or mend c.EC2Spawner.instance_profile"
+            await self._exists("instance profile", self.account.instance_profile, profile, mend)
+        if key := self.options.key_name:
+            mend = "make it in EC2, or mend c.EC2Spawner.key_name"
+            await self._exists("key pair", self.account.key_pair, key, mend)
+
+    async def _exists(
+        self, name: str, look: Callable[[str], object], wanted: str, mend: str
+    ) -> None:
+        try:
+            await look(wanted)  # type: ignore[misc]
+        except CloudError as error:
+            self.findings.append(refused(name, error, mend))
+        else:
+            self.findings.append(ok(name, wanted))
+
+    # --- profiles ---
+
+    async def _profiles(self, zones: Sequence[str]) -> Mapping[str, tuple[InstanceType, ...]]:
+        """Findings for each profile; returns the types of those that can be had, by slug."""
+        if not zones:
+            self.findings.append(unproved("profiles", "not looked at without subnets"))
+            return {}
+        if not self.options.profiles:
+            said = "c.EC2Spawner.profile_list is a function of the user: asked at each visit"
+            self.findings.append(unproved("profiles", said))
+            return {}
+        try:
+            offered = await self.cloud.offerings(zones)
+            table = await self._types(offered)
+        except CloudError as error:
+            self.findings.append(refused("profiles", error, "try again"))
+            return {}
+        quotas = await self._quotas()
+        resolved = {
+            p.slug: resolve(p, table, self.options.architecture) for p in self.options.profiles
+        }
+        for profile in self.options.profiles:
+            self._judge_profile(profile, resolved[profile.slug], offered, quotas)
+        return {slug: types for slug, types in resolved.items() if types}
+
+    async def _types(self, offered: Mapping[str, frozenset[str]]) -> Mapping[str, InstanceType]:
+        """The types of the profiles that these zones offer, as the hub would know them."""
+        bundled = data.instance_types(self.options.region)
+        named = {name for p in self.options.profiles for name in p.instance_types}
+        described = await self.cloud.describe_types(sorted(named - bundled.keys()))
+        return {name: kind for name, kind in {**described, **bundled}.items() if name in offered}
+
+    async def _quotas(self) -> Mapping[str, float]:
+        try:
+            return await self.account.quotas()
+        except CloudError as error:
+            said = f"they cannot be read: {error.code}"
+            mend = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
+            self.findings.append(warning("quotas", said, mend))
+            return {}
+
+    def _judge_profile(
+        self,
+        profile: Profile,
+        types: Sequence[InstanceType],
+        offered: Mapping[str, frozenset[str]],
+        quotas: Mapping[str, float],
+    ) -> None:
+        name = f'profile "{profile.display_name}"'
+        wanted = ", ".join(profile.instance_types) or profile.gpu or "such a machine"
+        self.findings.append(judge_types(name, wanted, types, offered))
+        if types and quotas:
+            self.findings.append(
+                judge_quota(f'quota of "{profile.display_name}"', types, profile.markets, quotas)
+            )
+
+    # --- prices ---
+
+    async def _prices(
+        self, types: Mapping[str, tuple[InstanceType, ...]], zones: Sequence[str]
+    ) -> None:
+        names = sorted({kind.name for each in types.values() for kind in each})
+        if not names:
+            return
+        spot, spot_error = await _answer(self.cloud.spot_history(names, zones, self.now))
+        listed, list_error = await _answer(self.cloud.on_demand_prices(names))
+        bundled = self.options.region == data.PRICES_REGION
+        priced = {name for name, _zone in spot or ()}
+        asked = len(names)
+        self.findings += [
+            judge_prices(Market.SPOT, len(priced), asked, bundled=False, error=spot_error),
+            judge_prices(
+                Market.ON_DEMAND, len(listed or ()), asked, bundled=bundled, error=list_error
+            ),
+        ]
+
+
+async def _answer(call: Awaitable[T]) -> tuple[T | None, CloudError | None]:
+    try:
+        return await call, None
+    except CloudError as error:
+        return None, error

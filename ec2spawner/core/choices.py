@@ -1,0 +1,235 @@
+"""What a user chose: a profile, and within its bounds the market, the disk and the idle time.
+
+Pure. The form sends texts, REST sends JSON, stored options are whatever was sent before: all
+are judged here, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from ..wire import Market
+from . import profiles
+from .durations import NotADuration, seconds
+from .idle import in_words
+
+MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
+    "spot-first": (Market.SPOT, Market.ON_DEMAND),
+    "spot-only": (Market.SPOT,),
+    "on-demand": (Market.ON_DEMAND,),
+}
+"""A profile's or a user's word for it, and the markets that it means, in order."""
+
+OPTIONS = ("profile", "market", "disk_gib", "idle")
+"""What a user may send, all of it optional."""
+
+MAX_NAMED = 20
+"""More profiles than this help nobody in one line."""
+
+
+class OptionsRefused(ValueError):
+    """User options that cannot be followed: names the option, its bounds and how to mend it.
+
+    One short line of plain text, whatever was sent.
+    """
+
+
+class Bounds(Protocol):
+    """Both are allowed themselves."""
+
+    @property
+    def min(self) -> float: ...
+    @property
+    def max(self) -> float: ...
+
+
+class ProfileOptions(Protocol):
+    """What a profile leaves to its user; None and empty leave nothing."""
+
+    @property
+    def market(self) -> Sequence[str]: ...
+    @property
+    def disk_gib(self) -> Bounds | None: ...
+    @property
+    def idle(self) -> Bounds | None:
+        """Seconds."""
+
+
+class Profile(profiles.Profile, Protocol):
+    """A profile with its market, and with what it leaves to its user."""
+
+    @property
+    def market(self) -> str: ...
+    @property
+    def profile_options(self) -> ProfileOptions: ...
+
+
+P = TypeVar("P", bound=Profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[P]):
+    """A profile, and what its user chose of it. None: as the profile and the hub say."""
+
+    profile: P
+    markets: tuple[Market, ...]
+    """To try, in order."""
+    disk_gib: int | None = None
+    server_idle_seconds: float | None = None
+    """Stop the server after it has been idle for this long."""
+
+
+def open_markets(profile: Profile) -> tuple[str, ...]:
+    """The words for `market` that the profile's users may send: the profile's own is the first."""
+    return tuple(dict.fromkeys([profile.market, *profile.profile_options.market]))
+
+
+def apply_user_options(
+    every: Sequence[P], visible: Sequence[P], user_options: Mapping[str, object]
+) -> Choice[P]:
+    """What the form, the REST API or stored options ask for; `{}` is the default profile.
+
+    `visible` are those of all profiles that this user may use. Raises `OptionsRefused`.
+    """
+    unknown = [str(key) for key in user_options if key not in OPTIONS]
+    if unknown:
+        raise OptionsRefused(
+            f"{_quoted(unknown)}: there is no such option. Send only {', '.join(OPTIONS)}."
+        )
+    profile = _profile(every, visible, user_options)
+    market = user_options.get("market", profile.market)
+    return Choice(
+        profile=profile,
+        markets=MARKETS_OF[_market(profile, market)],
+        disk_gib=_disk(profile, user_options) if "disk_gib" in user_options else None,
+        server_idle_seconds=_idle(profile, user_options) if "idle" in user_options else None,
+    )
+
+
+# --- the profile -----------------------------------------------------------------------------
+
+
+def _profile(every: Sequence[P], visible: Sequence[P], user_options: Mapping[str, object]) -> P:
+    if "profile" in user_options:
+        return _named(every, visible, user_options["profile"])
+    default = profiles.default_profile(visible)
+    if default is None:
+        raise OptionsRefused(
+            "profile: there is none for you yet. Ask an admin to add you to a group that has one."
+        )
+    return default
+
+
+def _named(every: Sequence[P], visible: Sequence[P], asked: object) -> P:
+    for profile in visible:
+        if profile.slug == asked:
+            return profile
+    for profile in every:
+        if profile.slug == asked:
+            raise OptionsRefused(
+                f"profile: {_name(profile)} is not open to you. Choose one of: "
+                f"{_slugs(visible)}; or ask an admin to add you to its group."
+            )
+    if not isinstance(asked, str):
+        raise OptionsRefused(
+            f"profile: must be one text, not {_kind(asked)}. Choose one of: {_slugs(visible)}."
+        )
+    raise OptionsRefused(
+        f"profile: there is none called {_quoted([asked])}. Choose one of: {_slugs(visible)}."
+    )
+
+
+def _slugs(visible: Sequence[Profile]) -> str:
+    shown = ", ".join(profile.slug for profile in visible[:MAX_NAMED])
+    more = len(visible) - MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown or "none is open to you"
+
+
+# --- what a profile opens --------------------------------------------------------------------
+
+
+def _market(profile: Profile, asked: object) -> str:
+    allowed = open_markets(profile)
+    if isinstance(asked, str) and asked in allowed:
+        return asked
+    if isinstance(asked, str) and asked in MARKETS_OF:
+        raise OptionsRefused(
+            f"market: {_name(profile)} is not open for {asked}. {_one_of(allowed)}."
+        )
+    raise OptionsRefused(f"market: {_shown(asked)} is no market. {_one_of(allowed)}.")
+
+
+def _one_of(allowed: Sequence[str]) -> str:
+    if len(allowed) == 1:
+        return f"Leave it out: it is {allowed[0]}"
+    return f"Send {' or '.join(allowed)}, or leave it out for {allowed[0]}"
+
+
+def _disk(profile: Profile, user_options: Mapping[str, object]) -> int:
+    asked = user_options["disk_gib"]
+    bounds = _opened("disk_gib", profile, profile.profile_options.disk_gib)
+    mend = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
+    # Ten digits are more than any disk has, and Python refuses to read thousands of them.
+    if isinstance(asked, str) and re.fullmatch("[0-9]{1,10}", asked):
+        asked = int(asked)
+    if isinstance(asked, bool) or not isinstance(asked, int):
+        raise OptionsRefused(f"disk_gib: {_shown(asked)} is no whole number. {mend}.")
+    if not bounds.min <= asked <= bounds.max:
+        raise OptionsRefused(f"disk_gib: {_shown(asked)} is out of bounds. {mend}.")
+    return asked
+
+
+def _idle(profile: Profile, user_options: Mapping[str, object]) -> float:
+    asked = user_options["idle"]
+    bounds = _opened("idle", profile, profile.profile_options.idle)
+    mend = (
+        f"Send a time from {in_words(bounds.min)} to {in_words(bounds.max)}, such as "
+        f'"{bounds.min:.15g}s", or leave it out'
+    )
+    if isinstance(asked, str) and not re.fullmatch("[0-9.smhd]{1,40}", asked):
+        raise OptionsRefused(f"idle: {_shown(asked)} is no duration. {mend}.")
+    try:
+        found = seconds(asked)
+    except NotADuration as error:
+        raise OptionsRefused(f"idle: {_shown(asked)} {error}. {mend}.") from error
+    if not bounds.min <= found <= bounds.max:
+        raise OptionsRefused(f"idle: {_shown(asked)} is out of bounds. {mend}.")
+    return found
+
+
+def _opened(option: str, profile: Profile, bounds: Bounds | None) -> Bounds:
+    if bounds is None:
+        raise OptionsRefused(f"{option}: {_name(profile)} leaves no choice of it. Leave it out.")
+    return bounds
+
+
+# --- what users sent, fit for a message ------------------------------------------------------
+
+
+def _name(profile: Profile) -> str:
+    return _quoted([profile.display_name])
+
+
+def _shown(asked: object) -> str:
+    """Numbers and texts as sent, others by what they are."""
+    if isinstance(asked, str):
+        return _quoted([asked])
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        return _kind(asked)
+    return f"{asked:g}" if isinstance(asked, float) or abs(asked) < 10**15 else "such a number"
+
+
+def _kind(asked: object) -> str:
+    """What JSON calls it."""
+    if asked is None:
+        return "null"
+    names: dict[type, str] = {bool: "true or false", dict: "an object", list: "a list"}
+    return names.get(type(asked), "a number" if isinstance(asked, int | float) else "this")
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """Short and on one line."""
+    return ", ".join(f'"{"".join(c for c in text[:60] if c.isprintable())}"' for text in texts[:5])

@@ -1,0 +1,48 @@
+"""Durations as people write them: `"20m"`, `"1h30m"`, or a number of seconds."""
+
+from __future__ import annotations
+
+import re
+
+MAX_SECONDS = 10 * 365 * 86400.0
+"""The longest duration: a longer one is a slip, and much longer ones end beyond the last date."""
+
+MEND = 'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_WITH_UNITS = re.compile(r"([0-9]+(\.[0-9]+)?[smhd])+")
+_PART = re.compile(r"([0-9.]+)([smhd])")
+
+
+class NotADuration(ValueError):
+    """Says in words what is wrong: "is no duration", "is negative", "is longer than 10 years"."""
+
+
+def seconds(value: object) -> float:
+    """A duration in seconds, 0 or more. Raises `NotADuration` for everything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise NotADuration("is no duration")
+    text = str(value) if isinstance(value, str | float) else _digits(value)
+    if text.startswith("-"):
+        raise NotADuration("is negative")
+    total = _total(text)
+    if total != total:
+        raise NotADuration("is no duration")
+    if total > MAX_SECONDS:
+        raise NotADuration("is longer than 10 years")
+    return total
+
+
+def _digits(value: int) -> str:
+    # Python refuses to write out an int of thousands of digits.
+    return str(max(-1, min(value, int(MAX_SECONDS) + 1)))
+
+
+def _total(text: str) -> float:
+    """NaN for what is no duration."""
+    if _WITH_UNITS.fullmatch(text):
+        return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")

@@ -1,0 +1,150 @@
+"""What EC2's launch errors mean: what is sold out, for how long, and what is nobody's fault. Pure.
+
+The classes are those that Karpenter and SkyPilot have come to, by years of other people's errors.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchError:
+    """One entry of CreateFleet's `Errors`, or the error of the whole call."""
+
+    code: str
+    """EC2's code, such as `InsufficientInstanceCapacity`."""
+    message: str
+    instance_type: str = ""
+    """Empty where the error is of the whole call, or does not say."""
+    subnet: str = ""
+    zone: str = ""
+
+
+class ErrorClass(StrEnum):
+    """What a code says, and so what is to be remembered of it."""
+
+    OFFER = "offer"
+    """This offer is sold out."""
+    TYPE_IN_ZONE = "type-in-zone"
+    """The zone does not have the type, in any market."""
+    QUOTA = "quota"
+    """The account's limit: the market's whole quota class."""
+    SUBNET = "subnet"
+    """The subnet has no free address."""
+    BUSY = "busy"
+    """EC2 throttles or fails: nothing is sold out, ask again later."""
+    REFUSED = "refused"
+    """Permission or configuration: asking again, or for another market, cannot help."""
+
+
+THROTTLES = frozenset(
+    {
+        "EC2ThrottledException",
+        "RequestLimitExceeded",
+        "RequestThrottled",
+        "RequestThrottledException",
+        "Throttling",
+        "ThrottlingException",
+        "TooManyRequestsException",
+    }
+)
+"""Too many calls: nothing was made, and nothing is sold out."""
+
+_SERVER_FAULTS = frozenset(
+    {
+        "InternalError",
+        "InternalFailure",
+        "InternalServerError",
+        "RequestTimeout",
+        "RequestTimeoutException",
+        "ServerInternal",
+        "ServiceUnavailable",
+        "ServiceUnavailableException",
+        "Unavailable",
+    }
+)
+
+_NO_ANSWER = frozenset(
+    {
+        "BrokenPipeError",
+        "ConnectTimeoutError",
+        "ConnectionAbortedError",
+        "ConnectionClosedError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "CredentialRetrievalError",
+        "EndpointConnectionError",
+        "HTTPClientError",
+        "IncompleteReadError",
+        "MetadataRetrievalError",
+        "OSError",
+        "ProxyConnectionError",
+        "ReadTimeoutError",
+        "ResponseParserError",
+        "ResponseStreamingError",
+        "SSLError",
+        "Timeout",
+        "TimeoutError",
+        "gaierror",
+    }
+)
+"""Not EC2's codes but names of what befell the call on its way."""
+
+_CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
+    {
+        "InsufficientCapacity": ErrorClass.OFFER,
+        "InsufficientCapacityOnHost": ErrorClass.OFFER,
+        "InsufficientHostCapacity": ErrorClass.OFFER,
+        "InsufficientInstanceCapacity": ErrorClass.OFFER,
+        "InsufficientReservedInstanceCapacity": ErrorClass.OFFER,
+        "InsufficientVolumeCapacity": ErrorClass.OFFER,
+        "ReservationCapacityExceeded": ErrorClass.OFFER,
+        "SpotMaxPriceTooLow": ErrorClass.OFFER,
+        "UnfulfillableCapacity": ErrorClass.OFFER,
+        # A fleet's own name for `Unsupported`.
+        "InvalidFleetConfiguration": ErrorClass.TYPE_IN_ZONE,
+        "Unsupported": ErrorClass.TYPE_IN_ZONE,
+        "InstanceLimitExceeded": ErrorClass.QUOTA,
+        "MaxFleetCountExceeded": ErrorClass.QUOTA,
+        "MaxSpotInstanceCountExceeded": ErrorClass.QUOTA,
+        "VcpuLimitExceeded": ErrorClass.QUOTA,
+        "InsufficientFreeAddressesInSubnet": ErrorClass.SUBNET,
+        **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER, ErrorClass.BUSY),
+    }
+)
+
+SOLD_OUT = frozenset(code for code, meaning in _CLASSES.items() if meaning is not ErrorClass.BUSY)
+"""EC2's codes that say: not this offer now. Some come with HTTP 500, and yet they are clear
+answers: nothing was made."""
+
+
+def error_class(code: str) -> ErrorClass:
+    """What a code says. One that is not known to mean otherwise is refused.
+
+    Where a call ended without EC2's answer, the code is the name of the transport's failure, or
+    the HTTP status of a server that answered with a page in place of an error.
+    """
+    if code.isdecimal() and int(code) >= 500:
+        return ErrorClass.BUSY
+    return _CLASSES.get(code, ErrorClass.REFUSED)
+
+
+_HINT = re.compile(r"\bcapacity by\b[^.]*\bchoosing\b([^.]*)")
+_ZONE = re.compile(r"\b[a-z]{2,}(?:-[a-z0-9]+)*-\d[a-z]\b")
+
+
+def zones_with_capacity(message: str) -> tuple[str, ...]:
+    """The zones that EC2 names as having room, in its order; empty where it names none.
+
+    "You can currently get g4dn.xlarge capacity by not specifying an Availability Zone in your
+    request or choosing us-east-1a, us-east-1b." The zone that was refused stands before; the list
+    in `Unsupported` is of zones that know the type, whether they have any or not.
+    """
+    hint = _HINT.search(message)
+    return tuple(dict.fromkeys(_ZONE.findall(hint[1]))) if hint else ()

@@ -1,0 +1,69 @@
+"""DryRun: what EC2 checks of a request before it says that it would have succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from .fleet import Fleets
+from .instances import Instances
+from .moto_backend import Moto
+from .network import Network
+from .protocol import EC2Error
+
+Check = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class DryRuns:
+    """Answers any action that carries DryRun, and changes nothing."""
+
+    def __init__(self, moto: Moto, network: Network, instances: Instances, fleets: Fleets) -> None:
+        self._moto = moto
+        self._network = network
+        self._instances = instances
+        self._checks: Mapping[str, Check] = {
+            "AttachVolume": self._volume,
+            "CreateFleet": fleets.check,
+            "CreateLaunchTemplate": self._template_name,
+            "CreateVolume": self._zone,
+            "DeleteVolume": self._volume,
+            "DetachVolume": self._volume,
+            "RunInstances": instances.check_run,
+            "StartInstances": self._instances_exist,
+            "StopInstances": self._instances_exist,
+            "TerminateInstances": self._instances_exist,
+        }
+
+    async def refuse(self, action: str, parameters: Mapping[str, Any]) -> EC2Error:
+        """The error that a dry run always is. Raises what EC2 says of parameters it checks."""
+        check = self._checks.get(action)
+        if check is not None:
+            await check(parameters)
+        return EC2Error(
+            "DryRunOperation",
+            "Request would have succeeded, but DryRun flag is set.",
+            status=412,
+        )
+
+    async def _volume(self, parameters: Mapping[str, Any]) -> None:
+        await self._moto.call("DescribeVolumes", VolumeIds=[parameters.get("VolumeId", "")])
+
+    async def _instances_exist(self, parameters: Mapping[str, Any]) -> None:
+        self._instances.check_exist(parameters)
+
+    async def _zone(self, parameters: Mapping[str, Any]) -> None:
+        zone = parameters.get("AvailabilityZone", "")
+        if zone not in self._network.subnets:
+            raise EC2Error("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
+
+    async def _template_name(self, parameters: Mapping[str, Any]) -> None:
+        name = parameters.get("LaunchTemplateName", "")
+        found = await self._moto.call(
+            "DescribeLaunchTemplates",
+            Filters=[{"Name": "launch-template-name", "Values": [name]}],
+        )
+        if found["LaunchTemplates"]:
+            raise EC2Error(
+                "InvalidLaunchTemplateName.AlreadyExistsException",
+                f"Launch template name {name} already in use.",
+            )

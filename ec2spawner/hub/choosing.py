@@ -1,0 +1,84 @@
+"""Choosing a server: the page that offers it, and what becomes of what was sent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import TYPE_CHECKING
+
+from ..config import Options, Profile
+from ..core.choices import Choice, OptionsRefused
+from ..data import INTERRUPTIONS_SOURCE
+from ..provisioner.provisioner import Provisioner
+from . import service
+from .cards import Card
+from .not_started import NOT_BEGUN, NotStarted
+from .pages import cards_for, home_sentence, notice_of
+from .profile_list import ProfileListBroken, choose, open_profiles, options_for, options_for_page
+from .spawn_page import SpawnForm, read_link, render_spawn_form
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+async def spawn_form(spawner: Spawner, hub_options: Options, provisioner: Provisioner) -> str:
+    """The form of the spawn page, in HTML. Raises `NotStarted`."""
+    options, cards = await cards_of(spawner, hub_options, provisioner)
+    linked = _linked(spawner)
+    form = SpawnForm(
+        region=options.region,
+        now=provisioner.now(),
+        chosen=linked or (spawner.orm_spawner.user_options or {}),
+        linked=bool(linked),
+        notice=notice_of(provisioner.book.last_ended(spawner.user.name, spawner.name)),
+        home=home_sentence(options),
+        interruptions=INTERRUPTIONS_SOURCE,
+        contact=options.contact,
+    )
+    return await asyncio.to_thread(render_spawn_form, cards, form)
+
+
+async def cards_of(
+    spawner: Spawner, hub_options: Options, provisioner: Provisioner
+) -> tuple[Options, tuple[Card, ...]]:
+    """What this server may be, and the hub's options as they are for it. Raises `NotStarted`."""
+    options = await _unless_broken(options_for_page(hub_options, spawner))
+    profiles = await open_profiles(options, spawner)
+    zones = provisioner.zones_for(spawner.user.name, spawner.name, home_kind=options.home.kind)
+    return options, await cards_for(options, provisioner, profiles, zones)
+
+
+async def chosen(
+    spawner: Spawner, user_options: Mapping[str, object]
+) -> tuple[Options, Choice[Profile]]:
+    """What a user's options mean, and the hub's as they are for this server.
+
+    For the form, REST and stored options alike. Raises `NotStarted` (400) for what cannot be
+    followed.
+    """
+    running = service.current()
+    if running is None:
+        raise NotStarted(NOT_BEGUN, reason="hub", status_code=503)
+    options = await _unless_broken(options_for(running.options, spawner))
+    try:
+        return options, await choose(options, spawner, user_options)
+    except OptionsRefused as error:
+        # JupyterHub has stored them already, for every later start that names none.
+        spawner.orm_spawner.user_options = {}
+        raise NotStarted(str(error), reason="options") from error
+
+
+async def _unless_broken(options: Awaitable[Options]) -> Options:
+    try:
+        return await options
+    except ProfileListBroken as error:
+        raise NotStarted(str(error), reason="profiles", status_code=503) from error
+
+
+def _linked(spawner: Spawner) -> dict[str, object]:
+    """What the link chooses by which the spawn page is being opened."""
+    request = spawner.handler.request if spawner.handler else None
+    if request is None or request.method != "GET":
+        return {}
+    query = request.query_arguments.items()
+    return read_link({name: [v.decode(errors="replace") for v in sent] for name, sent in query})

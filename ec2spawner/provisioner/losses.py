@@ -1,0 +1,79 @@
+"""Instances that are gone: their leases get another one, or end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..core.matching import lease_for
+from ..wire import Stop
+from .adoption import Adoption
+from .book import LeaseBook
+from .claims import Claims
+from .cloud import GONE, Instance
+from .ending import Ending
+from .lease import Lease, LeaseState
+from .settings import Settings
+from .starting import Starting
+from .supply import supply_of
+from .watcher import Watcher
+
+
+@dataclass(slots=True)
+class Losses:
+    book: LeaseBook
+    watcher: Watcher
+    claims: Claims
+    starting: Starting
+    ending: Ending
+    adoption: Adoption
+    settings: Settings
+    on_offer: frozenset[str] = frozenset()
+    """Instances that could still take a lease when the last pass looked."""
+
+    async def follow(self) -> None:
+        """Leases whose instance is gone: another one, or the end."""
+        self.watcher.track(lease.instance_id for lease in self.book.open() if lease.instance_id)
+        vanished: list[tuple[Lease, Stop]] = []
+        for lease in list(self.book.open()):
+            if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
+                continue
+            instance = self.watcher.instances.get(lease.instance_id)
+            stop = _why_gone(instance)
+            if lease.state is LeaseState.STARTING:
+                await self.starting.replace_instance(lease, self.settings.replacements)
+            elif lease.state is LeaseState.ENDING:
+                self.ending.instance_gone(lease)
+            elif instance is None:
+                vanished.append((lease, stop))
+            else:
+                await self._end(lease, stop)
+        for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
+            await self._end(lease, stop)
+
+    async def replace_stillborn(self) -> None:
+        """Instances that ended by themselves before they had a lease.
+
+        Each counts against the lease it would have served, so that an image which cannot boot
+        does not launch for ever.
+        """
+        listed, leased = self.watcher.instances, {lease.instance_id for lease in self.book.open()}
+        for instance_id in self.on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
+            if listed[instance_id].state not in GONE:
+                continue
+            need = lease_for(supply_of(listed[instance_id]), self.starting.needs())
+            if need is not None and (lease := self.book.get(need.lease_id)):
+                await self.starting.replace_instance(lease, self.settings.replacements)
+        self.on_offer = frozenset()
+
+    async def _end(self, lease: Lease, stop: Stop) -> None:
+        await self.ending.begin(lease.lease_id, stop)
+        self.ending.instance_gone(lease)
+
+
+def _why_gone(instance: Instance | None) -> Stop:
+    if instance is None:
+        return Stop(reason="lost", message="EC2 no longer lists the instance")
+    if instance.state_reason == "Server.SpotInstanceTermination":
+        message = "AWS took the spot instance back"
+        return Stop(reason="interruption", message=message)
+    return Stop(reason="lost", message="The instance was terminated from outside the hub")

@@ -1,0 +1,107 @@
+"""`ec2spawner prices`: exit status 0, 1 where a region did not answer, 2 for a wrong request."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from ..check.hub_config import ConfigurationBroken, load
+from ..config import Profile
+from ..config.profile import DEFAULT_PROFILES
+from .region import survey
+from .report import print_csv, print_json, print_table
+from .rows import Row, rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is looked at."""
+
+    regions: tuple[str, ...]
+    profiles: tuple[Profile, ...]
+    architecture: str = "x86_64"
+    endpoint_url: str | None = None
+
+
+class WrongRequest(Exception):
+    """What was asked for cannot be looked at; the message says why, and the mend."""
+
+
+def run_prices(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    try:
+        request = _request(arguments, for_the_hub)
+    except WrongRequest as error:
+        print(f"ec2spawner prices: {error}", file=sys.stderr)
+        return 2
+    rows = asyncio.run(_rows(request, measure_latency=arguments.latency))
+    if arguments.json:
+        print_json(rows)
+    elif arguments.csv:
+        print_csv(rows)
+    else:
+        print_table(rows, Console())
+    return 1 if any(row.error for row in rows) else 0
+
+
+async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
+    now = datetime.now(UTC)
+    with Console(stderr=True).status(f"Asking {', '.join(request.regions)}"):
+        found = await survey(
+            request.regions,
+            request.profiles,
+            architecture=request.architecture,
+            endpoint_url=request.endpoint_url,
+            measure_latency=measure_latency,
+            now=now,
+        )
+    return [
+        row
+        for region in found
+        for row in rows_of(region, request.profiles, request.architecture, now)
+    ]
+
+
+def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Request:
+    """Raises `WrongRequest`."""
+    request = _of_the_hub(arguments.config, for_the_hub) if arguments.config else _of_nobody()
+    allowed = tuple(dict.fromkeys(arguments.allow_region))
+    wanted = tuple(dict.fromkeys(arguments.region)) or allowed or request.regions
+    if not wanted:
+        raise WrongRequest("no region is given. Mend: --region=us-east-1, or set AWS_REGION")
+    forbidden = [region for region in wanted if allowed and region not in allowed]
+    if forbidden:
+        raise WrongRequest(
+            f"{', '.join(forbidden)} is not allowed. Mend: leave it out, or add "
+            f"--allow-region={forbidden[0]}"
+        )
+    return Request(wanted, request.profiles, request.architecture, request.endpoint_url)
+
+
+def _of_nobody() -> Request:
+    region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
+    profiles = tuple(map(Profile.model_validate, DEFAULT_PROFILES))
+    return Request((region,) if region else (), profiles)
+
+
+def _of_the_hub(path: str, for_the_hub: Sequence[str]) -> Request:
+    try:
+        options = load(Path(path), for_the_hub).options
+    except ConfigurationBroken as error:
+        said = [f"{f.name}: {f.said}. Mend: {f.mend}" for f in error.findings]
+        raise WrongRequest("; ".join(said)) from error
+    if not options.profiles:
+        raise WrongRequest(
+            "c.EC2Spawner.profile_list is a function of the user. Mend: leave --config out for "
+            "the default profiles"
+        )
+    return Request(
+        (options.region,), options.profiles, options.architecture, options.endpoint_url or None
+    )

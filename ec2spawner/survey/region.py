@@ -1,0 +1,108 @@
+"""What one region offers and asks for it, read from AWS now."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from .. import data
+from ..aws.account import Account
+from ..aws.client import Client
+from ..aws.ec2 import EC2Cloud
+from ..config import Profile
+from ..core.profiles import resolve
+from ..data import InstanceType
+from ..provisioner.cloud import CloudError
+from .rows import Region
+
+HISTORY = timedelta(days=7)
+
+AT_ONCE = 4
+"""Regions asked at the same time."""
+
+
+async def survey(
+    regions: Sequence[str],
+    profiles: Sequence[Profile],
+    *,
+    architecture: str,
+    endpoint_url: str | None,
+    measure_latency: bool,
+    now: datetime,
+) -> list[Region]:
+    """The regions in their order; one that does not answer says why in `error`."""
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def one(name: str) -> Region:
+        async with places:
+            return await _read(name, profiles, architecture, endpoint_url, measure_latency, now)
+
+    return list(await asyncio.gather(*map(one, regions)))
+
+
+async def _read(
+    name: str,
+    profiles: Sequence[Profile],
+    architecture: str,
+    endpoint_url: str | None,
+    measure_latency: bool,
+    now: datetime,
+) -> Region:
+    cloud, client = EC2Cloud(name, endpoint_url), Client(name, endpoint_url)
+    account = Account(client)
+    try:
+        region = await _offered(Region(name), cloud, account, profiles)
+        region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
+        if measure_latency:
+            region = replace(region, latency_ms=await account.round_trip_ms())
+        return region
+    except CloudError as error:
+        return Region(name, error=f"{error.code}: {error.message}")
+    finally:
+        await client.close()
+        await cloud.close()
+
+
+async def _offered(
+    region: Region, cloud: EC2Cloud, account: Account, profiles: Sequence[Profile]
+) -> Region:
+    zones = await account.zones()
+    offered = await cloud.offerings(zones)
+    bundled = data.instance_types(region.name)
+    named = {name for profile in profiles for name in profile.instance_types}
+    described = await cloud.describe_types(sorted(named & offered.keys() - bundled.keys()))
+    types = {n: kind for n, kind in {**described, **bundled}.items() if n in offered}
+    return replace(region, zones=tuple(zones), offered=offered, types=types)
+
+
+def _meant(
+    region: Region, profiles: Sequence[Profile], architecture: str
+) -> Mapping[str, InstanceType]:
+    found = (kind for p in profiles for kind in resolve(p, region.types, architecture))
+    return {kind.name: kind for kind in found}
+
+
+async def _priced(
+    region: Region, cloud: EC2Cloud, types: Mapping[str, InstanceType], now: datetime
+) -> Region:
+    if not types:
+        return region
+    names = sorted(types)
+    spot = await cloud.spot_history(names, region.zones, now - HISTORY)
+    try:
+        on_demand, source = await cloud.on_demand_prices(names), "AWS Price List"
+    except CloudError:
+        if region.name != data.PRICES_REGION:
+            return replace(region, spot=spot)
+        on_demand, source = _bundled(types), data.PRICES_SOURCE
+    return replace(region, spot=spot, on_demand=on_demand, on_demand_source=source)
+
+
+def _bundled(types: Mapping[str, InstanceType]) -> dict[str, float]:
+    return {
+        name: kind.on_demand_usd_per_hour
+        for name, kind in types.items()
+        if kind.on_demand_usd_per_hour is not None
+    }

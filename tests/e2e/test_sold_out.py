@@ -1,0 +1,138 @@
+"""Sold out, as a person meets it: why, what there is instead, and one press that starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from harness import CONFIG, Embedded, Hub, until
+
+if TYPE_CHECKING:
+    from conftest import Visit
+
+playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
+expect = playwright.expect
+
+PROFILES: list[dict[str, Any]] = [
+    {"display_name": "L4, 24 GB", "slug": "l4", "instance_types": ["g6.xlarge"], "default": True},
+    {"display_name": "T4, 16 GB", "slug": "t4", "instance_types": ["g4dn.xlarge"]},
+    {"display_name": "No GPU", "slug": "cpu", "instance_types": ["m7i.xlarge"]},
+    {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
+]
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(240)]
+
+
+@pytest.fixture
+async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path / "embedded").start()
+    yield running
+    await running.stop()
+
+
+@pytest.fixture
+async def hub(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:
+    config = tmp_path / "jupyterhub_config.py"
+    config.write_text(
+        f"load_subconfig({str(CONFIG)!r})\nc.EC2Spawner.profile_list = {PROFILES!r}\n"
+    )
+    running = Hub(tmp_path / "hub", embedded, config=config)
+    try:
+        await running.start()
+        # As a hub that somebody has used already: it knows its image.
+        await sell_out(embedded, "g6e.xlarge")
+        await running.request_server("bob", options={"profile": "l40s"})
+        yield running
+    finally:
+        await running.stop()
+        print(running.tail(100))
+
+
+async def sell_out(embedded: Embedded, instance_type: str) -> None:
+    offer = {"market": "*", "instance_type": instance_type, "zone": "*", "available": 0}
+    await embedded.control("capacity", offer)
+
+
+@contextmanager
+def holding_its_breath(embedded: Embedded) -> Iterator[None]:
+    """EC2 answers nothing until the end of this."""
+    os.kill(embedded.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(embedded.process.pid, signal.SIGCONT)
+
+
+async def test_sold_out_says_what_there_is_and_one_press_starts_it(
+    hub: Hub, embedded: Embedded, visit: Visit
+) -> None:
+    await sell_out(embedded, "g6.xlarge")
+    page = await visit(hub.url)
+    await log_in(page)
+    with holding_its_breath(embedded):
+        await start(page, "L4, 24 GB")
+        await expect(lines(page)).to_have_text([re.compile("Spot, g6.xlarge in .*asking EC2…")])
+    await expect(lines(page)).to_have_text(
+        [
+            re.compile(r"Spot, g6\.xlarge in \d zones, from \$[\d.]+/h: sold out in us-east-1a"),
+            re.compile(r"On-demand, g6\.xlarge in \d zones, \$0\.80/h: sold out in us-east-1a"),
+        ]
+    )
+    failure = page.locator("#ec2-failed")
+    await expect(failure).to_contain_text("spot and on-demand are sold out in us-east-1a")
+    buttons = failure.get_by_role("link")
+    await expect(buttons).to_have_text(
+        [re.compile(r"Start No GPU, spot from \$"), re.compile(r"Start T4, 16 GB, spot from \$")]
+    )
+    address = page.url
+    await buttons.filter(has_text="T4").click()
+    await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()
+    assert page.url == address, "the new start is followed in place"
+    await expect(failure).to_be_hidden()
+    await expect(lines(page)).to_have_text([re.compile("found g4dn.xlarge in us-east-1")])
+    await page.wait_for_url("**/user/ann/lab**")
+
+
+async def test_cancelled_while_ec2_does_not_answer_another_can_be_chosen_at_once(
+    hub: Hub, embedded: Embedded, visit: Visit
+) -> None:
+    page = await visit(hub.url)
+    await log_in(page)
+    with holding_its_breath(embedded):
+        await start(page, "T4, 16 GB")
+        await expect(lines(page)).to_have_count(1)
+        await page.get_by_role("button", name="Choose another GPU").click()
+        await page.wait_for_url("**/hub/spawn/ann", timeout=15_000)
+        await start(page, "No GPU")
+        await expect(page.get_by_role("heading", name="Starting your No GPU")).to_be_visible()
+    await page.wait_for_url("**/user/ann/lab**")
+
+    async def only_what_was_chosen() -> bool:
+        return [i["instance_type"] for i in await embedded.instances()] == ["m7i.xlarge"]
+
+    await until(only_what_was_chosen, 30, "the machine of the cancelled start to be gone")
+
+
+def lines(page: Any) -> Any:
+    """What EC2 was asked, and its answers."""
+    return page.locator(".ec2-attempt")
+
+
+async def log_in(page: Any) -> None:
+    await page.get_by_label("Username").fill("ann")
+    await page.get_by_label("Password", exact=False).first.fill("any")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/hub/spawn**")
+
+
+async def start(page: Any, profile: str) -> None:
+    await page.get_by_text(profile, exact=True).first.click()
+    await expect(page.get_by_role("radio", name=profile)).to_be_checked()
+    await page.get_by_role("button", name="Start").click()
+    await page.wait_for_url("**/hub/spawn-pending/**")

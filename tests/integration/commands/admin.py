@@ -1,0 +1,79 @@
+"""Who types the commands of `ec2spawner`, where the demo's configuration can be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness import ADMIN_TOKEN, CONFIG, Embedded, free_ports
+
+TIMEOUT = 90.0
+"""Seconds for a command, on a busy machine with two cores."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    status: int
+    output: str
+    errors: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.output)
+
+
+class Admin:
+    """Types `ec2spawner ...` where the demo's configuration can be read."""
+
+    def __init__(self, embedded: Embedded, directory: Path) -> None:
+        self.embedded = embedded
+        self.directory = directory
+        self.hub_port, self.api_port, self.proxy_port = free_ports(3)
+
+    @property
+    def demo(self) -> dict[str, Any]:
+        return self.embedded.described | {
+            "hub_url": f"http://127.0.0.1:{self.hub_port}",
+            "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
+            "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
+            "data_dir": str(self.directory),
+            "admin_token": ADMIN_TOKEN,
+        }
+
+    async def types(
+        self,
+        *arguments: str,
+        environment: Mapping[str, str | None] | None = None,
+        demo: Mapping[str, Any] | None = None,
+    ) -> Ended:
+        """Run to the end. An environment variable of None is absent."""
+        variables: dict[str, str | None] = {
+            **os.environ,
+            "EC2SPAWNER_DEMO": json.dumps({**self.demo, **(demo or {})}),
+            "AWS_ACCESS_KEY_ID": "embedded",
+            "AWS_SECRET_ACCESS_KEY": "embedded",
+            "COLUMNS": "200",
+            **(environment or {}),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            "from ec2spawner.cli import main; raise SystemExit(main())",
+            *arguments,
+            cwd=self.directory,
+            env={name: value for name, value in variables.items() if value is not None},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, errors = await asyncio.wait_for(process.communicate(), TIMEOUT)
+        assert process.returncode is not None
+        return Ended(process.returncode, output.decode(), errors.decode())
+
+    async def checks(self, *arguments: str, **how: Any) -> Ended:
+        return await self.types("check", f"--config={CONFIG}", "--json", *arguments, **how)

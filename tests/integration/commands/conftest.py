@@ -1,0 +1,22 @@
+"""An admin at work, against one embedded EC2 for all tests of a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from admin import Admin
+from harness import Embedded
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def admin(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Admin:
+    return Admin(embedded, tmp_path_factory.mktemp("admin"))

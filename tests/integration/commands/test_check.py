@@ -1,0 +1,235 @@
+"""`ec2spawner check` finds what would not work, says how to mend it, and leaves all as it was."""
+
+from __future__ import annotations
+
+import json
+import socket
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from admin import Admin, Ended
+from harness import CONFIG, Embedded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+CHANGING = ("Create", "Run", "Terminate", "Delete", "Attach", "Detach", "Modify", "Start", "Stop")
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A hub and an account with several faults at once, that do not hide each other."""
+
+    arguments: tuple[str, ...] = ()
+    controls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """Orders to the embedded EC2, in force while the check runs; `*` is every subnet."""
+    undo: tuple[tuple[str, dict[str, Any]], ...] = ()
+    environment: dict[str, str | None] = field(default_factory=dict)
+    demo: dict[str, Any] = field(default_factory=dict)
+
+
+def denied(action: str) -> tuple[str, dict[str, Any]]:
+    return "faults", {"action": action, "kind": "UnauthorizedOperation", "times": 1}
+
+
+BROKEN: dict[str, Broken] = {
+    "options": Broken(arguments=("--EC2Spawner.subnet=['subnet-1']",)),
+    "credentials": Broken(
+        environment={
+            "AWS_ACCESS_KEY_ID": None,
+            "AWS_SECRET_ACCESS_KEY": None,
+            "AWS_EC2_METADATA_DISABLED": "true",
+            "HOME": "/nonexistent",
+        }
+    ),
+    "account": Broken(
+        arguments=(
+            "--EC2Spawner.security_groups=['sg-0123456789abcdef0']",
+            "--EC2Spawner.instance_profile=notebooks",
+            "--EC2Spawner.key_name=nobodys",
+            "--EC2Spawner.hub_api_url=http://hub.invalid:8081/hub/api",
+            (
+                "--EC2Spawner.profile_list=[{'display_name': 'Rare', 'instance_types': "
+                "['zz9.huge']}, {'display_name': 'T4', 'gpu': 'T4'}]"
+            ),
+        ),
+        controls=(
+            denied("CreateFleet"),
+            denied("DescribeSpotPriceHistory"),
+            ("limits", {"quotas": {"spot": 0, "on-demand": 0}}),
+        ),
+        undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
+    ),
+    "image": Broken(
+        arguments=("--EC2Spawner.image=ami-0123456789abcdef0",),
+        controls=(("addresses", {"subnet_id": "*", "available": 0}),),
+        undo=(("addresses", {"subnet_id": "*", "available": None}),),
+        demo={"hub_api_bind_url": "http://127.77.77.77:8081"},
+    ),
+    "subnet": Broken(
+        arguments=(
+            "--EC2Spawner.architecture=arm64",
+            "--EC2Spawner.profile_list=[{'display_name': 'ARM', 'vcpus': 2}]",
+            "--EC2Spawner.hub_api_url=http://127.77.77.78:8081/hub/api",
+        ),
+        demo={
+            "subnets": ["subnet-0123456789abcdef0"],
+            "hub_api_bind_url": "http://127.77.77.77:8081",
+        },
+    ),
+}
+
+FAULTS: dict[str, tuple[str, str, str, str]] = {
+    "misspelt-option": (
+        "options",
+        "c.EC2Spawner.subnet",
+        "there is no such option",
+        "did you mean subnets",
+    ),
+    "no-credentials": ("credentials", "credentials", "no AWS credentials", "instance role"),
+    "no-permission": (
+        "account",
+        "permission ec2:CreateFleet",
+        "not granted",
+        "configs/iam-policy.json",
+    ),
+    "security-group-gone": (
+        "account",
+        "security groups",
+        "InvalidGroup.NotFound",
+        "c.EC2Spawner.security_groups",
+    ),
+    "instance-profile-gone": (
+        "account",
+        "instance profile",
+        "NoSuchEntity",
+        "c.EC2Spawner.instance_profile",
+    ),
+    "key-pair-gone": ("account", "key pair", "InvalidKeyPair.NotFound", "c.EC2Spawner.key_name"),
+    "quota-of-0": (
+        "account",
+        'quota of "T4"',
+        "spot 0 vCPUs, on-demand 0 vCPUs",
+        "Running On-Demand G and VT instances",
+    ),
+    "type-not-in-zones": (
+        "account",
+        'profile "Rare"',
+        "no zone of the subnets offers zz9.huge",
+        "ec2spawner prices",
+    ),
+    "prices-unreadable": (
+        "account",
+        "prices spot",
+        "UnauthorizedOperation",
+        "ec2:DescribeSpotPriceHistory",
+    ),
+    "hub-name-unknown": (
+        "account",
+        "hub address",
+        "hub.invalid has no address",
+        "c.JupyterHub.hub_connect_url",
+    ),
+    "image-gone": ("image", "image", "InvalidAMIID", "c.EC2Spawner.image"),
+    "no-free-address": ("image", "subnets", "none has a free address", "larger subnets"),
+    "subnet-of-nobody": (
+        "subnet",
+        "subnets",
+        "InvalidSubnetID.NotFound",
+        "c.EC2Spawner.subnets",
+    ),
+    "wrong-architecture": (
+        "subnet",
+        "image",
+        "is for x86_64, not for arm64",
+        "c.EC2Spawner.architecture",
+    ),
+    "hub-name-of-another": (
+        "subnet",
+        "hub address",
+        "does not lead to where the hub listens",
+        "c.JupyterHub.hub_connect_url",
+    ),
+}
+"""Which check finds it, in which line, and words of what it says and of the mend."""
+
+
+async def order(embedded: Embedded, path: str, body: dict[str, Any]) -> None:
+    every = embedded.described["subnets"] if body.get("subnet_id") == "*" else [None]
+    for subnet in every:
+        await embedded.control(path, {**body, "subnet_id": subnet} if subnet else body)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def checked(admin: Admin, embedded: Embedded) -> dict[str, Ended]:
+    """Each broken hub, checked once."""
+    found: dict[str, Ended] = {}
+    for name, broken in BROKEN.items():
+        for control in broken.controls:
+            await order(embedded, *control)
+        try:
+            found[name] = await admin.checks(
+                *broken.arguments, environment=broken.environment, demo=broken.demo
+            )
+        finally:
+            for control in broken.undo:
+                await order(embedded, *control)
+    return found
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_seeded_fault_is_found_and_its_mend_is_said(
+    checked: dict[str, Ended], name: str
+) -> None:
+    broken, line, said, mend = FAULTS[name]
+    ended = checked[broken]
+    assert ended.status == 1, ended.output + ended.errors
+    assert ended.json["passed"] is False
+    findings = [f for f in ended.json["findings"] if f["name"] == line]
+    assert [f["state"] for f in findings] == ["failed"], ended.output
+    assert said in findings[0]["said"]
+    assert mend in findings[0]["mend"]
+
+
+async def test_the_demo_passes_and_nothing_has_changed(admin: Admin, embedded: Embedded) -> None:
+    before = len(await embedded.control("calls"))
+    ended = await admin.checks()
+    assert ended.status == 0, ended.output + ended.errors
+    findings = {f["name"]: f for f in ended.json["findings"]}
+    assert not [f for f in findings.values() if f["state"] == "failed"]
+    assert findings["subnets"]["state"] == "ok"
+    assert findings["permission ec2:RunInstances"]["state"] == "ok"
+    assert findings["image"]["said"].startswith(embedded.described["image_id"])
+    assert await embedded.instances() == []
+    calls = (await embedded.control("calls"))[before:]
+    changing = [c for c in calls if c["action"].startswith(CHANGING)]
+    assert changing, "launch permissions are tried"
+    assert "ok" not in {c["outcome"] for c in changing}
+
+
+async def test_people_get_a_table(admin: Admin) -> None:
+    ended = await admin.types("check", f"--config={CONFIG}")
+    assert ended.status == 0, ended.output + ended.errors
+    assert "✓ ok" in ended.output
+    assert "Nothing was started or changed." in ended.output
+
+
+async def test_a_file_that_is_not_there_or_is_broken_is_a_finding(admin: Admin) -> None:
+    missing = await admin.types("check", "--config=nowhere.py", "--json")
+    assert missing.status == 1
+    assert "there is no file nowhere.py" in missing.json["findings"][0]["said"]
+    broken = admin.directory / "broken_config.py"
+    broken.write_text("c = get_config()\nc.JupyterHub.bind_url = undefined_name\n")
+    ended = await admin.types("check", f"--config={broken}", "--json")
+    assert ended.status == 1
+    [finding] = json.loads(ended.output)["findings"]
+    assert "line 2: NameError" in finding["said"]
+
+
+async def test_a_hub_that_runs_answers_by_its_own_name(admin: Admin) -> None:
+    with socket.create_server(("127.0.0.1", admin.api_port)):
+        ended = await admin.checks()
+    address = next(f for f in ended.json["findings"] if f["name"] == "hub address")
+    assert address["state"] == "ok"
+    assert "answers" in address["said"]

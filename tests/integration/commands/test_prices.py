@@ -1,0 +1,80 @@
+"""`ec2spawner prices`: what each profile costs, as EC2 and the Price List say it now."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from admin import Admin
+from harness import CONFIG, Embedded
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def test_each_profile_of_the_hub_has_a_row(admin: Admin, embedded: Embedded) -> None:
+    zone = f"{embedded.described['region']}b"
+    price = {"instance_type": "g4dn.xlarge", "zone": zone, "usd_per_hour": 0.0501}
+    await embedded.control("prices", price)
+    ended = await admin.types("prices", f"--config={CONFIG}", "--json", "--latency")
+    assert ended.status == 0, ended.errors
+    assert ended.json["currency"] == "USD"
+    rows = {row["profile"]: row for row in ended.json["rows"]}
+    t4 = rows["T4, 16 GB"]
+    assert (t4["region"], t4["offered"]) == (embedded.described["region"], True)
+    assert t4["instance_type"] == "g4dn.xlarge"
+    assert t4["spot_by_zone"][zone] == t4["spot_usd_per_hour"] == 0.0501
+    assert t4["on_demand_usd_per_hour"] == 0.526
+    assert t4["saving_percent"] == 90
+    assert t4["risk"] == "often"
+    assert t4["steadiness"]
+    assert 0 < t4["latency_ms"] < 3000
+    assert rows.keys() == {
+        "T4, 16 GB",
+        "A10G, 24 GB",
+        "L40S, 48 GB",
+        "8 × A100, 320 GB",
+        "No GPU",
+    }
+
+
+async def test_a_machine_that_a_region_lacks_is_said_to_be_lacking(admin: Admin) -> None:
+    profiles = (
+        "--EC2Spawner.profile_list=[{'display_name': 'Rare', 'instance_types': ['zz9.huge']}]"
+    )
+    ended = await admin.types("prices", f"--config={CONFIG}", profiles)
+    assert ended.status == 0, ended.errors
+    assert "not offered" in ended.output
+
+
+async def test_comma_separated_values_can_be_read_back(admin: Admin) -> None:
+    ended = await admin.types("prices", f"--config={CONFIG}", "--csv")
+    rows = list(csv.DictReader(io.StringIO(ended.output)))
+    assert len(rows) == 5
+    zones = dict(part.split("=") for part in rows[0]["spot_by_zone"].split())
+    assert min(map(float, zones.values())) == float(rows[0]["spot_usd_per_hour"])
+
+
+async def test_a_region_that_is_not_allowed_is_not_asked(admin: Admin, embedded: Embedded) -> None:
+    before = len(await embedded.control("calls"))
+    ended = await admin.types(
+        "prices", f"--config={CONFIG}", "--region=eu-west-1", "--allow-region=us-east-1"
+    )
+    assert ended.status == 2
+    assert "eu-west-1 is not allowed" in ended.errors
+    assert len(await embedded.control("calls")) == before
+
+
+async def test_a_region_that_does_not_answer_says_why(admin: Admin, embedded: Embedded) -> None:
+    fault = {"action": "DescribeAvailabilityZones", "kind": "UnauthorizedOperation", "times": 1}
+    await embedded.control("faults", fault)
+    ended = await admin.types("prices", f"--config={CONFIG}", "--json")
+    assert ended.status == 1
+    assert all("UnauthorizedOperation" in row["error"] for row in ended.json["rows"])
+
+
+async def test_no_region_at_all_is_said(admin: Admin) -> None:
+    nowhere = {"AWS_REGION": None, "AWS_DEFAULT_REGION": None}
+    ended = await admin.types("prices", environment=nowhere)
+    assert ended.status == 2
+    assert "--region=us-east-1" in ended.errors

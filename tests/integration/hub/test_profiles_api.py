@@ -1,0 +1,195 @@
+"""`GET profiles`: the user's own choice as JSON, by JupyterHub's own login."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+import pytest_asyncio
+from agent_by_hand import browser, xsrf_of
+from harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, until
+
+from ec2spawner.hub.user_api import Profiles
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PROFILES: list[dict[str, Any]] = [
+    {"display_name": "No GPU", "slug": "cpu", "vcpus": 4, "memory_gib": 16},
+    {
+        "display_name": "T4 <16 GB>",
+        "slug": "t4",
+        "instance_types": ["g4dn.xlarge"],
+        "default": True,
+        "profile_options": {
+            "market": ["on-demand"],
+            "disk_gib": {"min": 50, "max": 500},
+            "idle": {"min": "15m", "max": "4h"},
+        },
+    },
+    {"display_name": "A10G", "slug": "a10g", "instance_types": ["g5.xlarge"]},
+    {"display_name": "L40S", "instance_types": ["g6e.xlarge"], "groups": ["research"]},
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    directory = tmp_path_factory.mktemp("hub")
+    config = directory / "jupyterhub_config.py"
+    config.write_text(
+        f"load_subconfig({str(CONFIG)!r})\n"
+        f"c.EC2Spawner.profile_list = {PROFILES!r}\n"
+        'c.JupyterHub.load_groups = {"research": {"users": ["rita"]}}\n'
+    )
+    running = Hub(directory, embedded, config=config)
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        print(running.tail(120))
+
+
+async def ask(hub: Hub, token: str | None) -> httpx.Response:
+    headers = {"Authorization": f"token {token}"} if token else {}
+    async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=30) as client:
+        return await client.get("/hub/api/ec2/profiles")
+
+
+async def profiles_of(hub: Hub, user: str) -> dict[str, Any]:
+    """By slug, once prices and their week are there."""
+    await hub.add_user(user)
+    token = await hub.user_token(user)
+
+    async def with_prices() -> dict[str, Any] | None:
+        reply = await ask(hub, token)
+        if reply.status_code == 503:
+            return None
+        assert reply.is_success, reply.text
+        answer = Profiles.model_validate_json(reply.content)
+        assert answer.region == "us-east-1"
+        found = {profile["slug"]: profile for profile in reply.json()["profiles"]}
+        offers = found["t4"]["offers"]
+        return found if offers and all(offer["usd_per_hour"] for offer in offers) else None
+
+    return await until(with_prices, 30, "the prices")
+
+
+async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
+    t4 = (await profiles_of(hub, "ann"))["t4"]
+    assert (t4["display_name"], t4["gpu"], t4["vcpus"]) == ("T4 <16 GB>", "1 × T4, 16 GB", 4)
+    assert t4["default"]
+    assert t4["user_options"] == {
+        "market": ["spot-first", "on-demand"],
+        "disk_gib": {"min": 50, "max": 500},
+        "idle": {"min": 900, "max": 14400},
+    }
+    assert {offer["instance_type"] for offer in t4["offers"]} == {"g4dn.xlarge"}
+    assert {offer["market"] for offer in t4["offers"]} == {"spot", "on-demand"}
+    for offer in t4["offers"]:
+        assert offer["usd_per_hour"] > 0
+        assert offer["source"]
+        assert offer["sold_out"] is None
+    best = t4["offers"][0]
+    assert t4["estimates"] == {"spot-first": best["usd_per_hour"], "on-demand": 0.526}
+    assert t4["value"] == {"t4s": 1.0, "usd_per_t4_hour": best["usd_per_hour"]}
+    history = t4["history"]
+    assert history["usd_per_hour"][-1] == best["usd_per_hour"]
+    week = history["interval_seconds"] * (len(history["usd_per_hour"]) - 1)
+    assert week == 7 * 86400
+    assert t4["interruptions"] in {"rarely", "sometimes", "often"}
+
+
+async def test_everyone_sees_their_own_profiles_only(hub: Hub) -> None:
+    assert set(await profiles_of(hub, "ann")) == {"cpu", "t4", "a10g"}
+    assert set(await profiles_of(hub, "rita")) == {"cpu", "t4", "a10g", "l40s"}
+
+
+async def test_without_a_users_login_there_is_no_answer(hub: Hub) -> None:
+    assert (await ask(hub, None)).status_code == 403
+    assert (await ask(hub, "wrong")).status_code == 403
+    service = await ask(hub, ADMIN_TOKEN)
+    assert service.status_code == 403
+    assert "only a user has profiles" in service.text
+
+
+async def test_the_browsers_own_login_will_do_and_no_other_site_may_use_it(hub: Hub) -> None:
+    await profiles_of(hub, "ann")
+    async with browser(hub, "ann") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/ann")
+        fetched = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "same-origin"}
+        refused = await page.get("/hub/api/ec2/profiles", headers=fetched)
+        reply = await page.get("/hub/api/ec2/profiles", headers={**fetched, "X-XSRFToken": xsrf})
+    assert refused.status_code == 403
+    assert [profile["slug"] for profile in reply.json()["profiles"]] == ["cpu", "t4", "a10g"]
+
+
+async def test_what_is_sold_out_says_so_as_json_and_on_the_page(
+    hub: Hub, embedded: Embedded
+) -> None:
+    gone = {"market": "spot", "instance_type": "g5.xlarge", "zone": "*", "available": 0}
+    await embedded.control("capacity", gone)
+    await hub.start_server("bob", options={"profile": "a10g"})
+    a10g = (await profiles_of(hub, "ann"))["a10g"]
+    async with browser(hub, "ann") as page:
+        shown = (await page.get("/hub/spawn/ann")).text
+    spot = [offer for offer in a10g["offers"] if offer["market"] == "spot"]
+    on_demand = [offer for offer in a10g["offers"] if offer["market"] == "on-demand"]
+    for offer in spot:
+        assert offer["sold_out"]["reason"] == "offer"
+        assert offer["sold_out"]["code"] == "InsufficientInstanceCapacity"
+        assert offer["sold_out"]["since"] < offer["sold_out"]["until"]
+    assert not any(offer["sold_out"] for offer in on_demand)
+    assert a10g["estimates"] == {"spot-first": on_demand[0]["usd_per_hour"]}
+    zones = len(spot)
+    assert f"spot sold out in {zones} of {zones} zones" in shown
+    assert "T4 &lt;16 GB&gt;" in shown
+    assert "T4 <16 GB>" not in shown
+    assert (await profiles_of(hub, "ann"))["a10g"]["usual_start_seconds"] > 0
+    await hub.stop_server("bob")
+
+
+async def test_the_form_starts_what_stands_beside_its_button(hub: Hub) -> None:
+    """Each card has fields of its own, and a page without a script sends them all."""
+    await profiles_of(hub, "cat")
+    async with browser(hub, "cat") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/cat")
+        sent = {
+            "profile": "t4",
+            "market.t4": "on-demand",
+            "disk_gib.t4": "60",
+            "idle.t4": "1800",
+            "disk_gib.cpu": "1",
+        }
+        await page.post(f"/hub/spawn/cat?_xsrf={xsrf}", data=sent)
+    model = await hub.wait_ready("cat")
+    chosen = {"profile": "t4", "market": "on-demand", "disk_gib": "60", "idle": "1800"}
+    assert model["user_options"] == chosen
+    await hub.stop_server("cat")
+    async with browser(hub, "cat") as page:
+        again = (await page.get("/hub/spawn/cat")).text
+    assert '<option value="on-demand" selected>' in again
+    assert '<option value="1800" selected>' in again
+    assert 'value="60"' in again
+
+
+async def test_the_forms_own_token_in_the_address_is_no_option(
+    hub: Hub, embedded: Embedded
+) -> None:
+    """JupyterHub posts the form to an address that carries it; opened again, it shows the page."""
+    calls = len(await embedded.calls("CreateFleet"))
+    await profiles_of(hub, "dan")
+    async with browser(hub, "dan") as page:
+        same = {"Sec-Fetch-Site": "same-origin"}
+        shown = await page.get("/hub/spawn/dan?_xsrf=anything", headers=same)
+    assert shown.status_code == 200
+    assert "spawn-error-msg" not in shown.text
+    assert "A link has made this choice" not in shown.text
+    assert len(await embedded.calls("CreateFleet")) == calls

@@ -1,0 +1,137 @@
+"""Launch calls in words, and how many of them a lease remembers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ec2spawner.core.launch_errors import ErrorClass, LaunchError
+from ec2spawner.core.offers import Offer
+from ec2spawner.core.sold_out import Mark
+from ec2spawner.provisioner import attempts
+from ec2spawner.provisioner.cloud import LaunchAnswer
+from ec2spawner.provisioner.launcher import Outcome
+from ec2spawner.provisioner.lease import Attempt, AttemptOutcome
+from ec2spawner.provisioner.why_not import LONGEST, why_not
+from ec2spawner.wire import Market
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
+
+
+def attempt(
+    market: Market = SPOT, outcome: AttemptOutcome = AttemptOutcome.ASKING, minute: int = 0
+) -> Attempt:
+    at = NOON + timedelta(minutes=minute)
+    return Attempt(market, ("g4dn.xlarge",), ("us-east-1a",), at, outcome=outcome)
+
+
+def offer(zone: str, instance_type: str = "g4dn.xlarge", market: Market = SPOT) -> Offer:
+    return Offer(market, instance_type, f"us-east-1{zone}", None)
+
+
+def mark(found: ErrorClass = ErrorClass.OFFER, lasts: timedelta = timedelta(minutes=3)) -> Mark:
+    return Mark(found, "Code", NOON, NOON + lasts)
+
+
+@pytest.mark.parametrize(
+    ("zones", "words"),
+    [
+        (["us-east-1b"], "us-east-1b"),
+        (["us-east-1b", "us-east-1a"], "us-east-1a and b"),
+        (["us-east-1c", "us-east-1b", "us-east-1a", "us-east-1a"], "us-east-1a, b and c"),
+        (["us-east-1a", "us-east-1-bos-1a"], "us-east-1-bos-1a and us-east-1a"),
+    ],
+)
+def test_zones_name_their_region_once(zones: list[str], words: str) -> None:
+    assert attempts.zones_words(zones) == words
+
+
+def test_types_are_few_words_however_many_they_are() -> None:
+    assert attempts.types_words(["a"]) == "a"
+    assert attempts.types_words(["a", "b"]) == "a and b"
+    assert attempts.types_words(["a", "b", "c", "d"]) == "a and 3 other types"
+
+
+def test_what_was_skipped_is_told_by_why_and_where() -> None:
+    skipped = [
+        (offer("a"), mark()),
+        (offer("b"), mark()),
+        (offer("a", "g5.xlarge"), mark()),
+        (offer("b", "g5.xlarge"), mark()),
+        (offer("a", market=ON_DEMAND), mark(ErrorClass.TYPE_IN_ZONE)),
+    ]
+    assert attempts.skipped_words(skipped) == (
+        "spot g4dn.xlarge and g5.xlarge in us-east-1a and b (sold out, seen at 12:00 UTC); "
+        "on-demand g4dn.xlarge in us-east-1a (not offered, seen at 12:00 UTC)"
+    )
+    assert attempts.skipped_words([]) == ""
+
+
+def test_the_words_do_not_grow_with_the_offers() -> None:
+    types = [f"g{number}.xlarge" for number in range(60)]
+    skipped = [
+        (offer("abcdef"[(n + m) % 6], name), mark())
+        for n, name in enumerate(types)
+        for m in range(1 + n % 5)
+    ]
+    words = attempts.skipped_words(skipped)
+    assert words.endswith("; and more")
+    assert len(words) < 600
+
+
+def test_a_call_that_is_repeated_is_one_attempt_which_began_when_it_first_did() -> None:
+    busy = attempt(outcome=AttemptOutcome.BUSY)
+    [again] = attempts.begun([busy], attempt(minute=2))
+    assert (again.at, again.outcome) == (NOON, AttemptOutcome.ASKING)
+    assert len(attempts.begun([busy], attempt(ON_DEMAND))) == 2
+    assert len(attempts.begun([attempt(outcome=AttemptOutcome.SOLD_OUT)], attempt())) == 2
+
+
+@pytest.mark.parametrize(
+    ("codes", "outcome", "words"),
+    [
+        (["VcpuLimitExceeded", "UnfulfillableCapacity"], AttemptOutcome.QUOTA, "in us-east-1a"),
+        (
+            ["UnauthorizedOperation", "UnfulfillableCapacity"],
+            AttemptOutcome.SOLD_OUT,
+            "in us-east-1a",
+        ),
+        (
+            ["Throttling", "UnauthorizedOperation"],
+            AttemptOutcome.REFUSED,
+            "with UnauthorizedOperation: no",
+        ),
+        (["Throttling"], AttemptOutcome.BUSY, "(Throttling)"),
+        ([], AttemptOutcome.SOLD_OUT, "in us-east-1a"),
+    ],
+)
+def test_of_several_errors_the_one_that_decides_is_told(
+    codes: list[str], outcome: AttemptOutcome, words: str
+) -> None:
+    answer = LaunchAnswer((), tuple(LaunchError(code, "no") for code in codes))
+    told = attempts.not_found(attempt(), answer, {})
+    assert (told.outcome, told.answer) == (outcome, words)
+
+
+def test_a_long_wait_is_told_with_its_day() -> None:
+    offers = [(offer("a"), mark(ErrorClass.TYPE_IN_ZONE, timedelta(hours=24)))]
+    stop = why_not(Outcome((), 1), offers, "", NOON)
+    assert stop.message == (
+        "EC2 has no machine of this kind for you right now: spot is not offered in us-east-1a. "
+        "It is not worth asking again before 21 November, 12:00 UTC."
+    )
+
+
+def test_no_message_is_longer_than_it_may_be() -> None:
+    error = LaunchError("UnauthorizedOperation", "x" * 5000)
+    stop = why_not(Outcome((error,) * 5, 1, ErrorClass.REFUSED), [], "", NOON)
+    assert len(stop.message) <= LONGEST
+    kinds = ("g4dn.xlarge", "p3.2xlarge", "p5.48xlarge", "m5.large", "x1.16xlarge", "inf1.xlarge")
+    quotas = [
+        (offer("a", kind, market), mark(ErrorClass.QUOTA)) for kind in kinds for market in Market
+    ]
+    stop = why_not(Outcome((), 1), quotas, "us-east-1a", NOON)
+    assert stop.reason == "quota"
+    assert len(stop.message) <= LONGEST

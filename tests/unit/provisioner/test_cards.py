@@ -1,0 +1,176 @@
+"""What the spawn page shows is what the provisioner knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from world import SPEC, World, until
+
+from ec2spawner.config import Options, validate_options
+from ec2spawner.core.launch_errors import LaunchError
+from ec2spawner.core.price_history import Pace, PricePoint
+from ec2spawner.hub.cards import Card
+from ec2spawner.hub.pages import SAMPLES, cards_for
+from ec2spawner.provisioner.cloud import LaunchAnswer, LaunchRequest
+from ec2spawner.wire import Market
+
+ZONES = ("us-east-1a", "us-east-1b")
+
+
+def options_with(*profiles: dict[str, Any]) -> Options:
+    raw = {"region": "us-east-1", "subnets": ["subnet-a", "subnet-b"], "profile_list": profiles}
+    return validate_options(raw, cleanup_servers=False, environ={})
+
+
+async def cards(world: World, *profiles: dict[str, Any], zones: Any = ZONES) -> tuple[Card, ...]:
+    options = options_with(*profiles)
+    return await cards_for(options, world.provisioner, options.profiles, zones)
+
+
+T4 = {"display_name": "T4", "instance_types": ["g4dn.xlarge"]}
+
+
+async def priced(world: World, **spot: float) -> None:
+    """Prices of g4dn.xlarge by zone, read."""
+    world.cloud.prices = {("g4dn.xlarge", zone): spot[zone[-1]] for zone in ZONES}
+    world.cloud.list_prices = {"g4dn.xlarge": 0.526, "g4dn.12xlarge": 3.912}
+    await world.provisioner.prices.refresh()
+
+
+def refused(world: World, zone: str, market: Market = Market.SPOT) -> None:
+    subnet = {"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"}[zone]
+    request = LaunchRequest("token", market, 1, SPEC, {}, offers=(("g4dn.xlarge", subnet),))
+    error = LaunchError("InsufficientInstanceCapacity", "", "g4dn.xlarge", subnet, zone)
+    book = world.provisioner.offers
+    book.learn(request, LaunchAnswer((), (error,)), world.cloud.subnets)
+
+
+async def test_the_cheapest_zone_is_the_price_and_its_week_the_line(world: World) -> None:
+    now = world.clock()
+    world.cloud.histories = {
+        ("g4dn.xlarge", "us-east-1b"): (
+            PricePoint(now - timedelta(days=7), 0.10),
+            PricePoint(now - timedelta(days=3), 0.20),
+        )
+    }
+    await world.restart()  # a running hub has read the week already
+    await priced(world, a=0.25, b=0.20)
+    [card] = await cards(world, T4)
+    first = card.first()
+    assert first is not None
+    assert (first.offer.market, first.offer.zone) == (Market.SPOT, "us-east-1b")
+    assert first.offer.usd_per_hour == 0.20
+    assert first.source == "EC2 spot price history"
+    assert card.line is not None
+    assert card.line.zone == "us-east-1b"
+    assert len(card.line.usd_per_hour) == SAMPLES
+    assert (card.line.usd_per_hour[0], card.line.usd_per_hour[-1]) == (0.10, 0.20)
+    assert card.line.steadiness.kind is Pace.STEADY
+    assert card.value is not None
+    assert card.value.usd_per_t4_hour == 0.20
+
+
+async def test_prices_age(world: World) -> None:
+    await priced(world, a=0.25, b=0.20)
+    await world.kill()
+    world.clock.advance(600)
+    [card] = await cards(world, T4)
+    assert {seen.age_seconds for seen in card.offers if seen.offer.market is Market.SPOT} == {600}
+
+
+async def test_sold_out_zones_are_left_for_the_next_best_and_named(world: World) -> None:
+    await priced(world, a=0.25, b=0.20)
+    refused(world, "us-east-1b")
+    [card] = await cards(world, T4)
+    first, out = card.first(), card.sold_out(Market.SPOT)
+    assert first is not None
+    assert (first.offer.usd_per_hour, first.offer.zone) == (0.25, "us-east-1a")
+    assert out is not None
+    assert (out.zones, out.of, out.everywhere) == (("us-east-1b",), 2, False)
+    assert card.line is not None
+    assert card.line.zone == "us-east-1a"
+
+    refused(world, "us-east-1a")
+    [card] = await cards(world, T4)
+    first = card.first()
+    assert first is not None
+    assert first.offer.market is Market.ON_DEMAND
+    assert not card.nothing_left()
+    assert card.nothing_left("spot-only")
+
+
+async def test_a_home_bound_to_a_zone_sees_that_zone(world: World) -> None:
+    await priced(world, a=0.25, b=0.20)
+    [card] = await cards(world, T4, zones=["us-east-1a"])
+    first = card.first()
+    assert first is not None
+    assert first.offer.usd_per_hour == 0.25
+    assert world.provisioner.zones_for("ann", "") == set(ZONES)
+
+
+async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
+    world.cloud.not_offered = {("g4dn.xlarge", zone) for zone in ZONES}
+    await world.provisioner.catalogue.refresh()
+    [card] = await cards(world, T4)
+    assert not card.is_offered
+    assert card.hardware.gpu_text == "1 × T4, 16 GB"
+
+
+async def test_a_type_that_nobody_knows_yet_is_asked_for(world: World) -> None:
+    """The list of profiles may be a function: then only a page says which types matter."""
+    new = {"display_name": "New", "instance_types": ["g9x.xlarge"]}
+    await until(lambda: world.provisioner.catalogue.read_at, "the first answer")
+    world.cloud.types["g9x.xlarge"] = replace(world.cloud.types["g4dn.xlarge"], name="g9x.xlarge")
+    [card] = await cards(world, new)
+    assert not card.is_offered
+    await until(lambda: "g9x.xlarge" in world.provisioner.catalogue.types, "to be asked for")
+    [card] = await cards(world, new)
+    assert card.is_offered
+    assert card.hardware.gpu_text == "1 × T4, 16 GB"
+
+
+async def test_several_gpus_are_held_against_one(world: World) -> None:
+    await priced(world, a=0.25, b=0.20)
+    [card] = await cards(world, {"display_name": "4 x T4", "instance_types": ["g4dn.12xlarge"]})
+    assert card.several is not None
+    assert card.several.times_the_work == pytest.approx(2.92, abs=0.01)
+    assert card.several.times_the_price == pytest.approx(3.912 / 0.526)
+
+
+async def test_without_a_choice_of_spot_there_is_no_line(world: World) -> None:
+    await priced(world, a=0.25, b=0.20)
+    safe = {**T4, "market": "on-demand"}
+    [fixed] = await cards(world, safe)
+    assert fixed.line is None
+    [open_] = await cards(world, {**safe, "profile_options": {"market": ["spot-first"]}})
+    assert open_.line is not None
+
+
+async def test_many_cards_let_others_run_between_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = 0
+
+    async def at_once(_profiles: Iterable[str]) -> Mapping[str, float]:
+        return {}  # without the store, which lets others run anyway
+
+    monkeypatch.setattr(world.provisioner, "usual_start_seconds", at_once)
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await asyncio.sleep(0)
+    before = turns
+    many = [{**T4, "slug": f"p{number}"} for number in range(30)]
+    assert len(await cards(world, *many)) == 30
+    task.cancel()
+    assert turns - before >= 30

@@ -1,0 +1,163 @@
+"""What a choice becomes: machines that the home's zones have, today's image, or clear words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from world import World, until
+
+from ec2spawner.config import Options, Profile, validate_options
+from ec2spawner.core.choices import Choice
+from ec2spawner.hub.not_started import NotStarted
+from ec2spawner.hub.request import Server, new_lease
+from ec2spawner.provisioner.cloud import CloudError, Image
+from ec2spawner.provisioner.lease import Lease
+from ec2spawner.wire import Market
+
+ADA = Server("ada", "")
+
+
+def hub_options(**changed: Any) -> Options:
+    profile = {"display_name": "T4", "gpu": "T4", "disk_gib": 80, "idle": {"server": "30m"}}
+    raw = {"region": "us-east-1", "subnets": ["subnet-a", "subnet-b"], "profile_list": [profile]}
+    return validate_options({**raw, **changed}, cleanup_servers=False, environ={})
+
+
+async def leased(world: World, profile: dict[str, Any] | None = None, /, **chosen: Any) -> Lease:
+    """The lease of a profile without further choice, or with `chosen`."""
+    options = hub_options(**({"profile_list": [profile]} if profile else {}))
+    [only] = options.profiles
+    choice: Choice[Profile] = replace(Choice(only, only.markets), **chosen)
+    return await new_lease(
+        "lease-1",
+        ADA,
+        choice,
+        options=options,
+        provisioner=world.provisioner,
+        hub_api_url="http://10.0.0.5:8081/hub/api",
+        sealed_start="sealed",
+    )
+
+
+async def refused(world: World, profile: dict[str, Any] | None = None) -> NotStarted:
+    with pytest.raises(NotStarted) as error:
+        await leased(world, profile)
+    return error.value
+
+
+async def offerings_read(world: World) -> None:
+    await world.provisioner.catalogue.refresh()
+
+
+async def test_without_a_choice_it_is_the_profiles_own(world: World) -> None:
+    lease = await leased(world)
+    assert lease.spec.instance_types[0] == "g4dn.xlarge"
+    assert lease.spec.markets == (Market.SPOT, Market.ON_DEMAND)
+    assert lease.spec.disk_gib == 80
+    assert lease.idle.server_seconds == 1800
+
+
+async def test_a_choice_replaces_only_what_it_names(world: World) -> None:
+    lease = await leased(
+        world, markets=(Market.ON_DEMAND,), disk_gib=300, server_idle_seconds=7200.0
+    )
+    assert lease.spec.markets == (Market.ON_DEMAND,)
+    assert lease.spec.disk_gib == 300
+    assert lease.idle.server_seconds == 7200
+    assert lease.idle.kernel_seconds == 7200, "the hub's own"
+    assert lease.launch_key != (await leased(world)).launch_key
+
+
+async def test_the_image_is_kept_with_the_lease(world: World) -> None:
+    world.cloud.images = {"ami-9": Image("ami-9", name="Deep Learning AMI", driver="580.95")}
+    lease = await leased(world)
+    assert lease.spec.image_id == "ami-9"
+    assert lease.image is not None
+    assert lease.image.driver == "580.95"
+
+
+async def test_without_an_image_it_says_so(world: World) -> None:
+    world.cloud.images = {}
+    error = await refused(world)
+    assert (error.status_code, error.reason) == (503, "image")
+    assert "an admin must mend it" in str(error.message)
+    busy = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+    world.cloud.fail("find_image", busy)
+    assert "try again in a minute" in str((await refused(world)).message)
+
+
+async def test_only_what_the_zones_have_is_asked_for(world: World) -> None:
+    for zone in ("us-east-1a", "us-east-1b"):
+        world.cloud.not_offered.add(("g4dn.xlarge", zone))
+    world.cloud.not_offered.add(("g4dn.2xlarge", "us-east-1a"))
+    await offerings_read(world)
+    types = (await leased(world)).spec.instance_types
+    assert "g4dn.xlarge" not in types
+    assert types[0] == "g4dn.2xlarge", "one zone has it"
+
+
+async def test_a_gpu_that_no_zone_has_is_named_with_the_zones(world: World) -> None:
+    for name, kind in world.cloud.types.items():
+        if kind.gpu == "T4":
+            world.cloud.not_offered |= {(name, "us-east-1a"), (name, "us-east-1b")}
+    await offerings_read(world)
+    error = await refused(world)
+    assert error.reason == "not-offered"
+    assert str(error.message) == (
+        "EC2 has no machine with 1 × T4 in us-east-1a or us-east-1b. Pick another profile, or ask "
+        "an admin of this JupyterHub what could be done"
+    )
+
+
+async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -> None:
+    lease, _ = await world.ready("ada", home_kind="ebs")
+    instance = world.provisioner.instance_of(lease)
+    assert instance is not None
+    await world.stop(lease)
+    for name, kind in world.cloud.types.items():
+        if kind.gpu == "T4":
+            world.cloud.not_offered.add((name, instance.zone))
+    await offerings_read(world)
+    message = str((await refused(world)).message)
+    assert f"EC2 has no machine with 1 × T4 in {instance.zone}, where your files are" in message
+    assert "another zone of this hub has it" in message
+
+
+async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -> None:
+    """A function of the admin's may name it for the first time at this start."""
+    world.cloud.types["x99.2xlarge"] = replace(world.cloud.types["m7i.2xlarge"], name="x99.2xlarge")
+    await offerings_read(world)
+    catalogue = world.provisioner.catalogue
+    assert "x99.2xlarge" not in catalogue.types
+    named = ["x99.2xlarge", "g4dn.xlarge"]
+    lease = await leased(world, {"display_name": "New", "instance_types": named})
+    assert lease.spec.instance_types == tuple(named)
+    await until(lambda: "x99.2xlarge" in catalogue.types, "EC2 to be asked about it")
+
+
+async def test_a_named_type_that_no_zone_has_is_told_by_its_name(world: World) -> None:
+    await offerings_read(world)
+    error = await refused(world, {"display_name": "No", "instance_types": ["g98.2xlarge"]})
+    assert str(error.message).startswith("EC2 has no machine called g98.2xlarge in us-east-1a or")
+
+
+async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:
+    world.cloud.prices["g6e.xlarge", "us-east-1a"] = 0.71
+    assert "g6e.xlarge" not in world.settings.want_types
+    await leased(world, {"display_name": "L40S", "gpu": "L40S"})
+    prices = world.provisioner.prices
+    await until(lambda: prices.price(Market.SPOT, "g6e.xlarge", "us-east-1a"), "its price")
+
+
+async def test_a_home_in_a_zone_without_a_subnet(world: World) -> None:
+    lease, _ = await world.ready("ada", home_kind="ebs")
+    instance = world.provisioner.instance_of(lease)
+    assert instance is not None
+    await world.stop(lease)
+    left = tuple(s for s, zone in world.cloud.subnets.items() if zone != instance.zone)
+    await world.restart(subnets=left)
+    error = await refused(world)
+    assert error.reason == "home"
+    assert "no subnet there any more" in str(error.message)

@@ -1,0 +1,105 @@
+"""What somebody reads whose start failed, and the links they get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import SimpleNamespace
+from urllib.parse import urlencode
+
+import pytest
+
+from ec2spawner.hub.alternatives import Alternative
+from ec2spawner.hub.failed_start import late_words, told
+from ec2spawner.hub.spawn_link import from_own_page, spawn_url
+from ec2spawner.wire import Market, Step
+
+A10G = Alternative(
+    "a10g",
+    "A10G, 24 GB",
+    Market.ON_DEMAND,
+    1.006,
+    False,
+    {"profile": "a10g", "market": "on-demand"},
+)
+ODD = Alternative(
+    "x", '"><b>', Market.SPOT, None, False, {"profile": "x&y", "market": "spot-first"}
+)
+
+
+def link(user_options: Mapping[str, str]) -> str:
+    return f"/hub/spawn/ann?{urlencode(user_options)}"
+
+
+def test_the_text_stands_by_itself_and_the_html_says_the_same_with_links() -> None:
+    failure = told("It is sold out.", [A10G], reason="capacity", link=link)
+    assert failure.jupyterhub_message == (
+        "It is sold out. You can start now: A10G, 24 GB, on-demand at $1.01/h."
+    )
+    html = failure.jupyterhub_html_message
+    assert html is not None
+    assert "It is sold out." in html
+    assert 'href="/hub/spawn/ann?profile=a10g&amp;market=on-demand"' in html
+    assert ">Start A10G, 24 GB, on-demand at $1.01/h</a>" in html
+    assert (failure.status_code, failure.reason) == (503, "capacity")
+
+
+def test_a_price_that_is_the_lowest_of_several_says_so() -> None:
+    failure = told("", [replace(A10G, dearer_may_come=True)], reason="capacity", link=link)
+    assert "A10G, 24 GB, on-demand from $1.01/h" in failure.jupyterhub_message
+
+
+def test_nothing_else_to_start_is_not_promised() -> None:
+    failure = told("It is sold out.", [], reason="capacity", link=link)
+    assert failure.jupyterhub_message == "It is sold out."
+    assert "You can start now" not in str(failure.jupyterhub_html_message)
+
+
+def test_what_people_have_named_and_what_ec2_says_is_text() -> None:
+    failure = told("<script>alert(1)</script>", [ODD], reason="quota", link=link)
+    html = str(failure.jupyterhub_html_message)
+    assert "<script>" not in html
+    assert "<b>" not in html
+    assert "price unknown" in html
+    assert "profile=x%26y" in html
+
+
+@pytest.mark.parametrize("step", Step)
+def test_a_late_start_says_what_it_waited_for_and_what_to_do(step: Step) -> None:
+    said = late_words(step, {step: 40.0}, 900)
+    assert said.startswith("Your server was not ready within 15 minutes: ")
+    assert " was still " in said
+    assert "which usually takes 40 seconds" in said
+    assert "Try again, or choose another" in said
+    assert "usually" not in late_words(step, {}, 900)
+
+
+def test_a_link_is_of_the_server_that_was_asked_for() -> None:
+    hub = SimpleNamespace(base_url="/base/hub/")
+    user = SimpleNamespace(escaped_name="j%C3%B6rg")
+    default = SimpleNamespace(hub=hub, user=user, name="")
+    assert spawn_url(default) == "/base/hub/spawn/j%C3%B6rg"
+    named = SimpleNamespace(hub=hub, user=user, name="my gpu")
+    assert spawn_url(named, {"profile": "t4", "market": "on-demand"}) == (
+        "/base/hub/spawn/j%C3%B6rg/my%20gpu?opt-profile=t4&opt-market=on-demand"
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "own"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+        ({"Sec-Fetch-Site": "same-origin", "Referer": "https://evil.example/"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Sec-Fetch-Site": "cross-site", "Referer": "https://hub.example:8000/hub/home"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Referer": "http://hub.example:8000/hub/home"}, True),
+        ({"Referer": "http://hub.example/hub/home"}, False),
+        ({"Referer": "http://hub.example:8000.evil.example/"}, False),
+        ({"Referer": "hub.example:8000"}, False),
+        ({}, False),
+    ],
+)
+def test_only_a_page_of_this_hub_may_start_by_a_link(headers: dict[str, str], own: bool) -> None:
+    assert from_own_page(headers, "hub.example:8000") is own
+    assert not from_own_page({}, "")
