@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
+
+STOPPED = 130
+"""Exit status after Ctrl-C, as of a shell."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments, for_the_hub = parse(argv)
+    if arguments.command == "demo":
+        from .embedded.demo import run_demo
+
+        return run_demo(arguments, for_the_hub)
+    try:
+        return _ask(arguments, for_the_hub)
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nec2spawner {arguments.command}: stopped\n")
+        sys.stderr.flush()
+        # Nothing is left to tidy up, and Python would wait for the threads that wait for AWS.
+        os._exit(STOPPED)
+
+
+def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
     if arguments.command == "check":
         from .check.command import run_check
 
         return run_check(arguments, for_the_hub)
-    if arguments.command == "prices":
-        from .survey.command import run_prices
+    from .survey.command import run_prices
 
-        return run_prices(arguments, for_the_hub)
-
-    from .embedded.demo import run_demo
-
-    return run_demo(arguments, for_the_hub)
+    return run_prices(arguments, for_the_hub)
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and what is JupyterHub's: never taken for an abbreviation of ours."""
     parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    for_the_hub = "Other options go to JupyterHub, such as --EC2Spawner.region=eu-west-1."
-    _demo(commands.add_parser("demo", allow_abbrev=False, help=_DEMO, epilog=for_the_hub))
-    _check(commands.add_parser("check", allow_abbrev=False, help=_CHECK, epilog=for_the_hub))
-    _prices(commands.add_parser("prices", allow_abbrev=False, help=_PRICES, epilog=for_the_hub))
-    return parser.parse_known_args(argv)
+    epilog = "Other options go to JupyterHub, such as --EC2Spawner.region=eu-west-1."
+    _demo(commands.add_parser("demo", allow_abbrev=False, help=_DEMO, epilog=epilog))
+    _check(commands.add_parser("check", allow_abbrev=False, help=_CHECK, epilog=epilog))
+    _prices(commands.add_parser("prices", allow_abbrev=False, help=_PRICES, epilog=epilog))
+    arguments, for_the_hub = parser.parse_known_args(argv)
+    if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
+        parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
+    return arguments, for_the_hub
 
 
 _DEMO = "the whole journey on this machine, with an embedded EC2 and no AWS account"
@@ -50,14 +67,19 @@ def _demo(demo: argparse.ArgumentParser) -> None:
 
 def _check(check: argparse.ArgumentParser) -> None:
     check.add_argument(
-        "--config", default="jupyterhub_config.py", help="the hub's own file (default: %(default)s)"
+        "-f",
+        "--config",
+        default="jupyterhub_config.py",
+        help="the hub's own file (default: %(default)s)",
     )
     check.add_argument("--json", action="store_true", help="the findings as one line of JSON")
 
 
 def _prices(prices: argparse.ArgumentParser) -> None:
     prices.add_argument(
-        "--config", help="a hub's jupyterhub_config.py: its profiles and region; else the defaults"
+        "-f",
+        "--config",
+        help="a hub's jupyterhub_config.py: its profiles and region; else the defaults",
     )
     prices.add_argument(
         "--region", action="append", default=[], help="a region to look at; may be repeated"

@@ -99,7 +99,7 @@ class EC2Spawner(OptionTraits, Spawner):
         options, signed = read_link(query_data), query_data.get(SIGNED, [""])[0]
         # JupyterHub takes any query for options, also the `_xsrf` of its own form.
         if not is_signed(self, options, signed, service.utc_now()):
-            raise NotByThisLink
+            raise NotByThisLink("the link is not this hub's: the spawn page shows its choice")
         return options
 
     # --- start, poll, stop ---

@@ -155,7 +155,11 @@ class SimulatedCloud:
 
     def refuse_offers(self, *codes: str, times: int = 1) -> None:
         """Let the next launches bring nothing but these errors, which name no offer."""
-        errors = tuple(LaunchError(code, "refused") for code in codes)
+        errors = [LaunchError(code, "refused") for code in codes]
+        self.refuse_with(*errors, times=times)
+
+    def refuse_with(self, *errors: LaunchError, times: int = 1) -> None:
+        """Let the next launches bring nothing but these errors."""
         self._answers += [errors] * times
 
     def refuse(

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from ..provisioner.cloud import CloudError, LaunchRequest, LaunchSpec
 from .client import Answer, Client
 from .launch import fleet_request
-from .tags import to_ec2
-from .templates import template_data, template_name
+from .tags import of_hub, to_ec2
+from .templates import Template, list_templates, template_data, template_name
 from .volumes import DEVICES
 
 TRIES: Final = 3
@@ -102,6 +102,10 @@ class Account:
             )
         )
 
+    async def templates(self, hub: str) -> Sequence[Template]:
+        """The hub's launch templates, of any of its stores."""
+        return await list_templates(self._client, of_hub(hub))
+
     async def zones(self) -> Sequence[str]:
         """The availability zones of the region that the account may use."""
         return await self._client.call(
@@ -125,11 +129,10 @@ class Account:
 
     # --- trials: the error that EC2 answers, None where it answers as if it were real -----------
 
-    async def try_fleet(
-        self, request: LaunchRequest, zones: Mapping[str, str]
-    ) -> CloudError | None:
-        template = template_name(template_data(request.spec, "/dev/sda1", request.tags))
-        return await self._try("create_fleet", **fleet_request(request, template))
+    async def try_fleet(self, request: LaunchRequest, template: str = "") -> CloudError | None:
+        """From a launch template of this name, or from the one that the request would make."""
+        made = template_name(template_data(request.spec, "/dev/sda1", request.tags))
+        return await self._try("create_fleet", **fleet_request(request, template or made))
 
     async def try_instance(
         self, spec: LaunchSpec, instance_type: str, tags: Mapping[str, str]
@@ -161,6 +164,12 @@ class Account:
             LaunchTemplateData=data,
             TagSpecifications=_tagged(("launch-template",), tags),
         )
+
+    async def try_delete_template(self, template_id: str) -> CloudError | None:
+        return await self._try("delete_launch_template", LaunchTemplateId=template_id)
+
+    async def try_reservations(self) -> CloudError | None:
+        return await self._try("describe_reserved_instances")
 
     async def try_volume(self, zone: str, tags: Mapping[str, str]) -> CloudError | None:
         return await self._try(
@@ -194,6 +203,15 @@ class Account:
         except CloudError as error:
             return error
         return None
+
+
+def known_regions() -> frozenset[str]:
+    """Regions of all partitions that this version of botocore has heard of; newer ones work too."""
+    from botocore.session import get_session
+
+    session = get_session()
+    partitions = session.get_available_partitions()
+    return frozenset(r for p in partitions for r in session.get_available_regions("ec2", p))
 
 
 async def _connect_ms(host: str, port: int) -> float | None:

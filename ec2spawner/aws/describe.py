@@ -41,6 +41,7 @@ async def root_device_of(client: Client, image_id: str) -> str:
         "describe_images",
         lambda answer: [image.get("RootDeviceName") for image in answer["Images"]],
         ImageIds=[image_id],
+        IncludeDeprecated=True,
     )
     if not names or not names[0]:
         message = f"image {image_id} does not exist in this region or has no root device"

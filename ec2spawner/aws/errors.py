@@ -13,9 +13,10 @@ from ..provisioner.cloud import CloudError
 MAX_MESSAGE: Final = 1000
 """Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""
 
-_CREDENTIALS: Final = (
+CREDENTIALS: Final = (
     "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
 )
+"""The mend where nobody says who we are."""
 
 
 def cloud_error(error: Exception) -> CloudError:
@@ -23,12 +24,15 @@ def cloud_error(error: Exception) -> CloudError:
     if isinstance(error, boto.ClientError):
         return _refused(error)
     name = type(error).__name__
-    if isinstance(error, boto.NoCredentialsError | boto.PartialCredentialsError):
-        return CloudError(name, f"no AWS credentials: {_CREDENTIALS}", retryable=False)
+    if name in NO_CREDENTIALS:
+        return CloudError(name, f"no AWS credentials: {CREDENTIALS}", retryable=False)
     if isinstance(error, _NO_ANSWER):
         return CloudError(name, _short(str(error)), retryable=True)
     return CloudError(name, _short(str(error)), retryable=False)
 
+
+NO_CREDENTIALS: Final = frozenset({"NoCredentialsError", "PartialCredentialsError"})
+"""Names of botocore's errors, and codes of ours, for credentials that are not there."""
 
 _NO_ANSWER: Final = (
     boto.ConnectionError,

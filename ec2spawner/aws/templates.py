@@ -63,21 +63,17 @@ class Templates:
 
     async def delete_old(self, hub: str, store_id: str, before: datetime) -> int:
         """Delete this store's templates made before then and not asked for since. How many."""
-        found = await self._client.pages(
-            "describe_launch_templates",
-            _templates,
-            page=TEMPLATES_PAGE,
-            Filters=of_store(hub, store_id),
-        )
-        deleted = 0
-        for template in sorted(found, key=lambda each: each.created_at)[:MAX_DELETED]:
+        found = await list_templates(self._client, of_store(hub, store_id))
+        deleted = tried = 0
+        for template in sorted(found, key=lambda each: each.created_at):
             # Looked up for each: a launch may ask for one while another is deleted.
             used_at = self._used.get(template.name, template.created_at)
-            if max(template.created_at, used_at) < before:
+            if max(template.created_at, used_at) < before and tried < MAX_DELETED:
+                tried += 1
                 deleted += await self._delete(template)
         return deleted
 
-    async def _delete(self, template: _Template) -> bool:
+    async def _delete(self, template: Template) -> bool:
         self.forget(template.name)
         try:
             await self._client.call(
@@ -152,15 +148,24 @@ def template_name(data: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Template:
+class Template:
+    """One that exists."""
+
     template_id: str
     name: str
     created_at: datetime
 
 
-def _templates(answer: Answer) -> Sequence[_Template]:
+async def list_templates(client: Client, which: Sequence[Mapping[str, Any]]) -> list[Template]:
+    """Every launch template that these filters mean."""
+    return await client.pages(
+        "describe_launch_templates", _templates, page=TEMPLATES_PAGE, Filters=which
+    )
+
+
+def _templates(answer: Answer) -> Sequence[Template]:
     return [
-        _Template(
+        Template(
             template["LaunchTemplateId"], template["LaunchTemplateName"], template["CreateTime"]
         )
         for template in answer["LaunchTemplates"]

@@ -26,8 +26,7 @@ def run_check(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
 
 
 def _findings(config: Path, for_the_hub: Sequence[str]) -> Sequence[Finding]:
-    console = Console(stderr=True)
-    with console.status("Reading the hub's configuration") as status:
+    with Console(stderr=True).status("Reading the hub's configuration") as status:
         try:
             loaded = load(config, for_the_hub)
         except ConfigurationBroken as broken:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import logging
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlparse
@@ -15,6 +18,7 @@ from ..config import ConfigError, Options, Problem
 from .finding import Finding, failed
 
 NAME = "configuration"
+COMMAND_LINE = "command line"
 
 EVERY_ADDRESS = frozenset({None, "*", "0.0.0.0", "::"})  # noqa: S104 - read, not bound
 
@@ -46,25 +50,47 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
     """
     if not path.is_file():
         mend = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
-        raise ConfigurationBroken([failed(NAME, f"there is no file {path}", mend)])
+        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise ConfigurationBroken([failed(NAME, f"{path} {what}", mend)])
     app = JupyterHub(log_level=logging.CRITICAL)
+    # Standard output is for what we say: the file may print.
+    with redirect_stdout(sys.stderr):
+        _take_arguments(app, arguments)
+        try:
+            app.load_config_file(str(path.resolve()))
+            app.log_level = logging.CRITICAL  # what is wrong is said in our findings
+        except (Exception, SystemExit) as error:
+            # The file is Python: whatever an admin's code raises is a finding.
+            raise ConfigurationBroken([_unreadable(path, error)]) from error
+        return _checked(app)
+
+
+def _take_arguments(app: JupyterHub, arguments: Sequence[str]) -> None:
+    """Raises `ConfigurationBroken`, also for what JupyterHub would merely warn about."""
+    mend = "mend or leave out that option; JupyterHub's are listed by jupyterhub --help-all"
+    known = {*_words(app.aliases), *_words(app.flags)}
+    for argument in arguments:
+        word = argument.partition("=")[0].lstrip("-")
+        if argument.startswith("-") and "." not in word and word not in known:
+            said = f"there is no option {argument}"
+            raise ConfigurationBroken([failed(COMMAND_LINE, said, mend)])
+    said_by_parser = io.StringIO()
     try:
-        app.parse_command_line(list(arguments))
-        app.load_config_file(str(path.resolve()))
-        app.log_level = logging.CRITICAL  # what is wrong is said in our findings
+        with redirect_stderr(said_by_parser):
+            app.parse_command_line(list(arguments))
     except (Exception, SystemExit) as error:
-        # The file is Python: whatever an admin's code raises is a finding.
-        raise ConfigurationBroken([_unreadable(path, error)]) from error
-    return _checked(app)
+        said = said_by_parser.getvalue().strip().rpartition("error: ")[2] or str(error)
+        raise ConfigurationBroken([failed(COMMAND_LINE, said, mend)]) from error
+
+
+def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:
+    """traitlets gives several words for one thing as a tuple."""
+    return [word for name in names for word in ((name,) if isinstance(name, str) else name)]
 
 
 def _unreadable(path: Path, error: BaseException) -> Finding:
     line = f", line {error.lineno}" if isinstance(error, SyntaxError) else _line_in(path, error)
-    return failed(
-        NAME,
-        f"{path}{line}: {type(error).__name__}: {error}",
-        "mend that line of the file",
-    )
+    return failed(NAME, f"{path}{line}: {type(error).__name__}: {error}", "mend it in that file")
 
 
 def _line_in(path: Path, error: BaseException) -> str:

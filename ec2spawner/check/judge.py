@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from ..aws.account import SecurityGroup, Subnet
-from ..core.quotas import quota_of
+from ..core.quotas import Quota, quota_of
 from ..data import InstanceType
 from ..provisioner.cloud import CloudError, Image
 from ..wire import Market
-from .finding import Finding, failed, ok, unproved, warning
+from .finding import Finding, State, failed, ok, unproved, warning
 
 FEW_ADDRESSES = 16
 """A subnet with fewer free addresses will soon refuse somebody: each instance takes one."""
@@ -23,6 +24,8 @@ POLICY = "give the hub's role the policy in configs/iam-policy.json"
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 """EC2, IAM and the JSON services each have a word of their own for it."""
 
+NO_ANSWER = "check the network between the hub and AWS, and try again"
+
 DRY_RUN = "DryRunOperation"
 
 
@@ -31,7 +34,7 @@ def refused(name: str, error: CloudError, mend: str) -> Finding:
     if error.code in DENIED:
         return failed(name, f"the hub's role may not look: {error.code}", POLICY)
     if error.retryable:
-        mend = "check the network between the hub and AWS, and try again"
+        mend = NO_ANSWER
     return failed(name, f"{error.code}: {error.message}", mend)
 
 
@@ -130,7 +133,8 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
     if error.code == DRY_RUN:
         return ok(name, "granted")
     if error.code in DENIED:
-        return failed(name, "not granted", POLICY)
+        role = "; with an instance profile also iam:PassRole of its role (configs/README.md)"
+        return failed(name, "not granted", POLICY + (role if action == "ec2:RunInstances" else ""))
     if error.retryable:
         return unproved(name, f"no answer: {error.code}", "try again")
     if error.code.startswith("InvalidLaunchTemplate"):
@@ -138,6 +142,14 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
             name, "EC2 looks for the launch template first, which the first start makes"
         )
     return unproved(name, f"EC2 refused the trial for another reason: {error.code}")
+
+
+def judge_reservations(error: CloudError | None) -> Finding:
+    """DescribeReservedInstances with DryRun: a hub works without it."""
+    found = judge_dry_run("ec2:DescribeReservedInstances", error)
+    if found.state is not State.FAILED:
+        return found
+    return warning(found.name, f"{found.said}: Reserved Instances are not used first", POLICY)
 
 
 # --- profiles --------------------------------------------------------------------------------
@@ -154,9 +166,13 @@ def judge_types(
             "add subnets in other zones, ask for another machine, or leave the profile out: "
             "`ec2spawner prices` shows which regions have it",
         )
-    parts = [f"{kind.name} in {len(zones.get(kind.name, ()))} zones" for kind in types[:3]]
+    parts = [f"{kind.name} in {_zones(len(zones.get(kind.name, ())))}" for kind in types[:3]]
     more = f" and {len(types) - 3} more" if len(types) > 3 else ""
     return ok(name, ", ".join(parts) + more)
+
+
+def _zones(number: int) -> str:
+    return "1 zone" if number == 1 else f"{number} zones"
 
 
 def judge_quota(
@@ -166,20 +182,48 @@ def judge_quota(
     vcpus: Mapping[str, float],
 ) -> Finding:
     """Whether the account may run one of a profile at all; `vcpus` by quota code."""
-    smallest = min(types, key=lambda kind: kind.vcpus)
-    quotas = {market: quota_of(market, smallest.name) for market in markets}
-    known = {m: (q, vcpus[q.code]) for m, q in quotas.items() if q and q.code in vcpus}
-    if not known:
-        return unproved(name, f"no quota for {smallest.name} is known")
-    said = ", ".join(f"{market} {limit:g} vCPUs" for market, (_, limit) in known.items())
-    text = f"{said}; one {smallest.name} needs {smallest.vcpus}"
-    short = [quota for quota, limit in known.values() if limit < smallest.vcpus]
+    rooms = {market: room for market in markets if (room := _room(market, types, vcpus))}
+    if not rooms:
+        return unproved(name, f"no quota for {types[0].name} is known")
+    text = "; ".join(
+        f"{market} {room.vcpus:g} vCPUs, one {room.kind.name} needs {room.kind.vcpus}"
+        for market, room in rooms.items()
+    )
+    short = [room.quota for room in rooms.values() if not room.suffices]
     if not short:
         return ok(name, text)
     asked = " and ".join(f'"{quota.name}" ({quota.code})' for quota in short)
     mend = f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0"
-    judged = failed if len(short) == len(known) else warning
+    judged = failed if len(short) == len(markets) else warning
     return judged(name, text, mend)
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """What a quota leaves for one machine."""
+
+    kind: InstanceType
+    quota: Quota
+    vcpus: float
+
+    @property
+    def suffices(self) -> bool:
+        return self.kind.vcpus <= self.vcpus
+
+
+def _room(
+    market: Market, types: Sequence[InstanceType], vcpus: Mapping[str, float]
+) -> _Room | None:
+    """For the smallest type that a quota has room for, else for the smallest; None if unknown.
+
+    The types of one profile may count against several quotas.
+    """
+    rooms = [
+        _Room(kind, quota, vcpus[quota.code])
+        for kind in types
+        if (quota := quota_of(market, kind.name)) and quota.code in vcpus
+    ]
+    return min(rooms, key=lambda room: (not room.suffices, room.kind.vcpus), default=None)
 
 
 # --- prices ----------------------------------------------------------------------------------
@@ -192,7 +236,7 @@ def judge_prices(
     name = f"prices {market}"
     if error is not None:
         action = "ec2:DescribeSpotPriceHistory" if market is Market.SPOT else "pricing:GetProducts"
-        mend = f"{POLICY}: {action}" if error.code in DENIED else "try again; see docs on prices"
+        mend = f"{POLICY}: {action}" if error.code in DENIED else "try again in a few minutes"
         if market is Market.ON_DEMAND and bundled:
             return warning(name, f"{error.code}: the bundled table of list prices is used", mend)
         return failed(name, f"{error.code}: pages would show no price", mend)

@@ -6,12 +6,13 @@ policy that goes by tags says nothing about things that do not exist.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from ..aws.account import Account, Subnet
 from ..aws.ec2 import EC2Cloud
+from ..aws.templates import Template
 from ..core.names import client_token
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..data import InstanceType
@@ -28,10 +29,19 @@ from ..provisioner.cloud import (
 from ..wire import Market
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
-from .judge import DRY_RUN, POLICY, judge_dry_run, refused
+from .judge import DRY_RUN, POLICY, judge_dry_run, judge_reservations, refused
 
-STORE_OF_CHECK = "check"
+STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""
+
+OF_EXISTING: Final = (
+    "ec2:CreateTags",
+    "ec2:AttachVolume",
+    "ec2:DetachVolume",
+    "ec2:TerminateInstances",
+    "ec2:DeleteLaunchTemplate",
+)
+"""What is done to things that exist."""
 
 T = TypeVar("T")
 
@@ -41,21 +51,27 @@ async def judge_permissions(
     account: Account,
     config: HubConfig,
     image: Image | None,
-    types: Mapping[str, tuple[InstanceType, ...]],
+    types: Sequence[InstanceType],
     subnets: Sequence[Subnet],
 ) -> list[Finding]:
     """A finding for each action. Raises nothing of AWS's."""
     hub = config.options.hub_name
     listing, instances = await _look("ec2:DescribeInstances", cloud.list_instances(hub))
     volume_listing, volumes = await _look("ec2:DescribeVolumes", cloud.list_volumes(hub))
-    findings = [listing, volume_listing]
-    findings += await _of_existing(account, hub, instances, volumes)
-    kinds = [kind.name for each in types.values() for kind in each]
-    if image is None or not subnets or not kinds:
+    template_listing, templates = await _look("ec2:DescribeLaunchTemplates", account.templates(hub))
+    findings = [listing, volume_listing, template_listing]
+    findings.append(judge_reservations(await account.try_reservations()))
+    trials = _of_existing(account, instances, volumes, templates)
+    if missing := [action for action in OF_EXISTING if action not in {t.action for t in trials}]:
+        said = "the hub has made nothing yet on which to try it"
+        findings.append(unproved(f"permissions {', '.join(missing)}", said))
+    if image is None or not subnets or not types:
         said = "not tried before image, subnets and profiles are mended"
-        return [*findings, unproved("permissions to launch", said)]
-    spec = _spec(config, image, tuple(dict.fromkeys(kinds)), subnets)
-    return findings + await _of_launches(account, hub, spec, subnets)
+        findings.append(unproved("permissions to launch", said))
+    else:
+        spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
+        trials += _of_launches(account, hub, spec, subnets, templates)
+    return findings + await _tried(trials, trusted=not config.options.endpoint_url)
 
 
 async def _look(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, Sequence[T]]:
@@ -68,30 +84,59 @@ async def _look(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, 
     return ok(name, "granted"), found
 
 
-async def _of_existing(
-    account: Account, hub: str, instances: Sequence[Instance], volumes: Sequence[Volume]
-) -> list[Finding]:
-    """What is done to instances and volumes of this hub, tried on one of each."""
-    instance = next((i.instance_id for i in instances if i.state not in GONE), "")
-    volume = next((v.volume_id for v in volumes), "")
-    trials = {
-        "ec2:CreateTags": lambda: account.try_tags(instance, {HUB: hub}),
-        "ec2:AttachVolume": lambda: account.try_attach(volume, instance),
-        "ec2:DetachVolume": lambda: account.try_detach(volume, instance),
-        "ec2:TerminateInstances": lambda: account.try_terminate(instance),
-    }
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A call with DryRun."""
+
+    action: str
+    ask: Callable[[], Awaitable[CloudError | None]]
+    harmless: bool = False
+    """It would cost nothing and hurt nobody even where DryRun is not honoured."""
+
+
+async def _tried(trials: Sequence[Trial], *, trusted: bool) -> list[Finding]:
+    """The harmless trials first: an endpoint that is not AWS's has to honour DryRun in one of
+    them before it is asked to launch or to end anything."""
     findings = []
-    if not instance or not volume:
-        said = "this hub has no instance with a home yet on which to try it"
-        return [unproved(f"permissions {', '.join(trials)}", said)]
-    for action, trial in trials.items():
-        error = await trial()
-        findings.append(judge_dry_run(action, error))
-        if error is None or (error.code != DRY_RUN and not findings[:-1]):
-            # The first trial is harmless even for real: what cannot be trusted to leave DryRun a
-            # trial is not asked to end an instance.
-            break
+    for trial in sorted(trials, key=lambda each: not each.harmless):
+        if not (trusted or trial.harmless):
+            said = "not tried: this endpoint has not shown that it honours DryRun"
+            findings.append(unproved(f"permission {trial.action}", said))
+            continue
+        error = await trial.ask()
+        trusted = error is not None and (trusted or error.code == DRY_RUN)
+        findings.append(judge_dry_run(trial.action, error))
     return findings
+
+
+def _of_existing(
+    account: Account,
+    instances: Sequence[Instance],
+    volumes: Sequence[Volume],
+    templates: Sequence[Template],
+) -> list[Trial]:
+    """What is done to things of this hub, tried on one of each; none where one is missing."""
+    living = (i for i in instances if i.state not in GONE and STORE in i.tags)
+    instance = next(living, None)
+    volume = next((v.volume_id for v in volumes), "")
+    trials: list[Trial] = []
+    if templates:
+        template = templates[0].template_id
+        trials.append(
+            Trial("ec2:DeleteLaunchTemplate", lambda: account.try_delete_template(template))
+        )
+    if instance is None or not volume:
+        return trials
+    of_instance = instance.instance_id
+    # The tag that it has: to set it again changes nothing.
+    tags = {STORE: instance.tags[STORE]}
+    return [
+        *trials,
+        Trial("ec2:CreateTags", lambda: account.try_tags(of_instance, tags), harmless=True),
+        Trial("ec2:AttachVolume", lambda: account.try_attach(volume, of_instance)),
+        Trial("ec2:DetachVolume", lambda: account.try_detach(volume, of_instance)),
+        Trial("ec2:TerminateInstances", lambda: account.try_terminate(of_instance)),
+    ]
 
 
 def _spec(
@@ -112,21 +157,24 @@ def _spec(
     )
 
 
-async def _of_launches(
-    account: Account, hub: str, spec: LaunchSpec, subnets: Sequence[Subnet]
-) -> list[Finding]:
-    zones = {subnet.subnet_id: subnet.zone for subnet in subnets}
+def _of_launches(
+    account: Account,
+    hub: str,
+    spec: LaunchSpec,
+    subnets: Sequence[Subnet],
+    templates: Sequence[Template],
+) -> list[Trial]:
     token = client_token(Market.ON_DEMAND)
     tags = {HUB: hub, STORE: STORE_OF_CHECK, LAUNCH_KEY: STORE_OF_CHECK, INTENT: token}
-    offers = ((spec.instance_types[0], spec.subnets[0]),)
-    request = LaunchRequest(token, Market.ON_DEMAND, 1, spec, tags, offers)
-    errors = await asyncio.gather(
-        account.try_template(spec, tags),
-        account.try_fleet(request, zones),
-        account.try_instance(spec, spec.instance_types[0], tags),
-        account.try_volume(subnets[0].zone, tags),
+    first = spec.instance_types[0]
+    request = LaunchRequest(
+        token, Market.ON_DEMAND, 1, spec, tags, ((first, subnets[0].subnet_id),)
     )
-    actions = ("CreateLaunchTemplate", "CreateFleet", "RunInstances", "CreateVolume")
+    template = templates[0].name if templates else ""
+    zone = subnets[0].zone
     return [
-        judge_dry_run(f"ec2:{action}", error) for action, error in zip(actions, errors, strict=True)
+        Trial("ec2:CreateLaunchTemplate", lambda: account.try_template(spec, tags), harmless=True),
+        Trial("ec2:CreateFleet", lambda: account.try_fleet(request, template)),
+        Trial("ec2:RunInstances", lambda: account.try_instance(spec, first, tags)),
+        Trial("ec2:CreateVolume", lambda: account.try_volume(zone, tags)),
     ]

@@ -12,6 +12,9 @@ from rich.text import Text
 
 from .finding import Finding, State
 
+NARROW = 100
+"""Columns of a terminal in which what was found has no room beside the names."""
+
 _MARKS = {
     State.OK: Text("✓ ok", style="green"),
     State.WARNING: Text("! warning", style="yellow"),
@@ -27,15 +30,19 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 def print_table(findings: Sequence[Finding], console: Console) -> None:
     """One line for each finding, its mend below where there is one."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("", "what", "found"):
-        table.add_column(title, overflow="fold")
+    narrow = console.width < NARROW
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    if not narrow:
+        table.add_column(max_width=console.width // 3, overflow="fold")
+    table.add_column(overflow="fold")
     for finding in findings:
         # Text, not markup: names and messages come from AWS and from people.
-        said = Text(finding.said)
+        name, said = Text(finding.name, style="bold"), Text(finding.said)
         if finding.mend:
-            said.append(f"\nMend: {finding.mend}", style="bold")
-        table.add_row(_MARKS[finding.state], Text(finding.name), said)
+            said.append(f"\nMend: {finding.mend}", style="italic")
+        beside = [Text.assemble(name, ": ", said)] if narrow else [name, said]
+        table.add_row(_MARKS[finding.state], *beside)
     console.print(table)
     console.print(Text(f"\n{summary(findings)}"))
 
@@ -43,5 +50,5 @@ def print_table(findings: Sequence[Finding], console: Console) -> None:
 def summary(findings: Sequence[Finding]) -> str:
     counts = Counter(finding.state for finding in findings)
     parts = [f"{counts[state]} {state}" for state in State if counts[state]]
-    verdict = "This will not work yet" if counts[State.FAILED] else "Nothing was found wrong"
+    verdict = "This will not work yet" if counts[State.FAILED] else "Nothing failed"
     return f"{verdict}: {', '.join(parts)}. Nothing was started or changed."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -10,12 +11,15 @@ from typing import TypeVar
 
 from .. import data
 from ..aws.account import Account, Subnet
-from ..aws.client import Client
+from ..aws.client import Client, Timeouts
 from ..aws.ec2 import EC2Cloud
+from ..aws.errors import CREDENTIALS, NO_CREDENTIALS
 from ..config import Options, Profile
+from ..config.profile import DEFAULT_PROFILES
 from ..core.profiles import resolve
 from ..data import InstanceType
 from ..hub.user_data import PUBLISHED_PACKAGE
+from ..provisioner.catalogue import read_types
 from ..provisioner.cloud import CloudError, Image
 from ..wire import Market
 from .address import judge_address
@@ -23,6 +27,7 @@ from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .judge import (
+    NO_ANSWER,
     judge_agent,
     judge_image,
     judge_prices,
@@ -32,13 +37,18 @@ from .judge import (
     judge_types,
     refused,
 )
+from .machine import judge_machine
 from .permissions import judge_permissions
 
 T = TypeVar("T")
 
-CREDENTIALS = (
-    "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
-)
+REST = "everything else in AWS"
+
+TIMEOUTS = Timeouts(read=8, launch_read=15, total=25)
+"""Shorter than the hub's: somebody waits, and can try again."""
+
+PATIENCE = 50.0
+"""Seconds for all that is asked of AWS: some forty calls, of which few take half a second."""
 
 
 async def check(
@@ -50,13 +60,15 @@ async def check(
     """
     async with _account_of(config.options) as (cloud, account):
         work = Check(config, cloud, account, now, announce)
-        return await work.run()
+        await work.run()
+        return work.findings
 
 
 @asynccontextmanager
 async def _account_of(options: Options) -> AsyncIterator[tuple[EC2Cloud, Account]]:
     endpoint = options.endpoint_url or None
-    cloud, client = EC2Cloud(options.region, endpoint), Client(options.region, endpoint)
+    cloud = EC2Cloud(options.region, endpoint, timeouts=TIMEOUTS)
+    client = Client(options.region, endpoint, TIMEOUTS)
     try:
         yield cloud, Account(client)
     finally:
@@ -77,15 +89,25 @@ class Check:
     def options(self) -> Options:
         return self.config.options
 
-    async def run(self) -> list[Finding]:
+    async def run(self) -> None:
         self.findings.append(ok(CONFIGURATION, "every option can be followed"))
+        self.announce("this machine")
+        self.findings += judge_machine(self.options)
         self.announce("the hub's address")
         config = self.config
         self.findings.append(await judge_address(config.api_url, config.bind_ip, config.bind_port))
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self._in_aws()
+        except TimeoutError:
+            said = f"not all of it could be looked at within {PATIENCE:g} s"
+            self.findings.append(failed(REST, said, NO_ANSWER))
+
+    async def _in_aws(self) -> None:
         self.announce("credentials")
         if not await self._credentials():
-            self.findings.append(unproved("everything in AWS", "not looked at without credentials"))
-            return self.findings
+            self.findings.append(unproved(REST, "not looked at before the line above is mended"))
+            return
         self.announce("network")
         subnets = await self._subnets()
         await self._security_groups(subnets)
@@ -93,22 +115,24 @@ class Check:
         image = await self._image()
         await self._role_and_key()
         self.announce("instance types and quotas")
-        types = await self._profiles(sorted({subnet.zone for subnet in subnets}))
+        zones = sorted({subnet.zone for subnet in subnets})
+        types = await self._profiles(zones)
         self.announce("prices")
-        await self._prices(types, sorted({subnet.zone for subnet in subnets}))
+        await self._prices(types, zones)
         self.announce("permissions")
         self.findings += await judge_permissions(
             self.cloud, self.account, self.config, image, types, subnets
         )
-        return self.findings
 
     async def _credentials(self) -> bool:
         try:
             caller = await self.account.caller()
         except CloudError as error:
-            self.findings.append(
-                failed("credentials", f"{error.code}: {error.message}", CREDENTIALS)
-            )
+            if error.code in NO_CREDENTIALS:
+                finding = failed("credentials", "no AWS credentials were found", CREDENTIALS)
+            else:
+                finding = refused("credentials", error, CREDENTIALS)
+            self.findings.append(finding)
             return False
         self.findings.append(ok("credentials", f"{caller.arn} in {self.options.region}"))
         return True
@@ -185,35 +209,30 @@ class Check:
 
     # --- profiles ---
 
-    async def _profiles(self, zones: Sequence[str]) -> Mapping[str, tuple[InstanceType, ...]]:
-        """Findings for each profile; returns the types of those that can be had, by slug."""
+    async def _profiles(self, zones: Sequence[str]) -> Sequence[InstanceType]:
+        """Findings for each profile; returns the types that can be had, each once."""
         if not zones:
             self.findings.append(unproved("profiles", "not looked at without subnets"))
-            return {}
-        if not self.options.profiles:
+            return ()
+        profiles = self.options.profiles
+        if not profiles:
             said = "c.EC2Spawner.profile_list is a function of the user: asked at each visit"
             self.findings.append(unproved("profiles", said))
-            return {}
-        try:
-            offered = await self.cloud.offerings(zones)
-            table = await self._types(offered)
-        except CloudError as error:
-            self.findings.append(refused("profiles", error, "try again"))
-            return {}
-        quotas = await self._quotas()
-        resolved = {
-            p.slug: resolve(p, table, self.options.architecture) for p in self.options.profiles
-        }
-        for profile in self.options.profiles:
-            self._judge_profile(profile, resolved[profile.slug], offered, quotas)
-        return {slug: types for slug, types in resolved.items() if types}
-
-    async def _types(self, offered: Mapping[str, frozenset[str]]) -> Mapping[str, InstanceType]:
-        """The types of the profiles that these zones offer, as the hub would know them."""
+            profiles = tuple(map(Profile.model_validate, DEFAULT_PROFILES))
         bundled = data.instance_types(self.options.region)
-        named = {name for p in self.options.profiles for name in p.instance_types}
-        described = await self.cloud.describe_types(sorted(named - bundled.keys()))
-        return {name: kind for name, kind in {**described, **bundled}.items() if name in offered}
+        named = {name for profile in profiles for name in profile.instance_types}
+        try:
+            offered, described = await read_types(self.cloud, zones, bundled, named)
+        except CloudError as error:
+            self.findings.append(refused("profiles", error, "try again in a few minutes"))
+            return ()
+        table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
+        resolved = {p.slug: resolve(p, table, self.options.architecture) for p in profiles}
+        if self.options.profiles:
+            quotas = await self._quotas()
+            for profile in profiles:
+                self._judge_profile(profile, resolved[profile.slug], offered, quotas)
+        return tuple({kind.name: kind for each in resolved.values() for kind in each}.values())
 
     async def _quotas(self) -> Mapping[str, float]:
         try:
@@ -241,11 +260,10 @@ class Check:
 
     # --- prices ---
 
-    async def _prices(
-        self, types: Mapping[str, tuple[InstanceType, ...]], zones: Sequence[str]
-    ) -> None:
-        names = sorted({kind.name for each in types.values() for kind in each})
+    async def _prices(self, types: Sequence[InstanceType], zones: Sequence[str]) -> None:
+        names = sorted(kind.name for kind in types)
         if not names:
+            self.findings.append(unproved("prices", "not looked at without instance types"))
             return
         spot, spot_error = await _answer(self.cloud.spot_history(names, zones, self.now))
         listed, list_error = await _answer(self.cloud.on_demand_prices(names))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
@@ -30,6 +30,9 @@ from .values import (
     shown,
     wrong,
 )
+
+REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
+"""What AWS's names of regions look like."""
 
 
 class HomeConfig(Words):
@@ -207,7 +210,7 @@ class Options(Words):
     def _region(cls, value: str) -> str:
         if not value:
             wrong("no region is given", 'c.EC2Spawner.region = "us-east-1"')
-        if not re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}", value):
+        if not REGION.fullmatch(value):
             mend = f'"{value[:-1]}"' if re.fullmatch(r".*-\d[a-z]", value) else '"us-east-1"'
             wrong(f"{shown(value)} is no AWS region", f"c.EC2Spawner.region = {mend}")
         return value

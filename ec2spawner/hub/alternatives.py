@@ -64,8 +64,9 @@ def alternatives(
     """Up to `most` alternatives: one for each profile and market that has an open offer.
 
     `wanted` is the slug that was asked for, with the user options `chosen`; `reference` is what it
-    would have cost, USD/hour, or None. The same profile keeps what was chosen of it. Nearest are the same profile in another market, then what has a GPU or none as the
-    wanted one, then each profile's cheapest market, then what costs about the same.
+    would have cost, USD/hour, or None. The same profile keeps what was chosen of it. Nearest are
+    the same profile in another market, then what has a GPU or none as the wanted one, then each
+    profile's cheapest market, then what costs about the same.
     """
     asked = next((each for each in candidates if each.slug == wanted), None)
     found: list[tuple[tuple[bool, bool, bool, float], Alternative]] = []

@@ -34,9 +34,9 @@ from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreError, StoreHeldError
 from . import agent_api, user_api
+from .rendering import TEMPLATES
 from .seal import Seal
 from .service import HubService, publish, utc_now
-from .spawn_page import TEMPLATES
 
 LOCK_PATIENCE = 15.0
 """Seconds in which a hub that is just stopping may still hold the store."""

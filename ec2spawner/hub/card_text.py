@@ -226,13 +226,14 @@ IDLE_STEPS = (300, 600, 900, 1200, 1800, 2700, 3600, 7200, 10800, 14400, 28800, 
 """Seconds that people choose between, within the bounds."""
 
 
-def idle_choices(card: Card) -> tuple[tuple[int, str], ...]:
-    """Idle limits to choose between: seconds and words, the bounds themselves among them."""
+def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str], ...]:
+    """Idle limits to choose between: seconds and words, with the bounds and what is picked."""
     bounds = card.idle_bounds
     if bounds is None:
         return ()
     within = {step for step in IDLE_STEPS if bounds.min <= step <= bounds.max}
-    steps = sorted(within | {round(bounds.min), round(bounds.max)})
+    ends = {round(bounds.min), round(bounds.max)}
+    steps = sorted(within | ends | ({picked} if picked is not None else set()))
     return tuple((step, duration_words(step)) for step in steps)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
 from ..config import Options, Profile
 from ..core.choices import open_markets
 from ..provisioner.lease import Lease
@@ -20,8 +18,8 @@ from .card_text import duration_words
 from .not_started import NotStarted
 from .profile_list import open_profiles
 from .progress import current_step
+from .rendering import environment
 from .spawn_link import start_url
-from .spawn_page import TEMPLATES
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -92,7 +90,7 @@ def told(
     """
     words = [(each, alternative_words(each)) for each in instead]
     listed = f"You can start now: {'; '.join(text for _, text in words)}." if words else ""
-    html = _environment.get_template("ec2spawner/not_started.html").render(
+    html = environment.get_template("ec2spawner/not_started.html").render(
         message=message,
         alternatives=[{"words": text, "url": link(each.user_options)} for each, text in words],
     )
@@ -134,16 +132,8 @@ def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
     waited_for = WAITED_FOR.get(step, WAITED_FOR[Step.NOTEBOOK])
     if step in usual:
         waited_for += f", which usually takes {duration_words(usual[step])}"
+    given_back = "" if step is Step.REQUEST else " Its machine is given back."
     return (
-        f"Your server was not ready within {duration_words(seconds)}: {waited_for}. Its machine "
-        "is given back. Try again, or choose another; if it happens again, tell an admin"
+        f"Your server was not ready within {duration_words(seconds)}: {waited_for}.{given_back} "
+        "Try again, or choose another; if it happens again, tell an admin"
     )
-
-
-_environment = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)

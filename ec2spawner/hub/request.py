@@ -136,7 +136,8 @@ async def _image(provisioner: Provisioner) -> Image:
     except CloudError as error:
         again = "try again in a minute" if error.retryable else "an admin must mend it"
         raise NotStarted(
-            f"The hub cannot find the image that servers boot; {again} ({error})"[:500],
+            f"The hub cannot find the image that servers boot; {again}",
             reason="image",
+            log_message=str(error),
             status_code=503,
         ) from error

@@ -36,7 +36,7 @@ class NotByThisLink(Exception):
 
 
 def start_url(spawner: Spawner, user_options: Mapping[str, str], now: datetime) -> str:
-    """The link that starts this server with these options, for its user alone."""
+    """The link that starts this server with these options, and no other."""
     parts = [spawner.hub.base_url, "spawn", spawner.user.escaped_name]
     if spawner.name:
         parts.append(url_escape_path(spawner.name))

@@ -10,17 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ..core import durations
 from ..wire import Market
 from . import card_text
-from .cards import Card, marked_card
-
-TEMPLATES = Path(__file__).parent / "templates"
-"""For `JupyterHub.template_paths`: our `spawn.html` and `spawn_pending.html` extend its own."""
+from .cards import Bounds, Card, marked_card
+from .rendering import environment
 
 CHOICES = ("market", "disk_gib", "idle")
 """Options that belong to one card. Each card has fields of its own, such as `market.t4`, so that
@@ -59,13 +54,17 @@ class PriceNote:
 def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
     """The HTML between JupyterHub's `<form>` tags. Everything given is escaped."""
     selected = marked_card(cards, str(form.chosen.get("profile", "")))
-    return _environment.get_template("ec2spawner/form.html").render(
+    # What was chosen of a profile that is closed now was not chosen of the default.
+    chosen = form.chosen if form.chosen.get("profile", selected) == selected else {}
+    picked = {card.slug: _picked(card, chosen if card.slug == selected else {}) for card in cards}
+    return environment.get_template("ec2spawner/form.html").render(
         cards=cards,
         form=form,
         selected=selected,
         notes=price_notes(cards),
         text=card_text,
-        picked=lambda card: _picked(card, form.chosen if card.slug == selected else {}),
+        picked=picked,
+        all_open=bool(cards and chosen) and _has_all(picked[selected], chosen),
     )
 
 
@@ -100,12 +99,24 @@ def _picked(card: Card, chosen: Mapping[str, object]) -> Picked:
         idle: int | None = round(durations.seconds(chosen.get("idle")))
     except durations.NotADuration:
         idle = None
-    bounds = card.disk_bounds
-    fits = bounds and disk.isdecimal() and bounds.min <= int(disk) <= bounds.max
+    is_size = disk.isdecimal() and len(disk) <= 10  # Python refuses to read thousands of digits
     return Picked(
         market=market if market in card.ways else card.market,
-        disk_gib=disk if fits else "",
-        idle_seconds=idle if idle in dict(card_text.idle_choices(card)) else None,
+        disk_gib=disk if is_size and _is_within(int(disk), card.disk_bounds) else "",
+        idle_seconds=idle if idle is not None and _is_within(idle, card.idle_bounds) else None,
+    )
+
+
+def _is_within(value: float, bounds: Bounds | None) -> bool:
+    return bounds is not None and bounds.min <= value <= bounds.max
+
+
+def _has_all(picked: Picked, chosen: Mapping[str, object]) -> bool:
+    """Whether the card is open for everything that was chosen."""
+    return (
+        chosen.get("market", picked.market) == picked.market
+        and ("disk_gib" not in chosen or picked.disk_gib != "")
+        and ("idle" not in chosen or picked.idle_seconds is not None)
     )
 
 
@@ -145,13 +156,3 @@ def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
         if given and given[0]:
             options[name] = given[0]
     return options
-
-
-_environment = Environment(
-    loader=FileSystemLoader(TEMPLATES),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-)
-_environment.filters["duration"] = card_text.duration_words

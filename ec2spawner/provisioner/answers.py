@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
+from dataclasses import replace
 
 from ..core.launch_errors import ErrorClass, LaunchError, error_class
 from ..core.offers import Offer, OfferKey
 from .cloud import LaunchAnswer
 from .offer_book import Order
+
+_SUMMARY = "UnfulfillableCapacity"
+"""EC2's code for a fleet that it could not fulfil, for whatever reason."""
+
+_OTHER_REASONS = frozenset({ErrorClass.REFUSED, ErrorClass.BUSY})
+
+
+def telling(answer: LaunchAnswer) -> LaunchAnswer:
+    """The answer without what says nothing.
+
+    Where nothing came because EC2 refused the request, or was too busy, it may sum that up by an
+    entry of its own that names no offer: "Unable to fulfill capacity due to your request
+    configuration". That is no word about capacity. Seen in the answer to an instance profile that
+    did not exist (karpenter#3051).
+    """
+    if answer.instances or not _classes(answer) & _OTHER_REASONS:
+        return answer
+    errors = tuple(error for error in answer.errors if not _is_summary(error))
+    return replace(answer, errors=errors)
+
+
+def _is_summary(error: LaunchError) -> bool:
+    return error.code == _SUMMARY and not (error.instance_type or error.subnet or error.zone)
 
 
 def _classes(answer: LaunchAnswer) -> Set[ErrorClass]:

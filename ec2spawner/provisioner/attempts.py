@@ -20,7 +20,7 @@ MARKS = {
     ErrorClass.OFFER: "sold out",
     ErrorClass.TYPE_IN_ZONE: "not offered",
     ErrorClass.QUOTA: "the account's quota is used up",
-    ErrorClass.SUBNET: "without a free address",
+    ErrorClass.SUBNET: "without a free network address",
 }
 """Why something is not asked for, in words."""
 
@@ -39,7 +39,8 @@ _OPEN = frozenset({AttemptOutcome.ASKING, AttemptOutcome.BUSY})
 """An attempt that is repeated is one attempt."""
 
 _MOST_GROUPS = 4
-_MOST_MESSAGE = 200
+_MOST_MESSAGE = 120
+"""Characters of EC2's own words: a line, with the code before them."""
 
 
 def asking(order: Order, at: datetime) -> Attempt:
@@ -149,9 +150,14 @@ def zones_words(zones: Iterable[str]) -> str:
     return short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
 
 
+def price_words(usd_per_hour: float) -> str:
+    """`$0.53/h`, `$0.083/h`: a price that is not zero never looks like it."""
+    return f"${usd_per_hour:.2f}/h" if usd_per_hour >= 0.1 else f"${usd_per_hour:.3f}/h"
+
+
 def error_words(error: LaunchError) -> str:
-    """EC2's code and its message, where that is not too long for a line."""
-    message = error.message.strip()
+    """EC2's code and its message, on one line."""
+    message = " ".join(error.message.split())
     if len(message) > _MOST_MESSAGE:
         message = f"{message[: _MOST_MESSAGE - 1]}…"
     return f"{error.code}: {message}" if message else error.code

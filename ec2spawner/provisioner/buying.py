@@ -59,7 +59,7 @@ class Buying:
     async def _launch(self, round_: Round) -> None:
         outcome = await self.launcher.launch(round_, self)
         if outcome.missing:
-            await self._give_up(round_.spec, outcome)
+            await self._give_up(round_, outcome)
         self.wake()
 
     async def _replay(self, intent: Intent) -> None:
@@ -72,12 +72,18 @@ class Buying:
         await self.launcher.replay(intent, self, [x.lease_id for x in waiting])
         self.wake()
 
-    async def _give_up(self, spec: LaunchSpec, outcome: Outcome) -> None:
-        """End those leases for which nothing is on its way, the latest first."""
+    async def _give_up(self, round_: Round, outcome: Outcome) -> None:
+        """End those of its leases for which nothing is on its way, the latest first.
+
+        Whoever came meanwhile has not been asked for yet, and is the next pass's.
+        """
         missing = self.missing()
-        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == spec]
-        for lease in [x for x in waiting if x.lease_id in missing][-outcome.missing :]:
-            await self.fail(lease.lease_id, self._why_not(lease, outcome))
+        left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
+        for lease in left[-outcome.missing :]:
+            # While the end of another was written, this one may have got a machine.
+            now = self.book.get(lease.lease_id)
+            if now is not None and now.state is LeaseState.WAITING:
+                await self.fail(lease.lease_id, self._why_not(lease, outcome))
 
     def _why_not(self, lease: Lease, outcome: Outcome) -> Stop:
         spec, zones = lease.spec, self.zones()
@@ -87,7 +93,7 @@ class Buying:
         return why_not(
             outcome,
             [(offer, self.offers.mark_of(offer)) for offer in offers],
-            home_zone=here[0] if bound else "",
+            home_zone=here[0] if bound and here else "",
             now=self.now(),
         )
 
@@ -119,8 +125,13 @@ class Buying:
                 self._end(lease, refused)
 
     def _waiting(self, round_: Round) -> list[Lease]:
-        waiting = self.book.open(LeaseState.WAITING)
-        return [lease for lease in waiting if lease.lease_id in round_.lease_ids]
+        """Its leases that still lack a machine, and that want what they wanted: a home that is
+        made meanwhile leaves one zone only."""
+        return [
+            lease
+            for lease in self.book.open(LeaseState.WAITING)
+            if lease.lease_id in round_.lease_ids and lease.spec == round_.spec
+        ]
 
     def _begin(self, lease: Lease, attempt: Attempt) -> None:
         begun = attempts.begun(lease.attempts, attempt)
@@ -140,7 +151,7 @@ class Buying:
         changes: dict[str, Any] = {}
         if lease.state is LeaseState.WAITING:
             parts = [launched.instance_type, str(launched.market), launched.zone]
-            parts += [f"${usd:.2f}/h"] if usd is not None else []
+            parts += [attempts.price_words(usd)] if usd is not None else []
             changes["events"] = self.book.story(
                 lease.lease_id,
                 Step.BOOT,

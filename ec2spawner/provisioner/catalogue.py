@@ -106,8 +106,9 @@ class Catalogue:
             return False
         try:
             async with asyncio.timeout(REFRESH_TIMEOUT):
-                offered = await self._cloud.offerings(sorted(zones))
-                described = await self._cloud.describe_types(sorted(self._of_interest(offered)))
+                offered, described = await read_types(
+                    self._cloud, zones, self._bundled, self._wanted
+                )
         except (CloudError, TimeoutError) as error:
             log.warning(
                 "Reading EC2's instance types failed, going on with what was known: %s",
@@ -116,11 +117,6 @@ class Catalogue:
             return False
         self._learn(zones, offered, described)
         return True
-
-    def _of_interest(self, offered: Collection[str]) -> set[str]:
-        """The offered types worth describing: all of a region are hundreds."""
-        known = self._bundled.keys() | self._wanted
-        return {name for name in offered if name in known or _GPU_FAMILY.match(name)}
 
     def _learn(
         self,
@@ -131,8 +127,7 @@ class Catalogue:
         self._offered = offered
         # No zone has nothing at all: one without a single type was not answered for.
         self._zones_read = zones & frozenset().union(*offered.values())
-        merged = {name: self._merged(name, kind) for name, kind in described.items()}
-        self._types = MappingProxyType({**self._types, **merged})
+        self._types = MappingProxyType({**self._types, **described})
         self._here = {
             name: kind
             for name, kind in self._types.items()
@@ -140,13 +135,31 @@ class Catalogue:
         }
         self._read_at = self._now()
 
-    def _merged(self, name: str, described: InstanceType) -> InstanceType:
-        bundled = self._bundled.get(name)
-        if bundled is None:
-            return described
-        return replace(
-            described,
-            on_demand_usd_per_hour=bundled.on_demand_usd_per_hour,
-            spot_saving_percent=bundled.spot_saving_percent,
-            interruption_band=bundled.interruption_band,
-        )
+
+async def read_types(
+    cloud: Cloud,
+    zones: Collection[str],
+    bundled: Mapping[str, InstanceType],
+    wanted: Collection[str],
+) -> tuple[Mapping[str, frozenset[str]], dict[str, InstanceType]]:
+    """The zones of each type that these zones have, and what EC2 says of those worth describing.
+
+    Worth it are the bundled and the wanted ones, and all with GPUs: a region has hundreds. What
+    EC2 does not say there is the bundled table's. Raises `CloudError`.
+    """
+    offered = await cloud.offerings(sorted(zones))
+    known = bundled.keys() | set(wanted)
+    names = sorted(name for name in offered if name in known or _GPU_FAMILY.match(name))
+    described = await cloud.describe_types(names)
+    return offered, {name: _merged(bundled.get(name), kind) for name, kind in described.items()}
+
+
+def _merged(bundled: InstanceType | None, described: InstanceType) -> InstanceType:
+    if bundled is None:
+        return described
+    return replace(
+        described,
+        on_demand_usd_per_hour=bundled.on_demand_usd_per_hour,
+        spot_saving_percent=bundled.spot_saving_percent,
+        interruption_band=bundled.interruption_band,
+    )

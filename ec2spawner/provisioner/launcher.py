@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Protocol
 
-from ..core.launch_errors import ErrorClass, LaunchError
+from ..core.launch_errors import ErrorClass, LaunchError, error_class
 from ..core.matching import Supply
 from ..core.names import client_token
 from ..core.offers import MAX_PURCHASES, OfferKey
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..wire import Market
-from .answers import done_with, is_busy, is_partly_busy, is_refused
+from .answers import done_with, is_busy, is_partly_busy, is_refused, telling
 from .backoff import Backoff
 from .cloud import (
     Cloud,
@@ -56,9 +56,10 @@ class Round:
     lease_ids: tuple[str, ...] = ()
     """The leases that still wait for it to bring them something, the longest waiting first."""
     client_token: str = ""
-    """Of the call under way: an instance with this intent is no longer a promise."""
+    """Of the call under way, empty between two calls: an instance with this intent is no longer
+    a promise."""
     order: Order | None = None
-    """What the call under way asks for; None in a replay."""
+    """What the call under way asks for; None between two calls and in a replay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class Launcher:
         self._zones = zones
         self._launched = launched
         self._backoff = Backoff(settings.launch_pause)
+        self._deciding = asyncio.Lock()
         self.rounds: list[Round] = []
         self.intents: dict[str, Intent] = {}
         """By client token: those of this run and the recent ones of the store."""
@@ -159,8 +161,9 @@ class Launcher:
         than the call's answer.
         """
         for number, round_ in enumerate(self.rounds):
-            failed = self.is_given_up(round_.client_token)  # what it brought serves nobody
-            kept = 0 if failed else arrived.get(round_.client_token, 0)
+            token = round_.client_token
+            failed = self.is_given_up(token)  # what it brought serves nobody
+            kept = arrived.get(token, 0) if token and not failed else 0
             for place in range(round_.outstanding - kept):
                 yield Supply(
                     supply_id=f"promise-{number}-{place}",
@@ -201,13 +204,13 @@ class Launcher:
         purchases, ended_by, deadline = 0, None, self._deadline()
         try:
             while purchases < MAX_PURCHASES and ended_by is None:
-                round_.outstanding = min(round_.outstanding, audience.wanted(round_))
-                order = self._next_order(round_, asked)
+                order = await self._next_order(round_, asked, audience)
                 if order is None:
                     break
                 answer, ended_by = await self._buy(round_, order, audience, deadline)
                 errors += answer.errors
                 round_.outstanding -= len(answer.instances)
+                round_.client_token = ""
                 if not is_busy(answer):
                     asked |= done_with(order, answer)
                     purchases, deadline = purchases + 1, self._deadline()
@@ -218,25 +221,38 @@ class Launcher:
         missing = min(round_.outstanding, audience.wanted(round_))
         return Outcome(tuple(errors), missing, ended_by)
 
-    def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
-        if round_.outstanding <= 0:
-            return None
+    async def _next_order(
+        self, round_: Round, asked: Set[OfferKey], audience: Audience
+    ) -> Order | None:
+        """What to ask for now, as far as it is still wanted; None where nothing is left.
+
+        Rounds decide one after the other, and whatever else the loop has to do comes between: a
+        hundred decisions in a row would stall it.
+        """
+        async with self._deciding:
+            await asyncio.sleep(0)
+            round_.outstanding = min(round_.outstanding, audience.wanted(round_))
+            if round_.outstanding <= 0:
+                return None
+            taken = self._places_taken(round_)
+            order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
+            if order is not None:
+                round_.order, round_.markets = order, order.markets
+            return order
+
+    def _places_taken(self, round_: Round) -> Counter[str]:
+        """Places of discounts that calls of other rounds may use up, by instance type."""
         taken: Counter[str] = Counter()
         for other in self.rounds:
             if other is not round_ and other.order is not None and other.order.is_paid:
                 taken.update(dict.fromkeys(other.order.instance_types, other.order.count))
-        order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
-        if order is not None:
-            round_.order, round_.markets = order, order.markets
-        return order
+        return taken
 
     async def _buy(
         self, round_: Round, order: Order, audience: Audience, deadline: float
     ) -> tuple[LaunchAnswer, ErrorClass | None]:
         """One purchase: stored, made, applied. BUSY or REFUSED where it ends the round."""
         intent = self._intent(round_.spec, order)
-        # Before the await: what the call before has brought is no longer outstanding.
-        round_.client_token = intent.client_token
         await asyncio.shield(self._store.save_intent(intent))
         audience.asking(round_, order)
         return await self._call(round_, intent, audience, deadline)
@@ -289,9 +305,10 @@ class Launcher:
             state = IntentState.FAILED
             answer = LaunchAnswer((), (LaunchError(failure.code, failure.message),))
             ended_by = ErrorClass.BUSY if failure.retryable else None
+        told = telling(answer)
         if ended_by is None:
-            self._offers.learn(request, answer, self._zones())
-            ended_by = ErrorClass.REFUSED if is_refused(answer) else None
+            self._offers.learn(request, told, self._zones())
+            ended_by = ErrorClass.REFUSED if is_refused(told) else None
         intent = replace(
             intent,
             state=state,
@@ -301,10 +318,11 @@ class Launcher:
         self.intents[intent.client_token] = intent
         for launched in answer.instances:
             await self._launched(launched, intent)
-        audience.answered(round_, request, answer)
+        audience.answered(round_, request, told)
+        round_.order = None  # the places that it took are counted by what it has brought
         _report(request, answer)
         await asyncio.shield(self._store.save_intent(intent))
-        return answer, ended_by
+        return told, ended_by
 
     async def _call_until_answered(
         self, round_: Round, request: LaunchRequest, audience: Audience, deadline: float
@@ -336,7 +354,8 @@ class Launcher:
             message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
             raise CloudError("Timeout", message, retryable=True) from None
         except CloudError as error:
-            self._backoff.tell(turn, busy=error.retryable)
+            busy = error.retryable or error_class(error.code) is ErrorClass.BUSY
+            self._backoff.tell(turn, busy=busy)
             raise
         self._backoff.tell(turn, busy=is_partly_busy(answer))
         return answer

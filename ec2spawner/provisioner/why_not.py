@@ -19,6 +19,13 @@ LONGEST = 500
 
 MENDS = (
     ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
+    (
+        "AuthFailure.ServiceLinkedRole",
+        (
+            "spot needs a role in the account, which is made once by `aws iam "
+            "create-service-linked-role --aws-service-name spot.amazonaws.com`"
+        ),
+    ),
     ("AuthFailure", "the hub's AWS credentials are not valid"),
     ("ExpiredToken", "the hub's AWS credentials have expired"),
     ("NoCredentials", "the hub needs an instance role or AWS credentials"),
@@ -27,12 +34,17 @@ MENDS = (
     ("InvalidGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
     ("InvalidSecurityGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
     ("InvalidIamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
+    ("iamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
     ("InvalidKeyPair", "c.EC2Spawner.key_name must name a key pair of this region"),
     ("IdempotentParameterMismatch", "another hub may use this one's store; a new start may work"),
 )
-"""The beginning of a code, and what to do about it."""
+"""The beginning of a code, or a parameter that EC2 names in its message, and what to do about it.
+The first that fits counts."""
 
 MEND = "`ec2spawner check` tells what is wrong"
+
+_TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
+"""Of several reasons in one market and zone, which one is told."""
 
 _SOON = timedelta(hours=12)
 
@@ -51,10 +63,15 @@ def why_not(
         return _stop("failed", _busy(outcome.errors))
     marked = [(offer, mark) for offer, mark in offers if mark is not None]
     quotas = _quotas(offer for offer, mark in marked if mark.error_class is ErrorClass.QUOTA)
-    said = [*_sold_out(offers), *quotas] or ["no zone of this hub has a type that fits"]
+    refused = _of_class(ErrorClass.REFUSED, outcome.errors)
+    # What has no mark was asked for in vain, and is sold out; or it was refused.
+    sold_out = _sold_out(marked if refused and marked else offers)
+    said = [*sold_out, *quotas] or [_nowhere(home_zone)]
     sentences = [f"EC2 has no machine of this kind for you right now: {'; '.join(said)}."]
     if quotas:
         sentences.append("An admin can ask AWS for a larger quota, in Service Quotas.")
+    if refused:
+        sentences.append(f"Some of it EC2 refused; please tell an admin: {_mend(refused)}.")
     if home_zone:
         sentences.append(f"Your home is in {home_zone}, so only machines there can be used.")
     if marked:
@@ -63,13 +80,26 @@ def why_not(
     return _stop("quota" if quotas else "capacity", " ".join(sentences))
 
 
+def _nowhere(home_zone: str) -> str:
+    if home_zone:
+        return f"{home_zone} has no type that fits"
+    return "no zone of this hub has a type that fits"
+
+
 def _sold_out(offers: Iterable[tuple[Offer, Mark | None]]) -> list[str]:
-    """`spot and on-demand are sold out in us-east-1a and b`: quotas are said apart."""
-    zones: dict[tuple[str, str], set[str]] = {}
+    """`spot and on-demand are sold out in us-east-1a and b`: quotas are said apart.
+
+    One reason for each market and zone: a type that a zone does not have is no news beside one
+    that it has sold.
+    """
+    reasons: dict[tuple[str, str], set[ErrorClass]] = {}
     for offer, mark in offers:
         found = mark.error_class if mark is not None else ErrorClass.OFFER
-        if found is not ErrorClass.QUOTA:
-            zones.setdefault((offer.market, MARKS[found]), set()).add(offer.zone)
+        reasons.setdefault((offer.market, offer.zone), set()).add(found)
+    zones: dict[tuple[str, str], set[str]] = {}
+    for (market, zone), all_found in reasons.items():
+        if told := next((each for each in _TOLD_FIRST if each in all_found), None):
+            zones.setdefault((market, MARKS[told]), set()).add(zone)
     markets: dict[tuple[str, str], list[str]] = {}
     for (market, why), where in zones.items():
         markets.setdefault((why, zones_words(where)), []).append(market)
@@ -89,18 +119,31 @@ def _quotas(offers: Iterable[Offer]) -> list[str]:
 
 
 def _refused(errors: Sequence[LaunchError]) -> str:
-    refused = [error for error in errors if error_class(error.code) is ErrorClass.REFUSED]
-    said = "; ".join(dict.fromkeys(error_words(error) for error in refused[:3]))
-    code = refused[0].code
-    mend = next((mend for start, mend in MENDS if code.startswith(start)), MEND)
-    return f"EC2 refused to start a machine; please tell an admin: {mend} ({said})"
+    refused = _of_class(ErrorClass.REFUSED, errors)
+    first, codes = refused[0], dict.fromkeys(error.code for error in refused)
+    said = "; also ".join([error_words(first), *(code for code in codes if code != first.code)])
+    return f"EC2 refused to start a machine; please tell an admin: {_mend(refused)} ({said})"
+
+
+def _of_class(found: ErrorClass, errors: Iterable[LaunchError]) -> list[LaunchError]:
+    return [error for error in errors if error_class(error.code) is found]
+
+
+def _mend(refused: Iterable[LaunchError]) -> str:
+    fitting = (
+        mend
+        for error in refused
+        for start, mend in MENDS
+        if error.code.startswith(start) or start in error.message
+    )
+    return next(fitting, MEND)
 
 
 def _busy(errors: Sequence[LaunchError]) -> str:
     last = errors[-1]
     return (
-        "EC2 is busy and has not started a machine in time. Nothing is known to be sold out: try "
-        f"again in a few minutes ({error_words(last)})"
+        "EC2 is busy and has not started a machine in time. That does not mean that it is sold "
+        f"out: please try again in a few minutes ({error_words(last)})"
     )
 
 

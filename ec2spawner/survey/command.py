@@ -15,6 +15,7 @@ from rich.console import Console
 
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Profile
+from ..config.options import REGION
 from ..config.profile import DEFAULT_PROFILES
 from .region import survey
 from .report import print_csv, print_json, print_table
@@ -53,7 +54,17 @@ def run_prices(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int
 
 async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
     now = datetime.now(UTC)
-    with Console(stderr=True).status(f"Asking {', '.join(request.regions)}"):
+    waiting = list(request.regions)
+
+    def ask() -> str:
+        return f"Asking {', '.join(waiting)}"
+
+    with Console(stderr=True).status(ask()) as status:
+
+        def answered(name: str) -> None:
+            waiting.remove(name)
+            status.update(ask())
+
         found = await survey(
             request.regions,
             request.profiles,
@@ -61,6 +72,7 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
             endpoint_url=request.endpoint_url,
             measure_latency=measure_latency,
             now=now,
+            answered=answered,
         )
     return [
         row
@@ -71,11 +83,16 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
 
 def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Request:
     """Raises `WrongRequest`."""
+    if for_the_hub and not arguments.config:
+        raise WrongRequest(f"{for_the_hub[0]} is of a hub. Mend: leave it out, or add --config")
     request = _of_the_hub(arguments.config, for_the_hub) if arguments.config else _of_nobody()
     allowed = tuple(dict.fromkeys(arguments.allow_region))
     wanted = tuple(dict.fromkeys(arguments.region)) or allowed or request.regions
     if not wanted:
         raise WrongRequest("no region is given. Mend: --region=us-east-1, or set AWS_REGION")
+    for region in (*wanted, *allowed):
+        if not REGION.fullmatch(region):
+            raise WrongRequest(f'"{region}" is no region. Mend: a name such as us-east-1')
     forbidden = [region for region in wanted if allowed and region not in allowed]
     if forbidden:
         raise WrongRequest(
@@ -93,7 +110,8 @@ def _of_nobody() -> Request:
 
 def _of_the_hub(path: str, for_the_hub: Sequence[str]) -> Request:
     try:
-        options = load(Path(path), for_the_hub).options
+        with Console(stderr=True).status("Reading the hub's configuration"):
+            options = load(Path(path), for_the_hub).options
     except ConfigurationBroken as error:
         said = [f"{f.name}: {f.said}. Mend: {f.mend}" for f in error.findings]
         raise WrongRequest("; ".join(said)) from error

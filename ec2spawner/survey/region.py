@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 from .. import data
-from ..aws.account import Account
+from ..aws.account import Account, known_regions
 from ..aws.client import Client
 from ..aws.ec2 import EC2Cloud
 from ..config import Profile
 from ..core.profiles import resolve
 from ..data import InstanceType
+from ..provisioner.catalogue import read_types
 from ..provisioner.cloud import CloudError
+from ..provisioner.prices import LIST_SOURCE
 from .rows import Region
 
 HISTORY = timedelta(days=7)
 
 AT_ONCE = 4
 """Regions asked at the same time."""
+
+PATIENCE = 50.0
+"""Seconds for one region."""
+
+NOT_ENABLED = frozenset(
+    {"AuthFailure", "InvalidClientTokenId", "OptInRequired", "UnrecognizedClientException"}
+)
+"""What a region answers to an account that has not enabled it, or to wrong credentials."""
 
 
 async def survey(
@@ -31,13 +42,19 @@ async def survey(
     endpoint_url: str | None,
     measure_latency: bool,
     now: datetime,
+    answered: Callable[[str], None] = lambda name: None,
 ) -> list[Region]:
-    """The regions in their order; one that does not answer says why in `error`."""
+    """The regions in their order; one that does not answer says why in `error`.
+
+    `answered` is told each region that is done.
+    """
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(name: str) -> Region:
         async with places:
-            return await _read(name, profiles, architecture, endpoint_url, measure_latency, now)
+            found = await _read(name, profiles, architecture, endpoint_url, measure_latency, now)
+        answered(name)
+        return found
 
     return list(await asyncio.gather(*map(one, regions)))
 
@@ -53,27 +70,40 @@ async def _read(
     cloud, client = EC2Cloud(name, endpoint_url), Client(name, endpoint_url)
     account = Account(client)
     try:
-        region = await _offered(Region(name), cloud, account, profiles)
-        region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
-        if measure_latency:
-            region = replace(region, latency_ms=await account.round_trip_ms())
-        return region
+        async with asyncio.timeout(PATIENCE):
+            region = await _offered(Region(name), cloud, account, profiles)
+            region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
+            if measure_latency:
+                region = replace(region, latency_ms=await account.round_trip_ms())
+            return region
     except CloudError as error:
-        return Region(name, error=f"{error.code}: {error.message}")
+        return Region(name, error=_why(name, endpoint_url, error))
+    except TimeoutError:
+        return Region(name, error=f"not everything was answered within {PATIENCE:g} s")
     finally:
         await client.close()
         await cloud.close()
+
+
+def _why(name: str, endpoint_url: str | None, error: CloudError) -> str:
+    """The error, and what it most likely means."""
+    said = f"{error.code}: {error.message}"
+    if error.code in NOT_ENABLED:
+        return f"{said} (is the region enabled for this account?)"
+    if endpoint_url or not error.retryable or name in (known := known_regions()):
+        return said
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"AWS has no region of this name{f': did you mean {near[0]}?' if near else ''} ({said})"
 
 
 async def _offered(
     region: Region, cloud: EC2Cloud, account: Account, profiles: Sequence[Profile]
 ) -> Region:
     zones = await account.zones()
-    offered = await cloud.offerings(zones)
     bundled = data.instance_types(region.name)
     named = {name for profile in profiles for name in profile.instance_types}
-    described = await cloud.describe_types(sorted(named & offered.keys() - bundled.keys()))
-    types = {n: kind for n, kind in {**described, **bundled}.items() if n in offered}
+    offered, described = await read_types(cloud, zones, bundled, named)
+    types = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
     return replace(region, zones=tuple(zones), offered=offered, types=types)
 
 
@@ -92,7 +122,7 @@ async def _priced(
     names = sorted(types)
     spot = await cloud.spot_history(names, region.zones, now - HISTORY)
     try:
-        on_demand, source = await cloud.on_demand_prices(names), "AWS Price List"
+        on_demand, source = await cloud.on_demand_prices(names), LIST_SOURCE
     except CloudError:
         if region.name != data.PRICES_REGION:
             return replace(region, spot=spot)

@@ -7,12 +7,18 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
+from textwrap import wrap
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from ..provisioner.prices import SPOT_SOURCE
 from .rows import Row
+
+WIDEST = 1000
+"""Columns in which any table has the width that it would like."""
 
 
 def print_json(rows: Sequence[Row]) -> None:
@@ -31,39 +37,42 @@ def print_csv(rows: Sequence[Row]) -> None:
 
 
 def print_table(rows: Sequence[Row], console: Console) -> None:
+    """One line for each row where the terminal is wide enough, else a few."""
+    known = [row for row in rows if not row.error]
+    table = _table(known)
+    room = console.options.update(width=WIDEST)
+    if not known:
+        pass
+    elif console.measure(table, options=room).maximum <= console.width:
+        console.print(table)
+    else:
+        _print_blocks(known, console)
+    if sources := dict.fromkeys(row.on_demand_source for row in known if row.on_demand_source):
+        said = f"On-demand prices: {', '.join(sources)}; spot prices: {SPOT_SOURCE}, now."
+        console.print(Text(f"\nEstimates in USD per hour, before tax, instances alone. {said}"))
+    for region, error in {row.region: row.error for row in rows if row.error}.items():
+        console.print(Text(f"✗ {region} could not be read: {error}", style="red"))
+
+
+def _table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     measured = any(row.latency_ms is not None for row in rows)
-    table.add_column("region")
-    table.add_column("profile", overflow="fold")
-    table.add_column("cheapest type")
+    for title in ("region", "profile", "cheapest type"):
+        table.add_column(title)
     for title in ("on-demand $/h", "spot $/h", "saving"):
         table.add_column(title, justify="right")
-    table.add_column("spot by zone", overflow="fold")
-    table.add_column("seven days")
-    table.add_column("interrupted")
+    for title in ("spot by zone", "seven days", "interrupted"):
+        table.add_column(title)
     if measured:
         table.add_column("latency", justify="right")
     for row in rows:
-        cells = _cells(row)
-        if measured:
-            cells.append("" if row.latency_ms is None else f"{row.latency_ms:.0f} ms")
-        table.add_row(*map(Text, cells))
-    console.print(table)
-    sources = dict.fromkeys(row.on_demand_source for row in rows if row.on_demand_source)
-    if sources:
-        console.print(
-            Text(
-                f"\nEstimates in USD before tax, instances alone. On-demand: "
-                f"{', '.join(sources)}; spot: EC2 spot price history, now."
-            )
-        )
+        table.add_row(*map(Text, [*_cells(row), *([_latency(row)] if measured else [])]))
+    return table
 
 
 def _cells(row: Row) -> list[str]:
-    if row.error:
-        return [row.region, row.profile, "", "", "", "", row.error, "", ""]
     if not row.offered:
-        return [row.region, row.profile, "not offered", "", "", "", "", "", ""]
+        return [row.region, row.profile, "not offered", *[""] * 6]
     return [
         row.region,
         row.profile,
@@ -71,12 +80,48 @@ def _cells(row: Row) -> list[str]:
         _usd(row.on_demand_usd_per_hour),
         _usd(row.spot_usd_per_hour),
         "" if row.saving_percent is None else f"{row.saving_percent} %",
-        "  ".join(
-            f"{zone.removeprefix(row.region)} {_usd(usd)}" for zone, usd in row.spot_by_zone.items()
-        ),
+        _by_zone(row),
         row.steadiness,
         row.risk,
     ]
+
+
+def _print_blocks(rows: Sequence[Row], console: Console) -> None:
+    region = ""
+    for row in rows:
+        if row.region != region:
+            region = row.region
+            away = "" if row.latency_ms is None else f", {_latency(row)} away"
+            console.print(Text(f"{region}{away}", style="bold"))
+        kind = row.instance_type if row.offered else "not offered"
+        console.print(Padding(Text.assemble((row.profile, "cyan"), f": {kind}"), (0, 0, 0, 2)))
+        if row.offered:
+            # rich would break a line between a zone and its price; textwrap does not.
+            lines = [line for said in _sentences(row) for line in wrap(said, console.width - 4)]
+            console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 4)))
+
+
+def _sentences(row: Row) -> list[str]:
+    spot = f"spot {_usd(row.spot_usd_per_hour)}"
+    if row.saving_percent is not None:
+        spot += f" ({row.saving_percent} % saved)"
+    risk = f"interrupted {row.risk}" if row.risk else ""
+    said = [f"on-demand {_usd(row.on_demand_usd_per_hour)}", spot, row.steadiness, risk]
+    lines = ["$/h: " + ", ".join(part for part in said if part)]
+    return [*lines, f"by zone: {_by_zone(row)}"] if row.spot_by_zone else lines
+
+
+def _by_zone(row: Row) -> str:
+    return "  ".join(
+        f"{zone.removeprefix(row.region)}\N{NO-BREAK SPACE}{_usd(usd)}"
+        for zone, usd in row.spot_by_zone.items()
+    )
+
+
+def _latency(row: Row) -> str:
+    if row.latency_ms is None:
+        return ""
+    return "under 1 ms" if row.latency_ms < 1 else f"{row.latency_ms:.0f} ms"
 
 
 def _usd(amount: float | None) -> str:

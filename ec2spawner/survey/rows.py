@@ -62,6 +62,7 @@ class Row:
 def rows_of(
     region: Region, profiles: Sequence[Profile], architecture: str, now: datetime
 ) -> list[Row]:
+    """In the order of the profiles; of a region that did not answer, each with its error."""
     return [_row(region, profile, architecture, now) for profile in profiles]
 
 

@@ -15,6 +15,7 @@ from ec2spawner.check.judge import (
     judge_image,
     judge_prices,
     judge_quota,
+    judge_reservations,
     judge_security_groups,
     judge_subnets,
     judge_types,
@@ -84,6 +85,21 @@ def test_a_quota_that_nobody_knows_is_unproved() -> None:
     assert judge_quota("quota", [T4], BOTH, {}).state is State.UNPROVED
 
 
+def test_types_of_several_quotas_need_room_in_one_of_them() -> None:
+    p4 = data.instance_types()["p4d.24xlarge"]
+    on_demand_p = "L-417A185B"
+    vcpus = {ON_DEMAND_G: 0, on_demand_p: 96}
+    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), vcpus)
+    assert finding.state is State.OK
+    assert "one p4d.24xlarge needs 96" in finding.said
+    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), {**vcpus, on_demand_p: 95})
+    assert finding.state is State.FAILED
+
+
+def test_a_quota_of_0_does_not_fail_where_that_of_another_market_is_unknown() -> None:
+    assert judge_quota("quota", [T4], BOTH, {ON_DEMAND_G: 0}).state is State.WARNING
+
+
 @pytest.mark.parametrize(("age_days", "state"), [(3, State.OK), (400, State.WARNING)])
 def test_images(age_days: int, state: State) -> None:
     made = NOW - timedelta(days=age_days)
@@ -107,6 +123,19 @@ def test_images(age_days: int, state: State) -> None:
 def test_what_a_dry_run_proves(code: str, retryable: bool, state: State) -> None:
     error = CloudError(code, "words", retryable=retryable)
     assert judge_dry_run("ec2:CreateFleet", error).state is state
+
+
+def test_who_may_not_launch_may_lack_the_right_to_pass_the_role() -> None:
+    denied = CloudError("UnauthorizedOperation", "words", retryable=False)
+    assert "iam:PassRole" in judge_dry_run("ec2:RunInstances", denied).mend
+    assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).mend
+
+
+def test_a_hub_works_without_seeing_reserved_instances() -> None:
+    denied = CloudError("UnauthorizedOperation", "words", retryable=False)
+    assert judge_reservations(denied).state is State.WARNING
+    granted = CloudError("DryRunOperation", "words", retryable=False)
+    assert judge_reservations(granted).state is State.OK
 
 
 def test_an_endpoint_that_does_it_for_real_is_a_failure() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from ec2spawner.cli import parse
 
 
@@ -10,3 +12,15 @@ def test_what_is_not_ours_word_for_word_is_jupyterhubs() -> None:
     arguments, for_the_hub = parse(["demo", "--data-dir=d", *foreign, "--port=7"])
     assert for_the_hub == foreign
     assert (arguments.data_dir, arguments.port, arguments.json) == ("d", 7, False)
+
+
+@pytest.mark.parametrize("command", ["check", "prices"])
+def test_a_file_without_its_option_is_refused_and_not_passed_over(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse([command, "my_config.py"])
+    assert ended.value.code == 2
+    assert "--config=my_config.py" in capsys.readouterr().err
+    arguments, for_the_hub = parse([command, "-f", "my_config.py", "--debug"])
+    assert (arguments.config, for_the_hub) == ("my_config.py", ["--debug"])

@@ -126,6 +126,19 @@ def listed(*names: str) -> str:
     return f"<launchTemplates>{items}</launchTemplates>"
 
 
+async def test_old_ones_in_use_do_not_keep_an_unused_one(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "MAX_DELETED", 1)
+    for disk_gib in (81, 82, 83):
+        await account.launch(disk_gib=disk_gib)
+    account.now += timedelta(days=8)
+    await account.launch(disk_gib=81)
+    await account.launch(disk_gib=82)
+    assert await account.clean(days=7) == 1
+    assert account.templates() == 2
+
+
 async def test_one_that_somebody_else_deletes_meanwhile_is_no_error(
     cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:

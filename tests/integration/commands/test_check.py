@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +10,12 @@ import pytest
 import pytest_asyncio
 from admin import Admin, Ended
 from harness import CONFIG, Embedded
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.check.permissions import OF_EXISTING
+from ec2spawner.core.tags import HUB, STORE
+from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.wire import Market
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -41,7 +46,9 @@ BROKEN: dict[str, Broken] = {
             "AWS_SECRET_ACCESS_KEY": None,
             "AWS_EC2_METADATA_DISABLED": "true",
             "HOME": "/nonexistent",
-        }
+            "PATH": "/nonexistent",
+        },
+        arguments=("--EC2Spawner.store_url=sqlite:////nonexistent/ec2spawner.sqlite",),
     ),
     "account": Broken(
         arguments=(
@@ -88,6 +95,13 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "did you mean subnets",
     ),
     "no-credentials": ("credentials", "credentials", "no AWS credentials", "instance role"),
+    "no-openssl": ("credentials", "openssl", "not on the PATH", "apt-get install openssl"),
+    "no-folder-for-the-store": (
+        "credentials",
+        "store",
+        "there is no folder /nonexistent",
+        "c.EC2Spawner.store_url",
+    ),
     "no-permission": (
         "account",
         "permission ec2:CreateFleet",
@@ -110,7 +124,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "quota-of-0": (
         "account",
         'quota of "T4"',
-        "spot 0 vCPUs, on-demand 0 vCPUs",
+        "spot 0 vCPUs, one g4dn.xlarge needs 4; on-demand 0 vCPUs",
         "Running On-Demand G and VT instances",
     ),
     "type-not-in-zones": (
@@ -215,16 +229,83 @@ async def test_people_get_a_table(admin: Admin) -> None:
     assert "Nothing was started or changed." in ended.output
 
 
-async def test_a_file_that_is_not_there_or_is_broken_is_a_finding(admin: Admin) -> None:
-    missing = await admin.types("check", "--config=nowhere.py", "--json")
-    assert missing.status == 1
-    assert "there is no file nowhere.py" in missing.json["findings"][0]["said"]
-    broken = admin.directory / "broken_config.py"
-    broken.write_text("c = get_config()\nc.JupyterHub.bind_url = undefined_name\n")
-    ended = await admin.types("check", f"--config={broken}", "--json")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("c = get_config()\nc.JupyterHub.bind_url = undefined_name\n", "line 2: NameError"),
+        ('import sys\nsys.exit("not today")\n', "line 2: SystemExit: not today"),
+        ("c = \n", "line 1: SyntaxError"),
+        (None, "does not exist"),
+    ],
+)
+async def test_a_file_that_is_broken_or_not_there_is_a_finding(
+    admin: Admin, text: str | None, said: str
+) -> None:
+    path = admin.directory / ("nowhere_config.py" if text is None else "broken_config.py")
+    if text is not None:
+        path.write_text(text)
+    ended = await admin.types("check", f"--config={path}", "--json")
     assert ended.status == 1
-    [finding] = json.loads(ended.output)["findings"]
-    assert "line 2: NameError" in finding["said"]
+    assert "Traceback" not in ended.errors
+    [finding] = ended.json["findings"]
+    assert said in finding["said"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--config=.",), "is a folder"),
+        ((f"--config={CONFIG}", "--nonsense=1"), "there is no option --nonsense=1"),
+        ((f"--config={CONFIG}", "--EC2Spawner.region"), "expected one argument"),
+    ],
+)
+async def test_a_wrong_command_line_is_a_finding(
+    admin: Admin, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = await admin.types("check", "--json", *arguments)
+    assert ended.status == 1
+    [finding] = ended.json["findings"]
+    assert said in finding["said"]
+    assert finding["mend"]
+
+
+async def test_what_the_file_prints_is_no_part_of_the_answer(admin: Admin) -> None:
+    talkative = admin.directory / "talkative_config.py"
+    talkative.write_text(f'print("hello")\n{CONFIG.read_text()}')
+    ended = await admin.types("check", f"--config={talkative}", "--json")
+    assert ended.json["passed"] is True
+    assert "hello" in ended.errors
+
+
+async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
+    admin: Admin, embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "embedded")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "embedded")
+    described = embedded.described
+    zone, tags = f"{described['region']}a", {HUB: "demo", STORE: "another"}
+    cloud = EC2Cloud(described["region"], described["ec2_endpoint"])
+    [subnet] = [s for s, z in (await cloud.zones_of(described["subnets"])).items() if z == zone]
+    spec = LaunchSpec(
+        ("g4dn.xlarge",), (subnet,), described["image_id"], (Market.ON_DEMAND,), disk_gib=20
+    )
+    request = LaunchRequest(
+        "check", Market.ON_DEMAND, 1, spec, tags, offers=(("g4dn.xlarge", subnet),)
+    )
+    answer = await cloud.launch(request)
+    await cloud.create_volume("home", zone, 8, tags)
+    try:
+        ended = await admin.checks()
+        assert ended.status == 0, ended.output
+        states = {f["name"]: f["state"] for f in ended.json["findings"]}
+        for action in OF_EXISTING:
+            assert states[f"permission {action}"] == "ok", ended.output
+        assert states["permission ec2:CreateFleet"] == "ok", "tried with the template of the hub"
+        [instance] = await embedded.instances()
+        assert instance["instance_id"] == answer.instances[0].instance_id
+    finally:
+        await cloud.terminate([each.instance_id for each in answer.instances])
+        await cloud.close()
 
 
 async def test_a_hub_that_runs_answers_by_its_own_name(admin: Admin) -> None:

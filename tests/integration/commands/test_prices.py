@@ -73,6 +73,29 @@ async def test_a_region_that_does_not_answer_says_why(admin: Admin, embedded: Em
     assert all("UnauthorizedOperation" in row["error"] for row in ended.json["rows"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--region=foo bar",), '"foo bar" is no region'),
+        (("--regoin=us-east-1",), "--regoin=us-east-1"),
+        (("--config=.",), "is a folder"),
+    ],
+)
+async def test_a_wrong_request_is_refused_before_anything_is_asked(
+    admin: Admin, arguments: tuple[str, ...], said: str
+) -> None:
+    ended = await admin.types("prices", "--json", *arguments)
+    assert (ended.status, ended.output) == (2, "")
+    assert said in ended.errors
+    assert "Traceback" not in ended.errors
+
+
+async def test_a_name_that_no_region_has_is_said_to_be_one(admin: Admin) -> None:
+    ended = await admin.types("prices", "--region=us-esat-1", "--json")
+    assert ended.status == 1
+    assert all("AWS has no region of this name" in row["error"] for row in ended.json["rows"])
+
+
 async def test_no_region_at_all_is_said(admin: Admin) -> None:
     nowhere = {"AWS_REGION": None, "AWS_DEFAULT_REGION": None}
     ended = await admin.types("prices", environment=nowhere)

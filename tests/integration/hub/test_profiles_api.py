@@ -47,7 +47,10 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
     config.write_text(
         f"load_subconfig({str(CONFIG)!r})\n"
         f"c.EC2Spawner.profile_list = {PROFILES!r}\n"
-        'c.JupyterHub.load_groups = {"research": {"users": ["rita"]}}\n'
+        'c.JupyterHub.load_groups = {"research": {"users": ["rita"]}, "students": {"users": '
+        '["stu"]}}\n'
+        'c.EC2Spawner.group_overrides = {"disks": {"groups": ["students"], "spawner_override": '
+        '{"disk_gib": 60}}}\n'
     )
     running = Hub(directory, embedded, config=config)
     try:
@@ -105,6 +108,13 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
     week = history["interval_seconds"] * (len(history["usd_per_hour"]) - 1)
     assert week == 7 * 86400
     assert t4["interruptions"] in {"rarely", "sometimes", "often"}
+
+
+async def test_what_a_group_was_given_is_the_same_as_json_and_on_the_page(hub: Hub) -> None:
+    assert (await profiles_of(hub, "stu"))["t4"]["disk_gib"] == 60
+    assert (await profiles_of(hub, "ann"))["t4"]["disk_gib"] == 100
+    async with browser(hub, "stu") as page:
+        assert 'placeholder="60"' in (await page.get("/hub/spawn/stu")).text
 
 
 async def test_everyone_sees_their_own_profiles_only(hub: Hub) -> None:

@@ -131,7 +131,7 @@ async def test_the_pages_of_a_failed_start_offer_links_and_one_of_them_starts(
         assert links(event["html_message"]) == links(failed.text)
 
         url = next(url for words, url in links(failed.text).items() if "T4" in words)
-        started = await page.get(url, headers={"Sec-Fetch-Site": "same-origin"})
+        started = await page.get(url)
         assert started.url.path in {"/hub/spawn-pending/bob", "/user/bob/"}, started.text
     model = await hub.wait_ready("bob")
     assert model["user_options"] == {"profile": "t4", "market": "spot-first"}
@@ -147,27 +147,41 @@ async def test_the_same_profile_in_the_other_market_is_offered_first_where_it_ma
     assert "You can start now: A10G, on-demand at $1.01/h; " in message
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        {"Sec-Fetch-Site": "cross-site", "Referer": "https://evil.example/"},
-        {"Sec-Fetch-Site": "none"},
-        {"Referer": "https://evil.example/"},
-        {},
-    ],
-)
-async def test_a_link_from_elsewhere_starts_nothing_and_shows_its_choice(
-    hub: Hub, embedded: Embedded, headers: dict[str, str]
-) -> None:
-    calls = len(await embedded.calls("CreateFleet"))
-    async with browser(hub, "dan") as page:
-        shown = await page.get("/hub/spawn/dan?opt-profile=t4", headers=headers)
+async def assert_only_shown(shown: httpx.Response, hub: Hub, user: str) -> None:
+    """The spawn page with the link's choice made, and nothing started."""
     assert shown.status_code == 200
     assert "A link has made this choice for you. Press Start" in shown.text
     chosen = re.findall(r"<input[^>]*name=\"profile\"[^>]*>", shown.text)
     assert [re.search('value="([^"]+)"', tag)[1] for tag in chosen if " checked" in tag] == ["t4"]
-    model = await hub.model("dan")
+    model = await hub.model(user)
     assert model is None or not (model["ready"] or model["pending"])
+
+
+@pytest.mark.parametrize("signed", ["", "&opt-signed=9999999999-0123456789abcdef"])
+async def test_a_link_that_the_hub_did_not_make_starts_nothing_and_shows_its_choice(
+    hub: Hub, embedded: Embedded, signed: str
+) -> None:
+    calls = len(await embedded.calls("CreateFleet"))
+    own = {"Sec-Fetch-Site": "same-origin", "Referer": f"{hub.url}/hub/home"}
+    async with browser(hub, "dan") as page:
+        shown = await page.get(f"/hub/spawn/dan?opt-profile=t4{signed}", headers=own)
+    await assert_only_shown(shown, hub, "dan")
+    assert len(await embedded.calls("CreateFleet")) == calls
+
+
+async def test_nobody_starts_a_server_by_logging_in_where_a_link_led_them(
+    hub: Hub, embedded: Embedded
+) -> None:
+    """The login form sends them on to where any site's link says, as a page of the hub's own."""
+    calls = len(await embedded.calls("CreateFleet"))
+    async with httpx.AsyncClient(base_url=hub.url, timeout=30, follow_redirects=True) as page:
+        led = await page.get("/hub/spawn?opt-profile=t4&opt-market=spot-first")
+        assert led.url.path == "/hub/login"
+        own = {"Sec-Fetch-Site": "same-origin", "Referer": str(led.url)}
+        form = {"username": "kim", "password": "x", "_xsrf": await xsrf_of(page, str(led.url))}
+        shown = await page.post(str(led.url), data=form, headers=own)
+    assert shown.url.path == "/hub/spawn", shown.text
+    await assert_only_shown(shown, hub, "kim")
     assert len(await embedded.calls("CreateFleet")) == calls
 
 

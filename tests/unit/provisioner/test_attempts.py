@@ -94,7 +94,7 @@ def test_a_call_that_is_repeated_is_one_attempt_which_began_when_it_first_did() 
     [
         (["VcpuLimitExceeded", "UnfulfillableCapacity"], AttemptOutcome.QUOTA, "in us-east-1a"),
         (
-            ["UnauthorizedOperation", "UnfulfillableCapacity"],
+            ["UnauthorizedOperation", "InsufficientInstanceCapacity"],
             AttemptOutcome.SOLD_OUT,
             "in us-east-1a",
         ),
@@ -113,6 +113,65 @@ def test_of_several_errors_the_one_that_decides_is_told(
     answer = LaunchAnswer((), tuple(LaunchError(code, "no") for code in codes))
     told = attempts.not_found(attempt(), answer, {})
     assert (told.outcome, told.answer) == (outcome, words)
+
+
+def test_a_price_never_looks_like_nothing() -> None:
+    prices = [0.526, 0.0832, 0.0016, 24.48]
+    assert [attempts.price_words(usd) for usd in prices] == [
+        "$0.53/h",
+        "$0.083/h",
+        "$0.002/h",
+        "$24.48/h",
+    ]
+
+
+def test_ec2s_own_words_are_one_line_at_most() -> None:
+    words = attempts.error_words(LaunchError("Code", "You may\n not. " + "encoded " * 100))
+    assert words.startswith("Code: You may not. encoded")
+    assert words.endswith("…")
+    assert len(words) < 130
+
+
+@pytest.mark.parametrize(
+    ("error", "mend"),
+    [
+        (
+            LaunchError("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "may not"),
+            "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
+        ),
+        (LaunchError("AuthFailure", "may not"), "credentials are not valid"),
+        (
+            LaunchError("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name"),
+            "c.EC2Spawner.instance_profile",
+        ),
+        (LaunchError("InvalidParameterValue", "no"), "`ec2spawner check`"),
+    ],
+)
+def test_a_refusal_says_what_mends_it(error: LaunchError, mend: str) -> None:
+    stop = why_not(Outcome((error,), 1, ErrorClass.REFUSED), [], "", NOON)
+    assert stop.reason == "failed"
+    assert mend in stop.message
+
+
+def test_of_several_refusals_one_is_told_in_full() -> None:
+    errors = [LaunchError(code, "It is so.") for code in ("First", "Second", "First", "Third")]
+    stop = why_not(Outcome(tuple(errors), 1, ErrorClass.REFUSED), [], "", NOON)
+    assert stop.message.endswith("(First: It is so.; also Second; also Third)")
+
+
+def test_one_reason_is_told_of_a_market_and_zone() -> None:
+    offers = [
+        (offer("a"), mark(ErrorClass.TYPE_IN_ZONE)),
+        (offer("a", "g5.xlarge"), mark()),
+        (offer("b"), mark(ErrorClass.TYPE_IN_ZONE)),
+    ]
+    message = why_not(Outcome((), 1), offers, "", NOON).message
+    assert "spot is sold out in us-east-1a; spot is not offered in us-east-1b." in message
+
+
+def test_a_home_zone_without_the_type_is_named() -> None:
+    message = why_not(Outcome((), 1), [], "us-east-1a", NOON).message
+    assert "right now: us-east-1a has no type that fits. Your home is in us-east-1a" in message
 
 
 def test_a_long_wait_is_told_with_its_day() -> None:

@@ -32,36 +32,38 @@ async def test_nobody_waits_while_ec2_is_well() -> None:
     shared = Backoff(10)
     began = now()
     calls = await asyncio.gather(*(ask(shared, busy=False) for _ in range(5)))
-    assert max(calls) - began < 0.01, "all at once"
+    assert max(calls) - began < 5, "nobody a pause"
 
 
 async def test_calls_refused_at_once_count_once() -> None:
     shared = Backoff(0.1)
     await asyncio.gather(*(ask(shared, busy=True) for _ in range(5)))
     began = now()
-    assert 0.08 < await ask(shared, busy=False) - began < 0.15, "the first pause, not the fifth"
+    assert 0.08 < await ask(shared, busy=False) - began < 1, "the first pause, not the fifth"
 
 
 async def test_one_at_a_time_asks_and_the_first_answer_lets_all_others_go() -> None:
     shared = Backoff(0.05)
     await ask(shared, busy=True)
-    first, second, *others = sorted(
-        await asyncio.gather(
-            ask(shared, busy=True),
-            ask(shared, busy=False),
-            *(ask(shared, busy=False) for _ in range(4)),
-        )
+    all_four = asyncio.Barrier(4)
+
+    async def go() -> None:
+        async with shared.turn(now() + 5) as turn, asyncio.timeout(5):
+            await all_four.wait()
+            shared.tell(turn, busy=False)
+
+    first, second, *_ = await asyncio.gather(
+        ask(shared, busy=True), ask(shared, busy=False), *(go() for _ in range(4))
     )
     assert second - first >= 0.1, "the pause doubled"
-    assert max(others) - second < 0.04, "no more pauses"
 
 
 async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
-    shared = Backoff(0.002)
+    shared = Backoff(0.005)
     for _ in range(8):
         await ask(shared, busy=True)
     began = now()
-    assert 0.02 < await ask(shared, busy=False) - began < 0.06
+    assert 0.06 < await ask(shared, busy=False) - began < 0.5, "not 128 times the first"
 
 
 async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from world import SPEC, Agent, World, until
@@ -14,7 +16,15 @@ from ec2spawner.core.discounts import Discount
 from ec2spawner.core.launch_errors import ErrorClass, LaunchError
 from ec2spawner.provisioner import backoff
 from ec2spawner.provisioner.cloud import CloudError, LaunchRequest
-from ec2spawner.provisioner.lease import Attempt, AttemptOutcome, Lease, LeaseState
+from ec2spawner.provisioner.lease import (
+    Attempt,
+    AttemptOutcome,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+)
+from ec2spawner.provisioner.offer_book import OfferBook, Order
 from ec2spawner.wire import Market, Step, Stop
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
@@ -279,7 +289,7 @@ async def test_a_zone_whose_only_subnet_is_full_is_left_out_and_says_so(world: W
     await found(world, await world.request("first"))
     attempt = await found(world, await world.request("second"))
     assert asked(world)[-1] == (SPOT, {B})
-    assert "without a free address, seen at 12:00 UTC" in attempt.skipped
+    assert "without a free network address, seen at 12:00 UTC" in attempt.skipped
 
 
 @pytest.mark.parametrize(("code", "mend"), REFUSED_CODES.items())
@@ -315,6 +325,68 @@ async def test_an_image_that_is_gone_is_looked_up_again(world: World) -> None:
 async def test_refused_and_sold_out_in_one_answer_goes_on(world: World) -> None:
     world.cloud.refuse_offers("InvalidParameterValue", "InsufficientInstanceCapacity")
     assert (await found(world, await world.request())).market is ON_DEMAND
+
+
+async def test_a_refusal_that_ec2_sums_up_as_capacity_is_a_refusal(world: World) -> None:
+    """As it answers to an instance profile that does not exist."""
+    no_such_profile = LaunchError(
+        "InvalidParameterValue",
+        "Value (gone) for parameter iamInstanceProfile.name is invalid.\n"
+        "Invalid IAM Instance Profile name",
+        T4,
+        "subnet-a",
+        A,
+    )
+    summary = LaunchError(
+        "UnfulfillableCapacity",
+        "Unable to fulfill capacity due to your request configuration. Please adjust your request "
+        "and try again.",
+    )
+    world.cloud.refuse_with(no_such_profile, summary)
+    lease = await world.request("first")
+    stop = await world.ending_of(lease)
+    assert stop == Stop(
+        reason="failed",
+        message="EC2 refused to start a machine; please tell an admin: "
+        "c.EC2Spawner.instance_profile must name one of this account (InvalidParameterValue: "
+        "Value (gone) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance "
+        "Profile name)",
+    )
+    [attempt] = world.now(lease).attempts
+    assert attempt.outcome is AttemptOutcome.REFUSED
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    await found(world, await world.request("second"))
+    assert asked(world) == [(SPOT, {A, B})] * 2, "the next start asks for all of it"
+
+
+async def test_a_throttle_that_ec2_sums_up_as_capacity_is_a_throttle(world: World) -> None:
+    world.cloud.refuse_offers("RequestLimitExceeded", "UnfulfillableCapacity")
+    lease = await world.request()
+    assert (await found(world, lease)).market is SPOT
+    assert asked(world) == [(SPOT, {A, B})] * 2
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+
+
+async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(world: World) -> None:
+    world.cloud.refuse_with(
+        LaunchError("InvalidParameterValue", "no", T4, "subnet-a", A),
+        LaunchError("UnfulfillableCapacity", "no", T4, "subnet-b", B),
+    )
+    assert (await found(world, await world.request())).market is ON_DEMAND
+    [(scope, _)] = world.provisioner.offers.sold_out.all(world.clock())
+    assert (scope.market, scope.zone) == (SPOT, B)
+
+
+async def test_what_was_refused_in_part_is_not_said_to_be_sold_out(world: World) -> None:
+    world.cloud.refuse("InvalidParameterValue", SPOT, zone=A)
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    stop = await world.ending_of(await world.request())
+    assert stop.message == (
+        "EC2 has no machine of this kind for you right now: on-demand is sold out in us-east-1a "
+        "and b; spot is sold out in us-east-1b. Some of it EC2 refused; please tell an admin: "
+        "`ec2spawner check` tells what is wrong. It is not worth asking again before 12:03 UTC."
+    )
 
 
 # --- busy ------------------------------------------------------------------------------------
@@ -355,7 +427,7 @@ async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
     world.cloud.refuse_offers("RequestLimitExceeded", times=10_000)
     stop = await world.ending_of(await world.request())
     assert stop.reason == "failed"
-    assert "Nothing is known to be sold out: try again in a few minutes" in stop.message
+    assert "That does not mean that it is sold out: please try again" in stop.message
     assert {market for market, _ in asked(world)} == {SPOT}, "no other market is less busy"
 
 
@@ -365,6 +437,17 @@ async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> 
     stop = await world.ending_of(await world.request())
     assert "EC2 is busy" in stop.message
     assert "Strange: HTTP 503" in stop.message
+
+
+async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answers_with(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    await world.restart(launch_patience=0.5, launch_pause=0.1)
+    busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
+    world.cloud.fail("launch", busy, times=10_000)
+    await world.ending_of(await world.request())
+    assert 1 < len(asked(world)) < 6
 
 
 async def test_an_offer_that_was_too_busy_to_answer_is_asked_again_before_a_dearer_one(
@@ -493,6 +576,29 @@ async def test_two_rounds_at_once_do_not_both_take_the_last_place(world: World) 
     assert [market for market, _ in asked(world)] == [ON_DEMAND, SPOT]
 
 
+async def test_a_place_that_was_given_is_not_counted_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once as an instance, and once more by the call whose answer is being stored."""
+    await world.restart(discounts=(Discount(T4, 0.3, 2),))
+    await prices(world, a=0.1, b=0.2)
+    save, storing, gate = world.store.save_intent, asyncio.Event(), asyncio.Event()
+
+    async def slow(intent: Intent) -> None:
+        if intent.state is IntentState.ANSWERED:
+            storing.set()
+            await gate.wait()
+        await save(intent)
+
+    monkeypatch.setattr(world.store, "save_intent", slow)
+    await world.request("first")
+    await storing.wait()
+    await world.request("second", spec=replace(SPEC, image_id="ami-2"))
+    await until(lambda: len(world.cloud.requests()) == 2)
+    gate.set()
+    assert [market for market, _ in asked(world)] == [ON_DEMAND, ON_DEMAND]
+
+
 async def test_a_place_that_ec2_cannot_give_now_is_no_reason_to_wait(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 1),))
     world.cloud.sell_out(ON_DEMAND)
@@ -519,6 +625,116 @@ async def test_the_zones_that_ec2_names_come_first(world: World) -> None:
     assert [subnet for _, subnet in request.offers[:2]] == ["subnet-d", "subnet-f"]
     assert request.preferred == 2
     assert "subnet-a" not in {subnet for _, subnet in request.offers}
+
+
+# --- many at once ----------------------------------------------------------------------------
+
+
+async def test_decisions_leave_the_loop_to_others_in_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that starts fifty kinds of machines does not stall the hub."""
+    turns, decided = 0, []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    next_order = OfferBook.next_order
+
+    def counted(self: OfferBook, *arguments: Any) -> Order | None:
+        decided.append(turns)
+        return next_order(self, *arguments)
+
+    monkeypatch.setattr(OfferBook, "next_order", counted)
+    await world.restart(batch_window=0.1)
+    counting = asyncio.create_task(count())
+    specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(20)]
+    await asyncio.gather(*(world.request(spec.image_id, spec=spec) for spec in specs))
+    await world.boot(20)
+    counting.cancel()
+    assert len(decided) == len(set(decided)) == 20
+
+
+async def test_a_promise_that_waits_for_its_first_call_holds_all_its_places(world: World) -> None:
+    """Somebody's instance with the hub's tag, and of no launch call, is none that it brought."""
+    launcher = world.provisioner.launcher
+    round_ = launcher.promise(SPEC, 2)
+    assert len(list(launcher.promises({"": 3}))) == 2
+    launcher.rounds.remove(round_)
+
+
+async def test_whoever_comes_while_a_round_fails_is_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one who waited for the answer is told, not the one who came a moment ago."""
+    world.cloud.refuse_offers("UnauthorizedOperation")
+    buying, came = world.provisioner.buying, asyncio.Event()
+    missing = buying.missing
+
+    def one_more() -> Collection[str]:
+        if not came.is_set():
+            came.set()
+            world.provisioner.book._leases["second"] = second  # no pass has seen it
+        return missing()
+
+    monkeypatch.setattr(buying, "missing", one_more)
+    first = await world.request("first")
+    second = replace(first, lease_id="second", user="second")
+    assert (await world.ending_of(first)).reason == "failed"
+    assert (await found(world, second)).market is SPOT
+
+
+async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.restart(batch_window=0.1)
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    gate = world.cloud.hold("launch", after=True)
+    leases = await asyncio.gather(world.request("first"), world.request("second"))
+    await until(world.cloud.requests)
+    book, begin = world.provisioner.book, world.provisioner.ending.begin
+
+    async def slow(lease_id: str, stop: Stop) -> None:
+        await begin(lease_id, stop)
+        for lease in leases:  # a machine of somebody else's, who no longer wants it
+            if world.now(lease).state is LeaseState.WAITING:
+                await book.change(lease.lease_id, state=LeaseState.STARTING)
+
+    monkeypatch.setattr(world.provisioner.buying, "fail", slow)
+    gate.set()
+    await world.settle()
+    states = [world.now(lease).state for lease in leases]
+    assert sorted(states) == [LeaseState.ENDED, LeaseState.STARTING]
+
+
+async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: World) -> None:
+    """A home that is made while its server waits binds it to one zone: another round's."""
+    world.cloud.sell_out(SPOT)
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    await until(world.cloud.requests)
+    bound = replace(SPEC, subnets=("subnet-b",))
+    await world.provisioner.book.change(lease.lease_id, spec=bound)
+    await until(lambda: len(world.cloud.requests()) == 2)
+    gate.set()
+    await found(world, lease)
+    await world.settle()
+    assert asked(world) == [(SPOT, {A, B}), (SPOT, {B}), (ON_DEMAND, {B})]
+    assert len(world.cloud.machines) == 1
+
+
+async def test_a_start_whose_subnets_are_configured_no_more_ends_with_a_reason(
+    world: World,
+) -> None:
+    await a_home_in_b(world)
+    await world.restart(subnets=("subnet-a",))
+    gone = replace(SPEC, subnets=("subnet-b",))
+    stop = await world.ending_of(await world.request(home_kind="ebs", spec=gone))
+    assert "no zone of this hub has a type that fits" in stop.message
 
 
 # --- a home's zone ---------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // Shows the start of a server from the hub's event stream. What comes from the hub is put on the
-// page as text; only what JupyterHub itself calls HTML, of a failure, is put there as that.
+// page as text.
 require(["jhapi"], function (JHAPI) {
   "use strict";
   const page = document.getElementById("ec2-progress");
@@ -216,12 +216,42 @@ require(["jhapi"], function (JHAPI) {
     document.title = "Your server could not be started";
     const why = (message || "").replace(/^Spawn failed:?\s*/, "");
     const box = element("ec2-failed");
-    if (html) box.innerHTML = html;
-    else box.textContent = why || "The hub gave no reason; the event log has what it said.";
+    box.textContent = why || "The hub gave no reason; the event log has what it said.";
+    drawAlternatives(box, html || "");
     box.hidden = false;
     setText(element("ec2-summary"), "Your files are untouched. Try again, or choose another.");
     element("ec2-after-failure").hidden = false;
     element("progress-details").open = !why;
+  }
+
+  // JupyterHub's event of a failure has room for a text and for HTML only, so the alternatives are
+  // read from our HTML (not_started.html). What it parses into is not a page: nothing in it runs or
+  // loads, and only words and addresses are taken over.
+  function drawAlternatives(box, html) {
+    const parsed = new DOMParser().parseFromString(html, "text/html");
+    const found = [...parsed.querySelectorAll("a.ec2-alternative")].filter(leadsToSpawnPage);
+    const words = parsed.querySelector(".ec2-why");
+    if (!words || !found.length) return;
+    const intro = document.createElement("p");
+    intro.className = "mt-3 mb-2";
+    intro.textContent = "You can start now:";
+    const list = document.createElement("ul");
+    list.className = "list-unstyled d-flex flex-wrap gap-2 mb-0";
+    for (const each of found) {
+      const link = part("a", "alternative");
+      link.classList.add("btn", "btn-outline-contrast");
+      link.href = each.getAttribute("href");
+      link.textContent = each.textContent;
+      const item = document.createElement("li");
+      item.append(link);
+      list.append(item);
+    }
+    box.textContent = words.textContent;
+    box.append(intro, list);
+  }
+
+  function leadsToSpawnPage(link) {
+    return (link.getAttribute("href") || "").startsWith(spawnUrl + "?");
   }
 
   function listen() {
@@ -323,6 +353,7 @@ require(["jhapi"], function (JHAPI) {
     for (const [name, value] of new URL(link.href).searchParams) {
       if (name.startsWith("opt-")) options[name.slice("opt-".length)] = value;
     }
+    delete options.signed; // the link's own, see hub/spawn_link.py
     begin(link.textContent);
     let asked = true; // until the stream is followed
     const followOnce = () => {
