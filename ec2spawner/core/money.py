@@ -89,5 +89,15 @@ def close(segments: Sequence[Segment], now: datetime) -> tuple[Segment, ...]:
     )
 
 
+def digits(usd: float) -> str:
+    """`0.083`, `0.19`, `24.48`, `113`: three digits where it is cheap, no cents where dear.
+
+    A price that is not zero never looks like it.
+    """
+    if usd < 0.1:
+        return f"{usd:.3f}"
+    return f"{usd:.2f}" if usd < 100 else f"{usd:.0f}"
+
+
 def _hours(duration: timedelta) -> float:
     return duration.total_seconds() / 3600

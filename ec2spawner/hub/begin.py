@@ -7,6 +7,7 @@ provisioner runs from the hub's start, also when nobody logs in.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 from collections.abc import Mapping
@@ -137,6 +138,9 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         service.provisioner = provisioner
+        # What is imported and loaded by now stays: a full collection that walks all of it again
+        # and again stalls the loop for 35 to 80 ms.
+        gc.freeze()
         await asyncio.get_running_loop().create_future()
     finally:
         publish(None)

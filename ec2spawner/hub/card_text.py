@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..core.choices import MARKETS_OF
+from ..core.money import digits
 from ..core.risk import risk_words
 from ..wire import Market
 from .cards import Card, OfferSeen, SoldOutIn
@@ -241,12 +242,8 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
 
 
 def usd(amount: float | None) -> str:
-    """`0.083`, `0.19`, `24.48`, `113`: three digits where it is cheap, no cents where dear."""
-    if amount is None:
-        return ""
-    if amount < 0.1:
-        return f"{amount:.3f}"
-    return f"{amount:.2f}" if amount < 100 else f"{amount:.0f}"
+    """An amount as a page says it; empty where it is unknown."""
+    return "" if amount is None else digits(amount)
 
 
 def duration_words(seconds: float) -> str:

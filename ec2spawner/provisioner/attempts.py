@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ..core.launch_errors import ErrorClass, LaunchError, error_class
+from ..core.money import digits
 from ..core.offers import Offer
 from ..core.sold_out import Mark
 from .cloud import LaunchAnswer, Launched, LaunchRequest
@@ -151,8 +152,8 @@ def zones_words(zones: Iterable[str]) -> str:
 
 
 def price_words(usd_per_hour: float) -> str:
-    """`$0.53/h`, `$0.083/h`: a price that is not zero never looks like it."""
-    return f"${usd_per_hour:.2f}/h" if usd_per_hour >= 0.1 else f"${usd_per_hour:.3f}/h"
+    """`$0.53/h`, `$0.083/h`."""
+    return f"${digits(usd_per_hour)}/h"
 
 
 def error_words(error: LaunchError) -> str:
