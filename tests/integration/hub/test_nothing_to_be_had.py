@@ -53,7 +53,7 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
     try:
         yield await running.start()
     finally:
-        await running.kill()  # it would wait for the call that hangs
+        await embedded.stop()  # the hub would wait for the call that hangs
         await running.stop()
         print(running.tail(120))
 
