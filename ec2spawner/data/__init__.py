@@ -77,7 +77,7 @@ def _spot_advice() -> Mapping[str, Mapping[str, Mapping[str, str]]]:
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """What a GPU can do, by its datasheet. None is unsourced, and so unknown."""
+    """What a GPU can do, by the source in its row. None is unsourced, and so unknown."""
 
     model: str
     ec2_name: str

@@ -94,8 +94,7 @@ def market_note(lease: Lease) -> str:
     if found is None or found.market is Market.SPOT or Market.SPOT not in lease.spec.markets:
         return ""
     spot = [x for x in attempts if x.market is Market.SPOT and x.outcome in NOT_TO_BE_HAD]
-    known = any(part.startswith(Market.SPOT) for part in found.skipped.split("; "))
-    if not spot and not known:
+    if not spot and Market.SPOT not in found.skipped_markets:
         return ""  # spot costs more than on-demand right now
     quota = bool(spot) and spot[-1].outcome is AttemptOutcome.QUOTA
     why = "The AWS account's spot quota is used up" if quota else "Spot is sold out"

@@ -53,6 +53,7 @@ def asking(order: Order, at: datetime) -> Attempt:
         zones=order.zones,
         at=at,
         usd_per_hour=min(known, default=None),
+        skipped_markets=tuple(dict.fromkeys(offer.market for offer, _ in order.skipped)),
         skipped=skipped_words(order.skipped),
     )
 

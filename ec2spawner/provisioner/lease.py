@@ -74,6 +74,8 @@ class Attempt:
     outcome: AttemptOutcome = AttemptOutcome.ASKING
     answer: str = ""
     """EC2's answer in words, such as `g4dn.xlarge in us-east-1b`, or which zones are sold out."""
+    skipped_markets: tuple[Market, ...] = ()
+    """Those of which something was left out."""
     skipped: str = ""
     """What was left out because it is known to be sold out, in words; empty for nothing."""
 

@@ -187,6 +187,7 @@ def test_on_demand_where_spot_was_wanted_says_why_and_what_it_costs() -> None:
     assert note.startswith("The AWS account's spot quota is used up, so")
     known = replace(
         ON_DEMAND,
+        skipped_markets=(Market.SPOT,),
         skipped="spot g4dn.xlarge in us-east-1a (sold out, seen at 11:58 UTC)",
         usd_per_hour=None,
     )
