@@ -85,8 +85,10 @@ def alternatives(
                 _distance(alternative.usd_per_hour, reference),
             )
             found.append((nearness, alternative))
-    nearest = [each for _, each in sorted(found, key=lambda pair: (pair[0], _price(pair[1])))]
-    return tuple(sorted(nearest[:most], key=lambda each: (each.profile != wanted, _price(each))))
+    nearest = sorted(found, key=lambda pair: (pair[0], _price(pair[1])))[:most]
+    # Shown the same profile first, then those of the same kind, the cheaper before the dearer.
+    nearest.sort(key=lambda pair: (pair[0][:2], _price(pair[1])))
+    return tuple(alternative for _, alternative in nearest)
 
 
 def _of(candidate: Candidate) -> Iterable[Alternative]:

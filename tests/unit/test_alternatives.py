@@ -67,10 +67,16 @@ def test_only_what_is_open_and_allowed_the_cheapest_first_and_not_too_many(
         assert each.market in MARKETS_OF[word]
         open_there = [offer for offer in candidate.offers if offer.market is each.market]
         assert each.usd_per_hour in [offer.usd_per_hour for offer in open_there]
-    own = [each.profile == wanted for each in found]
-    assert own == sorted(own, reverse=True), "the same profile comes first"
-    for group in (True, False):
-        prices = [known(each) for each, is_own in zip(found, own, strict=True) if is_own is group]
+    asked = by_slug.get(wanted)
+
+    def group(each: Alternative) -> tuple[bool, bool]:
+        other_kind = asked is not None and by_slug[each.profile].has_gpu is not asked.has_gpu
+        return each.profile != wanted, other_kind
+
+    groups = [group(each) for each in found]
+    assert groups == sorted(groups), "the same profile first, and a GPU before none for a GPU"
+    for one in groups:
+        prices = [known(each) for each in found if group(each) == one]
         assert prices == sorted(prices)
 
 
