@@ -88,7 +88,7 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await expect(failure).to_contain_text("spot and on-demand are sold out in us-east-1a")
     buttons = failure.get_by_role("link")
     await expect(buttons).to_have_text(
-        [re.compile(r"Start No GPU, spot from \$"), re.compile(r"Start T4, 16 GB, spot from \$")]
+        [re.compile(r"Start T4, 16 GB, spot from \$"), re.compile(r"Start No GPU, spot from \$")]
     )
     address = page.url
     await buttons.filter(has_text="T4").click()
