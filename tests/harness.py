@@ -57,6 +57,14 @@ def free_ports(number: int) -> list[int]:
         return ports
 
 
+def demo_config(directory: Path, *lines: str) -> Path:
+    """A configuration file: the demo's, and these lines after it."""
+    directory.mkdir(parents=True, exist_ok=True)
+    config = directory / "jupyterhub_config.py"
+    config.write_text("\n".join([f"load_subconfig({str(CONFIG)!r})", *lines, ""]))
+    return config
+
+
 class Embedded:
     """`python -m ec2spawner.embedded`, steered over its control calls."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness import CONFIG, Embedded, Hub, until
+from harness import Embedded, Hub, demo_config, until
 
 if TYPE_CHECKING:
     from conftest import Visit
@@ -38,10 +38,7 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
 
 @pytest.fixture
 async def hub(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:
-    config = tmp_path / "jupyterhub_config.py"
-    config.write_text(
-        f"load_subconfig({str(CONFIG)!r})\nc.EC2Spawner.profile_list = {PROFILES!r}\n"
-    )
+    config = demo_config(tmp_path, f"c.EC2Spawner.profile_list = {PROFILES!r}")
     running = Hub(tmp_path / "hub", embedded, config=config)
     try:
         await running.start()

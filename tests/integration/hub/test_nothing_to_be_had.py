@@ -18,7 +18,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from agent_by_hand import browser, xsrf_of
-from harness import CONFIG, Embedded, Hub, until
+from harness import Embedded, Hub, demo_config, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -45,10 +45,7 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
-    config = directory / "jupyterhub_config.py"
-    config.write_text(
-        f"load_subconfig({str(CONFIG)!r})\nc.EC2Spawner.profile_list = {PROFILES!r}\n"
-    )
+    config = demo_config(directory, f"c.EC2Spawner.profile_list = {PROFILES!r}")
     running = Hub(directory, embedded, config=config)
     try:
         yield await running.start()

@@ -9,7 +9,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from agent_by_hand import browser, xsrf_of
-from harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, until
+from harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
 
 from ec2spawner.hub.user_api import Profiles
 
@@ -43,14 +43,13 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("hub")
-    config = directory / "jupyterhub_config.py"
-    config.write_text(
-        f"load_subconfig({str(CONFIG)!r})\n"
-        f"c.EC2Spawner.profile_list = {PROFILES!r}\n"
+    config = demo_config(
+        directory,
+        f"c.EC2Spawner.profile_list = {PROFILES!r}",
         'c.JupyterHub.load_groups = {"research": {"users": ["rita"]}, "students": {"users": '
-        '["stu"]}}\n'
+        '["stu"]}}',
         'c.EC2Spawner.group_overrides = {"disks": {"groups": ["students"], "spawner_override": '
-        '{"disk_gib": 60}}}\n'
+        '{"disk_gib": 60}}}',
     )
     running = Hub(directory, embedded, config=config)
     try:
