@@ -121,8 +121,7 @@ class Claims:
         """
         key_sha256 = sha256_hex(key)
         self._check_key(claimant.instance_id, key_sha256)
-        if claimant.instance_id in self.unwanted:
-            raise InstanceUnwanted("this instance is being terminated")
+        self._check_wanted(claimant.instance_id)
         instance = self._watcher.instances.get(claimant.instance_id)
         if instance is None and await self._watcher.next_listing(timeout):
             instance = self._watcher.instances.get(claimant.instance_id)
@@ -140,7 +139,13 @@ class Claims:
             await self._bind(instance.instance_id, key_sha256)
         # Another claim may have bound its key while this one waited for a listing.
         self._check_key(instance.instance_id, key_sha256)
+        # While its key was stored, a pass may have had it terminated.
+        self._check_wanted(instance.instance_id)
         return instance
+
+    def _check_wanted(self, instance_id: str) -> None:
+        if instance_id in self.unwanted:
+            raise InstanceUnwanted("this instance is being terminated")
 
     def _should_be_listed(self, claimant: Claimant) -> bool:
         """Old enough, and not one that a single listing may lack for once."""

@@ -115,7 +115,10 @@ class Launcher:
         self._deciding = asyncio.Lock()
         self.rounds: list[Round] = []
         self.intents: dict[str, Intent] = {}
-        """By client token: those of this run and the recent ones of the store."""
+        """By client token: those of this run, the recent ones of the store, and those that an
+        instance carries in its tags."""
+        self._looked_up: set[str] = set()
+        """Client tokens for which the store has been asked, also those that it does not know."""
 
     def is_open(self, client_token: str) -> bool:
         """True while the call has no answer."""
@@ -146,13 +149,32 @@ class Launcher:
             and instance_id not in intent.instance_ids
         )
 
+    def not_looked_up(self, instances: Iterable[Instance]) -> Set[str]:
+        """Client tokens in the tags of this store's instances of which memory knows nothing."""
+        carried = {
+            instance.tags[INTENT]
+            for instance in instances
+            if INTENT in instance.tags and instance.tags.get(STORE) == self._store.store_id
+        }
+        return carried - self.intents.keys() - self._looked_up
+
+    async def look_up(self, client_tokens: Set[str]) -> None:
+        """Read these calls from the store. Raises `StoreError`.
+
+        A call that an earlier process made long ago still tells its instances from copies of them.
+        """
+        for intent in await self._store.intents(client_tokens):
+            self.intents.setdefault(intent.client_token, intent)
+        self._looked_up |= client_tokens
+
     def forget_old(self, before: datetime, instances: Iterable[Instance]) -> None:
         """Drop ended calls of before then that no instance carries in its tags."""
-        carried = {instance.tags.get(INTENT) for instance in instances}
+        carried = {instance.tags.get(INTENT, "") for instance in instances}
         for token, intent in list(self.intents.items()):
             ended = intent.state is not IntentState.OPEN
             if ended and intent.created_at < before and token not in carried:
                 del self.intents[token]
+        self._looked_up &= carried
 
     def promises(self, arrived: Mapping[str, int]) -> Iterator[Supply]:
         """The instances that running calls may still bring.

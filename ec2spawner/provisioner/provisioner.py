@@ -344,6 +344,8 @@ class Provisioner:
 
     async def _balance(self, now: datetime) -> None:
         """Launch what is missing, terminate what nobody needs."""
+        while tokens := self.launcher.not_looked_up(self.watcher.instances.values()):
+            await self.launcher.look_up(tokens)
         stock = self.inventory.take_stock(now)
         result = balance(self.starting.needs(), stock.supplies)
         listed = self.watcher.instances

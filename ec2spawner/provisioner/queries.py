@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Select, func, or_, select
 from ..core.money import Segment
 from ..wire import Step
 from . import rows
-from .lease import IntentState, Lease, LeaseState, Snapshot, StepEvent
+from .lease import Intent, IntentState, Lease, LeaseState, Snapshot, StepEvent
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
@@ -44,6 +44,13 @@ def snapshot(connection: Connection, since: datetime) -> Snapshot:
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         ended_lately=_leases(connection, _newest_ended()),
     )
+
+
+def intents(connection: Connection, client_tokens: Collection[str]) -> tuple[Intent, ...]:
+    """The launch calls with these tokens, of any age."""
+    column = rows.intent_table.c.client_token
+    query = select(rows.intent_table).where(column.in_(client_tokens)).order_by(column)
+    return tuple(map(rows.intent_from, _mappings(connection, query)))
 
 
 def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:

@@ -127,11 +127,11 @@ class Starting:
             return None
         lease = self.book.get(need.lease_id)
         assert lease is not None
-        launched_at, requested_at = instance.launched_at, lease.requested_at
-        if launched_at < requested_at:  # for somebody else, who no longer wanted it
-            unused = self.prices.segment(instance, launched_at, requested_at)
+        launched_at, wanted_at = instance.launched_at, _wanted_at(lease)
+        if launched_at < wanted_at:  # for somebody else, who no longer wanted it
+            unused = self.prices.segment(instance, launched_at, wanted_at)
             self.spawn_task(self.store.save_overhead(unused), f"overhead of {unused.instance_id}")
-        segment = self.prices.segment(instance, max(launched_at, requested_at))
+        segment = self.prices.segment(instance, max(launched_at, wanted_at))
         lease = await self.book.change(
             need.lease_id,
             state=LeaseState.STARTING,
@@ -237,3 +237,9 @@ class Starting:
             replaced=lease.replaced + 1,
             segments=close(lease.segments, self.now()),
         )
+
+
+def _wanted_at(lease: Lease) -> datetime:
+    """Since when the lease pays for an instance: it never pays for two at once."""
+    ends = [segment.end for segment in lease.segments if segment.end is not None]
+    return max([lease.requested_at, *ends])

@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -129,6 +129,10 @@ class Store:
         await self._write(
             lambda connection: _upsert(connection, rows.intent_table, rows.intent_row(intent))
         )
+
+    async def intents(self, client_tokens: Collection[str]) -> tuple[Intent, ...]:
+        """The launch calls with these tokens, of any age; unknown tokens are no error."""
+        return await self._read(lambda connection: queries.intents(connection, client_tokens))
 
     async def save_binding(self, binding: Binding) -> None:
         """Bind the instance to the key, for good: the first one wins.
