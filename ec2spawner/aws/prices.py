@@ -5,6 +5,7 @@ Prices in USD/hour. A price that cannot be read, or is in another currency, is a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -25,8 +26,8 @@ PRODUCT: Final = "Linux/UNIX"
 RESERVED_PRODUCTS: Final = frozenset({PRODUCT, f"{PRODUCT} (Amazon VPC)"})
 """Both are the same since EC2-Classic is gone."""
 
-HISTORY_PAGE: Final = 100
-"""A price is a tenth of an instance to parse, and a week of them is read while people start."""
+HISTORY_PAGE: Final = 300
+"""A price is a tenth of an instance to parse."""
 
 FILTER_VALUES: Final = 200
 """EC2's limit for the values of one filter."""
@@ -34,6 +35,9 @@ FILTER_VALUES: Final = 200
 PRODUCTS_PAGE: Final = 20
 """A product of the Price List API comes with its reserved prices: some 20 kB of JSON each. An
 instance type has one that fits, and a few for capacity blocks and the like."""
+
+PRODUCT_QUERIES: Final = 4
+"""Instance types asked for at once: a fresh hub must not fill the pool of threads with them."""
 
 NOT_PERMITTED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
@@ -92,23 +96,28 @@ async def on_demand_prices(
     One query for each type, because the API joins its filters with AND. Types that it does not
     know are absent.
     """
-    # One after the other: nobody waits for them, and several threads that parse at once would keep
-    # the event loop from its turn.
-    found = {name: await _price_of(client, region, name) for name in sorted(set(instance_types))}
-    return {name: price for name, price in found.items() if price is not None}
+    at_once = asyncio.Semaphore(PRODUCT_QUERIES)
 
+    async def price_of(name: str) -> tuple[str, float | None]:
+        async with at_once:
+            prices = await client.pages(
+                "get_products",
+                lambda answer: list(_list_prices(answer, region, name)),
+                service="pricing",
+                page=PRODUCTS_PAGE,
+                ServiceCode="AmazonEC2",
+                Filters=_product_filters(region, name),
+            )
+        # Two different prices for one thing are no price.
+        return name, prices[0] if len(set(prices)) == 1 else None
 
-async def _price_of(client: Client, region: str, instance_type: str) -> float | None:
-    prices = await client.pages(
-        "get_products",
-        lambda answer: list(_list_prices(answer, region, instance_type)),
-        service="pricing",
-        page=PRODUCTS_PAGE,
-        ServiceCode="AmazonEC2",
-        Filters=_product_filters(region, instance_type),
-    )
-    # Two different prices for one thing are no price.
-    return prices[0] if len(set(prices)) == 1 else None
+    try:
+        async with asyncio.TaskGroup() as group:
+            queries = [group.create_task(price_of(name)) for name in sorted(set(instance_types))]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from failed
+    found = (query.result() for query in queries)
+    return {name: price for name, price in found if price is not None}
 
 
 def _product(region: str, instance_type: str) -> dict[str, str]:
