@@ -22,8 +22,10 @@ LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(VENV)/node/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# A failure that depends on the order of a set is told again by its seed.
+export PYTHONHASHSEED ?= 0
 
-.PHONY: help venv demo test lint types frontend docs pytest bench clean chromium
+.PHONY: help venv demo test lint types frontend docs pytest bench clean chromium postgresql
 
 help:  ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +33,7 @@ help:  ## What there is to make
 demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address it prints
 	ec2spawner demo $(ARGS)
 
-test: lint types frontend docs chromium pytest  ## Everything, browser tests included
+test: lint types frontend docs chromium postgresql pytest  ## Everything, browser tests included
 
 lint: venv  ## Style of Python and TypeScript
 	ruff format --check .
@@ -97,22 +99,33 @@ $(DONE)/proxy: Makefile | $(DONE)/tools
 		configurable-http-proxy@$(PROXY_VERSION)
 	touch $@
 
-# --- a browser for the tests -------------------------------------------------------------------
+# --- what the tests use of the system ----------------------------------------------------------
 
-chromium:
-	@if command -v chromium chromium-browser >/dev/null; then exit 0; fi; \
+# $(1): a command that succeeds where it is there. $(2): what it is. $(3): which tests need it.
+# $(4): its package for apt-get.
+define installed
+	@if { $(1); } >/dev/null 2>&1; then exit 0; fi; \
 	if ! command -v apt-get >/dev/null; then missing='there is no apt-get here'; \
 	elif [ "$$(id -u)" = 0 ]; then root=; \
 	elif sudo -n true 2>/dev/null; then root=sudo; \
 	else missing='installing needs root or sudo without a password'; fi; \
 	if [ -z "$${missing-}" ]; then \
-		echo 'Installing Chromium for the browser tests'; \
-		{ $$root apt-get update -qq && $$root apt-get install -qq -y chromium >/dev/null; } \
+		echo 'Installing $(2) for $(3)'; \
+		{ $$root apt-get update -qq && $$root apt-get install -qq -y $(4) >/dev/null; } \
 			|| missing='apt-get could not install it'; \
 	fi; \
 	if [ -n "$${missing-}" ]; then \
 		echo '**********************************************************************'; \
-		echo "** SKIPPED: the browser tests. No Chromium, and $$missing."; \
-		echo '** Install Chromium and run make test again.'; \
+		echo "** SKIPPED: $(3). No $(2), and $$missing."; \
+		echo '** Install $(2) and run make test again.'; \
 		echo '**********************************************************************'; \
 	fi
+endef
+
+chromium:
+	$(call installed,command -v chromium chromium-browser,Chromium,the browser tests,chromium)
+
+# The tests start servers of their own, each in a folder of its own.
+postgresql:
+	$(call installed,command -v postgres || ls /usr/lib/postgresql/*/bin/postgres,PostgreSQL,the \
+	tests of a store on PostgreSQL,postgresql)

@@ -8,6 +8,7 @@ fields of `ec2spawner.config.Options` and of what is nested in it, and from the 
 from __future__ import annotations
 
 import json
+import re
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
@@ -20,16 +21,22 @@ from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
 
 from ec2spawner.config import (
+    AfterStopConfig,
+    BucketConfig,
+    DataVolumeConfig,
     DiscountConfig,
+    HomeBounds,
     HomeConfig,
     IdleConfig,
     ImageConfig,
     Options,
     Profile,
     ProfileOptions,
+    SnapshotSchedule,
+    after_stop,
+    image,
     seconds,
 )
-from ec2spawner.config.image import from_text
 from ec2spawner.config.profile import DiskBounds, IdleBounds
 from ec2spawner.config.values import SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
@@ -46,8 +53,13 @@ NESTED: Mapping[type[BaseModel], str] = {
     DiskBounds: "The keys of `disk_gib` in `profile_options`",
     IdleBounds: "The keys of `idle` in `profile_options`",
     HomeConfig: "The keys of `home`",
+    HomeBounds: "The keys of `user_may_choose` in `home`",
+    SnapshotSchedule: "The keys of `snapshots` in `home`",
     IdleConfig: "The keys of `idle`",
+    AfterStopConfig: "The keys of `after_stop`",
     ImageConfig: "The keys of `image`",
+    DataVolumeConfig: "An entry of `data_volumes`",
+    BucketConfig: "An entry of `buckets`",
     DiscountConfig: "An entry of `discounts`",
 }
 
@@ -57,6 +69,9 @@ _OF_PROFILE = {
     IdleBounds: '{{"idle": {}}}',
 }
 """Where in `profile_options` a model is written."""
+
+_OF_HOME = {HomeBounds: "user_may_choose", SnapshotSchedule: "snapshots"}
+"""Under which key of `home` a model is written."""
 
 INTRODUCTION = """\
 # Configuration
@@ -175,11 +190,14 @@ def _assigned(model: type[BaseModel], name: str, value: object) -> str:
     if model is Options:
         return f"c.EC2Spawner.{name} = {written(value)}"
     inner = f"{{{written(name)}: {written(value)}}}"
-    if model in (Profile, DiscountConfig):
+    if model in (Profile, DiscountConfig, DataVolumeConfig, BucketConfig):
         return f"{{..., {inner[1:]}"
     if model in _OF_PROFILE:
         return f'{{..., "profile_options": {_OF_PROFILE[model].format(inner)}}}'
-    return f"c.EC2Spawner.{model.__name__.removesuffix('Config').lower()} = {inner}"
+    if model in _OF_HOME:
+        return f"c.EC2Spawner.home = {{{written(_OF_HOME[model])}: {inner}}}"
+    option = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", model.__name__.removesuffix("Config")).lower()
+    return f"c.EC2Spawner.{option} = {inner}"
 
 
 def _code(text: str) -> str:
@@ -216,16 +234,24 @@ def _in_a_cell(model: type[BaseModel], name: str, value: object) -> str:
 
 def type_words(field: FieldInfo) -> str:
     """The field's type for people, with its bounds."""
-    if any(isinstance(m, BeforeValidator) and m.func is seconds for m in field.metadata):
+    if _is_read_by(field.metadata, seconds):
         return "duration"
-    if any(isinstance(m, BeforeValidator) and m.func is from_text for m in field.metadata):
+    if _is_read_by(field.metadata, after_stop.from_text, image.from_text):
         return f"text or {_annotation_words(field.annotation)}"
     return _annotation_words(field.annotation) + _bounds(field)
+
+
+def _is_read_by(metadata: Sequence[Any], *readers: object) -> bool:
+    return any(isinstance(m, BeforeValidator) and m.func in readers for m in metadata)
 
 
 def _annotation_words(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
+        if _is_read_by(arguments[1:], seconds):
+            return "duration"
+        if _is_read_by(arguments[1:], after_stop.from_text):
+            return f"text or {_annotation_words(arguments[0])}"
         return _annotation_words(arguments[0])
     if origin is Literal:
         return _either([f"`{written(choice)}`" for choice in arguments])

@@ -31,6 +31,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .check.command import run_check
 
         return run_check(arguments, for_the_hub)
+    if arguments.command == "reap":
+        from .reap.command import run_reap
+
+        return run_reap(arguments, for_the_hub)
     from .survey.command import run_prices
 
     return run_prices(arguments, for_the_hub)
@@ -44,6 +48,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
     _demo(commands.add_parser("demo", allow_abbrev=False, help=_DEMO, epilog=epilog))
     _check(commands.add_parser("check", allow_abbrev=False, help=_CHECK, epilog=epilog))
     _prices(commands.add_parser("prices", allow_abbrev=False, help=_PRICES, epilog=epilog))
+    _reap(commands.add_parser("reap", allow_abbrev=False, help=_REAP, epilog=epilog))
     arguments, for_the_hub = parser.parse_known_args(argv)
     if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
         parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
@@ -53,6 +58,8 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
 _DEMO = "the whole journey on this machine, with an embedded EC2 and no AWS account"
 _CHECK = "prove that a hub's configuration will work, without starting or changing anything"
 _PRICES = "what each profile costs, by region, market and zone"
+
+_REAP = "what a hub left in the account and nobody needs; ends it only with --yes"
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
@@ -73,6 +80,31 @@ def _check(check: argparse.ArgumentParser) -> None:
         help="the hub's own file (default: %(default)s)",
     )
     check.add_argument("--json", action="store_true", help="the findings as one line of JSON")
+
+
+def _reap(reap: argparse.ArgumentParser) -> None:
+    reap.add_argument(
+        "-f",
+        "--config",
+        default="jupyterhub_config.py",
+        help="the hub's own file (default: %(default)s)",
+    )
+    reap.add_argument("--yes", action="store_true", help="end it; without this, only look")
+    reap.add_argument(
+        "--older-than",
+        type=float,
+        default=10.0,
+        metavar="MINUTES",
+        help="younger things stay: a hub may be just using them (default: %(default)g)",
+    )
+    reap.add_argument(
+        "--store",
+        default="",
+        metavar="ID",
+        help="a store that is lost for good: what it made ends too, homes never. Make sure that "
+        "no other hub uses it",
+    )
+    reap.add_argument("--json", action="store_true", help="one line of JSON")
 
 
 def _prices(prices: argparse.ArgumentParser) -> None:

@@ -19,11 +19,12 @@ from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
 from .hub import service
 from .hub.choosing import chosen, spawn_form
-from .hub.failed_start import bound_zone, could_not_start, too_late
+from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, too_late
+from .hub.home_choice import forget_once, leave_home
 from .hub.not_started import NotStarted
 from .hub.profile_list import per_server_options
 from .hub.progress import progress_event
-from .hub.request import Server, new_lease
+from .hub.request import NoneInThisZone, Server, new_lease
 from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
 from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
@@ -88,6 +89,14 @@ class EC2Spawner(OptionTraits, Spawner):
     def _apply_user_options_default(self) -> Any:
         return chosen
 
+    # --- certificates: signed when the instance claims, whose address nobody knows before ---
+
+    async def create_certs(self) -> dict[str, str]:
+        return {}
+
+    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        return paths
+
     # --- choosing ---
 
     async def _render_options_form(self, _spawner: Spawner) -> str:
@@ -110,6 +119,7 @@ class EC2Spawner(OptionTraits, Spawner):
         deadline = asyncio.get_running_loop().time() + self.start_timeout - LAST_WORDS
         self.lease_id, self._adopted = new_lease_id(), True
         options, choice = await chosen(self, self.user_options)
+        forget_once(self)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         environment, hub_api_url = self._environment(running)
@@ -130,6 +140,8 @@ class EC2Spawner(OptionTraits, Spawner):
                     hub_api_url=hub_api_url,
                     sealed_start=running.seal.close(start),
                 )
+                if choice.afresh:
+                    await provisioner.keeping.give_up(self.user.name, self.name)
                 await provisioner.request(lease)
                 ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
@@ -139,6 +151,9 @@ class EC2Spawner(OptionTraits, Spawner):
                 log_message=str(error),
                 status_code=503,
             ) from error
+        except NoneInThisZone as error:
+            slug = choice.profile.slug
+            raise await none_in_this_zone(self, options, provisioner, error, slug) from error
         except StartFailed as error:
             raise await could_not_start(self, options, provisioner, error.stop) from error
         except TimeoutError as error:
@@ -153,6 +168,9 @@ class EC2Spawner(OptionTraits, Spawner):
             # Unknown is not gone.
             self.log.warning("Nothing is known of %s right now: %s", self._log_name, error)
             return None
+        if lease is not None and lease.state is LeaseState.ENDING and self._check_pending:
+            # Its notebook has stopped: JupyterHub would look for it until `http_timeout`.
+            return 0
         return None if lease is not None and lease.state in OPEN else 0
 
     async def stop(self, now: bool = False) -> None:
@@ -175,6 +193,13 @@ class EC2Spawner(OptionTraits, Spawner):
             self.log.warning("%s is still being released; that goes on", self._log_name)
         except (CloudError, StoreError) as error:
             self.log.error("Stopping %s is not finished yet: %s", self._log_name, error)
+
+    async def delete_forever(self) -> None:
+        """The user, or this named server, is deleted in JupyterHub: the home goes where the
+        configuration says so, and is kept otherwise."""
+        provisioner = await self._provisioner()
+        await provisioner.keeping.give_up(self.user.name, self.name)
+        await leave_home(provisioner, self.user.name, self.name)
 
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down.
@@ -293,10 +318,13 @@ class EC2Spawner(OptionTraits, Spawner):
         return lease
 
     def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
-        """The notebook's environment, and the hub's API as instances reach it."""
+        """The notebook's environment, and the hub's API as agents reach it."""
         environment: dict[str, str] = self.get_env()
         own = environment["JUPYTERHUB_API_URL"]
         reachable = running.options.hub_api_url.rstrip("/") or own
+        if running.authority is not None:
+            # A notebook with certificates believes JupyterHub's own authorities and no others.
+            return environment, reachable
         for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
             environment[name] = environment[name].replace(own, reachable, 1)
         return environment, reachable

@@ -15,8 +15,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field
 
-PROTOCOL = 1
-"""The protocol this code speaks. The first one: there is no 0."""
+PROTOCOL = 2
+"""The protocol this code speaks. 2 added certificates to the grant."""
 
 MAX_BODY_BYTES = 64 * 1024
 """A body larger than this is refused unread: an identity document with its signature is ~4 KiB."""
@@ -43,7 +43,18 @@ class Market(StrEnum):
     ON_DEMAND = "on-demand"
 
 
+Then = Literal["terminate", "linger", "stop"]
+"""What becomes of an instance when its server has stopped: it ends; it waits for its user's
+restart; its disk is kept while it is stopped."""
+
+
 # --- agent -> hub: the claim -----------------------------------------------------------------
+
+
+class Spoken(Message):
+    """What every claim has, whatever its protocol: enough to answer in words."""
+
+    protocol: int = PROTOCOL
 
 
 class Claim(Message):
@@ -57,7 +68,7 @@ class Claim(Message):
     """The instance identity document, the exact JSON text that was signed."""
     signature: Annotated[str, Field(max_length=8192)]
     """Its PKCS7 signature from `/rsa2048`, base64 without PEM armour."""
-    key: Annotated[str, Field(min_length=43, max_length=128)]
+    key: Annotated[str, Field(min_length=43, max_length=128, repr=False)]
     """The agent's key: 32 random bytes, base64url, made at boot, never written to disk."""
     agent_version: ShortText = ""
     boot_seconds: Seconds | None = None
@@ -68,9 +79,40 @@ class Claim(Message):
 class HomeMount(Message):
     """What the agent shall mount as the user's home."""
 
-    kind: Literal["ebs", "none"]
+    kind: Literal["ebs", "efs", "none"]
     volume_id: str | None = None
     """`vol-...`: found on the instance by the volume's serial, not by a device name."""
+    file_system: str = ""
+    """`fs-...`: the EFS file system of a home of kind `efs`."""
+    access_point: str = ""
+    """`fsap-...`: EFS enforces its user and folder; empty for none."""
+    directory: str = ""
+    """Where in the file system, or below the access point's folder, the home is. The agent makes
+    it; no part of it is `..`."""
+    tls: bool = True
+    """Mount over TLS, or not at all."""
+    iam: bool = False
+    """Mount as the role of the instance profile."""
+
+
+class DataMount(Message):
+    """A volume that was made from a snapshot with the instance, mounted read-only for everyone."""
+
+    volume_id: str
+    """`vol-...`: found by its serial."""
+    path: str
+    """Absolute, as the user finds it."""
+
+
+class BucketMount(Message):
+    """An S3 bucket, mounted by Mountpoint for Amazon S3 with the role of the instance profile."""
+
+    bucket: str
+    prefix: str = ""
+    """Only keys that begin so; ends in `/`, or is empty."""
+    path: str
+    """Absolute, as the user finds it."""
+    read_only: bool = True
 
 
 class IdlePolicy(Message):
@@ -92,24 +134,43 @@ class IdlePolicy(Message):
     """Processes of the user that use at least this much CPU (percent of one core) are work."""
 
 
+class Certificates(Message):
+    """For a hub with `internal_ssl`: what the notebook proves itself with, and whom it believes.
+
+    PEM texts. The notebook's clients are the hub and its proxy; nobody else's certificate counts.
+    """
+
+    key: Annotated[str, Field(repr=False)]
+    certificate: str
+    """For the instance's private address and for nothing else."""
+    ca: str
+    """The authorities of the hub and of its proxy."""
+
+
 class LeaseGrant(Message):
     """The answer 200 to a claim. The same key always gets the same answer."""
 
     protocol: int = PROTOCOL
     lease_id: str
-    lease_token: str
+    lease_token: Annotated[str, Field(repr=False)]
     """Bearer token for `leases/{id}/...`; derived from the agent's key, see `core.names`."""
-    environment: dict[str, str]
+    environment: Annotated[dict[str, str], Field(repr=False)]
     command: list[str]
     """Program and arguments of the notebook server."""
     base_url: str
     """`JUPYTERHUB_SERVICE_PREFIX`; readiness is asked at `{base_url}api`."""
     port: int
     home: HomeMount
+    data: list[DataMount] = []
+    buckets: list[BucketMount] = []
+    scratch: str = ""
+    """Where the instance store is mounted for the user; empty leaves it alone."""
     idle: IdlePolicy
     profile: ShortText = ""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""
+    certificates: Certificates | None = None
+    """The notebook shall speak TLS with these; since protocol 2."""
 
 
 class ClaimWait(Message):
@@ -149,7 +210,8 @@ class AgentEvent(Message):
     """`home`/`notebook`: that step has begun; `stopped`: notebook ended and home unmounted."""
     at: AwareDatetime
     message: ShortText = ""
-    """For people; for `failed` the cause with the last lines of the log."""
+    """For people; for `failed` the cause with the last lines of the log, for `notebook` what could
+    not be mounted."""
     port: Annotated[int, Field(ge=1, le=65535)] | None = None
     """With `ready`: where the notebook listens on the instance's private address."""
 
@@ -235,6 +297,9 @@ class Stop(Message):
     ]
     """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more."""
     message: ShortText = ""
+    then: Then = "terminate"
+    """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides
+    what becomes of the instance."""
 
 
 class BeatAnswer(Message):
@@ -355,6 +420,9 @@ class NotebookStatus(Message):
     """The server's clock: the browser counts down against this, not against its own."""
     managed: bool
     """True where an agent stands behind this server, so that cost, extend and stop exist."""
+    can_control: bool = True
+    """Whether the person who asks may extend and stop: the owner, and nobody with whom the server
+    is shared."""
     agent_connected: bool
     cost: Cost | None = None
     profile: ShortText = ""

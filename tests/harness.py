@@ -150,21 +150,7 @@ class Hub:
     async def launch(self) -> None:
         """Start the process, without waiting for it."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        demo = self.embedded.described | {
-            "hub_url": self.url,
-            "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
-            "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
-            "data_dir": str(self.directory),
-            "admin_token": ADMIN_TOKEN,
-        }
-        environment = os.environ | {
-            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-            "EC2SPAWNER_DEMO": json.dumps(demo),
-            "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
-            "AWS_ACCESS_KEY_ID": "embedded",
-            "AWS_SECRET_ACCESS_KEY": "embedded",
-            **self.environment,
-        }
+        environment = self.process_environment()
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
@@ -179,6 +165,24 @@ class Hub:
                 stderr=log,
                 start_new_session=True,
             )
+
+    def process_environment(self) -> dict[str, str]:
+        """What the process finds: where the embedded EC2 is, and addresses of its own."""
+        demo = self.embedded.described | {
+            "hub_url": self.url,
+            "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
+            "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
+            "data_dir": str(self.directory),
+            "admin_token": ADMIN_TOKEN,
+        }
+        return os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "EC2SPAWNER_DEMO": json.dumps(demo),
+            "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
+            "AWS_ACCESS_KEY_ID": "embedded",
+            "AWS_SECRET_ACCESS_KEY": "embedded",
+            **self.environment,
+        }
 
     async def start(self) -> Hub:
         await self.launch()

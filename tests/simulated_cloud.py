@@ -26,10 +26,13 @@ from ec2spawner.provisioner.cloud import (
     ImageQuery,
     Instance,
     InstanceState,
+    Interface,
     LaunchAnswer,
     Launched,
     LaunchRequest,
     Volume,
+    VolumeSnapshot,
+    VolumeSpec,
 )
 from ec2spawner.wire import Market
 
@@ -43,11 +46,21 @@ class Clock:
 
     def __init__(self) -> None:
         self.time = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+        self.steady = 0.0
 
     def __call__(self) -> datetime:
         return self.time
 
+    def monotonic(self) -> float:
+        """Seconds that nobody can set."""
+        return self.steady
+
     def advance(self, seconds: float) -> None:
+        self.time += timedelta(seconds=seconds)
+        self.steady += seconds
+
+    def jump(self, seconds: float) -> None:
+        """Somebody sets the wall clock; no time passes."""
         self.time += timedelta(seconds=seconds)
 
 
@@ -103,6 +116,17 @@ class SimulatedCloud:
     )
     machines: dict[str, Machine] = field(default_factory=dict)
     volumes: dict[str, Volume] = field(default_factory=dict)
+    interfaces: dict[str, Interface] = field(default_factory=dict)
+    consoles: dict[str, str] = field(default_factory=dict)
+    """By instance id: what it wrote to its console."""
+    snapshots: dict[str, VolumeSnapshot] = field(default_factory=dict)
+    """As they were asked for; what is pending completes with time."""
+    files: dict[str, set[str]] = field(default_factory=dict)
+    """What is on each volume, and on each snapshot of one."""
+    snapshot_seconds: float = 0.0
+    """From the call until a snapshot is complete."""
+    snapshot_lag: float = 0.0
+    """From the call until a listing shows a snapshot."""
     capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
     """By market, instance type and zone; no entry is no limit."""
     errors: dict[tuple[Market, str, str], LaunchError] = field(default_factory=dict)
@@ -132,7 +156,8 @@ class SimulatedCloud:
     """Errors with which the next launches answer, and nothing else."""
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
     _launches: dict[str, tuple[LaunchRequest, LaunchAnswer]] = field(default_factory=dict)
-    _created: dict[str, tuple[tuple[str, int], str]] = field(default_factory=dict)
+    _created: dict[str, tuple[tuple[str, VolumeSpec], Volume]] = field(default_factory=dict)
+    _modified: dict[str, datetime] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     # --- the test's side ---
@@ -278,6 +303,44 @@ class SimulatedCloud:
                 self._end(instance_id, "Client.UserInitiatedShutdown")
         await self._lose_answer(faults)
 
+    async def stop(self, instance_ids: Sequence[str]) -> None:
+        faults = await self._receive("stop", tuple(instance_ids))
+        for instance_id in instance_ids:
+            machine = self._unended(instance_id)
+            if machine.instance.market is Market.SPOT:
+                raise CloudError("UnsupportedOperation", "a one-time spot", retryable=False)
+            machine.ended = InstanceState.STOPPED
+            machine.ended_reason = "Client.UserInitiatedShutdown"
+        await self._lose_answer(faults)
+
+    async def start(self, instance_ids: Sequence[str]) -> None:
+        faults = await self._receive("start", tuple(instance_ids))
+        now = self.clock()
+        for instance_id in instance_ids:
+            machine = self._unended(instance_id)
+            if machine.ended is None:
+                continue
+            instance = machine.instance
+            if self.capacity.get((instance.market, instance.instance_type, instance.zone)) == 0:
+                raise CloudError(SOLD_OUT, "no room", retryable=False)
+            machine.ended, machine.ended_reason = None, ""
+            machine.instance = replace(instance, launched_at=now)
+            machine.runs_from = now + timedelta(seconds=self.boot_seconds)
+        await self._lose_answer(faults)
+
+    def _unended(self, instance_id: str) -> Machine:
+        machine = self.machines.get(instance_id)
+        if machine is None:
+            raise CloudError("InvalidInstanceID.NotFound", instance_id, retryable=False)
+        if machine.ended is InstanceState.TERMINATED:
+            raise CloudError("IncorrectInstanceState", "is terminated", retryable=False)
+        return machine
+
+    def stopped(self) -> list[str]:
+        """Ids of the instances that are stopped: their disks cost money."""
+        machines = self.machines.items()
+        return [each for each, machine in machines if machine.ended is InstanceState.STOPPED]
+
     def _end(self, instance_id: str, reason: str) -> None:
         machine = self.machines[instance_id]
         machine.ended, machine.ended_reason = InstanceState.TERMINATED, reason
@@ -356,21 +419,90 @@ class SimulatedCloud:
         return deleted
 
     async def create_volume(
-        self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+        self, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
-        faults = await self._receive("create_volume", client_token, zone, size_gib, dict(tags))
+        faults = await self._receive("create_volume", client_token, zone, spec, dict(tags))
         if client_token in self._created:
-            parameters, volume_id = self._created[client_token]
-            if parameters != (zone, size_gib):
+            parameters, made = self._created[client_token]
+            if parameters != (zone, spec):
                 raise CloudError("IdempotentParameterMismatch", "another request", retryable=False)
         else:
-            volume_id = f"vol-{next(self._numbers):017x}"
-            self._created[client_token] = (zone, size_gib), volume_id
-            self.volumes[volume_id] = Volume(
-                volume_id, zone, size_gib, "available", None, dict(tags)
-            )
+            made = self._make_volume(zone, spec, tags)
+            self._created[client_token] = (zone, spec), made
         await self._lose_answer(faults)
+        return self.volumes.get(made.volume_id, made)
+
+    def _make_volume(self, zone: str, spec: VolumeSpec, tags: Mapping[str, str]) -> Volume:
+        copy = self._snapshot(spec.snapshot_id) if spec.snapshot_id else None
+        if copy and copy.state != "completed":
+            raise CloudError("IncorrectState", f"{copy.snapshot_id} is pending", retryable=False)
+        if copy and spec.size_gib < copy.size_gib:
+            raise CloudError("InvalidParameterValue", "smaller than snapshot", retryable=False)
+        volume_id = f"vol-{next(self._numbers):017x}"
+        made = Volume(volume_id, zone, spec.size_gib, "available", None, dict(tags), self.clock())
+        self.volumes[volume_id] = made
+        self.files[volume_id] = set(self.files[spec.snapshot_id]) if copy else set()
+        return made
+
+    async def volume(self, volume_id: str) -> Volume | None:
+        await self._lose_answer(await self._receive("volume", volume_id))
+        return self.volumes.get(volume_id)
+
+    async def modify_volume(self, volume_id: str, size_gib: int) -> None:
+        faults = await self._receive("modify_volume", volume_id, size_gib)
+        if size_gib < self._held(volume_id).size_gib:
+            raise CloudError("InvalidParameterValue", "cannot shrink", retryable=False)
+        before = self._modified.get(volume_id)
+        if before is not None and self.clock() - before < timedelta(hours=6):
+            said = "Wait at least 6 hours between modifications per EBS volume."
+            raise CloudError("VolumeModificationRateExceeded", said, retryable=False)
+        self._modified[volume_id] = self.clock()
+        self._change(volume_id, size_gib=size_gib)
+        await self._lose_answer(faults)
+
+    async def create_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> VolumeSnapshot:
+        faults = await self._receive("create_snapshot", volume_id, dict(tags))
+        volume, snapshot_id = self._held(volume_id), f"snap-{next(self._numbers):017x}"
+        self.snapshots[snapshot_id] = VolumeSnapshot(
+            snapshot_id, volume_id, "pending", 0, self.clock(), volume.size_gib, tags=dict(tags)
+        )
+        self.files[snapshot_id] = set(self.files[volume_id])
+        await self._lose_answer(faults)
+        return self._snapshot(snapshot_id)
+
+    async def list_snapshots(self, hub: str) -> Sequence[VolumeSnapshot]:
+        await self._lose_answer(await self._receive("list_snapshots", hub))
+        return [
+            self._snapshot(each)
+            for each, snapshot in self.snapshots.items()
+            if snapshot.tags.get("ec2spawner:hub") == hub
+            and (self.clock() - snapshot.started_at).total_seconds() >= self.snapshot_lag
+        ]
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        faults = await self._receive("delete_snapshot", snapshot_id)
+        self.snapshots.pop(snapshot_id, None)
+        self.files.pop(snapshot_id, None)
+        await self._lose_answer(faults)
+
+    def _held(self, volume_id: str) -> Volume:
+        if volume_id not in self.volumes:
+            said = f"The volume '{volume_id}' does not exist."
+            raise CloudError("InvalidVolume.NotFound", said, retryable=False)
         return self.volumes[volume_id]
+
+    def _snapshot(self, snapshot_id: str) -> VolumeSnapshot:
+        """As it is now: complete once the time that it takes is over, unless it failed."""
+        if snapshot_id not in self.snapshots:
+            said = f"The snapshot '{snapshot_id}' does not exist."
+            raise CloudError("InvalidSnapshot.NotFound", said, retryable=False)
+        snapshot = self.snapshots[snapshot_id]
+        if snapshot.state != "pending":
+            return snapshot
+        passed = (self.clock() - snapshot.started_at).total_seconds()
+        if passed >= self.snapshot_seconds:
+            return replace(snapshot, state="completed", percent=100, stored_gib=1.0)
+        return replace(snapshot, percent=int(100 * passed / self.snapshot_seconds))
 
     async def list_volumes(self, hub: str) -> Sequence[Volume]:
         await self._lose_answer(await self._receive("list_volumes", hub))
@@ -378,7 +510,7 @@ class SimulatedCloud:
 
     async def attach_volume(self, volume_id: str, instance_id: str) -> None:
         faults = await self._receive("attach_volume", volume_id, instance_id)
-        volume, machine = self.volumes[volume_id], self.machines[instance_id]
+        volume, machine = self._held(volume_id), self.machines[instance_id]
         if machine.ended is not None:
             raise CloudError("IncorrectInstanceState", "is not running", retryable=False)
         if volume.zone != machine.instance.zone:
@@ -390,9 +522,36 @@ class SimulatedCloud:
 
     async def detach_volume(self, volume_id: str, instance_id: str) -> None:
         faults = await self._receive("detach_volume", volume_id, instance_id)
-        if self.volumes[volume_id].attached_to == instance_id:
+        volume = self.volumes.get(volume_id)
+        if volume is not None and volume.attached_to == instance_id:
             self._change(volume_id, state="available", attached_to=None)
         await self._lose_answer(faults)
+
+    async def free_volumes(self, hub: str) -> Sequence[Volume]:
+        await self._lose_answer(await self._receive("free_volumes", hub))
+        listed = [v for v in self.volumes.values() if v.tags.get("ec2spawner:hub") == hub]
+        return [v for v in listed if v.state == "available" and "ec2spawner:intent" in v.tags]
+
+    async def delete_volume(self, volume_id: str) -> None:
+        faults = await self._receive("delete_volume", volume_id)
+        if volume_id in self.volumes and self.volumes[volume_id].attached_to is not None:
+            raise CloudError("VolumeInUse", "is attached", retryable=False)
+        self.volumes.pop(volume_id, None)
+        await self._lose_answer(faults)
+
+    async def free_interfaces(self, hub: str) -> Sequence[Interface]:
+        await self._lose_answer(await self._receive("free_interfaces", hub))
+        listed = [i for i in self.interfaces.values() if i.tags.get("ec2spawner:hub") == hub]
+        return [i for i in listed if i.state == "available"]
+
+    async def delete_interface(self, interface_id: str) -> None:
+        faults = await self._receive("delete_interface", interface_id)
+        self.interfaces.pop(interface_id, None)
+        await self._lose_answer(faults)
+
+    async def console_output(self, instance_id: str) -> str:
+        await self._lose_answer(await self._receive("console_output", instance_id))
+        return self.consoles.get(instance_id, "")
 
     # --- inside ---
 

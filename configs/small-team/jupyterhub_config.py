@@ -67,6 +67,8 @@ c.EC2Spawner.idle = {
     "max_age": "3d",  # the bound for a loop that never ends; 0 is none
 }
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
+# Or a PostgreSQL database of its own, with its password in ~/.pgpass:
+# c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"
 c.EC2Spawner.contact = "gpu-help@example.org"  # <-
 
 # --- the hub itself: started in /srv/jupyterhub, where its database and cookie secret then are ---

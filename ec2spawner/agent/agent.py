@@ -1,4 +1,7 @@
-"""The story of an instance: boot, claim, lease, power-off. `lease_run.py` tells the lease."""
+"""The story of an instance: boot, claim, lease, power-off. `lease_run.py` tells the lease.
+
+An instance that is kept for its user after a stop goes on: it claims again, with the same key.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,8 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._notebook = NotebookProcess(
-            settings.user,
-            settings.run_dir / "notebook.log",
-            base_environment(settings.user, os.environ),
-        )
-        self._sampler = Sampler(find_gpus(settings.simulated_gpu), self._notebook.processes)
+        self._gpus = find_gpus(settings.simulated_gpu)
+        self._key = new_key()
 
     async def run(self) -> None:
         """Live until powered off. Cancel it to end in order: the machine is shutting down."""
@@ -53,27 +52,37 @@ class Agent:
             await power_off(self._settings.poweroff)
 
     async def _live(self) -> None:
-        """From boot to the end of the lease. Raises `PowerOffError` when it is time for that."""
+        """From boot to the end of the last lease. Raises `PowerOffError` when it is time."""
         await asyncio.to_thread(_prepare_run_dir, self._settings)
         adopt_orphans()
         connector = aiohttp.TCPConnector(
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
         )
         async with aiohttp.ClientSession(connector=connector) as http:
-            try:
-                await self._notebook.warm_up()
-                identity = await self._read_identity(http)
-                log.info("this is %s, %s", identity.instance_id, identity.instance_type)
-                hub = HubClient(self._settings.hub_api_url, http)
-                grant = await self._claim(hub, http, identity)
-                self._sampler.start()
-                run = LeaseRun(
-                    self._settings, identity, grant, self._notebook, self._sampler, hub, http
-                )
-                await run.live()
-            finally:
-                await self._notebook.stop(GOODBYE_SECONDS)
-                self._sampler.stop()
+            while True:
+                await self._serve(http)
+                log.info("this instance is kept for its user: claiming again")
+
+    async def _serve(self, http: aiohttp.ClientSession) -> None:
+        """One lease. Returns where the instance is kept; raises `PowerOffError` where it is not."""
+        notebook = NotebookProcess(
+            self._settings.user,
+            self._settings.run_dir / "notebook.log",
+            base_environment(self._settings.user, os.environ),
+        )
+        sampler = Sampler(self._gpus, notebook.processes)
+        try:
+            await notebook.warm_up()
+            identity = await self._read_identity(http)
+            log.info("this is %s, %s", identity.instance_id, identity.instance_type)
+            hub = HubClient(self._settings.hub_api_url, http)
+            grant = await self._claim(hub, http, identity)
+            sampler.start()
+            run = LeaseRun(self._settings, identity, grant, notebook, sampler, hub, http)
+            await run.live()
+        finally:
+            await notebook.stop(GOODBYE_SECONDS)
+            sampler.stop()
 
     async def _read_identity(self, http: aiohttp.ClientSession) -> Identity:
         return await read_identity(
@@ -83,10 +92,8 @@ class Agent:
     async def _claim(
         self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity
     ) -> LeaseGrant:
-        key = new_key()
-
         def claim_as(identity: Identity) -> Claim:
-            return new_claim(identity, key, __version__, self._settings.metadata_is_amazon)
+            return new_claim(identity, self._key, __version__, self._settings.metadata_is_amazon)
 
         async def claim_anew() -> Claim:
             return claim_as(await self._read_identity(http))

@@ -16,10 +16,12 @@ import aiohttp
 from ..telemetry import Sampler
 from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
 from .beat import Heartbeat
-from .home import Home, HomeError
+from .certificates import NotebookCertificates
+from .home import HomeError
 from .hub_client import HubClient, HubError, PowerOffError
 from .identity import Identity
 from .local_socket import LocalSocket
+from .mounts import Mounts
 from .notebook_process import NotebookError, NotebookProcess
 from .reports import Reports
 from .settings import Settings
@@ -70,19 +72,27 @@ class LeaseRun:
         self._notebook = notebook
         self._hub = hub
         self._http = http
-        self._home = Home(grant.home, settings.devices, settings.user)
+        self._mounts = Mounts(grant, settings, identity)
+        self._certificates: NotebookCertificates | None = None
         self._reports = Reports(hub)
         loop = asyncio.get_running_loop()
         self._end: asyncio.Future[End] = loop.create_future()
         self._off: asyncio.Future[str] = loop.create_future()
         """Why nobody will terminate us but ourselves: the hub said 410, or is lost."""
+        self._is_kept = False
+        """The hub said so with the stop: powering off is not the end, nor is 410."""
+        self._in_order = True
+        """Nothing of the home is held any more."""
         self._observed = asyncio.Event()
         self._watch = Watch(grant, identity.instance_type, sampler)
         self._heart = Heartbeat(hub, self._watch, self._learn)
         self._socket = LocalSocket(settings.run_dir, settings.user, self._observe, self._request)
 
     async def live(self) -> None:
-        """From the grant to the last report. Raises `PowerOffError` when it is time for that."""
+        """From the grant to the last report. Returns where the instance is kept for its user.
+
+        Raises `PowerOffError` when it is time for that.
+        """
         try:
             await self._socket.start()
             async with self._in_background():
@@ -129,16 +139,27 @@ class LeaseRun:
         """Home, notebook, ready. Raises `HomeError` or `NotebookError`."""
         grant = self._grant
         self._reports.tell("home")
-        await self._home.mount()
-        self._reports.tell("notebook")
+        await self._mounts.mount()
+        self._reports.tell("notebook", " ".join(map(_sentence, self._mounts.missing)))
         began = time.monotonic()
-        server = f"http://{self._identity.private_address}:{grant.port}{grant.base_url}"
+        if grant.certificates is not None:
+            self._certificates = await asyncio.to_thread(
+                NotebookCertificates.write,
+                grant.certificates,
+                self._settings.run_dir,
+                self._settings.user,
+            )
+        scheme = "https" if self._certificates else "http"
+        server = f"{scheme}://{self._identity.private_address}:{grant.port}{grant.base_url}"
         environment = grant.environment | {
             "JUPYTERHUB_SERVICE_URL": server,
             "EC2SPAWNER_AGENT_SOCKET": str(self._socket.path),
+            **self._mounts.environment,
         }
+        if self._certificates is not None:
+            environment |= self._certificates.environment
         await self._notebook.start(grant.command, environment)
-        await self._notebook.until_listening(f"{server}api", self._http)
+        await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
         self._reports.tell(
             "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
         )
@@ -146,17 +167,25 @@ class LeaseRun:
     async def _let_go(self, end: End) -> End:
         """End every process of the user, then write down and unmount the home."""
         await self._notebook.stop()
+        if self._certificates is not None:
+            await asyncio.to_thread(self._certificates.remove)
         try:
-            await self._home.release()
+            await self._mounts.release()
         except HomeError as error:
             log.error("%s", error)
+            self._in_order = False
             return End(end.step, f"{end.message} {error}".strip())
         return end
 
     async def _say_goodbye(self, end: End) -> None:
-        """Report the end; then the hub terminates us, or there is reason to power off."""
+        """Report the end; then the hub terminates us, or there is reason to power off.
+
+        A kept instance does neither: it claims again, which says the same as the report.
+        """
         self._reports.tell(end.step, end.message)
         await self._reports.until_told(GOODBYE_SECONDS if self._off.done() else TOLD_SECONDS)
+        if self._is_kept and self._in_order:
+            return
         raise PowerOffError(await self._off)
 
     async def _end_at_once(self, end: End) -> None:
@@ -248,6 +277,7 @@ class LeaseRun:
         self._watch.learn(answer)
         self._socket.push(self._watch.state())
         if answer.stop is not None:
+            self._is_kept = answer.stop.then != "terminate"
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
 
     def _observe(self, observation: Observation) -> None:
@@ -270,6 +300,10 @@ class LeaseRun:
             said = getattr(error, "message", "") or "The hub does not answer. Try again."
             return NotebookReply(id=request.id, ok=False, message=said)
         return NotebookReply(id=request.id, ok=True, message=said)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def _say_if_failed(task: asyncio.Task[None]) -> None:

@@ -10,15 +10,18 @@ import logging
 import os
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import aiohttp
 
 from ..telemetry import Processes
 from . import waiting_notebook
+from .certificates import NotebookCertificates
 from .settings import NotebookUser
 
 log = logging.getLogger(__name__)
@@ -37,7 +40,9 @@ LEFTOVER_SECONDS = 2.0
 
 MAX_LOG_BYTES = 8 * 2**20
 
-ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=2)
+ANSWER_SECONDS = 2.0
+
+ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -182,18 +187,27 @@ class NotebookProcess:
         finally:
             os.close(output)
 
-    async def until_listening(self, url: str, http: aiohttp.ClientSession) -> None:
-        """Return when `url` answers. Raises `NotebookError` when the server ends before."""
+    async def until_listening(
+        self,
+        url: str,
+        http: aiohttp.ClientSession,
+        certificates: NotebookCertificates | None = None,
+    ) -> None:
+        """Return when `url` answers; with certificates, when the server shows its own.
+
+        Raises `NotebookError` when the server ends before.
+        """
         deadline = time.monotonic() + LISTENING_SECONDS
         while time.monotonic() < deadline:
             if self._process is None or self._process.returncode is not None:
                 raise NotebookError(self.how_it_ended())
-            try:
-                async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
-                    if answer.status < 500:
-                        return
-            except (aiohttp.ClientError, TimeoutError, OSError):
-                pass
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+                if certificates is not None:
+                    listens = await _shows(url, certificates)
+                else:
+                    listens = await _answers(url, http)
+                if listens:
+                    return
             await asyncio.sleep(POLL_SECONDS)
         raise NotebookError(
             f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
@@ -285,6 +299,26 @@ async def _say_when_warm(link: socket.socket) -> None:
     with contextlib.suppress(OSError):
         if await asyncio.get_running_loop().sock_recv(link, 64):
             log.info("the waiting notebook is warm after %.1f s", time.monotonic() - began)
+
+
+async def _answers(url: str, http: aiohttp.ClientSession) -> bool:
+    async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
+        return answer.status < 500
+
+
+async def _shows(url: str, certificates: NotebookCertificates) -> bool:
+    """The server answers only the hub and its proxy; that it says so is enough."""
+    address = urlsplit(url)
+    # Not a chain is checked but the certificate itself.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    async with asyncio.timeout(ANSWER_SECONDS):
+        _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context)
+    try:
+        return certificates.is_shown_by(writer.get_extra_info("ssl_object"))
+    finally:
+        writer.transport.abort()
 
 
 def _open_private(path: Path) -> int:

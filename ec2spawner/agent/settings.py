@@ -41,6 +41,10 @@ class Settings:
     metadata_is_amazon: bool
     """False where the metadata service is not EC2's own, so that this is no real boot."""
     devices: Path
+    root: Path
+    """Below which the paths of mounts are: `/`, but for simulated machines."""
+    file_systems: Path | None
+    """Folders that stand in for EFS file systems; None mounts real ones."""
     user: NotebookUser
     run_dir: Path
     poweroff: tuple[str, ...]
@@ -58,6 +62,10 @@ class Settings:
             metadata_endpoint=(endpoint or "http://169.254.169.254").rstrip("/"),
             metadata_is_amazon=not endpoint,
             devices=Path(environment.get("EC2SPAWNER_DEVICES", "/dev/disk/by-id")),
+            root=Path(environment.get("EC2SPAWNER_ROOT", "/")),
+            file_systems=Path(folder)
+            if (folder := environment.get("EC2SPAWNER_FILE_SYSTEMS"))
+            else None,
             user=_notebook_user(
                 environment.get("EC2SPAWNER_NOTEBOOK_USER", "ubuntu"),
                 environment.get("EC2SPAWNER_NOTEBOOK_HOME"),

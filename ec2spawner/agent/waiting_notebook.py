@@ -42,6 +42,10 @@ PRELOADED = (
 """What the server imports, but for `jupyterhub.singleuser` and `jupyterlab.labhubapp`: those read
 their environment when they are imported."""
 
+READS_ENVIRONMENT = "jupyterhub.services.auth"
+"""Of these the one that reads a part of its environment when it is imported: it is imported again,
+which takes no time once all that it needs is there."""
+
 READ_AT_IMPORT = (
     "PYTHON",
     "LD_",
@@ -96,6 +100,7 @@ def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
         os.execve(program, [program, *argv[1:]], dict(environment))
     sys.argv = [program, *argv[1:]]
     _add_user_site()
+    sys.modules.pop(READS_ENVIRONMENT, None)
     from jupyterhub.singleuser import main as serve
 
     sys.exit(serve())

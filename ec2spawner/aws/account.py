@@ -26,6 +26,9 @@ TRIES: Final = 3
 CONNECT_TIMEOUT: Final = 3.0
 """Seconds for one of them, the name's look-up included."""
 
+MAX_VOLUME_GIB: Final = 16384
+"""EBS's limit for a gp3 volume: what is not grown is not grown to this."""
+
 TRIAL_DISK_GIB: Final = 8
 """Size of the volume that is not made."""
 
@@ -181,11 +184,31 @@ class Account:
             TagSpecifications=_tagged(("volume",), tags),
         )
 
+    async def try_grow(self, volume_id: str) -> CloudError | None:
+        return await self._try("modify_volume", VolumeId=volume_id, Size=MAX_VOLUME_GIB)
+
+    async def try_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> CloudError | None:
+        return await self._try(
+            "create_snapshot", VolumeId=volume_id, TagSpecifications=_tagged(("snapshot",), tags)
+        )
+
+    async def try_delete_snapshot(self, snapshot_id: str) -> CloudError | None:
+        return await self._try("delete_snapshot", SnapshotId=snapshot_id)
+
+    async def try_delete_volume(self, volume_id: str) -> CloudError | None:
+        return await self._try("delete_volume", VolumeId=volume_id)
+
     async def try_tags(self, resource_id: str, tags: Mapping[str, str]) -> CloudError | None:
         return await self._try("create_tags", Resources=[resource_id], Tags=to_ec2(tags))
 
     async def try_terminate(self, instance_id: str) -> CloudError | None:
         return await self._try("terminate_instances", InstanceIds=[instance_id])
+
+    async def try_stop(self, instance_id: str) -> CloudError | None:
+        return await self._try("stop_instances", InstanceIds=[instance_id])
+
+    async def try_start(self, instance_id: str) -> CloudError | None:
+        return await self._try("start_instances", InstanceIds=[instance_id])
 
     async def try_attach(self, volume_id: str, instance_id: str) -> CloudError | None:
         return await self._try(

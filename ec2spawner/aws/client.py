@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from ..provisioner.cloud import CloudError
+from .threads import DaemonThreads
 
 THREADS: Final = 16
 """Calls under way at once, and so connections: more would only meet EC2's token buckets."""
@@ -56,7 +56,7 @@ class Client:
         self._region = region
         self._endpoint_url = endpoint_url
         self._timeouts = timeouts or Timeouts()
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="ec2spawner-aws")
+        self._threads = DaemonThreads(THREADS, "ec2spawner-aws")
         self._making = threading.Lock()
         self._session: Any = None
         self._clients: dict[tuple[str, int], Any] = {}

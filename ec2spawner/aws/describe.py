@@ -71,4 +71,9 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         state_reason=instance.get("StateReason", {}).get("Code") or "",
         account_id=account_id,
         tags=from_ec2(instance),
+        volumes={
+            mapping["DeviceName"]: mapping["Ebs"]["VolumeId"]
+            for mapping in instance.get("BlockDeviceMappings", ())
+            if "VolumeId" in mapping.get("Ebs", {})
+        },
     )

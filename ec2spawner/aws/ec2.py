@@ -15,16 +15,20 @@ from ..provisioner.cloud import (
     Image,
     ImageQuery,
     Instance,
+    Interface,
     LaunchAnswer,
     LaunchRequest,
     Volume,
+    VolumeSnapshot,
+    VolumeSpec,
 )
-from . import describe, images, prices, volumes
+from . import describe, images, interfaces, prices, snapshots, volumes
 from . import instance_types as types
 from .client import Client, Timeouts
+from .console import console_output
 from .launch import Fleets
-from .tags import to_ec2
-from .templates import Templates
+from .tags import of_hub, to_ec2
+from .templates import Template, Templates, list_templates
 
 TERMINATE_BATCH: Final = 500
 """Instances in one TerminateInstances: it spends tokens by instance too, 1000 at once."""
@@ -77,6 +81,20 @@ class EC2Cloud:
         wanted = list(dict.fromkeys(instance_ids))
         await self._terminate_each(_batches(wanted, TERMINATE_BATCH))
 
+    async def stop(self, instance_ids: Sequence[str]) -> None:
+        await self._client.call(
+            "stop_instances", lambda _: None, InstanceIds=list(dict.fromkeys(instance_ids))
+        )
+
+    async def start(self, instance_ids: Sequence[str]) -> None:
+        # One attempt: InsufficientInstanceCapacity comes as an HTTP 500, which botocore repeats.
+        await self._client.call(
+            "start_instances",
+            lambda _: None,
+            attempts=1,
+            InstanceIds=list(dict.fromkeys(instance_ids)),
+        )
+
     async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
         if not tags:
             return
@@ -115,9 +133,24 @@ class EC2Cloud:
         return await self._templates.delete_old(hub, store_id, before)
 
     async def create_volume(
-        self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+        self, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
-        return await volumes.create_volume(self._client, client_token, zone, size_gib, tags)
+        return await volumes.create_volume(self._client, client_token, zone, spec, tags)
+
+    async def volume(self, volume_id: str) -> Volume | None:
+        return await volumes.volume(self._client, volume_id)
+
+    async def modify_volume(self, volume_id: str, size_gib: int) -> None:
+        await volumes.modify_volume(self._client, volume_id, size_gib)
+
+    async def create_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> VolumeSnapshot:
+        return await snapshots.create_snapshot(self._client, volume_id, tags)
+
+    async def list_snapshots(self, hub: str) -> Sequence[VolumeSnapshot]:
+        return await snapshots.list_snapshots(self._client, hub)
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        await snapshots.delete_snapshot(self._client, snapshot_id)
 
     async def list_volumes(self, hub: str) -> Sequence[Volume]:
         return await volumes.list_volumes(self._client, hub)
@@ -127,6 +160,29 @@ class EC2Cloud:
 
     async def detach_volume(self, volume_id: str, instance_id: str) -> None:
         await volumes.detach_volume(self._client, volume_id, instance_id)
+
+    async def free_volumes(self, hub: str) -> Sequence[Volume]:
+        return await volumes.free_volumes(self._client, hub)
+
+    async def delete_volume(self, volume_id: str) -> None:
+        await volumes.delete_volume(self._client, volume_id)
+
+    async def free_interfaces(self, hub: str) -> Sequence[Interface]:
+        return await interfaces.free_interfaces(self._client, hub)
+
+    async def delete_interface(self, interface_id: str) -> None:
+        await interfaces.delete_interface(self._client, interface_id)
+
+    async def console_output(self, instance_id: str) -> str:
+        return await console_output(self._client, instance_id)
+
+    async def list_templates(self, hub: str) -> Sequence[Template]:
+        """Every launch template of the hub, whichever store made it."""
+        return await list_templates(self._client, of_hub(hub))
+
+    async def delete_template(self, template_id: str) -> None:
+        """Delete; one that does not exist is no error. A launch that needs it makes it again."""
+        await self._templates.delete(template_id)
 
     async def close(self) -> None:
         await self._client.close()

@@ -8,15 +8,15 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from ..core.names import launch_key
-from ..provisioner.cloud import CloudError, LaunchSpec
+from ..provisioner.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
 from .client import Answer, Client
 from .describe import root_device_of
-from .tags import OF_EVERY_LAUNCH, of_store, to_ec2
+from .tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
 
 TEMPLATES_PAGE: Final = 200
 """EC2's maximum: a template without its data is small."""
@@ -75,9 +75,13 @@ class Templates:
 
     async def _delete(self, template: Template) -> bool:
         self.forget(template.name)
+        return await self.delete(template.template_id)
+
+    async def delete(self, template_id: str) -> bool:
+        """False where it did not exist any more."""
         try:
             await self._client.call(
-                "delete_launch_template", lambda _: None, LaunchTemplateId=template.template_id
+                "delete_launch_template", lambda _: None, LaunchTemplateId=template_id
             )
         except CloudError as error:
             if error.code not in TEMPLATE_GONE:
@@ -126,7 +130,8 @@ def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -
                     "Encrypted": True,
                     "DeleteOnTermination": True,
                 },
-            }
+            },
+            *map(_data_volume, DATA_DEVICES, spec.data_volumes),
         ],
         "TagSpecifications": [{"ResourceType": "network-interface", "Tags": _shared(tags)}],
     }
@@ -142,6 +147,18 @@ def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -
     return data
 
 
+def _data_volume(device: str, volume: DataVolume) -> dict[str, Any]:
+    """As large as its snapshot and encrypted if that is; it goes with its instance."""
+    return {
+        "DeviceName": device,
+        "Ebs": {
+            "SnapshotId": volume.snapshot,
+            "VolumeType": "gp3",
+            "DeleteOnTermination": True,
+        },
+    }
+
+
 def template_name(data: Mapping[str, Any]) -> str:
     """Equal content, equal name."""
     return f"ec2spawner-{launch_key(json.dumps(data, sort_keys=True))}"
@@ -154,6 +171,7 @@ class Template:
     template_id: str
     name: str
     created_at: datetime
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 async def list_templates(client: Client, which: Sequence[Mapping[str, Any]]) -> list[Template]:
@@ -166,7 +184,10 @@ async def list_templates(client: Client, which: Sequence[Mapping[str, Any]]) -> 
 def _templates(answer: Answer) -> Sequence[Template]:
     return [
         Template(
-            template["LaunchTemplateId"], template["LaunchTemplateName"], template["CreateTime"]
+            template["LaunchTemplateId"],
+            template["LaunchTemplateName"],
+            template["CreateTime"],
+            from_ec2(template),
         )
         for template in answer["LaunchTemplates"]
     ]

@@ -1,13 +1,15 @@
-"""EBS volumes: create, list, attach, detach."""
+"""EBS volumes: create, list, attach, detach, grow, delete."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from itertools import chain, repeat
 from typing import Any, Final
 
-from ..provisioner.cloud import CloudError, Volume
+from ..core.tags import INTENT
+from ..provisioner.cloud import CloudError, Volume, VolumeSpec
 from .client import Answer, Client
 from .tags import from_ec2, of_hub, to_ec2
 
@@ -28,25 +30,74 @@ _NOT_YET: Final = frozenset({"IncorrectState", "IncorrectInstanceState"})
 _GONE_WITH_IT: Final = frozenset({"InvalidAttachment.NotFound", "InvalidInstanceID.NotFound"})
 
 
+GROW_SECONDS: Final = 60.0
+"""A larger size takes effect within seconds; the optimizing that follows holds nobody up."""
+
+
 async def create_volume(
-    client: Client, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+    client: Client, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
 ) -> Volume:
+    """Never with Multi-Attach: a file system has one writer."""
     return await client.call(
         "create_volume",
         _volume,
         AvailabilityZone=zone,
-        Size=size_gib,
-        VolumeType="gp3",
-        Encrypted=True,
+        **volume_request(spec),
         ClientToken=client_token,
         TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
     )
+
+
+def volume_request(spec: VolumeSpec) -> dict[str, Any]:
+    """What CreateVolume is asked besides the zone. Encryption that is not asked for is left out,
+    because a snapshot or the account may ask for it."""
+    request: dict[str, Any] = {"Size": spec.size_gib, "VolumeType": spec.volume_type}
+    if spec.snapshot_id:
+        request["SnapshotId"] = spec.snapshot_id
+    if spec.encrypted:
+        request["Encrypted"] = True
+        if spec.kms_key:
+            request["KmsKeyId"] = spec.kms_key
+    return request
+
+
+async def volume(client: Client, volume_id: str) -> Volume | None:
+    """As it is now; None where EC2 lists none."""
+    found = await client.call("describe_volumes", _volumes, Filters=_of_id(volume_id))
+    return next(iter(found), None)
+
+
+async def modify_volume(client: Client, volume_id: str, size_gib: int) -> None:
+    """Grow, and return when EC2 shows the new size.
+
+    Raises `CloudError("Timeout", ...)`, retryable, after `GROW_SECONDS`.
+    """
+    await client.call("modify_volume", lambda _: None, VolumeId=volume_id, Size=size_gib)
+    try:
+        async with asyncio.timeout(GROW_SECONDS):
+            for pause in _pauses():
+                if (await _described(client, volume_id))["Size"] >= size_gib:
+                    return
+                await asyncio.sleep(pause)
+    except TimeoutError as error:
+        message = f"{volume_id} has not grown to {size_gib} GiB after {GROW_SECONDS:g} s"
+        raise CloudError("Timeout", message, retryable=True) from error
 
 
 async def list_volumes(client: Client, hub: str) -> list[Volume]:
     """Every volume with the hub's tag: complete, or a `CloudError`."""
     found = await client.pages("describe_volumes", _volumes, Filters=of_hub(hub))
     return list({volume.volume_id: volume for volume in found}.values())
+
+
+async def free_volumes(client: Client, hub: str) -> list[Volume]:
+    """The hub's disks that came with an instance and are attached to none."""
+    filters = [
+        *of_hub(hub),
+        {"Name": "status", "Values": ["available"]},
+        {"Name": "tag-key", "Values": [INTENT]},
+    ]
+    return await client.pages("describe_volumes", _volumes, Filters=filters)
 
 
 async def attach_volume(client: Client, volume_id: str, instance_id: str) -> None:
@@ -80,6 +131,15 @@ async def detach_volume(client: Client, volume_id: str, instance_id: str) -> Non
         if error.code not in _NOT_YET:
             raise
         if _holder(await _described(client, volume_id)) == instance_id:
+            raise
+
+
+async def delete_volume(client: Client, volume_id: str) -> None:
+    """Delete; one that does not exist is no error, one that is attached is."""
+    try:
+        await client.call("delete_volume", lambda _: None, VolumeId=volume_id)
+    except CloudError as error:
+        if error.code != "InvalidVolume.NotFound":
             raise
 
 
@@ -130,12 +190,16 @@ async def _described(client: Client, volume_id: str) -> Mapping[str, Any]:
     volumes: Sequence[Mapping[str, Any]] = await client.call(
         "describe_volumes",
         lambda answer: answer["Volumes"],
-        Filters=[{"Name": "volume-id", "Values": [volume_id]}],
+        Filters=_of_id(volume_id),
     )
     if not volumes:
         message = f"volume {volume_id} does not exist"
         raise CloudError("InvalidVolume.NotFound", message, retryable=False)
     return volumes[0]
+
+
+def _of_id(volume_id: str) -> list[dict[str, Any]]:
+    return [{"Name": "volume-id", "Values": [volume_id]}]
 
 
 def _attachment(volume: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -167,6 +231,7 @@ def _volume(volume: Answer) -> Volume:
         state=volume["State"],
         attached_to=_holder(volume),
         tags=from_ec2(volume),
+        created_at=volume["CreateTime"].astimezone(UTC) if "CreateTime" in volume else None,
     )
 
 

@@ -6,10 +6,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sqlalchemy import make_url
+from sqlalchemy import URL, make_url
 
 from ..aws.identity import IdentitySetupError, find_openssl, pinned_certificates
 from ..config import Options
+from ..provisioner.store_database import StoreError
+from ..provisioner.store_postgresql import PostgreSQL
 from .finding import Finding, failed, ok
 
 
@@ -48,9 +50,24 @@ def judge_certificates(region: str, extra: Sequence[str]) -> Finding:
 
 
 def judge_store(url: str) -> Finding:
-    """Whether the store's SQLite file can be made or opened: SQLite writes beside it, too."""
+    """Whether the store can be made or opened."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        return _judge_server(parsed)
+    return _judge_file(parsed.database)
+
+
+def _judge_server(url: URL) -> Finding:
+    try:
+        return ok("store", PostgreSQL(url).look())
+    except StoreError as error:
+        said, _, mend = str(error).rpartition(": ")
+        return failed("store", said, f"{mend} (c.EC2Spawner.store_url)")
+
+
+def _judge_file(database: str | None) -> Finding:
+    """SQLite writes beside its file, too."""
     name, option = "store", "c.EC2Spawner.store_url"
-    database = make_url(url).database
     if database in (None, "", ":memory:"):
         said = "it is in memory: a restarted hub would not know its servers and homes"
         return failed(name, said, f'{option} = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"')

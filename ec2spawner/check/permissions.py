@@ -13,18 +13,22 @@ from typing import Final, TypeVar
 from ..aws.account import Account, Subnet
 from ..aws.ec2 import EC2Cloud
 from ..aws.templates import Template
+from ..config import Options
 from ..core.names import client_token
-from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
+from ..core.tags import HOME, HUB, INTENT, LAUNCH_KEY, STORE
 from ..data import InstanceType
 from ..hub.user_data import user_data
 from ..provisioner.cloud import (
+    DATA_DEVICES,
     GONE,
     CloudError,
+    DataVolume,
     Image,
     Instance,
     LaunchRequest,
     LaunchSpec,
     Volume,
+    VolumeSnapshot,
 )
 from ..wire import Market
 from .finding import Finding, ok, unproved
@@ -39,7 +43,13 @@ OF_EXISTING: Final = (
     "ec2:AttachVolume",
     "ec2:DetachVolume",
     "ec2:TerminateInstances",
+    "ec2:StopInstances",
+    "ec2:StartInstances",
     "ec2:DeleteLaunchTemplate",
+    "ec2:CreateSnapshot",
+    "ec2:ModifyVolume",
+    "ec2:DeleteVolume",
+    "ec2:DeleteSnapshot",
 )
 """What is done to things that exist."""
 
@@ -59,9 +69,12 @@ async def judge_permissions(
     listing, instances = await _look("ec2:DescribeInstances", cloud.list_instances(hub))
     volume_listing, volumes = await _look("ec2:DescribeVolumes", cloud.list_volumes(hub))
     template_listing, templates = await _look("ec2:DescribeLaunchTemplates", account.templates(hub))
-    findings = [listing, volume_listing, template_listing]
+    copy_listing, copies = await _look("ec2:DescribeSnapshots", cloud.list_snapshots(hub))
+    interfaces, _ = await _look("ec2:DescribeNetworkInterfaces", cloud.free_interfaces(hub))
+    findings = [listing, volume_listing, template_listing, copy_listing, interfaces]
     findings.append(judge_reservations(await account.try_reservations()))
     trials = _of_existing(account, instances, volumes, templates)
+    trials += _of_homes(account, hub, [v for v in volumes if HOME in v.tags], copies)
     if missing := [action for action in OF_EXISTING if action not in {t.action for t in trials}]:
         said = "the hub has made nothing yet on which to try it"
         findings.append(unproved(f"permissions {', '.join(missing)}", said))
@@ -136,7 +149,26 @@ def _of_existing(
         Trial("ec2:AttachVolume", lambda: account.try_attach(volume, of_instance)),
         Trial("ec2:DetachVolume", lambda: account.try_detach(volume, of_instance)),
         Trial("ec2:TerminateInstances", lambda: account.try_terminate(of_instance)),
+        Trial("ec2:StopInstances", lambda: account.try_stop(of_instance)),
+        Trial("ec2:StartInstances", lambda: account.try_start(of_instance)),
     ]
+
+
+def _of_homes(
+    account: Account, hub: str, homes: Sequence[Volume], copies: Sequence[VolumeSnapshot]
+) -> list[Trial]:
+    trials: list[Trial] = []
+    if homes:
+        home, tags = homes[0].volume_id, {HUB: hub, STORE: STORE_OF_CHECK}
+        trials += [
+            Trial("ec2:CreateSnapshot", lambda: account.try_snapshot(home, tags)),
+            Trial("ec2:ModifyVolume", lambda: account.try_grow(home)),
+            Trial("ec2:DeleteVolume", lambda: account.try_delete_volume(home)),
+        ]
+    if copies:
+        copy = copies[0].snapshot_id
+        trials.append(Trial("ec2:DeleteSnapshot", lambda: account.try_delete_snapshot(copy)))
+    return trials
 
 
 def _spec(
@@ -154,7 +186,15 @@ def _spec(
         instance_profile=options.instance_profile,
         key_name=options.key_name,
         user_data=user_data(config.api_url, options.agent_package),
+        data_volumes=_data_volumes(options),
     )
+
+
+def _data_volumes(options: Options) -> tuple[DataVolume, ...]:
+    """All snapshots of the configuration: EC2 says of each whether it may be used."""
+    volumes = [*options.data_volumes, *(v for p in options.profiles for v in p.data_volumes)]
+    by_snapshot = {each.snapshot: DataVolume(each.snapshot, each.path) for each in volumes}
+    return tuple(by_snapshot.values())[: len(DATA_DEVICES)]
 
 
 def _of_launches(

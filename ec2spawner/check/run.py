@@ -27,6 +27,7 @@ from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .judge import (
+    DENIED,
     NO_ANSWER,
     judge_agent,
     judge_image,
@@ -239,7 +240,9 @@ class Check:
             return await self.account.quotas()
         except CloudError as error:
             said = f"they cannot be read: {error.code}"
-            mend = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
+            mend = "look in the console, or try again in a few minutes"
+            if error.code in DENIED:
+                mend = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
             self.findings.append(warning("quotas", said, mend))
             return {}
 

@@ -5,17 +5,24 @@ reference are generated from its fields. Durations are texts such as `"1h"`, `"2
 or numbers of seconds; validated, they are seconds.
 """
 
+from .after_stop import AfterStopConfig
 from .discounts import DiscountConfig
+from .home import HomeBounds, HomeConfig, SnapshotSchedule
 from .idle import IdleConfig
 from .image import ImageConfig
-from .options import HomeConfig, Options
+from .mounts import BucketConfig, DataVolumeConfig
+from .options import Options
 from .profile import Profile, ProfileOptions
 from .validation import ConfigError, Problem, change_options, validate_options
 from .values import seconds
 
 __all__ = [
+    "AfterStopConfig",
+    "BucketConfig",
     "ConfigError",
+    "DataVolumeConfig",
     "DiscountConfig",
+    "HomeBounds",
     "HomeConfig",
     "IdleConfig",
     "ImageConfig",
@@ -23,6 +30,7 @@ __all__ = [
     "Problem",
     "Profile",
     "ProfileOptions",
+    "SnapshotSchedule",
     "change_options",
     "seconds",
     "validate_options",

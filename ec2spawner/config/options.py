@@ -10,11 +10,16 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from .. import data
 from ..core import profiles
+from ..core.keeping import AfterStop
 from ..wire import IdlePolicy
+from .after_stop import TERMINATE, AfterStopWords
 from .discounts import DiscountConfig
+from .home import HomeConfig
 from .idle import IdleConfig
 from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
+from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
+from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
     MAX_DISK_GIB,
     HttpUrl,
@@ -33,24 +38,6 @@ from .values import (
 
 REGION: Final = re.compile(r"[a-z]{2,}(-[a-z]+)+-\d{1,2}")
 """What AWS's names of regions look like."""
-
-
-class HomeConfig(Words):
-    """Where a user's files live."""
-
-    kind: Literal["ebs", "none"] = Field(
-        default="ebs",
-        description=(
-            "`ebs`: an encrypted volume for each server of each user, kept when the server stops "
-            "and bound to one availability zone. `none`: nothing is kept."
-        ),
-    )
-    size_gib: int = Field(
-        default=50,
-        ge=1,
-        le=MAX_DISK_GIB,
-        description="Size of a new home, in GiB. Homes that exist keep their size.",
-    )
 
 
 class Options(Words):
@@ -128,11 +115,18 @@ class Options(Words):
         description="The hub's API as instances reach it. Empty is the hub's own address.",
         examples=["http://10.0.0.5:8081/hub/api"],
     )
-    store_url: str = Field(
+    store_url: StoreURL = Field(
         default="sqlite:///ec2spawner.sqlite",
         description="Database of leases and homes, as an SQLAlchemy URL: a SQLite file of its "
-        "own, never the hub's.",
-        examples=["sqlite:////srv/jupyterhub/ec2spawner.sqlite"],
+        "own, or a PostgreSQL database of its own (then install ec2spawner[postgresql]). Never "
+        "the hub's.",
+        examples=[SQLITE_EXAMPLE, POSTGRESQL_EXAMPLE],
+    )
+    hub_moved_from: str = Field(
+        default="",
+        description="Where instances reached this hub before it moved to another address, as host "
+        "and port: its store is refused elsewhere, because it might be a copy.",
+        examples=["10.0.0.5:8081"],
     )
     port: int = Field(
         default=8888,
@@ -143,7 +137,13 @@ class Options(Words):
     boot_timeout: PositiveDuration = Field(
         default=as_written("10m"),
         description="An instance whose agent has not phoned the hub for this long after its launch "
-        "is terminated.",
+        "is terminated, and who waited for it is told why, with the end of its boot log. Time in "
+        "which the hub was down does not count.",
+    )
+    ready_timeout: PositiveDuration = Field(
+        default=as_written("10m"),
+        description="A start that has had its instance for this long, and whose notebook does not "
+        "listen yet, is ended: the home or JupyterLab does not come up.",
     )
     agent_silent_after: PositiveDuration = Field(
         default=as_written("5m"),
@@ -171,10 +171,34 @@ class Options(Words):
         default=as_written({"kind": "ebs", "size_gib": 50}),
         description="Where people's files live.",
     )
+    data_volumes: DataVolumes = Field(
+        default=(),
+        description="Data sets that every instance gets, read-only, each as a volume made from a "
+        "snapshot and deleted with the instance.",
+        examples=[[{"snapshot": "snap-0a1b2c3d", "path": "/data/imagenet"}]],
+    )
+    buckets: Buckets = Field(
+        default=(),
+        description="S3 buckets that every instance mounts, with the rights of `instance_profile`.",
+        examples=[[{"bucket": "my-data", "prefix": "images/", "path": "/data/my-data"}]],
+    )
+    scratch: Scratch = Field(
+        default="/scratch",
+        description="Where people find the fast disks that some instance types have, the instance "
+        "store. What is on them goes with the instance. False leaves them alone.",
+    )
     idle: IdleConfig = Field(
         default=as_written({"server": "1h", "kernel": "2h", "user_may_extend": "4h"}),
         description="What counts as idle and what follows. A duration of 0 turns its rule off.",
         examples=[{"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}],
+    )
+    after_stop: AfterStopWords = Field(
+        default=TERMINATE,
+        description="What becomes of a server's instance when the server has stopped: "
+        '`"terminate"`; `{"linger": "10m"}`, it waits some minutes, so that a restart is not a '
+        'boot; `{"stop": "7d"}`, the own disk of an on-demand instance is kept. Always for the '
+        "same server of the same user.",
+        examples=[{"linger": "10m"}],
     )
     discounts: Annotated[tuple[DiscountConfig, ...], BeforeValidator(listed)] = Field(
         default=(),
@@ -222,17 +246,6 @@ class Options(Words):
             wrong(
                 "no subnet is given, so no instance could start",
                 'c.EC2Spawner.subnets = ["subnet-..."], one for each zone you want to use',
-            )
-        return value
-
-    @field_validator("store_url")
-    @classmethod
-    def _database(cls, value: str) -> str:
-        # Never quoted in the message: it may hold a password.
-        if not re.match(r"sqlite(\+\w+)?:///", value):
-            wrong(
-                "is no address of a SQLite file",
-                'c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"',
             )
         return value
 
@@ -295,6 +308,18 @@ class Options(Words):
     def disk(self, profile: Profile) -> int:
         """Size of the own disk of the profile's instances, in GiB."""
         return profile.disk_gib or self.disk_gib
+
+    def data_volumes_of(self, profile: Profile) -> tuple[DataVolumeConfig, ...]:
+        """The hub's and the profile's own."""
+        return (*self.data_volumes, *profile.data_volumes)
+
+    def buckets_of(self, profile: Profile) -> tuple[BucketConfig, ...]:
+        """The hub's and the profile's own."""
+        return (*self.buckets, *profile.buckets)
+
+    def after_stop_of(self, profile: Profile) -> AfterStop:
+        """The profile's own, or the hub's."""
+        return (profile.after_stop or self.after_stop).rule()
 
     def idle_policy(self, profile: Profile, server_seconds: float | None = None) -> IdlePolicy:
         """The profile's policy, with the idle limit that its user chose, in seconds."""

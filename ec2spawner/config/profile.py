@@ -13,7 +13,9 @@ from .. import data
 from ..core import names
 from ..core.choices import MARKETS_OF
 from ..wire import Market
+from .after_stop import AfterStopWords
 from .idle import IdleConfig
+from .mounts import Buckets, DataVolumes
 from .values import (
     MAX_DISK_GIB,
     OrFunction,
@@ -123,6 +125,16 @@ class Profile(Words):
         description="Size of the instance's own disk, in GiB; the hub's `disk_gib` if unset.",
         examples=[100],
     )
+    data_volumes: DataVolumes = Field(
+        default=(),
+        description="Data sets from snapshots, besides the hub's `data_volumes`.",
+        examples=[[{"snapshot": "snap-0a1b2c3d", "path": "/data/imagenet"}]],
+    )
+    buckets: Buckets = Field(
+        default=(),
+        description="S3 buckets, besides the hub's `buckets`.",
+        examples=[[{"bucket": "my-data", "path": "/data/my-data"}]],
+    )
     profile_options: ProfileOptions = Field(
         default=as_written({}),
         description="What its user may choose, within which bounds.",
@@ -138,6 +150,11 @@ class Profile(Words):
         default=as_written({}),
         description="What differs from the hub's `idle` for this profile.",
         examples=[{"server": "20m"}],
+    )
+    after_stop: AfterStopWords | None = Field(
+        default=None,
+        description="In place of the hub's `after_stop`.",
+        examples=[{"stop": "7d"}],
     )
 
     @field_validator("gpu")

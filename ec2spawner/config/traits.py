@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import copy
 from types import new_class
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from pydantic.fields import FieldInfo
 from traitlets import Any as AnyTrait
 from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
+from .after_stop import AfterStopConfig
 from .image import ImageConfig
 from .options import Options
 from .values import SpawnerFunction
@@ -39,11 +40,12 @@ def _trait(field: FieldInfo) -> TraitType[Any, Any]:
         return kind(list(default), help=field.description)
     if isinstance(default, int):
         return Integer(default, help=field.description)
-    if field.annotation is ImageConfig:
+    if field.annotation in (AfterStopConfig, ImageConfig):
         # A text or a dict.
         return AnyTrait(default, help=field.description)
-    if field.annotation is float:
-        # Durations: "20m" as well as a number of seconds, so no type of traitlets' fits.
+    if field.annotation is float or field.annotation == (str | Literal[False]):
+        # Durations: "20m" as well as a number of seconds; and a text that may be False: no type
+        # of traitlets' fits.
         return AnyTrait(default, help=field.description)
     return Unicode(default, help=field.description)
 

@@ -13,10 +13,13 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
+from .after_stop import AfterStopConfig
 from .discounts import DiscountConfig
+from .home import HomeBounds, HomeConfig, SnapshotSchedule
 from .idle import IdleConfig
 from .image import ImageConfig
-from .options import HomeConfig, Options
+from .mounts import BucketConfig, DataVolumeConfig, mount_problems
+from .options import Options
 from .profile import DiskBounds, IdleBounds, Profile, ProfileOptions
 from .values import shown, suggest
 
@@ -89,7 +92,7 @@ def change_options(options: Options, changed: Mapping[str, Any]) -> Options:
                 problems.append(_problem(detail, changed))
     changed_options = options.model_copy(update=checked)
     if not problems:
-        problems = _across_profiles(changed_options)
+        problems = _across_profiles(changed_options) + _mounts("c.EC2Spawner", changed_options)
     if problems:
         raise ConfigError(problems, "this cannot be used:")
     return changed_options
@@ -120,6 +123,27 @@ def _across_profiles(options: Options) -> list[Problem]:
             wrong, mend = _no_match(profile, options.architecture)
             problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, mend))
         problems += _own_out_of_bounds(where, profile, options)
+        if profile.data_volumes or profile.buckets:
+            problems += _mounts(f'{where} ("{profile.display_name}")', options, profile)
+    return problems
+
+
+def _mounts(where: str, options: Options, profile: Profile | None = None) -> list[Problem]:
+    """Mounts that do not go together: the hub's own, or with those of a profile."""
+    volumes = options.data_volumes_of(profile) if profile else options.data_volumes
+    buckets = options.buckets_of(profile) if profile else options.buckets
+    problems = [
+        Problem(where, wrong, mend)
+        for wrong, mend in mount_problems(volumes, buckets, options.scratch or "")
+    ]
+    if buckets and not options.instance_profile:
+        problems.append(
+            Problem(
+                where,
+                "buckets are mounted as the role of instances, and these have none",
+                'c.EC2Spawner.instance_profile = "notebooks", whose role may read them',
+            )
+        )
     return problems
 
 
@@ -163,18 +187,20 @@ def _own_out_of_bounds(where: str, profile: Profile, options: Options) -> list[P
 
 def _across(options: Options) -> list[Problem]:
     """Other problems that no option has alone."""
+    problems = _mounts("c.EC2Spawner", options)
     certificate = f"{options.region}.pem"
     bundled = Path(data.__file__).parent / "identity-certificates"
     if options.identity_certificates or (bundled / certificate).exists():
-        return []
+        return problems
     known = {path.stem for path in bundled.glob("*.pem")}
     return [
+        *problems,
         Problem(
             "c.EC2Spawner.region",
             f'no certificate for instance identities of "{options.region}" is known',
             f"{suggest(options.region, known, all_known=False)}; or give its certificate in "
             "c.EC2Spawner.identity_certificates",
-        )
+        ),
     ]
 
 
@@ -201,11 +227,19 @@ def _no_match(profile: Profile, architecture: str) -> tuple[str, str]:
 
 _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     (): Options,
+    ("after_stop",): AfterStopConfig,
+    ("buckets",): BucketConfig,
+    ("data_volumes",): DataVolumeConfig,
     ("discounts",): DiscountConfig,
     ("home",): HomeConfig,
+    ("home", "snapshots"): SnapshotSchedule,
+    ("home", "user_may_choose"): HomeBounds,
     ("idle",): IdleConfig,
     ("image",): ImageConfig,
     ("profile_list",): Profile,
+    ("profile_list", "after_stop"): AfterStopConfig,
+    ("profile_list", "buckets"): BucketConfig,
+    ("profile_list", "data_volumes"): DataVolumeConfig,
     ("profile_list", "idle"): IdleConfig,
     ("profile_list", "profile_options"): ProfileOptions,
     ("profile_list", "profile_options", "disk_gib"): DiskBounds,

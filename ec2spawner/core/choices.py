@@ -23,7 +23,10 @@ MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
 }
 """A profile's or a user's word for it, and the markets that it means, in order."""
 
-OPTIONS = ("profile", "market", "disk_gib", "idle")
+ONCE = ("move_home", "replace_home", "afresh")
+"""Options that hold for one start, and for no later one."""
+
+OPTIONS = ("profile", "market", "disk_gib", "idle", "home_gib", *ONCE)
 """What a user may send, all of it optional."""
 
 MAX_NAMED = 20
@@ -80,6 +83,13 @@ class Choice(Generic[P]):
     disk_gib: int | None = None
     server_idle_seconds: float | None = None
     """Stop the server after it has been idle for this long."""
+    home_gib: int | None = None
+    move_home: str | None = None
+    """The zone to which the home shall move first."""
+    replace_home: str | None = None
+    """What shall take the place of a home whose volume is gone: a snapshot's id, or `empty`."""
+    afresh: bool = False
+    """Give up the machine that is kept for this server."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
@@ -88,11 +98,15 @@ def open_markets(profile: Profile) -> tuple[str, ...]:
 
 
 def apply_user_options(
-    every: Sequence[P], visible: Sequence[P], user_options: Mapping[str, object]
+    every: Sequence[P],
+    visible: Sequence[P],
+    user_options: Mapping[str, object],
+    home_sizes: Bounds | None = None,
 ) -> Choice[P]:
     """What the form, the REST API or stored options ask for; `{}` is the default profile.
 
-    `visible` are those of all profiles that this user may use. Raises `OptionsRefused`.
+    `visible` are those of all profiles that this user may use, `home_sizes` what they may choose
+    for their home, in GiB. Raises `OptionsRefused`.
     """
     unknown = [str(key) for key in user_options if key not in OPTIONS]
     if unknown:
@@ -106,6 +120,10 @@ def apply_user_options(
         markets=MARKETS_OF[_market(profile, market)],
         disk_gib=_disk(profile, user_options) if "disk_gib" in user_options else None,
         server_idle_seconds=_idle(profile, user_options) if "idle" in user_options else None,
+        home_gib=_home(home_sizes, user_options) if "home_gib" in user_options else None,
+        move_home=_once("move_home", r"[a-z0-9-]{1,40}", user_options),
+        afresh=_afresh(user_options),
+        replace_home=_once("replace_home", r"empty|snap-[0-9a-z]{1,40}", user_options),
     )
 
 
@@ -169,16 +187,42 @@ def _one_of(allowed: Sequence[str]) -> str:
 
 
 def _disk(profile: Profile, user_options: Mapping[str, object]) -> int:
-    asked = user_options["disk_gib"]
     bounds = _opened("disk_gib", profile, profile.profile_options.disk_gib)
+    return _size("disk_gib", user_options["disk_gib"], bounds)
+
+
+def _home(bounds: Bounds | None, user_options: Mapping[str, object]) -> int:
+    if bounds is None:
+        raise OptionsRefused("home_gib: this hub leaves no choice of it. Leave it out.")
+    return _size("home_gib", user_options["home_gib"], bounds)
+
+
+def _once(option: str, pattern: str, user_options: Mapping[str, object]) -> str | None:
+    asked = user_options.get(option)
+    if asked is None or (isinstance(asked, str) and re.fullmatch(pattern, asked)):
+        return asked
+    what = 'a zone, such as "us-east-1a"' if option == "move_home" else '"empty" or a snapshot'
+    raise OptionsRefused(f"{option}: {_shown(asked)} is not that. Send {what}, or leave it out.")
+
+
+def _afresh(user_options: Mapping[str, object]) -> bool:
+    asked = user_options.get("afresh")
+    if asked in (None, False, "false"):
+        return False
+    if asked in (True, "true"):
+        return True
+    raise OptionsRefused(f"afresh: {_shown(asked)} is not that. Send true, or leave it out.")
+
+
+def _size(option: str, asked: object, bounds: Bounds) -> int:
     mend = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
     # Ten digits are more than any disk has, and Python refuses to read thousands of them.
     if isinstance(asked, str) and re.fullmatch("[0-9]{1,10}", asked):
         asked = int(asked)
     if isinstance(asked, bool) or not isinstance(asked, int):
-        raise OptionsRefused(f"disk_gib: {_shown(asked)} is no whole number. {mend}.")
+        raise OptionsRefused(f"{option}: {_shown(asked)} is no whole number. {mend}.")
     if not bounds.min <= asked <= bounds.max:
-        raise OptionsRefused(f"disk_gib: {_shown(asked)} is out of bounds. {mend}.")
+        raise OptionsRefused(f"{option}: {_shown(asked)} is out of bounds. {mend}.")
     return asked
 
 

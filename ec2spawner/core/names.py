@@ -65,6 +65,14 @@ def slug(text: str) -> str:
     return f"{kept or 'x'}{_MARK}{_hash(text)}"
 
 
+def home_folder(user: str, server: str) -> str:
+    """The folder of a server's home among all others: no two servers share one.
+
+    No slug has a comma in it. An empty `server` is the user's default server.
+    """
+    return f"{slug(user)},{slug(server)}" if server else slug(user)
+
+
 def tag_value(text: str) -> str:
     """The value of an EC2 tag, in the characters that every AWS service accepts.
 

@@ -30,6 +30,7 @@ from .price_history import price_history
 from .prices import SpotPrices
 from .protocol import EC2Error
 from .reservations import Reservations
+from .snapshots import Snapshots
 from .throttle import Throttle
 from .volumes import Volumes
 
@@ -55,6 +56,7 @@ class Gate:
         instances: Instances,
         fleets: Fleets,
         volumes: Volumes,
+        snapshots: Snapshots,
         prices: SpotPrices,
         reservations: Reservations,
         dry_runs: DryRuns,
@@ -76,12 +78,16 @@ class Gate:
         self._actions: dict[str, Action] = {
             "AttachVolume": volumes.attach,
             "CreateFleet": fleets.create,
+            "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
+            "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
             "DescribeReservedInstances": reservations.describe,
+            "DescribeSnapshots": snapshots.describe,
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
             "DetachVolume": volumes.detach,
             "GetConsoleOutput": instances.console,
+            "ModifyVolume": volumes.modify,
             "RebootInstances": instances.reboot,
             "RunInstances": instances.run,
             "StartInstances": instances.start,

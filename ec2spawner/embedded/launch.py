@@ -101,7 +101,8 @@ class Launcher:
         )
 
     async def check_references(self, blueprint: Blueprint) -> None:
-        """Raises EC2's error where a security group, key pair or instance profile is not there.
+        """Raises EC2's error where a security group, key pair, snapshot or instance profile is not
+        there.
 
         A fleet meets these errors with each offer, and puts them into its answer's `Errors`;
         RunInstances fails by them.
@@ -110,6 +111,9 @@ class Launcher:
         await self._moto.call("DescribeSecurityGroups", GroupIds=asked["SecurityGroupIds"])
         if key_name := asked.get("KeyName"):
             await self._moto.call("DescribeKeyPairs", KeyNames=[key_name])
+        devices = [each.get("Ebs", {}) for each in asked.get("BlockDeviceMappings") or ()]
+        if snapshots := [each["SnapshotId"] for each in devices if each.get("SnapshotId")]:
+            await self._moto.call("DescribeSnapshots", SnapshotIds=snapshots)
         profile = asked.get("IamInstanceProfile") or {}
         for field, value in profile.items():
             name = value.rpartition("/")[2] if field == "Arn" else value
@@ -305,10 +309,17 @@ class Launcher:
             architecture=blueprint.architecture,
             pending_since=shown.launch_time.replace(tzinfo=UTC),
             user_data=blueprint.user_data,
+            data_volumes=self._data_volumes(shown),
         )
         life = Life(machine, offer, facts.vcpus, shown)
         life.set_state("pending")
         return life
+
+    def _data_volumes(self, shown: Any) -> tuple[tuple[str, str], ...]:
+        """Volume and snapshot id of each volume of an instance that was made from a snapshot."""
+        volumes = self._moto.backend.volumes
+        attached = [volumes[each.volume_id] for each in shown.block_device_mapping.values()]
+        return tuple((each.id, each.snapshot_id) for each in attached if each.snapshot_id)
 
 
 _PASSED_ON = frozenset(

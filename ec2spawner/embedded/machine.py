@@ -24,6 +24,10 @@ class Machine:
     architecture: str
     pending_since: datetime
     user_data: bytes
+    starts: int = 1
+    """How often it was started; a reboot is no start."""
+    data_volumes: tuple[tuple[str, str], ...] = ()
+    """Volume and snapshot id of what was made from snapshots at its launch."""
     interruption_at: datetime | None = None
     """Set with the spot notice: when EC2 takes the instance back."""
     notice_at: datetime | None = None

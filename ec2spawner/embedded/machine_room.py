@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from . import processes, shims
+from . import disks, mount_s3, processes, shims
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .machine import Machine
@@ -36,6 +36,7 @@ CLOSING_GRACE = 1.0
 """The same when the whole machine room closes: nobody waits for a notebook then."""
 CONSOLE_TAIL = 64 * 1024
 """Bytes that GetConsoleOutput answers with, as EC2 does."""
+CONSOLES_KEPT = 50
 FIRST_USER_ID = 60000
 THREADS = 8
 
@@ -84,6 +85,11 @@ class _Room:
         return self.directory / "devices"
 
     @property
+    def root(self) -> Path:
+        """Where the machine's paths of mounts begin."""
+        return self.directory / "disk"
+
+    @property
     def console(self) -> Path:
         return self.directory / "console.log"
 
@@ -100,7 +106,11 @@ class MachineRoom:
     ) -> None:
         self._instances = data_dir / "instances"
         self._volumes = data_dir / "volumes"
+        self._snapshots = data_dir / "snapshots"
+        self._file_systems = data_dir / "file-systems"
         self._shims = data_dir / "shims"
+        self.s3_endpoint = ""
+        """Where S3 is, for the machines' mount-s3."""
         # A path below data_dir may be too long for a Unix socket (107 bytes).
         self._run_root = Path(tempfile.gettempdir()) / f"ec2spawner-{room_id}"
         self._mark = Mark(ROOM_VARIABLE, room_id)
@@ -108,6 +118,8 @@ class MachineRoom:
         self._power_event = power_event
         self._rooms: dict[str, _Room] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machine-room")
+        self._consoles: dict[str, bytes] = {}
+        """By instance id, oldest first: the console logs of machines that are gone."""
         self._separate_users = False
         self._users_given = 0
 
@@ -129,18 +141,24 @@ class MachineRoom:
         self._threads.shutdown(wait=False)
 
     async def boot(self, machine: Machine) -> None:
-        """Start the machine's metadata service and its user-data."""
+        """Start the machine's metadata service and its user-data, or what that has enabled.
+
+        As on EC2, where cloud-init runs user-data at an instance's first boot and not again.
+        """
         room = self._rooms.get(machine.instance_id)
         if room is None:
             room = await self._in_thread(partial(self._make_room, machine.instance_id))
             self._rooms[machine.instance_id] = room
-        script = await self._in_thread(partial(self._write_user_data, room, machine))
+        await self._in_thread(
+            partial(disks.plug_in, machine, room.directory, room.devices, self._snapshots)
+        )
+        command = await self._in_thread(partial(self._boot_command, room, machine))
         room.metadata = MetadataService(
             machine, self._signer, partial(self._power_event, machine.instance_id)
         )
-        if script is None:
+        if command is None:
             return
-        room.leader = self._start(script, room, machine, room.metadata.endpoint)
+        room.leader = self._start(command, room, machine, room.metadata.endpoint)
 
     async def halt(self, instance_id: str) -> None:
         """End everything that runs on the machine; its disk stays."""
@@ -158,10 +176,28 @@ class MachineRoom:
         await self.halt(instance_id)
         room = self._rooms.pop(instance_id, None)
         if room is not None:
+            await self._keep_console(instance_id, room)
             await self._in_thread(partial(_remove_trees, room.directory, room.run_directory))
 
-    async def create_volume(self, volume_id: str) -> None:
-        await self._in_thread(partial((self._volumes / volume_id).mkdir, mode=0o700))
+    async def create_volume(self, volume_id: str, snapshot_id: str = "") -> None:
+        """Blank, or with the files of a snapshot."""
+        if snapshot_id:
+            source = self._snapshots / snapshot_id
+            await self._in_thread(partial(_copy_tree, source, self._volumes / volume_id))
+        else:
+            await self._in_thread(partial((self._volumes / volume_id).mkdir, mode=0o700))
+
+    async def create_snapshot(self, volume_id: str, snapshot_id: str) -> int:
+        """Copy a volume's files as they are now; how many bytes they are.
+
+        Of a volume that came with an instance there are none.
+        """
+        source, target = self._volumes / volume_id, self._snapshots / snapshot_id
+        await self._in_thread(partial(self._snapshots.mkdir, mode=0o711, exist_ok=True))
+        return int(await self._in_thread(partial(_copy_tree, source, target)))
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        await self._in_thread(partial(_remove_trees, self._snapshots / snapshot_id))
 
     async def delete_volume(self, volume_id: str) -> None:
         await self._in_thread(partial(_remove_trees, self._volumes / volume_id))
@@ -190,7 +226,15 @@ class MachineRoom:
 
     async def console_tail(self, instance_id: str) -> bytes:
         room = self._rooms.get(instance_id)
-        return b"" if room is None else await self._in_thread(partial(_tail, room.console))
+        if room is None:
+            return self._consoles.get(instance_id, b"")
+        return bytes(await self._in_thread(partial(_tail, room.console)))
+
+    async def _keep_console(self, instance_id: str, room: _Room) -> None:
+        """EC2 keeps the log of an instance that has ended; here, of the latest of them."""
+        self._consoles[instance_id] = await self._in_thread(partial(_tail, room.console))
+        while len(self._consoles) > CONSOLES_KEPT:
+            del self._consoles[next(iter(self._consoles))]
 
     async def running(self) -> dict[str, list[dict[str, Any]]]:
         """Instance id -> its processes, by id and short name."""
@@ -211,6 +255,7 @@ class MachineRoom:
             log.warning("%d processes of an earlier run could not be ended", left)
         self._remove_leftovers()
         self._volumes.mkdir(mode=0o711, exist_ok=True)
+        self._file_systems.mkdir(mode=0o711, exist_ok=True)
         self._instances.mkdir(mode=0o711)
         # Not `exist_ok`: whoever put something there since is no friend.
         self._run_root.mkdir(mode=0o711)
@@ -251,7 +296,8 @@ class MachineRoom:
             self._users_given += 1
             user_id = group_id = FIRST_USER_ID + self._users_given
         room = _Room(self._instances / instance_id, self._run_root / instance_id, user_id, group_id)
-        for directory in (room.home, room.devices, room.directory / "root", room.run_directory):
+        own = (room.home, room.devices, room.root, room.directory / "root", room.run_directory)
+        for directory in (*own, room.directory / "units"):
             directory.mkdir(parents=True, exist_ok=True)
         room.console.touch(mode=0o600)
         room.directory.chmod(0o711)
@@ -260,17 +306,22 @@ class MachineRoom:
             os.chown(room.home, user_id, group_id)
         return room
 
-    def _write_user_data(self, room: _Room, machine: Machine) -> Path | None:
+    def _boot_command(self, room: _Room, machine: Machine) -> list[str] | None:
+        path = room.directory / "user-data"
+        if path.exists():
+            # What `/run` held is gone with the boot before.
+            _remove_trees(room.run_directory)
+            room.run_directory.mkdir()
+            return [str(self._shims / "systemctl"), "default"]
         if not machine.user_data.startswith(b"#!"):
             return None
-        path = room.directory / "user-data"
         path.write_bytes(machine.user_data)
-        return path
+        return ["/bin/bash", str(path)]
 
-    def _start(self, script: Path, room: _Room, machine: Machine, imds: str) -> _Leader:
+    def _start(self, command: list[str], room: _Room, machine: Machine, imds: str) -> _Leader:
         with room.console.open("ab") as console:
             process = subprocess.Popen(
-                ["/bin/bash", str(script)],
+                command,
                 cwd=room.directory,
                 env=self._environment(room, machine, imds),
                 stdin=subprocess.DEVNULL,
@@ -293,6 +344,10 @@ class MachineRoom:
             "EC2SPAWNER_NOTEBOOK_HOME": str(room.home),
             "EC2SPAWNER_NOTEBOOK_USER": f"{room.user_id}:{room.group_id}",
             "EC2SPAWNER_RUN_DIR": str(room.run_directory),
+            "EC2SPAWNER_UNITS": str(room.directory / "units"),
+            "EC2SPAWNER_ROOT": str(room.root),
+            "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),
+            mount_s3.ENDPOINT: self.s3_endpoint,
             INSTANCE_VARIABLE: machine.instance_id,
             self._mark.name: self._mark.value,
         }
@@ -330,6 +385,26 @@ class MachineRoom:
 def _remove_trees(*directories: Path) -> None:
     for directory in directories:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _copy_tree(source: Path, target: Path) -> int:
+    """Everything as it is, owners and links too; the bytes of the files.
+
+    A file that goes while it is copied is not there: a snapshot of a volume in use is no more
+    consistent than the files are.
+    """
+    target.mkdir(mode=0o700)
+    if source.is_dir():
+        copied = subprocess.run(
+            ["cp", "--archive", f"{source}/.", str(target)],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+        )
+        if copied.returncode:
+            log.warning("copying %s: %s", source, copied.stderr.decode(errors="replace")[-300:])
+    files = (Path(parent, name) for parent, _, names in os.walk(target) for name in names)
+    return sum(os.lstat(file).st_size for file in files)
 
 
 def _tail(path: Path) -> bytes:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from botocore.parsers import create_parser
 from botocore.serialize import create_serializer
@@ -44,6 +44,13 @@ _MOTO_LOCK = threading.Lock()
 class RawAnswer:
     status: int
     content_type: str
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RestAnswer:
+    status: int
+    headers: list[tuple[str, str]]
     body: bytes
 
 
@@ -103,6 +110,33 @@ class Moto:
         found = re.search(rb"<InstanceProfile>.*?<Arn>(.*?)</Arn>", answer.body, re.DOTALL)
         return found[1].decode() if answer.status < 300 and found else None
 
+    async def forward_rest(
+        self, method: str, path: str, body: bytes, headers: Mapping[str, str]
+    ) -> RestAnswer:
+        """A client's own request to S3, bucket in the path, answered by moto word for word."""
+        return await self.run(lambda: self._rest(method, path, body, headers))
+
+    def _rest(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> RestAnswer:
+        from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+        path, _, query = path.partition("?")
+        own = {"host", "content-length", "connection", "x-moto-account-id"}
+        passed_on = {name: value for name, value in headers.items() if name.lower() not in own}
+        environ = EnvironBuilder(
+            unquote(path),
+            method=method,
+            query_string=query,
+            base_url=f"http://s3.{self.region}.amazonaws.com/",
+            data=body,
+            headers=[*passed_on.items(), ("x-moto-account-id", self.account)],
+        ).get_environ()
+        try:
+            chunks, status, answered = run_wsgi_app(self._application, environ, buffered=True)
+        except Exception as error:
+            message = f"The embedded S3 does not do this: {error}"
+            raise EC2Error("NotImplemented", message) from error
+        return RestAnswer(int(status.split()[0]), list(answered.items()), b"".join(chunks))
+
     def call_here(self, action: str, **parameters: Any) -> dict[str, Any]:
         """`call` for work that already is in moto's thread."""
         operation = protocol.operation(action)
@@ -114,7 +148,7 @@ class Moto:
         )
         if answer.status >= 300:
             error = parsed["Error"]
-            raise EC2Error(error["Code"], error["Message"])
+            raise EC2Error(error["Code"], error["Message"] or "")
         return cast(dict[str, Any], parsed)
 
     def headers(self, service: str) -> dict[str, str]:

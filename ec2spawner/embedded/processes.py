@@ -105,15 +105,19 @@ def _signal_and_wait(
 ) -> None:
     wanted = {mark.entry for mark in marks}
     with contextlib.ExitStack() as stack:
-        poller = select.poll()
-        waiting = 0
+        found = []
         for pid in pids:
             with contextlib.suppress(OSError):
                 descriptor = os.pidfd_open(pid)
                 stack.callback(os.close, descriptor)
                 # The id may have passed to a stranger since the scan; the descriptor cannot.
-                if not wanted <= _environment(pid):
-                    continue
+                if wanted <= _environment(pid):
+                    found.append(descriptor)
+        poller = select.poll()
+        waiting = 0
+        # After all have been looked at: one may be known only by another that ends now.
+        for descriptor in found:
+            with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(descriptor, number)
                 poller.register(descriptor, select.POLLIN)
                 waiting += 1
@@ -132,10 +136,18 @@ def _all() -> Iterator[int]:
 
 
 def _environment(pid: int) -> frozenset[bytes]:
-    try:
-        return frozenset(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
-    except OSError:
-        return frozenset()
+    """That of the process; of the leader of its session where it is closed to us."""
+    with contextlib.suppress(OSError):
+        try:
+            return _read_environment(pid)
+        except PermissionError:
+            leader = os.getsid(pid)
+            return frozenset() if leader == pid else _read_environment(leader)
+    return frozenset()
+
+
+def _read_environment(pid: int) -> frozenset[bytes]:
+    return frozenset(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
 
 
 def _open_paths(pid: int) -> Iterator[Path]:

@@ -30,13 +30,17 @@ HTTP_STATUS = {
     "InsufficientReservedInstanceCapacity": 500,
     "InsufficientVolumeCapacity": 500,
     "InternalError": 500,
+    "InternalErrorException": 500,
     "InternalFailure": 500,
+    "InternalServerError": 500,
+    "ServiceException": 500,
     "UnfulfillableCapacity": 500,
     "RequestLimitExceeded": 503,
     "ServiceUnavailable": 503,
     "Unavailable": 503,
 }
-"""Every other code is a client error, 400. From "Error codes for the Amazon EC2 API"."""
+"""Every other code is a client error, 400. From "Error codes for the Amazon EC2 API", and for the
+JSON services from the errors that their API references list."""
 
 
 class EC2Error(Exception):

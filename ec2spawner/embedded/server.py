@@ -19,7 +19,8 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from .. import data
-from . import network
+from . import buckets, network
+from .buckets import BucketHandler
 from .calls import Calls
 from .capacity import Capacity
 from .control import ROUTES, Controls, UnknownHandler
@@ -39,6 +40,7 @@ from .public_parameters import PublicParameters
 from .quotas import Quotas
 from .reservations import Reservations
 from .service_quotas import ServiceQuotas
+from .snapshots import Snapshots
 from .states import Lives
 from .throttle import Throttle
 from .volumes import Volumes
@@ -149,8 +151,11 @@ class EmbeddedEC2:
         await asyncio.gather(moto.start(), room.open())
         self._stack.push_async_callback(lives.close)
         built = await moto.run(lambda: network.build(moto, block))
-        volumes = Volumes(moto, lives, room, data_dir / "volumes.json")
+        snapshots = Snapshots(moto, room, data_dir / "snapshots.json")
+        volumes = Volumes(moto, lives, room, snapshots, data_dir / "volumes.json")
+        self._stack.push_async_callback(volumes.close)
         await volumes.restore()
+        await snapshots.restore()
 
         launcher = Launcher(moto, built, lives, capacity, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
@@ -162,6 +167,7 @@ class EmbeddedEC2:
             instances,
             fleets,
             volumes,
+            snapshots,
             spot_prices,
             reservations,
             DryRuns(moto, built, instances, fleets),
@@ -191,15 +197,17 @@ class EmbeddedEC2:
             REGION,
             signer.certificate_pem,
         )
-        port = self._listen(gate, controls)
+        port = self._listen(gate, controls, moto)
+        room.s3_endpoint = f"http://{HOST}:{port}"
         return self._describe(port, built, notes["account"], data_dir, signer)
 
-    def _listen(self, gate: Gate, controls: Controls) -> int:
+    def _listen(self, gate: Gate, controls: Controls, moto: Moto) -> int:
         server = HTTPServer(
             Application(
                 [
                     (r"/", GateHandler, {"gate": gate}),
                     *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
+                    (buckets.ROUTE, BucketHandler, {"moto": moto}),
                     (r"/embedded.*", UnknownHandler, {"controls": controls}),
                 ],
                 log_function=lambda handler: None,

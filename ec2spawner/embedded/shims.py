@@ -6,7 +6,11 @@ because an instance may have no curl.
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
+
+from . import mount_s3
 
 _PRESS = r"""
 press() {
@@ -41,30 +45,69 @@ press off
 """
 
 _SYSTEMCTL = """#!/bin/bash
+# Units lie in the instance's folder of them; of what is in one, ExecStart counts.
 {press}
+units=${EC2SPAWNER_UNITS:-/etc/systemd/system}
+wanted=$units/multi-user.target.wants
+
+start() {
+    local command
+    command=$(sed -n 's/^ExecStart=//p' "$units/$1") || exit 1
+    # What systemd would read as a plain character is one for the shell too.
+    command=${command//%%/%}
+    command=${command//'$$'/'\\$'}
+    command=${command//'`'/'\\`'}
+    setsid "$0" --run "$command" &
+}
+
+case ${1-} in
+    --run)
+        # Stays: a program that closes its memory is found by the leader of its session. A signal
+        # is for the program, which gets it too.
+        trap : TERM
+        eval "$2"
+        exit
+        ;;
+    daemon-reload) exit 0 ;;
+    enable)
+        mkdir -p "$wanted" && ln -sf "$units/${@: -1}" "$wanted/" || exit 1
+        if [[ $2 == --now ]]; then start "${@: -1}"; fi
+        exit 0
+        ;;
+    start)
+        start "$2"
+        exit 0
+        ;;
+    default)
+        # What an instance runs at each boot after its first one.
+        for unit in "$wanted"/*; do
+            [[ -e $unit ]] && start "${unit##*/}"
+        done
+        exit 0
+        ;;
+esac
 for argument in "$@"; do
     case $argument in
         poweroff | halt) press off ;;
         reboot) press reboot ;;
     esac
 done
-echo "systemctl: a simulated instance has no systemd; it only knows poweroff and reboot" >&2
+echo "systemctl: a simulated instance has no systemd; it only knows daemon-reload, enable," \\
+    "start, poweroff and reboot" >&2
 exit 1
 """
 
-_SYSTEMD_RUN = """#!/bin/bash
-# The unit is the instance itself. Options are skipped, each one word: --name=value.
-while [[ ${1-} == -* ]]; do shift; done
-exec "$@"
+_MOUNT_S3 = """#!/bin/bash
+exec {python} -P {mount_s3} "$@"
 """
 
 SHIMS = {
     "halt": _POWEROFF,
+    "mount-s3": _MOUNT_S3,
     "poweroff": _POWEROFF,
     "reboot": _REBOOT,
     "shutdown": _SHUTDOWN,
     "systemctl": _SYSTEMCTL,
-    "systemd-run": _SYSTEMD_RUN,
 }
 
 
@@ -73,5 +116,7 @@ def install(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     for name, text in SHIMS.items():
         path = directory / name
-        path.write_text(text.replace("{press}", _PRESS.strip()))
+        text = text.replace("{press}", _PRESS.strip())
+        text = text.replace("{python}", shlex.quote(sys.executable))
+        path.write_text(text.replace("{mount_s3}", shlex.quote(mount_s3.__file__)))
         path.chmod(0o755)

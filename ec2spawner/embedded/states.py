@@ -147,6 +147,7 @@ class Lives:
         self._capacity.take(life.offer, 1)
         now = datetime.now(UTC).replace(microsecond=0)
         life.machine.pending_since = now
+        life.machine.starts += 1
         life.moto_instance.launch_time = now.replace(tzinfo=None)
         self._boot(life)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,16 @@ from typing import Any
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .protocol import EC2Error
+from .snapshots import Snapshots
 from .states import Lives
 
 PERSISTED = ("size", "volume_type", "encrypted", "iops", "throughput")
+
+GROW_SECONDS = 0.5
+"""From ModifyVolume until the new size takes effect. Simulated: EC2 takes seconds to minutes."""
+
+COOLDOWN = 6 * 3600.0
+"""Seconds between two changes of a volume, from AWS's page on ModifyVolume."""
 
 ATTACHABLE = ("running", "stopping", "stopped")
 """States of an instance that may be given a volume."""
@@ -27,8 +35,21 @@ ATTACHABLE = ("running", "stopping", "stopped")
 class Volumes:
     """Answers the actions on volumes."""
 
-    def __init__(self, moto: Moto, lives: Lives, room: MachineRoom, register: Path) -> None:
+    def __init__(
+        self,
+        moto: Moto,
+        lives: Lives,
+        room: MachineRoom,
+        snapshots: Snapshots,
+        register: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._moto = moto
+        self._snapshots = snapshots
+        self._clock = clock
+        self._modified: dict[str, float] = {}
+        """When each was last changed, on the clock."""
+        self._growing: set[asyncio.Task[None]] = set()
         self._lives = lives
         self._room = room
         self._register = register
@@ -48,11 +69,15 @@ class Volumes:
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         call = {name: value for name, value in parameters.items() if name != "ClientToken"}
+        source = call.get("SnapshotId", "")
+        if source:
+            await self._snapshots.check_source(source, call.get("Size"))
         async with self._lock:
             answer = await self._moto.call("CreateVolume", **call)
             volume_id = answer["VolumeId"]
             self._kept.add(volume_id)
-            await self._room.create_volume(volume_id)
+            files = source if self._snapshots.holds(source) else ""
+            await self._room.create_volume(volume_id, files)
             await self._save()
         answer["State"] = "creating"
         return answer
@@ -66,6 +91,62 @@ class Volumes:
                 await self._save()
                 await self._room.delete_volume(volume_id)
         return {}
+
+    async def modify(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Grow: the new size takes effect after `GROW_SECONDS`, and six hours must pass before
+        another change. Nothing but the size can be changed."""
+        volume_id, size = parameters.get("VolumeId", ""), parameters.get("Size")
+        async with self._lock:
+            before = (await self._describe(volume_id))["Size"]
+            if size is None or set(parameters) - {"VolumeId", "Size"}:
+                raise EC2Error("UnsupportedOperation", "The embedded EC2 changes the size only.")
+            if size < before:
+                raise EC2Error(
+                    "InvalidParameterValue", "New size cannot be smaller than existing size"
+                )
+            since = self._clock() - self._modified.get(volume_id, -COOLDOWN)
+            if since < GROW_SECONDS:
+                raise EC2Error(
+                    "IncorrectModificationState",
+                    f"Cannot modify volume {volume_id} that is still in state modifying.",
+                )
+            if since < COOLDOWN:
+                raise EC2Error(
+                    "VolumeModificationRateExceeded",
+                    "You've reached the maximum modification rate per volume limit. Wait at least "
+                    "6 hours between modifications per EBS volume.",
+                )
+            self._modified[volume_id] = self._clock()
+        growing = asyncio.ensure_future(self._grow(volume_id, size))
+        self._growing.add(growing)
+        growing.add_done_callback(self._growing.discard)
+        return {
+            "VolumeModification": {
+                "VolumeId": volume_id,
+                "ModificationState": "modifying",
+                "OriginalSize": before,
+                "TargetSize": size,
+                "Progress": 0,
+                "StartTime": datetime.now(UTC),
+            }
+        }
+
+    async def _grow(self, volume_id: str, size: int) -> None:
+        await asyncio.sleep(GROW_SECONDS)
+        async with self._lock:
+            await self._moto.run(lambda: self._set_size(volume_id, size))
+            await self._save()
+
+    def _set_size(self, volume_id: str, size: int) -> None:
+        volume = self._moto.backend.volumes.get(volume_id)
+        if volume is not None:
+            volume.size = size
+
+    async def close(self) -> None:
+        """What is growing stops to."""
+        for growing in self._growing:
+            growing.cancel()
+        await asyncio.gather(*self._growing, return_exceptions=True)
 
     async def attach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         volume_id, instance_id = parameters.get("VolumeId", ""), parameters.get("InstanceId", "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
@@ -17,35 +18,43 @@ from tornado.web import Finish, stream_request_body
 
 from ..aws.identity import IdentityBusyError, IdentityRefused
 from ..core.names import sha256_hex
-from ..provisioner.claims import Claimant, ClaimRefused, Granted, InstanceUnwanted
+from ..provisioner.agent_protocols import why_unfit
+from ..provisioner.claims import Claimant, ClaimRefused, Granted, InstanceUnwanted, SecondKey
 from ..provisioner.lease import Lease, LeaseState
+from ..provisioner.mounts import data_mounts
 from ..provisioner.provisioner import Provisioner
+from ..provisioner.store import StoreError
 from ..wire import (
     MAX_BODY_BYTES,
-    PROTOCOL,
     AgentEvent,
     Beat,
+    Certificates,
     Claim,
     ClaimWait,
+    DataMount,
     ExtendRequest,
     HomeMount,
     LeaseGrant,
     Message,
     Refusal,
+    Spoken,
     Stop,
     StopRequest,
 )
 from . import service
+from .certificates import CannotSign
+from .claim_gate import TooManyClaims
+from .metrics import CLAIMS_LIMITED, SECOND_KEY_CLAIMS
 from .seal import SealBroken
 from .service import HubService
 
 ADDRESS_LISTINGS = 3
 """Listings to wait for an instance's address: EC2 knows it from the launch on."""
 
-M = TypeVar("M", bound=Message)
+VOLUME_LISTINGS = 3
+"""The same for its data volumes."""
 
-PROTOCOLS = (PROTOCOL, PROTOCOL - 1) if PROTOCOL > 1 else (PROTOCOL,)
-"""The hub speaks N and N-1: AMIs are older than hubs."""
+M = TypeVar("M", bound=Message)
 
 
 @stream_request_body
@@ -70,8 +79,11 @@ class AgentHandler(APIHandler):
     def data_received(self, chunk: bytes) -> None:
         self._chunks.append(chunk)
 
-    def read(self, model: type[M]) -> M:
-        """The body as a message; ends the request with 400 where it is none."""
+    def read(self, model: type[M], instead: str = "") -> M:
+        """The body as a message; ends the request with 400 where it is none.
+
+        `instead`: what to say then, where that matters more than what is wrong with the body.
+        """
         try:
             return model.model_validate_json(b"".join(self._chunks))
         except ValidationError as error:
@@ -79,7 +91,7 @@ class AgentHandler(APIHandler):
                 f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}"
                 for detail in error.errors(include_input=False, include_url=False)
             )
-            self.refuse(400, "; ".join(problems))
+            self.refuse(400, instead or "; ".join(problems))
 
     def answer(self, status: int, message: Message) -> None:
         self.set_status(status)
@@ -95,14 +107,17 @@ class AgentHandler(APIHandler):
         self.set_header("Retry-After", "2")
         self.refuse(503, message)
 
-    def check_protocol(self, protocol: int) -> None:
-        if protocol not in PROTOCOLS:
-            spoken = " and ".join(map(str, PROTOCOLS))
-            self.refuse(
-                400,
-                f"this hub speaks protocol {spoken}, and you speak {protocol}: "
-                "use an image with a matching ec2spawner",
-            )
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        """Where the store failed, the agent comes back: what it said holds, or is said again."""
+        if isinstance(kwargs.get("exc_info", (None, None))[1], StoreError):
+            status_code = 503
+        super().send_error(status_code, **kwargs)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        if isinstance(value, StoreError):
+            self.log.error("%s: %s", self.request.path, value)
+        else:
+            super().log_exception(typ, value, tb)
 
     @property
     def service(self) -> HubService:
@@ -129,78 +144,6 @@ class AgentHandler(APIHandler):
             self.refuse(410, "this lease has ended")
         return lease
 
-
-class ClaimsHandler(AgentHandler):
-    async def post(self) -> None:
-        claim = self.read(Claim)
-        self.check_protocol(claim.protocol)
-        try:
-            identity = await self.service.verifier.verify(claim.document, claim.signature)
-            claimant = Claimant(
-                identity.instance_id, identity.region, identity.account_id, identity.pending_time
-            )
-            granted = await self.provisioner.starting.claim(claimant, claim.key, claim.wait_seconds)
-        except (ClaimRefused, IdentityRefused) as error:
-            self.log.error("Claim from %s refused: %s", self.request.remote_ip, error)
-            self.refuse(403, str(error))
-        except InstanceUnwanted as error:
-            self.refuse(410, str(error))
-        except IdentityBusyError as error:
-            self.come_back(str(error))
-        else:
-            if granted is None:
-                self.answer(202, ClaimWait())
-            else:
-                self.answer(200, await self.grant(granted))
-
-    async def grant(self, granted: Granted) -> LeaseGrant:
-        """All that the agent needs. When the seal does not open, lease and request end (410)."""
-        lease, home = granted.lease, granted.home
-        try:
-            start = self.service.seal.open(lease.sealed_start)
-        except SealBroken as error:
-            self.log.error("The start of %s cannot be read: %s", lease.lease_id, error)
-            stop = Stop(reason="failed", message="The hub can no longer start it: start it again")
-            await self.provisioner.ending.begin(lease.lease_id, stop)
-            self.refuse(410, "the hub can no longer start this server")
-        return LeaseGrant(
-            lease_id=lease.lease_id,
-            lease_token=granted.token,
-            environment=start.environment,
-            command=start.command,
-            base_url=start.base_url,
-            port=self.service.options.port,
-            home=HomeMount(
-                kind="ebs" if lease.home_kind == "ebs" else "none",
-                volume_id=home.volume_id if home else None,
-            ),
-            idle=lease.idle,
-            profile=lease.profile_name,
-            hub_lost_after_seconds=self.service.options.hub_lost_after,
-        )
-
-
-class EventsHandler(AgentHandler):
-    async def post(self, lease_id: str) -> None:
-        lease = self.lease(lease_id)
-        event = self.read(AgentEvent)
-        provisioner = self.provisioner
-        provisioner.book.contact(lease.lease_id).heard_at = provisioner.now()
-        if event.step == "stopped":
-            await self.stopped(lease, event)
-        else:
-            address = await self.address(lease)
-            url = f"http://{address}:{event.port or self.service.options.port}"
-            await provisioner.starting.agent_event(lease, event, url)
-        self.set_status(204)
-
-    async def stopped(self, lease: Lease, event: AgentEvent) -> None:
-        """Asked for by us, or the notebook ended by itself."""
-        ending = self.provisioner.ending
-        message = event.message or "The notebook server ended"
-        await ending.begin(lease.lease_id, Stop(reason="failed", message=message))
-        ending.agent_stopped(lease)
-
     async def address(self, lease: Lease) -> str:
         """The instance's private address, as EC2 says and never as the instance says."""
         address = None
@@ -213,11 +156,139 @@ class EventsHandler(AgentHandler):
         return address or self.come_back("EC2 does not tell this instance's address yet")
 
 
+class ClaimsHandler(AgentHandler):
+    async def post(self) -> None:
+        unfit = why_unfit(self.read(Spoken).protocol, needs=self.service.needs_protocol)
+        claim = self.read(Claim, instead=unfit)
+        try:
+            claimant = await self.claimant(claim)
+            granted = await self.settle(claim, claimant, unfit)
+        except (ClaimRefused, IdentityRefused) as error:
+            self.log.error("Claim from %s refused: %s", self.request.remote_ip, error)
+            self.refuse(403, str(error))
+        except TooManyClaims as error:
+            CLAIMS_LIMITED.inc()
+            self.set_header("Retry-After", str(math.ceil(error.seconds)))
+            self.refuse(429, str(error))
+        except InstanceUnwanted as error:
+            self.refuse(410, str(error))
+        except IdentityBusyError as error:
+            self.come_back(str(error))
+        else:
+            if unfit:
+                self.refuse(400, unfit)
+            elif granted is None:
+                self.answer(202, ClaimWait())
+            else:
+                self.answer(200, await self.grant(granted))
+
+    async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
+        """A lease, or none yet. Where the agent is unfit, its instance and its start are ended."""
+        starting, gate = self.provisioner.starting, self.service.gate
+        try:
+            if unfit:
+                stop = Stop(reason="failed", message=unfit)
+                await starting.turn_away(claimant, claim.key, claim.wait_seconds, stop)
+                return None
+            granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
+        except ClaimRefused as error:
+            gate.answered(claimant.instance_id)
+            if isinstance(error, SecondKey):
+                SECOND_KEY_CLAIMS.inc()
+            raise
+        if granted is not None:
+            gate.answered(claimant.instance_id)
+        return granted
+
+    async def claimant(self, claim: Claim) -> Claimant:
+        """Who claims, as AWS has signed it."""
+        identity = await self.service.gate.identify(claim)
+        return Claimant(
+            instance_id=identity.instance_id,
+            region=identity.region,
+            account_id=identity.account_id,
+            pending_time=identity.pending_time,
+            protocol=claim.protocol,
+        )
+
+    async def grant(self, granted: Granted) -> LeaseGrant:
+        """All that the agent needs. Where the hub cannot give it, lease and request end (410)."""
+        lease, home = granted.lease, granted.home
+        try:
+            start = self.service.seal.open(lease.sealed_start)
+            certificates = await self.certificates(lease)
+        except (SealBroken, CannotSign) as error:
+            self.log.error("%s cannot be started: %s", lease.lease_id, error)
+            again = "start it again" if isinstance(error, SealBroken) else "an admin must mend it"
+            stop = Stop(reason="failed", message=f"The hub can no longer start it: {again}")
+            await self.provisioner.ending.begin(lease.lease_id, stop)
+            self.refuse(410, "the hub can no longer start this server")
+        return LeaseGrant(
+            lease_id=lease.lease_id,
+            lease_token=granted.token,
+            environment=start.environment,
+            command=start.command,
+            base_url=start.base_url,
+            port=self.service.options.port,
+            home=lease.mounts.efs
+            or HomeMount(
+                kind="ebs" if lease.home_kind == "ebs" else "none",
+                volume_id=home.volume_id if home else None,
+            ),
+            data=await self.data(lease),
+            buckets=list(lease.mounts.buckets),
+            scratch=lease.mounts.scratch,
+            idle=lease.idle,
+            profile=lease.profile_name,
+            hub_lost_after_seconds=self.service.options.hub_lost_after,
+            certificates=certificates,
+        )
+
+    async def data(self, lease: Lease) -> list[DataMount]:
+        """The instance's data volumes, by EC2's word of what is attached to it."""
+        for _ in range(VOLUME_LISTINGS):
+            instance = self.provisioner.instance_of(lease)
+            mounts = data_mounts(lease.spec, instance.volumes) if instance else None
+            if mounts is not None:
+                return list(mounts)
+            await self.provisioner.watcher.next_listing(timeout=10)
+        return self.come_back("EC2 does not tell this instance's data volumes yet")
+
+    async def certificates(self, lease: Lease) -> Certificates | None:
+        """For a hub with `internal_ssl`. Raises `CannotSign`."""
+        authority = self.service.authority
+        return await authority.sign(await self.address(lease)) if authority else None
+
+
+class EventsHandler(AgentHandler):
+    async def post(self, lease_id: str) -> None:
+        lease = self.lease(lease_id)
+        event = self.read(AgentEvent)
+        provisioner = self.provisioner
+        provisioner.beats.heard(lease.lease_id)
+        if event.step == "stopped":
+            await self.stopped(lease, event)
+        else:
+            address = await self.address(lease)
+            scheme = "https" if self.service.authority else "http"
+            url = f"{scheme}://{address}:{event.port or self.service.options.port}"
+            await provisioner.starting.agent_event(lease, event, url)
+        self.set_status(204)
+
+    async def stopped(self, lease: Lease, event: AgentEvent) -> None:
+        """Asked for by us, or the notebook ended by itself."""
+        ending = self.provisioner.ending
+        message = event.message or "The notebook server ended"
+        await ending.begin(lease.lease_id, Stop(reason="failed", message=message))
+        ending.agent_stopped(lease)
+
+
 class BeatHandler(AgentHandler):
     async def post(self, lease_id: str) -> None:
         lease = self.lease(lease_id)
         beat = self.read(Beat)
-        self.check_protocol(beat.protocol)
+        if unfit := why_unfit(beat.protocol):
+            self.refuse(400, unfit)
         try:
             answer = await self.provisioner.beats.beat(lease, beat)
         except asyncio.CancelledError:

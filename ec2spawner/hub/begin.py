@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import ParseResult, urlparse
 
 from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
@@ -31,16 +31,19 @@ from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
 from ..config import ConfigError, Options, Problem, validate_options
 from ..provisioner.cloud import CloudError
+from ..provisioner.keeping import keeps_of
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
-from ..provisioner.store import Store, StoreError, StoreHeldError
-from . import agent_api, user_api
+from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
+from . import agent_api, internal_ssl, user_api
+from .certificates import AUTHORITY, NotebookAuthority
 from .rendering import TEMPLATES
 from .seal import Seal
 from .service import HubService, publish, utc_now
 
-LOCK_PATIENCE = 15.0
-"""Seconds in which a hub that is just stopping may still hold the store."""
+STORE_PATIENCE = 15.0
+"""Seconds in which a hub that is just stopping may still hold the store, and a database server
+that starts with this machine may not answer yet."""
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 """Addresses of the hub that on an instance are the instance itself."""
@@ -69,6 +72,9 @@ def arrange() -> None:
         return
     apihandlers.default_handlers.extend([*agent_api.handlers, *user_api.handlers])
     _show_our_templates(app)
+    # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
+    # count as looked at once their agents are heard, which takes a hub that serves.
+    app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
@@ -96,7 +102,7 @@ async def _begin_or_exit(app: JupyterHub) -> None:
         app.log.critical(
             "EC2 refuses what ec2spawner asks at its start: %s. Mend: the region, the subnets and "
             "the credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
-            error,
+            str(error).rstrip("."),
         )
     except Exception:
         app.log.exception("ec2spawner cannot start")
@@ -114,8 +120,8 @@ async def _begin(app: JupyterHub) -> None:
     """
     options = validate(app)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
-    store = await _open_store(options)
-    service = HubService(options, Seal(app.cookie_secret), verifier)
+    store = await _open_store(app, options)
+    service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
     provisioner = Provisioner(
@@ -149,30 +155,37 @@ async def _begin(app: JupyterHub) -> None:
         await cloud.close()
 
 
-async def _open_store(options: Options) -> Store:
+def _agents_reach(app: JupyterHub, options: Options) -> ParseResult:
+    """The hub's address as its instances have it."""
+    address = options.hub_api_url or app.spawner_class(config=app.config).hub_connect_url
+    return urlparse(address or app.hub.api_url)
+
+
+async def _open_store(app: JupyterHub, options: Options) -> Store:
+    # What an embedded EC2 ran ends with it: there is nothing that a copy could harm.
+    agents_at = "" if options.endpoint_url else _agents_reach(app, options).netloc
     async for attempt in AsyncRetrying(
-        retry=retry_if_exception_type(StoreHeldError),
-        stop=stop_after_delay(LOCK_PATIENCE),
+        retry=retry_if_exception_type((StoreAwayError, StoreHeldError)),
+        stop=stop_after_delay(STORE_PATIENCE),
         wait=wait_fixed(0.5),
         reraise=True,
     ):
         with attempt:
-            return await Store.open(options.store_url, now=utc_now())
+            return await Store.open(
+                options.store_url,
+                now=utc_now(),
+                agents_at=agents_at,
+                moved_from=options.hub_moved_from,
+            )
     raise AssertionError("unreachable: the last attempt raises")
 
 
 def validate(app: JupyterHub) -> Options:
     """The hub's options, all checked. Raises `ConfigError`."""
     options = validate_options(configured(app), cleanup_servers=app.cleanup_servers)
-    if app.internal_ssl:
-        problem = Problem(
-            "c.JupyterHub.internal_ssl",
-            "certificates for instances are not supported yet",
-            "c.JupyterHub.internal_ssl = False, with hub and instances in one private network",
-        )
-        raise ConfigError([problem])
-    address = options.hub_api_url or app.spawner_class(config=app.config).hub_connect_url
-    host = urlparse(address or app.hub.api_url).hostname
+    if app.internal_ssl and (problems := internal_ssl.problems(app, options)):
+        raise ConfigError(problems)
+    host = _agents_reach(app, options).hostname
     if not options.endpoint_url and host in LOOPBACK:
         problem = Problem(
             "c.JupyterHub.hub_connect_url",
@@ -182,6 +195,16 @@ def validate(app: JupyterHub) -> Options:
         )
         raise ConfigError([problem])
     return options
+
+
+def authority(app: JupyterHub) -> NotebookAuthority | None:
+    """Who signs the certificates of notebooks; None without `internal_ssl`."""
+    if not app.internal_ssl:
+        return None
+    return NotebookAuthority(
+        Path(app.internal_certs_location).absolute(),
+        lambda: Path(app.internal_trust_bundles[AUTHORITY]).absolute(),
+    )
 
 
 def configured(app: JupyterHub) -> Mapping[str, Any]:
@@ -200,10 +223,20 @@ def settings_of(options: Options) -> Settings:
         region=options.region,
         subnets=options.subnets,
         boot_timeout=options.boot_timeout,
+        ready_timeout=options.ready_timeout,
         agent_silent_after=options.agent_silent_after,
         stop_timeout=options.stop_timeout,
         image=options.image.query(options.architecture),
         architecture=options.architecture,
         discounts=tuple(each.discount() for each in options.discounts),
         want_types=tuple(sorted(types)),
+        keeps=_keeps(options),
+        home=options.home.rules(),
     )
+
+
+def _keeps(options: Options) -> frozenset[tuple[str, str]] | None:
+    """Of which profiles instances are kept, and how; None where profiles are a function's."""
+    if callable(options.profile_list):
+        return None
+    return keeps_of({p.slug: options.after_stop_of(p).then for p in options.profiles})

@@ -103,6 +103,8 @@ class Card:
     """In seconds; None leaves no choice."""
     default: bool = False
     """Chosen where a user says nothing."""
+    after_stop: str = ""
+    """What becomes of its machine after a stop, in words; empty where it just ends."""
 
     @property
     def ways(self) -> tuple[str, ...]:

@@ -12,8 +12,9 @@ from ..data import INTERRUPTIONS_SOURCE
 from ..provisioner.provisioner import Provisioner
 from . import service
 from .cards import Card
+from .keeping_text import kept_sentences
 from .not_started import NOT_BEGUN, NotStarted
-from .pages import cards_for, home_sentence, notice_of
+from .pages import cards_for, home_sentence, home_size, notice_of
 from .profile_list import ProfileListBroken, choose, open_profiles, options_for, options_for_page
 from .spawn_page import SpawnForm, read_link, render_spawn_form
 
@@ -32,6 +33,8 @@ async def spawn_form(spawner: Spawner, hub_options: Options, provisioner: Provis
         linked=bool(linked),
         notice=notice_of(provisioner.book.last_ended(spawner.user.name, spawner.name)),
         home=home_sentence(options),
+        kept=kept_sentences(provisioner, spawner.user.name, spawner.name),
+        home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
         interruptions=INTERRUPTIONS_SOURCE,
         contact=options.contact,
     )

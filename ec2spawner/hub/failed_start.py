@@ -7,14 +7,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..config import Options, Profile
-from ..core.choices import open_markets
+from ..core.choices import MARKETS_OF, ONCE, open_markets
+from ..provisioner.cloud import CloudError
 from ..provisioner.lease import Lease
 from ..provisioner.provisioner import Provisioner
+from ..provisioner.refusals import in_words
 from ..provisioner.store import StoreError
 from ..wire import Market, Step, Stop
 from .alternatives import Alternative, Candidate, alternatives
 from .attempts import usd
 from .card_text import duration_words
+from .home_offers import HomeOffer, move_offer, replacement_offers
 from .not_started import NotStarted
 from .profile_list import open_profiles
 from .progress import current_step
@@ -44,14 +47,42 @@ async def could_not_start(
     """For a lease that ended before it was ready: why, and what there is instead of it."""
     lease = provisioner.book.get(spawner.lease_id)
     message = stop.message or "The start was ended"
-    if lease is None or stop.reason not in NOT_TO_BE_HAD:
+    if lease is None:
         return NotStarted(message, reason=stop.reason, status_code=503)
-    return told(
-        message,
-        await _instead_of(lease, spawner, options, provisioner),
-        reason=stop.reason,
-        link=lambda user_options: start_url(spawner, user_options, provisioner.now()),
-    )
+    sold_out = stop.reason in NOT_TO_BE_HAD
+    instead = await _instead_of(lease, spawner, options, provisioner) if sold_out else ()
+    of_home = await _of_home(lease.profile, spawner, options, provisioner, sold_out=sold_out)
+    return told(message, instead, of_home, reason=stop.reason, link=_link(spawner, provisioner))
+
+
+async def none_in_this_zone(
+    spawner: Spawner, options: Options, provisioner: Provisioner, error: NotStarted, slug: str
+) -> NotStarted:
+    """For a start that the home's zone has no machine for: with the offer to move the home."""
+    of_home = await _of_home(slug, spawner, options, provisioner, sold_out=True)
+    link = _link(spawner, provisioner)
+    return told(error.jupyterhub_message, (), of_home, reason="not-offered", link=link)
+
+
+def _link(spawner: Spawner, provisioner: Provisioner) -> Callable[[Mapping[str, str]], str]:
+    return lambda user_options: start_url(spawner, user_options, provisioner.now())
+
+
+async def _of_home(
+    slug: str, spawner: Spawner, options: Options, provisioner: Provisioner, *, sold_out: bool
+) -> tuple[HomeOffer, ...]:
+    """What may be done about the home."""
+    profiles = await open_profiles(options, spawner)
+    profile = next((each for each in profiles if each.slug == slug), None)
+    if profile is None or options.home.kind != "ebs":
+        return ()
+    home = provisioner.homes.of(spawner.user.name, spawner.name)
+    chosen = spawner.user_options
+    if not sold_out:
+        return replacement_offers(provisioner, home, profile, chosen)
+    markets = MARKETS_OF.get(str(chosen.get("market")), MARKETS_OF[profile.market])
+    moved = move_offer(provisioner, options, home, profile, markets, chosen)
+    return (moved,) if moved else ()
 
 
 async def _instead_of(
@@ -63,7 +94,10 @@ async def _instead_of(
     profiles = await open_profiles(options, spawner)
     candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
     reference = min(known, default=None)
-    return alternatives(candidates, lease.profile, reference, chosen=spawner.user_options)
+    chosen = dict(spawner.user_options)
+    if provisioner.keeping.of_server(lease.user, lease.server):
+        chosen["afresh"] = "true"  # what is kept could not be had
+    return alternatives(candidates, lease.profile, reference, chosen=chosen)
 
 
 def _candidate(profile: Profile, provisioner: Provisioner, zones: Iterable[str]) -> Candidate:
@@ -80,6 +114,7 @@ def _candidate(profile: Profile, provisioner: Provisioner, zones: Iterable[str])
 def told(
     message: str,
     instead: Sequence[Alternative],
+    of_home: Sequence[HomeOffer] = (),
     *,
     reason: str,
     link: Callable[[Mapping[str, str]], str],
@@ -93,9 +128,17 @@ def told(
     html = environment.get_template("ec2spawner/not_started.html").render(
         message=message,
         alternatives=[{"words": text, "url": link(each.user_options)} for each, text in words],
+        of_home=[(each, link(each.user_options)) for each in of_home],
     )
-    text = " ".join(part for part in (message, listed) if part)
+    told_of_home = [f"{each.words}: {each.takes} Send {_sent(each)}." for each in of_home]
+    text = " ".join(part for part in (message, listed, *told_of_home) if part)
     return NotStarted(text, reason=reason, html=html, status_code=503)
+
+
+def _sent(offer: HomeOffer) -> str:
+    """The option by which REST asks for it."""
+    once = ((name, offer.user_options.get(name)) for name in ONCE)
+    return ", ".join(f'"{name}": "{value}"' for name, value in once if value)
 
 
 def alternative_words(alternative: Alternative) -> str:
@@ -122,10 +165,22 @@ async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> N
     and what to do."""
     lease = provisioner.book.get(lease_id)
     usual = await provisioner.usual_durations(lease.profile) if lease else {}
-    message = late_words(current_step(lease) if lease else Step.REQUEST, usual, seconds)
+    if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
+        message = moving_words(bound_zone(provisioner, lease), seconds)
+    else:
+        message = late_words(current_step(lease) if lease else Step.REQUEST, usual, seconds)
+        if failure := provisioner.watcher.failure:
+            message = blind_words(failure, seconds)
     with suppress(StoreError):  # it holds in memory, and the next pass stores it
         await provisioner.ending.begin(lease_id, Stop(reason="failed", message=message))
     return NotStarted(message, reason="timeout", status_code=503)
+
+
+def moving_words(zone: str, seconds: float) -> str:
+    return (
+        f"Your files are still being moved to {zone}, after {duration_words(seconds)}. That goes "
+        "on: start your server again in a while. No machine is paid for meanwhile"
+    )
 
 
 def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
@@ -136,4 +191,12 @@ def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
     return (
         f"Your server was not ready within {duration_words(seconds)}: {waited_for}.{given_back} "
         "Try again, or choose another; if it happens again, tell an admin"
+    )
+
+
+def blind_words(failure: CloudError, seconds: float) -> str:
+    """For a start during which EC2 did not show the hub its instances."""
+    return (
+        f"Your server was not ready within {duration_words(seconds)}: the hub could not list its "
+        f"machines in EC2. {in_words(failure)}"
     )

@@ -15,11 +15,13 @@ from ..core.price_history import WEEK, sampled, steadiness
 from ..core.profiles import Hardware, describe, resolve
 from ..core.value import Several, Value, scaled, several, t4s_of_gpu, value
 from ..data import InstanceType
-from ..provisioner.lease import Lease
+from ..provisioner.lease import Home, Lease
 from ..provisioner.prices import Price
 from ..provisioner.provisioner import Provisioner
 from ..wire import Market
 from .cards import Bounds, Card, Line, OfferSeen
+from .keeping_text import after_stop_words
+from .spawn_page import HomeSize
 
 SAMPLES = 57
 """Of a line: one for every three hours of seven days, both ends among them."""
@@ -68,6 +70,7 @@ def _card(
         idle_seconds=options.idle_policy(profile).server_seconds,
         idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
         default=profile.default,
+        after_stop=after_stop_words(options.after_stop_of(profile), open_markets(profile)),
     )
     first = card.first()
     kind = catalogue.types.get(first.offer.instance_type) if first else next(iter(types), None)
@@ -165,7 +168,8 @@ def notice_of(lease: Lease | None) -> str | None:
     """How the last server ended, where its user did not end it themself."""
     if lease is None or lease.stop is None or lease.ended_at is None:
         return None
-    if lease.stop.reason == "user" or lease.ready_at is None:
+    not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
+    if (lease.stop.reason == "user" and not not_kept) or lease.ready_at is None:
         return None
     kept = "Your files are kept." if lease.home_kind != "none" else "It kept no files."
     reason = lease.stop.message.rstrip(". ") or "No reason was given"
@@ -180,3 +184,15 @@ def home_sentence(options: Options) -> str:
     if options.home.kind == "none":
         return "Nothing is kept when the server stops: save elsewhere what you need."
     return "Your files are kept when the server stops, and are there under any choice."
+
+
+def home_size(options: Options, home: Home | None) -> HomeSize | None:
+    """What its user may choose for the home; None for no choice."""
+    bounds = options.home.user_may_choose if options.home.kind == "ebs" else None
+    if bounds is None:
+        return None
+    has = home.size_gib if home else 0
+    least = max(bounds.min, has)
+    if least > bounds.max:
+        return None
+    return HomeSize(least=least, most=bounds.max, now=max(options.home.size_gib, has))

@@ -103,7 +103,8 @@ async def choose(
     Raises `OptionsRefused`.
     """
     visible = await open_profiles(options, spawner)
-    return apply_user_options(options.profiles, visible, user_options)
+    sizes = options.home.user_may_choose if options.home.kind == "ebs" else None
+    return apply_user_options(options.profiles, visible, user_options, sizes)
 
 
 async def open_profiles(options: Options, spawner: Spawner) -> tuple[Profile, ...]:

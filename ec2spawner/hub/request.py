@@ -7,13 +7,17 @@ from dataclasses import dataclass, replace
 
 from ..config import Options, Profile
 from ..core.choices import Choice
+from ..core.names import home_folder
 from ..core.profiles import resolve
 from ..data import InstanceType
 from ..provisioner.catalogue import Catalogue
-from ..provisioner.cloud import CloudError, Image, LaunchSpec
+from ..provisioner.cloud import CloudError, DataVolume, Image, LaunchSpec
 from ..provisioner.keys import launch_key_of
 from ..provisioner.lease import Lease, LeaseState
+from ..provisioner.mounts import Mounts
 from ..provisioner.provisioner import Provisioner
+from ..wire import BucketMount, HomeMount
+from .home_choice import follow_choice, wanted_gib
 from .not_started import NotStarted
 from .user_data import user_data
 
@@ -24,6 +28,10 @@ class Server:
 
     user: str
     name: str
+
+
+class NoneInThisZone(NotStarted):
+    """The zone of the user's files has no such machine, or no subnet; another zone may have."""
 
 
 async def new_lease(
@@ -38,11 +46,12 @@ async def new_lease(
 ) -> Lease:
     """A lease without an instance.
 
-    Raises `NotStarted` where the home's zone has no subnet or no fitting machine, or where the
-    image is not known.
+    Raises `NotStarted` where the home's zone has no subnet, or where the image is not known, and
+    `NoneInThisZone` where the home's zone has no fitting machine and another may have one.
     """
     profile = choice.profile
     image = await _image(provisioner)
+    await follow_choice(provisioner, server.user, server.name, choice, options)
     spec = LaunchSpec(
         instance_types=(),
         subnets=_subnets(provisioner, server, options.home.kind),
@@ -53,6 +62,9 @@ async def new_lease(
         instance_profile=options.instance_profile,
         key_name=options.key_name,
         user_data=user_data(hub_api_url, options.agent_package),
+        data_volumes=tuple(
+            DataVolume(each.snapshot, each.path) for each in options.data_volumes_of(profile)
+        ),
     )
     types = _types(provisioner, profile, options, provisioner.zones_of(spec))
     provisioner.prices.want(types)
@@ -66,12 +78,39 @@ async def new_lease(
         spec=spec,
         launch_key=launch_key_of(spec),
         home_kind=options.home.kind,
-        home_gib=options.home.size_gib,
+        home_gib=wanted_gib(provisioner, server.user, server.name, choice, options),
         idle=options.idle_policy(profile, choice.server_idle_seconds),
         state=LeaseState.WAITING,
         requested_at=provisioner.now(),
         sealed_start=sealed_start,
         image=image,
+        after_stop=options.after_stop_of(profile),
+        mounts=mounts_of(server, options, profile),
+    )
+
+
+def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
+    """What the server's instance mounts besides a home on EBS and volumes of data."""
+    home = options.home
+    efs = None
+    if home.kind == "efs":
+        efs = HomeMount(
+            kind="efs",
+            file_system=home.file_system,
+            access_point=home.access_point,
+            directory=f"{home.root}/{home_folder(server.user, server.name)}".lstrip("/"),
+            tls=home.tls,
+            iam=home.tls and bool(options.instance_profile),
+        )
+    return Mounts(
+        efs=efs,
+        buckets=tuple(
+            BucketMount(
+                bucket=each.bucket, prefix=each.prefix, path=each.path, read_only=each.read_only
+            )
+            for each in options.buckets_of(profile)
+        ),
+        scratch=options.scratch or "",
     )
 
 
@@ -79,7 +118,7 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
     subnets = provisioner.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
-        raise NotStarted(
+        raise NoneInThisZone(
             f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
             "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets",
             reason="home",
@@ -101,9 +140,11 @@ def _types(
     else:
         machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
     said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
+    error = NotStarted
     if _fitting(provisioner.catalogue, profile, options.architecture, provisioner.zones()):
         said += ", where your files are; another zone of this hub has it"
-    raise NotStarted(
+        error = NoneInThisZone
+    raise error(
         f"{said}. Pick another profile, or ask {options.contact} what could be done",
         reason="not-offered",
     )

@@ -10,12 +10,19 @@ from weakref import WeakValueDictionary
 
 from ..aws.identity import IdentityVerifier
 from ..config import Options
+from ..provisioner.agent_protocols import SPOKEN
 from ..provisioner.lease import Lease
 from ..provisioner.provisioner import Provisioner
+from .certificates import NotebookAuthority
+from .claim_gate import ClaimGate
 from .seal import Seal
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
+
+
+CERTIFICATES_SINCE = 2
+"""The protocol whose agents can serve a notebook with certificates."""
 
 
 @dataclass(slots=True)
@@ -25,10 +32,24 @@ class HubService:
     options: Options
     seal: Seal
     verifier: IdentityVerifier
+    authority: NotebookAuthority | None = None
+    """Of a hub with `internal_ssl`."""
     provisioner: Provisioner | None = None
     """None until store and cloud have answered once."""
+    gate: ClaimGate = field(init=False)
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
     """By lease id: whom to tell of a lease's end."""
+
+    def __post_init__(self) -> None:
+        self.gate = ClaimGate(self.verifier, self._knows)
+
+    @property
+    def needs_protocol(self) -> int:
+        """The oldest protocol whose agents can do what every server of this hub needs."""
+        return CERTIFICATES_SINCE if self.authority else SPOKEN[-1]
+
+    def _knows(self, instance_id: str) -> bool:
+        return self.provisioner is not None and self.provisioner.knows_instance(instance_id)
 
     def lease_ended(self, lease: Lease) -> None:
         """Let JupyterHub notice at once what its next poll would tell it."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..core import durations
+from ..core.choices import ONCE
 from ..wire import Market
 from . import card_text
 from .cards import Bounds, Card, marked_card
@@ -20,6 +21,17 @@ from .rendering import environment
 CHOICES = ("market", "disk_gib", "idle")
 """Options that belong to one card. Each card has fields of its own, such as `market.t4`, so that
 a page without a script sends them all and we know which ones count."""
+
+
+@dataclass(frozen=True, slots=True)
+class HomeSize:
+    """What may be chosen for the home, in GiB."""
+
+    least: int
+    """What the home has already, where there is one: it never shrinks."""
+    most: int
+    now: int
+    """What it gets where nothing is chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +48,10 @@ class SpawnForm:
     """How the last server ended."""
     home: str = ""
     """What becomes of one's files."""
+    kept: str = ""
+    """What is kept of the last server."""
+    home_size: HomeSize | None = None
+    """None where there is no choice of it."""
     interruptions: str = ""
     """Where the words on interruptions are from, and of when."""
     contact: str = "an admin of this JupyterHub"
@@ -151,7 +167,7 @@ def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
     The prefix is JupyterHub's, and may be left out. All that is no option of ours is ignored.
     """
     options: dict[str, object] = {}
-    for name in ("profile", *CHOICES):
+    for name in ("profile", *CHOICES, "home_gib", *ONCE):
         given = query.get(f"opt-{name}") or query.get(name)
         if given and given[0]:
             options[name] = given[0]

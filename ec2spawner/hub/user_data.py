@@ -1,4 +1,8 @@
-"""What every instance runs at its first boot: start the agent, and install it where it lacks."""
+"""What every instance runs at its first boot: install the agent where it lacks, and start it.
+
+cloud-init runs user-data once in an instance's life. The agent becomes a service that is enabled,
+so that an instance which was stopped has one when it is started again.
+"""
 
 from __future__ import annotations
 
@@ -51,10 +55,25 @@ if [[ ! -x $agent ]]; then
         exit 1
     fi
 fi
-exec systemd-run --unit=ec2spawner-agent --collect \\
-    --property=KillMode=mixed --property=TimeoutStopSec=60 --property=OOMPolicy=continue \\
-    --property=EnvironmentFile=-/etc/ec2spawner/agent.env \\
-    "$agent" --hub-api-url "$hub_api_url"
+unit=ec2spawner-agent.service
+cat >"${EC2SPAWNER_UNITS:-/etc/systemd/system}/$unit" <<UNIT
+[Unit]
+Description=Agent of ec2spawner
+Wants=network-online.target
+After=network-online.target
+
+[Service]
+EnvironmentFile=-/etc/ec2spawner/agent.env
+ExecStart="$agent" --hub-api-url $hub_argument
+KillMode=mixed
+TimeoutStopSec=60
+OOMPolicy=continue
+
+[Install]
+WantedBy=multi-user.target
+UNIT
+systemctl daemon-reload
+exec systemctl enable --now "$unit"
 """
 
 
@@ -72,7 +91,14 @@ def user_data(hub_api_url: str, agent_package: str = "") -> str:
     return (
         "#!/bin/bash\n"
         "# Starts the agent of ec2spawner. An image that lacks it gets it first.\n"
-        f"hub_api_url={shlex.quote(hub_api_url)}\n"
+        f"hub_argument={shlex.quote(_unit_quoted(hub_api_url))}\n"
         f"package={shlex.quote(package)}\n"
         f"{_START_AGENT.lstrip()}"
     )
+
+
+def _unit_quoted(word: str) -> str:
+    """One word of a systemd unit's command line: quoted, without specifiers and variables."""
+    for special, plain in (("\\", "\\\\"), ('"', '\\"'), ("%", "%%"), ("$", "$$")):
+        word = word.replace(special, plain)
+    return f'"{word}"'

@@ -34,9 +34,15 @@ class _Handler(APIHandler):
         self.say({"ok": False, "message": message, "reason": message}, status)
 
     def is_owners(self) -> bool:
-        """Whether the owner asks: who was only given access to the server may not end it."""
-        owner = self.extension.owner
-        return not owner or getattr(self.current_user, "username", None) == owner
+        """Whether the owner asks: who was only given access to the server may not end it.
+
+        A service may have the name of a user, and is none.
+        """
+        if self.extension.link is None:
+            return True
+        kind = getattr(self.current_user, "hub_user", {}).get("kind", "user")
+        name = getattr(self.current_user, "username", None)
+        return (kind, name) == ("user", self.extension.owner)
 
     async def ask(self, kind: Any, seconds: float | None = None) -> None:
         """Put a button's request to the agent."""
@@ -61,7 +67,8 @@ class _Handler(APIHandler):
 class StatusHandler(_Handler):
     @web.authenticated
     async def get(self) -> None:
-        self.say(await self.extension.status())
+        status = await self.extension.status()
+        self.say(status.model_copy(update={"can_control": self.is_owners()}))
 
 
 class ExtendHandler(_Handler):

@@ -18,6 +18,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from ..core.tags import HUB
 from ..wire import IdlePolicy, Stop
+from .awake import Awake
 from .book import LeaseBook
 from .cloud import Instance, LaunchSpec
 from .homes import Homes
@@ -95,6 +96,7 @@ class Adoption:
     prices: PriceBook
     settings: Settings
     now: Callable[[], datetime]
+    awake: Awake
     _orphans: set[str] = field(default_factory=set)
     """Leases of the store for which JupyterHub has not asked since this process began."""
     _loaded_at: datetime | None = None
@@ -106,7 +108,7 @@ class Adoption:
         self._loaded_at = self.now()
         self._orphans = {lease.lease_id for lease in leases}
         for lease in leases:
-            self.book.contact(lease.lease_id).heard_at = self._loaded_at
+            self.book.contact(lease.lease_id).heard_at = self.awake()
 
     def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
         """The stored lease of a server that JupyterHub asks for, by id or else by name."""
@@ -129,7 +131,7 @@ class Adoption:
         log.warning("Rebuilding %s of %r from tags: the store lost it", saved.lease_id, user)
         await self._restore_home(user, server, saved)
         lease = self._rebuilt(user, server, saved, instance)
-        self.book.contact(lease.lease_id).heard_at = self.now()
+        self.book.contact(lease.lease_id).heard_at = self.awake()
         await self.book.add(lease)
         return lease
 

@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from ..core import idle
 from ..core.money import paid_until, usd
 from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, IdlePolicy, Market, Stop
+from .awake import Awake
 from .book import Contact, LeaseBook
 from .cloud import Instance
 from .lease import Lease, LeaseState
@@ -42,13 +43,30 @@ class Beats:
     prices: PriceBook
     settings: Settings
     now: Callable[[], datetime]
+    awake: Awake
     instance_of: Callable[[Lease], Instance | None]
     wake: Callable[[], None]
 
+    def heard(self, lease_id: str) -> Contact:
+        """The agent has spoken."""
+        contact = self.book.contact(lease_id)
+        contact.heard_at = self.awake()
+        return contact
+
+    def clock_was_set(self, by: timedelta) -> None:
+        """What is told by the wall clock moves with it, until the next beats tell it anew."""
+        if not by:
+            return
+        log.warning("The hub's clock was set by %.0f s", by.total_seconds())
+        for lease in self.book.open(LeaseState.READY):
+            contact = self.book.contact(lease.lease_id)
+            if contact.idle_since is not None:
+                contact.idle_since += by
+
     async def beat(self, lease: Lease, beat: Beat) -> BeatAnswer:
         """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
-        contact = self.book.contact(lease.lease_id)
-        contact.heard_at = now = self.now()
+        contact, now = self.heard(lease.lease_id), self.now()
+        contact.protocol = beat.protocol
         contact.beats = mine = contact.beats + 1
         self.book.announce(lease.lease_id)
         before, contact.idle_since = contact.idle_since, _by_our_clock(beat, lease, now)
@@ -119,13 +137,18 @@ class Beats:
 
     # --- what time decides ---
 
-    def due(self, lease: Lease) -> tuple[datetime, Stop]:
-        """When this ready lease must end if nothing happens, and with which words."""
+    def due(self, lease: Lease, now: datetime) -> tuple[datetime, Stop]:
+        """When this ready lease must end if nothing happens, and with which words.
+
+        `now` as its pass has read it: the clock may be set at any moment.
+        """
         contact = self.book.contact(lease.lease_id)
         assert lease.ready_at is not None
-        heard_at = contact.heard_at or lease.ready_at
+        if contact.heard_at is None:
+            contact.heard_at = self.awake()
         policy = _within_a_calendar(lease.idle)
-        silent = heard_at + timedelta(seconds=self.settings.agent_silent_after)
+        left = contact.heard_at + self.settings.agent_silent_after - self.awake()
+        silent = now + timedelta(seconds=left)
         ends = [(silent, Stop(reason="lost", message="The instance fell silent"))]
         idle_stop = idle.stop_at(policy, lease.ready_at, contact.idle_since, lease.extended_until)
         if idle_stop is not None:

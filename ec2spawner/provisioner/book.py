@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from ..wire import Step, Telemetry
+from ..core.money import close
+from ..wire import PROTOCOL, Step, Telemetry
 from .lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
 from .store import Store, StoreError
 
@@ -24,10 +25,13 @@ log = logging.getLogger(__name__)
 class Contact:
     """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
 
-    heard_at: datetime | None = None
+    heard_at: float | None = None
+    """Seconds that the hub had been awake (`Awake`): the wall clock can be set."""
     idle_since: datetime | None = None
     busy_because: str = ""
     telemetry: Telemetry | None = None
+    protocol: int = PROTOCOL - 1
+    """What its agent speaks: the oldest until it has said so."""
     state: int = 1
     """`BeatAnswer.state`: grows with everything worth telling the agent."""
     beats: int = 0
@@ -130,6 +134,23 @@ class LeaseBook:
         events = self.story(lease_id, step, message, detail)
         if changes or events != self._leases[lease_id].events:
             await self.change(lease_id, events=events, **changes)
+
+    async def send_back(
+        self, lease_id: str, message: str, detail: str = "", **changes: Any
+    ) -> None:
+        """Back to the waiting list, without the instance; `message` tells its user why."""
+        await self.note(
+            lease_id,
+            Step.REQUEST,
+            message,
+            detail,
+            state=LeaseState.WAITING,
+            instance_id=None,
+            token_sha256="",
+            assigned_at=None,
+            segments=close(self._leases[lease_id].segments, self._now()),
+            **changes,
+        )
 
     def story(
         self, lease_id: str, step: Step, message: str, detail: str = ""

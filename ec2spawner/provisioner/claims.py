@@ -13,8 +13,10 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from ..core.keeping import Kept, may_rebind
 from ..core.names import sha256_hex
 from ..core.tags import HUB, INTENT, STORE
+from ..wire import PROTOCOL
 from .cloud import GONE, Instance
 from .launcher import Launcher
 from .lease import Binding, Home, Lease
@@ -36,6 +38,10 @@ class ClaimRefused(Exception):
     """403: this claim will never be granted."""
 
 
+class SecondKey(ClaimRefused):
+    """Somebody on that instance tries to act as its agent: an alarm."""
+
+
 class InstanceUnwanted(Exception):
     """410: nobody needs this instance; it shall power off."""
 
@@ -48,6 +54,8 @@ class Claimant:
     region: str
     account_id: str
     pending_time: datetime
+    protocol: int = PROTOCOL
+    """What its agent speaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +78,9 @@ class Claims:
         settings: Settings,
         *,
         now: Callable[[], datetime],
+        kept: Callable[[str], Kept | None],
     ) -> None:
+        self._kept = kept
         self._store = store
         self._watcher = watcher
         self._launcher = launcher
@@ -120,7 +130,9 @@ class Claims:
         `ClaimRefused`, `InstanceUnwanted`.
         """
         key_sha256 = sha256_hex(key)
-        self._check_key(claimant.instance_id, key_sha256)
+        booted_anew = self._booted_anew(claimant, key_sha256)
+        if booted_anew is None:
+            self._check_key(claimant.instance_id, key_sha256)
         self._check_wanted(claimant.instance_id)
         instance = self._watcher.instances.get(claimant.instance_id)
         if instance is None and await self._watcher.next_listing(timeout):
@@ -132,7 +144,12 @@ class Claims:
         if instance.state in GONE:
             raise InstanceUnwanted("this instance is being terminated")
         self.last_claim[instance.instance_id] = self._now()
-        if not self.is_bound(instance.instance_id):
+        if booted_anew is not None:
+            if instance.launched_at <= booted_anew.launched_at:
+                return None  # the listing is older than the start
+            self._check_ours(claimant, instance)
+            await self._rebind(instance.instance_id, key_sha256)
+        elif not self.is_bound(instance.instance_id):
             self._check_origin(claimant, instance)
             if self._launcher.is_open(instance.tags[INTENT]):
                 return None  # EC2 has not said yet which instances the call brought
@@ -142,6 +159,17 @@ class Claims:
         # While its key was stored, a pass may have had it terminated.
         self._check_wanted(instance.instance_id)
         return instance
+
+    def _booted_anew(self, claimant: Claimant, key_sha256: str) -> Kept | None:
+        """Set for the first agent of a stopped instance that we have had EC2 start."""
+        binding = self._bindings.get(claimant.instance_id)
+        if binding and hmac.compare_digest(binding.key_sha256, key_sha256):
+            return None
+        kept = self._kept(claimant.instance_id)
+        bound_at = binding.bound_at if binding else None
+        if kept is None or not may_rebind(kept, bound_at, claimant.pending_time):
+            return None
+        return kept
 
     def _check_wanted(self, instance_id: str) -> None:
         if instance_id in self.unwanted:
@@ -155,27 +183,47 @@ class Claims:
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
         binding = self._bindings.get(instance_id)
         if binding and not hmac.compare_digest(binding.key_sha256, key_sha256):
-            log.error(
+            log.critical(
                 "ALARM: a second key claims instance %s, which is bound since %s. "
                 "Someone on that instance tries to act as its agent.",
                 instance_id,
                 binding.bound_at.isoformat(timespec="seconds"),
             )
-            raise ClaimRefused("another key speaks for this instance")
+            raise SecondKey("another key speaks for this instance")
 
     def _check_origin(self, claimant: Claimant, instance: Instance) -> None:
         """The instance is ours by what we stored, not merely by a tag that anyone can set."""
+        token = instance.tags.get(INTENT, "")
+        brought = self._launcher.may_have_brought(token, instance.instance_id)
+        self._check_ours(claimant, instance, stored=brought)
+
+    def _check_ours(self, claimant: Claimant, instance: Instance, *, stored: bool = True) -> None:
+        """What document and listing say; `stored`: so does what we stored, a launch call or a
+        kept instance."""
         ours = (
-            claimant.region == self._settings.region
+            stored
+            and claimant.region == self._settings.region
             and (not instance.account_id or claimant.account_id == instance.account_id)
             and instance.tags.get(HUB) == self._settings.hub
             and instance.tags.get(STORE) == self._store.store_id
-            and self._launcher.may_have_brought(instance.tags.get(INTENT, ""), instance.instance_id)
             and abs(claimant.pending_time - instance.launched_at) <= LAUNCH_TIME_TOLERANCE
         )
         if not ours:
             log.error("ALARM: %s claims, but this hub did not launch it", claimant)
             raise ClaimRefused("this hub did not launch this instance")
+
+    async def _rebind(self, instance_id: str, key_sha256: str) -> None:
+        """The key of a new boot, in the place of the boot before: once for each start of ours."""
+        before = self._bindings.get(instance_id)
+        self._bindings[instance_id] = binding = Binding(instance_id, key_sha256, self._now())
+        try:
+            await asyncio.shield(self._store.rebind(binding))
+        except StoreError:
+            if before is None:
+                del self._bindings[instance_id]
+            else:
+                self._bindings[instance_id] = before
+            raise
 
     async def _bind(self, instance_id: str, key_sha256: str) -> None:
         binding = Binding(instance_id, key_sha256, self._now())
@@ -187,8 +235,8 @@ class Claims:
             raise
         except KeyAlreadyBound as error:
             del self._bindings[instance_id]  # an old one, which is not kept in memory
-            log.error("ALARM: a second key claims instance %s", instance_id)
-            raise ClaimRefused(str(error)) from error
+            log.critical("ALARM: a second key claims instance %s", instance_id)
+            raise SecondKey(str(error)) from error
 
     async def wait(self, instance_id: str, timeout: float) -> bool:
         """Wait until something changes for this instance, `timeout` seconds at most.

@@ -51,6 +51,23 @@ class Instance:
     account_id: str = ""
     """The account that owns it (the reservation's OwnerId); empty where unknown."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Device name, such as `/dev/sdp` -> volume id, of what is attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataVolume:
+    """A volume made from a snapshot with each instance, and deleted with it."""
+
+    snapshot: str
+    """`snap-...`"""
+    path: str
+    """Where the user finds it, read-only."""
+
+
+DATA_DEVICES = tuple(f"/dev/sd{letter}" for letter in "ponmlkjihg")
+"""Device names of a spec's data volumes, in its order. From EC2's recommended ones, from the end:
+a home is attached under the first one that is free."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +87,8 @@ class LaunchSpec:
     key_name: str = ""
     user_data: str = ""
     """Bash; the same for every instance of the spec, and no secret."""
+    data_volumes: tuple[DataVolume, ...] = ()
+    """At most `len(DATA_DEVICES)`."""
 
 
 MAX_OFFERS = 300
@@ -151,6 +170,51 @@ class Volume:
     attached_to: str | None
     """Instance id."""
     tags: Mapping[str, str] = field(default_factory=dict)
+    created_at: datetime | None = None
+    """UTC."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSpec:
+    """How a volume is made: part of the request that its token stands for."""
+
+    size_gib: int
+    snapshot_id: str = ""
+    """Empty is a blank volume."""
+    volume_type: str = "gp3"
+    encrypted: bool = True
+    kms_key: str = ""
+    """Empty is the account's default key for EBS."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSnapshot:
+    """A copy of a volume, as EC2 shows it."""
+
+    snapshot_id: str
+    volume_id: str
+    state: str
+    """EC2's: pending, completed, error, recoverable, recovering."""
+    percent: int
+    started_at: datetime
+    """UTC."""
+    size_gib: int
+    """Of the volume."""
+    stored_gib: float | None = None
+    """What has ever been written to the volume; None while unknown."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """A network interface."""
+
+    interface_id: str
+    state: str
+    """EC2's: available, associated, attaching, in-use, detaching."""
+    attached_to: str | None
+    """Instance id."""
+    tags: Mapping[str, str] = field(default_factory=dict)
 
 
 class CloudError(Exception):
@@ -178,6 +242,19 @@ class Cloud(Protocol):
 
     async def terminate(self, instance_ids: Sequence[str]) -> None:
         """Terminate; an id that does not exist is no error."""
+
+    async def stop(self, instance_ids: Sequence[str]) -> None:
+        """Stop on-demand instances: their disks stay. Stopped already is no error.
+
+        Raises `CloudError("UnsupportedOperation", ...)` for a spot instance.
+        """
+
+    async def start(self, instance_ids: Sequence[str]) -> None:
+        """Start stopped instances; running already is no error.
+
+        Raises `CloudError("InsufficientInstanceCapacity", ...)`, not retryable, where EC2 has no
+        room, and `CloudError("IncorrectInstanceState", ...)` while one is still stopping.
+        """
 
     async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None: ...
 
@@ -218,11 +295,30 @@ class Cloud(Protocol):
         by this process. How many."""
 
     async def create_volume(
-        self, client_token: str, zone: str, size_gib: int, tags: Mapping[str, str]
+        self, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
     ) -> Volume:
-        """An encrypted gp3 volume. Idempotent by client token."""
+        """Idempotent by client token."""
+
+    async def volume(self, volume_id: str) -> Volume | None:
+        """As it is now; None where there is none, or EC2 does not list it yet."""
 
     async def list_volumes(self, hub: str) -> Sequence[Volume]: ...
+
+    async def modify_volume(self, volume_id: str, size_gib: int) -> None:
+        """Grow; returns when the volume has the size.
+
+        Raises `CloudError("VolumeModificationRateExceeded", ...)` when it was changed lately, and
+        `CloudError("IncorrectModificationState", ...)` while an earlier change is under way.
+        """
+
+    async def create_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> VolumeSnapshot:
+        """Begin one; not idempotent, and never repeated inside: EC2 has no token for it."""
+
+    async def list_snapshots(self, hub: str) -> Sequence[VolumeSnapshot]:
+        """Every snapshot that carries this hub's tag: all pages or an error."""
+
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete; one that does not exist is no error."""
 
     async def attach_volume(self, volume_id: str, instance_id: str) -> None:
         """Attach and return when EC2 says `in-use`; attached to this instance already is no error.
@@ -232,3 +328,20 @@ class Cloud(Protocol):
 
     async def detach_volume(self, volume_id: str, instance_id: str) -> None:
         """Detach; not attached is no error."""
+
+    async def delete_volume(self, volume_id: str) -> None:
+        """Delete; one that does not exist is no error, one that is attached is."""
+
+    async def free_volumes(self, hub: str) -> Sequence[Volume]:
+        """This hub's disks that came with an instance (their tags name a launch call) and are
+        attached to none: no homes."""
+
+    async def free_interfaces(self, hub: str) -> Sequence[Interface]:
+        """This hub's network interfaces that are attached to nothing."""
+
+    async def delete_interface(self, interface_id: str) -> None:
+        """Delete; one that does not exist is no error, one that is attached is."""
+
+    async def console_output(self, instance_id: str) -> str:
+        """The end of what the instance wrote to its console, the boot log first of all; empty
+        where there is nothing yet. At most 64 KiB; the instance's own words, so hostile."""

@@ -19,6 +19,7 @@ from .book import LeaseBook
 from .claims import Claims
 from .cloud import Cloud, CloudError, Instance
 from .homes import Homes
+from .keeping import Keeping
 from .lease import OPEN, Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
@@ -35,6 +36,7 @@ class Ending:
     cloud: Cloud
     claims: Claims
     homes: Homes
+    keeping: Keeping
     prices: PriceBook
     watcher: Watcher
     settings: Settings
@@ -49,18 +51,22 @@ class Ending:
     """By instance id: when its termination was last asked for, on the loop's clock."""
 
     async def begin(self, lease_id: str, stop: Stop) -> None:
-        """Start to end a lease; the first reason stays. Returns at once.
+        """Start to end a lease; the first reason stays. Returns once that is stored, or cannot be.
 
         A lease without a running notebook has nothing to save and is released right away.
         """
         lease = self.book.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
             return
+        stop = self.keeping.decide(lease, stop)
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         self._stopped[lease_id] = asyncio.Event()
         self.spawn_task(self._finish(lease), f"end {lease_id}")
         self.book.tell_agent(lease_id)  # its beat wakes after the change, and before the store
-        await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
+        try:
+            await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
+        except StoreError as error:
+            log.error("That %s ends is not stored yet: %s", lease_id, error)
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
@@ -93,29 +99,53 @@ class Ending:
 
     async def _release(self, lease: Lease) -> None:
         """The home and the instance, once the agent has saved or took too long."""
-        lease_id, graceful = lease.lease_id, lease.ready_at is not None
-        if graceful:
-            try:
-                async with asyncio.timeout(self.settings.stop_timeout):
-                    await self._stopped[lease_id].wait()
-            except TimeoutError:
-                log.warning("The agent of %s did not report its stop in time", lease_id)
-        if lease.instance_id is not None:
+        graceful = lease.ready_at is not None
+        in_order = graceful and await self._has_stopped(lease.lease_id)
+        if lease.instance_id is None:
+            return
+        is_kept = in_order and self._is_to_be_kept(lease.lease_id)
+        if not is_kept:
             self.claims.turn_away([lease.instance_id])
-            if graceful and not self.watcher.is_gone(lease.instance_id):
-                await self.homes.detach(lease)
-            await self.terminate([lease.instance_id])
+        if graceful and not self.watcher.is_gone(lease.instance_id):
+            await self.homes.detach(lease)
+        if is_kept and await self._keep(lease.lease_id):
+            return
+        try:
+            await self.keeping.forget(lease.instance_id)
+        except StoreError as error:  # found gone by the next process
+            log.warning("That %s is not kept is not stored: %s", lease.instance_id, error)
+        await self.terminate([lease.instance_id])
+
+    async def _has_stopped(self, lease_id: str) -> bool:
+        """True once the agent has said so; False when it took too long."""
+        try:
+            async with asyncio.timeout(self.settings.stop_timeout):
+                await self._stopped[lease_id].wait()
+        except TimeoutError:
+            log.warning("The agent of %s did not report its stop in time", lease_id)
+            return False
+        return True
+
+    def _is_to_be_kept(self, lease_id: str) -> bool:
+        lease = self.book.get(lease_id)
+        return lease is not None and lease.stop is not None and lease.stop.then != "terminate"
+
+    async def _keep(self, lease_id: str) -> bool:
+        lease = self.book.get(lease_id)
+        return lease is not None and await self.keeping.keep(lease) is not None
 
     async def _close(self, lease_id: str) -> None:
         """The account; then everybody is told, also where that could not be stored yet."""
         now, lease = self.now(), self.book.get(lease_id)
         assert lease is not None
+        # From then on it is the hub's overhead.
+        kept = self.keeping.get(lease.instance_id or "")
         try:
             await self.book.change(
                 lease_id,
                 state=LeaseState.ENDED,
                 ended_at=now,
-                segments=close(lease.segments, now),
+                segments=close(lease.segments, kept.kept_at if kept else now),
                 sealed_start="",
             )
         except StoreError as error:
@@ -146,9 +176,12 @@ class Ending:
         latest = asyncio.get_running_loop().time() - self.settings.busy_interval
         self._asked = {each: at for each, at in self._asked.items() if at > latest}
         instances = [each for each in instances if each.instance_id not in self._asked]
-        await self.terminate([instance.instance_id for instance in instances])
-        now, served = self.now(), self.book.served()
+        ids = [instance.instance_id for instance in instances]
+        await self.terminate(ids)
+        # Leases of an earlier process are not in memory, and one that just ended not yet stored.
+        now, stored, served = self.now(), await self.store.served_until(ids), self.book.served()
         for instance in instances:
-            start = served.get(instance.instance_id) or instance.launched_at
+            start = served.get(instance.instance_id) or stored.get(instance.instance_id)
+            start = start or instance.launched_at
             segment = self.prices.segment(instance, start, max(now, start))
-            await asyncio.shield(self.store.save_overhead(segment))
+            await self.store.save_overhead_sooner_or_later(segment)

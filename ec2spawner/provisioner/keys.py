@@ -7,10 +7,11 @@ the rest hashes what a launch may choose from (types, subnets, markets).
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import lru_cache
 
 from ..core.names import launch_key
+from ..wire import Then
 from .cloud import LaunchSpec
 
 SPECS_KEPT = 1024
@@ -18,10 +19,18 @@ SPECS_KEPT = 1024
 
 _CHOICES = ("instance_types", "subnets", "markets")
 
+_LATER = {"data_volumes": ()}
+"""Fields that an older version did not know, and what its instances have there: left out of the
+key, so that what it launched still serves a start that was under way at the upgrade."""
+
 
 @lru_cache(maxsize=SPECS_KEPT)
 def base_key_of(spec: LaunchSpec) -> str:
-    fixed = {key: value for key, value in asdict(spec).items() if key not in _CHOICES}
+    fixed = {
+        key: value
+        for key, value in asdict(spec).items()
+        if key not in _CHOICES and (key not in _LATER or value != _LATER[key])
+    }
     return launch_key(json.dumps(fixed, sort_keys=True))
 
 
@@ -29,6 +38,18 @@ def base_key_of(spec: LaunchSpec) -> str:
 def launch_key_of(spec: LaunchSpec) -> str:
     chosen = {key: value for key, value in asdict(spec).items() if key in _CHOICES}
     return f"{base_key_of(spec)}.{launch_key(json.dumps(chosen, sort_keys=True))}"
+
+
+@lru_cache(maxsize=SPECS_KEPT)
+def fit_key_of(spec: LaunchSpec, then: Then) -> str:
+    """Equal keys mean that a kept instance is what a lease would launch.
+
+    One that lingers must not be out of date. One that was stopped is kept *for* its disk: a newer
+    image or another way to install the agent does not make that another disk.
+    """
+    if then == "linger":
+        return base_key_of(spec)
+    return base_key_of(replace(spec, image_id="", user_data=""))
 
 
 def base_of(key: str) -> str:

@@ -26,22 +26,22 @@ class Labels:
     watcher: Watcher
     store_id: str
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
-    _asked: set[str] = field(default_factory=set)
-    """Instance ids: a listing may still show these without their tags."""
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+    """Instance and lease ids: a listing may still show these without their tags."""
 
     def follow(self) -> None:
         leases = {
-            lease.instance_id: lease
+            (lease.instance_id, lease.lease_id): lease
             for lease in self.book.open(LeaseState.STARTING, LeaseState.READY)
             if lease.instance_id
         }
         self._asked &= leases.keys()
-        for instance_id in leases.keys() - self._asked:
-            instance = self.watcher.instances.get(instance_id)
-            tags = self._tags(leases[instance_id])
+        for hold in leases.keys() - self._asked:
+            instance = self.watcher.instances.get(hold[0])
+            tags = self._tags(leases[hold])
             if instance is not None and not tags.items() <= instance.tags.items():
-                self._asked.add(instance_id)
-                self.spawn_task(self._tag(instance_id, tags), f"tags of {instance_id}")
+                self._asked.add(hold)
+                self.spawn_task(self._tag(hold, tags), f"tags of {hold[0]}")
 
     def _tags(self, lease: Lease) -> dict[str, str]:
         return {
@@ -51,9 +51,9 @@ class Labels:
             NAME: tag_value(f"{lease.user} {lease.server}".strip()),
         }
 
-    async def _tag(self, instance_id: str, tags: Mapping[str, str]) -> None:
+    async def _tag(self, hold: tuple[str, str], tags: Mapping[str, str]) -> None:
         try:
-            await self.cloud.tag([instance_id], tags)
+            await self.cloud.tag([hold[0]], tags)
         except CloudError as error:
-            log.warning("Tagging %s: %s; trying again", instance_id, error)
-            self._asked.discard(instance_id)
+            log.warning("Tagging %s: %s; trying again", hold[0], error)
+            self._asked.discard(hold)

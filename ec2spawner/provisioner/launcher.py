@@ -343,7 +343,9 @@ class Launcher:
         audience.answered(round_, request, told)
         round_.order = None  # the places that it took are counted by what it has brought
         _report(request, answer)
-        await asyncio.shield(self._store.save_intent(intent))
+        await self._store.unwritten.sooner_or_later(
+            f"the answer to {intent.client_token}", lambda: self._store.save_intent(intent)
+        )
         return told, ended_by
 
     async def _call_until_answered(

@@ -12,10 +12,13 @@ from datetime import datetime
 from enum import StrEnum
 from itertools import takewhile
 
+from ..core.keeping import AfterStop, Kept
 from ..core.launch_errors import LaunchError
 from ..core.money import Segment
+from ..core.moves import Move
 from ..wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
+from .mounts import Mounts
 
 
 class LeaseState(StrEnum):
@@ -119,6 +122,10 @@ class Lease:
     """The launch calls of this start, oldest first."""
     image: Image | None = None
     """What it boots, as EC2 described it at the request; `spec.image_id` is its id."""
+    after_stop: AfterStop = field(default_factory=AfterStop)
+    """What becomes of its instance when it ends in order."""
+    mounts: Mounts = field(default_factory=Mounts)
+    """What its instance mounts besides a home on EBS and the data volumes of its spec."""
     segments: tuple[Segment, ...] = ()
 
     @property
@@ -176,6 +183,17 @@ class Home:
     created_at: datetime
     volume_id: str | None = None
     zone: str | None = None
+    """Where the volume is, or is being made: set before it is asked for."""
+    volume_token: str = ""
+    """ClientToken of the volume; empty is the home's id."""
+    from_snapshot: str = ""
+    """What the volume is made from; empty is a blank one."""
+    used_at: datetime | None = None
+    """When it was last attached or let go."""
+    move: Move | None = None
+    """To another zone, until it has come to its end."""
+    delete_at: datetime | None = None
+    """Its user or server was deleted for good: volume, snapshots and record go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,5 +206,7 @@ class Snapshot:
     """All that are younger than the window given to `load`, open ones of any age."""
     bindings: tuple[Binding, ...] = ()
     homes: tuple[Home, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    """Instances that wait for their user."""
     ended_lately: tuple[Lease, ...] = field(default=())
     """The newest ended lease of each (user, server): why it stopped is told at the next login."""

@@ -9,13 +9,15 @@ from ..wire import Stop
 from .adoption import Adoption
 from .book import LeaseBook
 from .claims import Claims
-from .cloud import GONE, Instance
+from .cloud import GONE, Instance, InstanceState
 from .ending import Ending
+from .keeping import Keeping
 from .lease import Lease, LeaseState
-from .settings import Settings
-from .starting import Starting
 from .supply import supply_of
+from .unready import STOPPED_GRACE, Unready
 from .watcher import Watcher
+
+STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 
 @dataclass(slots=True)
@@ -23,24 +25,27 @@ class Losses:
     book: LeaseBook
     watcher: Watcher
     claims: Claims
-    starting: Starting
+    unready: Unready
     ending: Ending
+    keeping: Keeping
     adoption: Adoption
-    settings: Settings
     on_offer: frozenset[str] = frozenset()
     """Instances that could still take a lease when the last pass looked."""
 
     async def follow(self) -> None:
         """Leases whose instance is gone: another one, or the end."""
-        self.watcher.track(lease.instance_id for lease in self.book.open() if lease.instance_id)
+        leased = {lease.instance_id for lease in self.book.open() if lease.instance_id}
+        self.watcher.track(leased | self.keeping.instance_ids)
         vanished: list[tuple[Lease, Stop]] = []
         for lease in list(self.book.open()):
+            instance = self.watcher.instances.get(lease.instance_id or "")
+            if instance is not None and instance.state in STOPPED:
+                await self._stopped_from_outside(lease, instance)
             if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
                 continue
-            instance = self.watcher.instances.get(lease.instance_id)
             stop = _why_gone(instance)
             if lease.state is LeaseState.STARTING:
-                await self.starting.replace_instance(lease, self.settings.replacements)
+                self.unready.ended(lease, instance)
             elif lease.state is LeaseState.ENDING:
                 self.ending.instance_gone(lease)
             elif instance is None:
@@ -50,7 +55,7 @@ class Losses:
         for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
             await self._end(lease, stop)
 
-    async def replace_stillborn(self) -> None:
+    def replace_stillborn(self) -> None:
         """Instances that ended by themselves before they had a lease.
 
         Each counts against the lease it would have served, so that an image which cannot boot
@@ -60,10 +65,24 @@ class Losses:
         for instance_id in self.on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
             if listed[instance_id].state not in GONE:
                 continue
-            need = lease_for(supply_of(listed[instance_id]), self.starting.needs())
+            need = lease_for(supply_of(listed[instance_id]), self.unready.starting.needs())
             if need is not None and (lease := self.book.get(need.lease_id)):
-                await self.starting.replace_instance(lease, self.settings.replacements)
+                self.unready.ended(lease, listed[instance_id])
         self.on_offer = frozenset()
+
+    async def _stopped_from_outside(self, lease: Lease, instance: Instance) -> None:
+        """In the console, or by a program. A stopped instance would keep its disk, and never
+        come back by itself: the lease ends, and the instance with it."""
+        if lease.state is LeaseState.READY:
+            message = "The instance was stopped from outside the hub"
+            await self.ending.begin(lease.lease_id, Stop(reason="lost", message=message))
+            lease = self.book.get(lease.lease_id) or lease
+        if instance.state is not InstanceState.STOPPED:
+            return  # its agent may still be saving
+        if lease.state is LeaseState.ENDING:
+            self.ending.instance_gone(lease)
+        elif self.unready.held_seconds(lease) >= STOPPED_GRACE:
+            self.unready.ended(lease, instance)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         await self.ending.begin(lease.lease_id, stop)

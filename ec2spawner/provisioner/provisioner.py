@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from ..core.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
 from .adoption import Adoption
+from .awake import Awake
 from .beats import Beats
 from .book import LeaseBook
 from .buying import Buying
@@ -27,8 +29,12 @@ from .catalogue import Catalogue
 from .claims import Claims
 from .cloud import Cloud, CloudError, Instance, Launched, LaunchSpec
 from .ending import Ending
+from .home_bringing import HomeBringing
+from .home_copies import HomeCopies
+from .home_moves import HomeMoves
 from .homes import Homes
 from .images import ImageBook
+from .keeping import Keeping
 from .keys import launch_key_of
 from .labels import Labels
 from .launcher import Launcher
@@ -36,16 +42,21 @@ from .lease import Intent, IntentState, Lease, LeaseState, StepEvent
 from .losses import Losses
 from .offer_book import OfferBook
 from .prices import PriceBook
+from .reaper import Reaper
 from .settings import Settings
 from .starting import Starting
 from .store import Store, StoreError
 from .supply import Inventory
+from .unready import Unready
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
 
 PASS_INTERVAL = 5.0
 """Seconds between two passes at most; events and deadlines make them sooner."""
+
+USUAL_PATIENCE = 2.0
+"""Seconds a page waits for the store to tell how long starts usually take."""
 
 SHORTEST_WAIT = 0.25
 """Seconds between two passes at least, when a deadline is all that there is."""
@@ -55,10 +66,6 @@ INTENTS_KEPT = timedelta(hours=1)
 
 ENDED_KEPT = timedelta(minutes=10)
 """Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
-
-TEMPLATES_KEPT = timedelta(days=7)
-"""Launch templates that nobody has used for so long are deleted; one that is needed again is
-made again."""
 
 
 class Provisioner:
@@ -72,15 +79,19 @@ class Provisioner:
         types: Mapping[str, InstanceType],
         *,
         now: Callable[[], datetime],
+        monotonic: Callable[[], float] = time.monotonic,
         ended: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
         self.settings = settings
         self.now = now
+        self.awake = awake = Awake(now, monotonic)
         self._cloud = cloud
         self._store = store
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._zones: dict[str, str] = {}
+        self._usual: dict[str, Mapping[Step, float]] = {}
+        """By profile: what the store said last."""
 
         self.book = book = LeaseBook(store, now=now)
         self.watcher = watcher = Watcher(
@@ -109,10 +120,39 @@ class Provisioner:
             zones=lambda: self._zones,
             launched=self._on_launched,
         )
-        self.claims = claims = Claims(store, watcher, launcher, settings, now=now)
+        self.claims = claims = Claims(
+            store,
+            watcher,
+            launcher,
+            settings,
+            now=now,
+            kept=lambda instance_id: self.keeping.get(instance_id),
+        )
         self.homes = homes = Homes(cloud, store, settings, now=now)
         self.inventory = Inventory(
-            book, claims, launcher, watcher, settings, store.store_id, self.zones_of
+            book,
+            claims,
+            launcher,
+            watcher,
+            settings,
+            store.store_id,
+            self.zones_of,
+            awake,
+            lambda instance_id: self.keeping.holds(instance_id),
+        )
+        self.keeping = keeping = Keeping(
+            book=book,
+            store=store,
+            cloud=cloud,
+            watcher=watcher,
+            claims=claims,
+            prices=prices,
+            settings=settings,
+            now=now,
+            need_of=lambda lease: self.starting.need_of(lease),
+            terminate=lambda instance_ids: self.ending.terminate(instance_ids),
+            fail=lambda lease_id, stop: self.ending.begin(lease_id, stop),
+            spawn_task=self.spawn_task,
         )
         self.ending = Ending(
             book=book,
@@ -120,6 +160,7 @@ class Provisioner:
             cloud=cloud,
             claims=claims,
             homes=homes,
+            keeping=keeping,
             prices=prices,
             watcher=watcher,
             settings=settings,
@@ -128,15 +169,56 @@ class Provisioner:
             wake=self.wake,
             ended=ended,
         )
+        self.bringing = HomeBringing(
+            book=book,
+            claims=claims,
+            homes=homes,
+            spawn_task=self.spawn_task,
+            fail=self.ending.begin,
+            wake=self.wake,
+        )
+        self.home_moves = HomeMoves(
+            cloud=cloud,
+            homes=homes,
+            book=book,
+            settings=settings,
+            store_id=store.store_id,
+            now=now,
+            spawn_task=self.spawn_task,
+            fail=self.ending.begin,
+            wake=self.wake,
+        )
+        self.home_copies = HomeCopies(
+            cloud=cloud,
+            homes=homes,
+            settings=settings,
+            store_id=store.store_id,
+            now=now,
+            spawn_task=self.spawn_task,
+        )
         self.starting = Starting(
             book=book,
             claims=claims,
             homes=homes,
+            bringing=self.bringing,
+            keeping=keeping,
             prices=prices,
             store=store,
             now=now,
             zones_of=self.zones_of,
             supplies=lambda: self.inventory.take_stock(now()).supplies,
+            spawn_task=self.spawn_task,
+            fail=self.ending.begin,
+            stopped=self.ending.agent_stopped,
+            wake=self.wake,
+            awake=awake,
+        )
+        self.unready = Unready(
+            book=book,
+            cloud=cloud,
+            starting=self.starting,
+            settings=settings,
+            awake=awake,
             spawn_task=self.spawn_task,
             fail=self.ending.begin,
             wake=self.wake,
@@ -155,9 +237,10 @@ class Provisioner:
             wake=self.wake,
         )
         self.labels = Labels(book, cloud, watcher, store.store_id, self.spawn_task)
-        self.beats = Beats(book, prices, settings, now, self.instance_of, self.wake)
-        self.adoption = adoption = Adoption(book, watcher, homes, prices, settings, now)
-        self.losses = Losses(book, watcher, claims, self.starting, self.ending, adoption, settings)
+        self.beats = Beats(book, prices, settings, now, awake, self.instance_of, self.wake)
+        self.adoption = adoption = Adoption(book, watcher, homes, prices, settings, now, awake)
+        self.reaper = Reaper(cloud, settings, store.store_id, homes.volume_ids, now, awake)
+        self.losses = Losses(book, watcher, claims, self.unready, self.ending, keeping, adoption)
 
     # --- life ---
 
@@ -168,7 +251,9 @@ class Provisioner:
         self.book.load(snapshot)
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
+        self.keeping.load(snapshot.kept)
         self.launcher.intents = {intent.client_token: intent for intent in snapshot.intents}
+        self.inventory.recall(snapshot.intents, self.now())
         self.adoption.load(snapshot.leases)
         self.watcher.track(lease.instance_id for lease in snapshot.leases if lease.instance_id)
         self.ending.resume()
@@ -176,8 +261,8 @@ class Provisioner:
         self.spawn_task(self.prices.run(), "prices")
         self.spawn_task(self.catalogue.run(), "catalogue")
         self.spawn_task(self._look_image_up(), "image")
-        self.spawn_task(self._delete_old_templates(), "templates")
-        self.spawn_task(self.homes.take_up_volumes(), "volumes")
+        self.spawn_task(self.reaper.run(), "reaper")
+        self.spawn_task(self.reaper.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
                 self.buying.replay(intent)
@@ -189,6 +274,7 @@ class Provisioner:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.book.drain()
+        await self._store.unwritten.again()
         await self._store.close()
 
     def spawn_task(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -239,25 +325,43 @@ class Provisioner:
         """The lease's instance as the last listing showed it."""
         return self.watcher.instances.get(lease.instance_id or "")
 
+    def knows_instance(self, instance_id: str) -> bool:
+        """Whether a listing shows it, or a launch has been answered with it."""
+        return instance_id in self.watcher.instances or instance_id in self.inventory.expected
+
     async def usual_durations(self, profile: str) -> Mapping[Step, float]:
         """Median seconds of each step over the last starts of a profile; empty when unknown."""
         try:
-            return await self._store.usual_durations(profile)
-        except StoreError as error:
-            log.warning("Usual durations are unknown: %s", error)
-            return {}
+            async with asyncio.timeout(USUAL_PATIENCE):
+                self._usual[profile] = await self._store.usual_durations(profile)
+        except (StoreError, TimeoutError) as error:
+            log.warning("Usual durations are as of earlier: %s", error or "the store is slow")
+        return self._usual.get(profile, {})
 
     async def usual_start_seconds(self, profiles: Iterable[str]) -> Mapping[str, float]:
         """How long a start of each profile usually takes, where that is known."""
-        usual = {profile: await self.usual_durations(profile) for profile in profiles}
-        return {profile: sum(steps.values()) for profile, steps in usual.items() if steps}
+        wanted = list(profiles)
+        usual = await asyncio.gather(*map(self.usual_durations, wanted))
+        return {
+            profile: sum(steps.values())
+            for profile, steps in zip(wanted, usual, strict=True)
+            if steps
+        }
 
     async def request(self, lease: Lease) -> None:
-        """Put a lease on the waiting list."""
+        """Put a lease on the waiting list.
+
+        Raises `StoreError` where it cannot be stored; then it ends at once, and nothing is bought.
+        """
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
         self.prices.want(lease.spec.instance_types)
         self.catalogue.want(lease.spec.instance_types)
-        await self.book.add(replace(lease, events=(begun,)))
+        try:
+            await self.book.add(replace(lease, events=(begun,)))
+        except StoreError:
+            stop = Stop(reason="failed", message="The hub could not write its database")
+            await self.ending.begin(lease.lease_id, stop)
+            raise
         for instance_id in list(self.claims.waiting):
             self.claims.wake(instance_id)
         self.wake()
@@ -285,18 +389,25 @@ class Provisioner:
 
     async def reconcile(self) -> None:
         """One pass: look at everything once, and do what is missing."""
+        self.beats.clock_was_set(self.awake.tick())
         now = self.now()
+        self.ending.resume()  # what was decided goes on whatever the store says
+        await self._store.hold()  # or another hub may be at work here
         await self.book.save_again()
+        await self._store.unwritten.again()
         self.book.forget_ended(now - ENDED_KEPT)
-        self.ending.resume()
         await self.losses.follow()
-        await self.losses.replace_stillborn()
+        self.losses.replace_stillborn()
+        self.unready.end_what_is_late()
         await self._follow_homes()
         await self._end_what_is_due(now)
+        await self.keeping.follow(now)
         self._forget_gone(now)
         await self._balance(now)
         self.labels.follow()
-        self.starting.bring_homes(self.watcher.instances)
+        self.bringing.follow(self.watcher.instances)
+        self.home_moves.follow()
+        self.home_copies.follow()
         await self._reprice(now)
 
     async def _follow_homes(self) -> None:
@@ -311,7 +422,7 @@ class Provisioner:
     async def _end_what_is_due(self, now: datetime) -> None:
         silent: list[tuple[Lease, Stop]] = []
         for lease in list(self.book.open(LeaseState.READY)):
-            at, stop = self.beats.due(lease)
+            at, stop = self.beats.due(lease, now)
             if at > now:
                 continue
             if stop.reason == "lost":
@@ -348,11 +459,13 @@ class Provisioner:
             await self.launcher.look_up(tokens)
         stock = self.inventory.take_stock(now)
         result = balance(self.starting.needs(), stock.supplies)
+        missing = frozenset(result.missing)
+        self.unready.never_spoke(stock.silent, missing)
         listed = self.watcher.instances
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
         unknown = self.adoption.unknown(stock.unknown, now)
         self.losses.on_offer = frozenset(supply.supply_id for supply in stock.supplies)
-        self.buying.buy(frozenset(result.missing))
+        self.buying.buy(missing - self.starting.judged)
         await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
 
     def _missing(self) -> frozenset[str]:
@@ -367,7 +480,7 @@ class Provisioner:
 
     def _until_next_deadline(self) -> float:
         now = self.now()
-        dues = [self.beats.due(lease) for lease in self.book.open(LeaseState.READY)]
+        dues = [self.beats.due(lease, now) for lease in self.book.open(LeaseState.READY)]
         seconds = [(due[0] - now).total_seconds() for due in dues]
         return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])
 
@@ -379,18 +492,3 @@ class Provisioner:
     async def _look_image_up(self) -> None:
         """Before anybody waits for it."""
         await self.images.current()
-
-    async def _delete_old_templates(self) -> None:
-        """Once a day, for ever."""
-        while True:
-            before = self.now() - TEMPLATES_KEPT
-            try:
-                number = await self._cloud.delete_old_templates(
-                    self.settings.hub, self._store.store_id, before
-                )
-            except CloudError as error:
-                log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
-            else:
-                if number:
-                    log.info("Deleted %d launch templates that were no longer used", number)
-            await asyncio.sleep(self.settings.template_interval)

@@ -36,14 +36,23 @@ def snapshot(connection: Connection, since: datetime) -> Snapshot:
         .where(or_(binding.bound_at >= since - BINDINGS_LOADED, binding.instance_id.in_(held)))
         .order_by(binding.bound_at, binding.instance_id)
     )
+    kept = select(rows.kept_table).order_by(rows.kept_table.c.instance_id)
     homes = select(rows.home_table).order_by(rows.home_table.c.home_id)
     return Snapshot(
         leases=_leases(connection, select(lease.lease_id).where(is_open)),
         intents=tuple(map(rows.intent_from, _mappings(connection, intents))),
         bindings=tuple(map(rows.binding_from, _mappings(connection, bindings))),
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
+        kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=_leases(connection, _newest_ended()),
     )
+
+
+def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
+    """Lease id -> state, of those that the store knows."""
+    lease = rows.lease_table.c
+    query = select(lease.lease_id, lease.state).where(lease.lease_id.in_(lease_ids))
+    return {lease_id: LeaseState(state) for lease_id, state in connection.execute(query)}
 
 
 def intents(connection: Connection, client_tokens: Collection[str]) -> tuple[Intent, ...]:
@@ -65,6 +74,18 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         .order_by(column.started_at, column.segment_id)
     )
     return tuple(map(rows.segment_from, _mappings(connection, query)))
+
+
+def served_until(connection: Connection, instance_ids: Collection[str]) -> Mapping[str, datetime]:
+    """When the last lease of each instance ended; without those that served none."""
+    column = rows.segment_table.c
+    query = (
+        select(column.instance_id, func.max(column.ended_at).label("ended_at"))
+        .where(column.instance_id.in_(instance_ids), column.lease_id.is_not(None))
+        .where(column.ended_at.is_not(None))
+        .group_by(column.instance_id)
+    )
+    return {row["instance_id"]: row["ended_at"] for row in _mappings(connection, query)}
 
 
 def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:

@@ -28,11 +28,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeDecorator
 
+from ..core.keeping import AfterStop, Kept
 from ..core.launch_errors import LaunchError
 from ..core.money import Segment
+from ..core.moves import Move
 from ..wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
+from .mounts import Mounts
 
 Row = Mapping[str, Any]
 
@@ -70,6 +73,10 @@ store_table = Table(
     "store",
     metadata,
     Column("store_id", String, primary_key=True),
+    # How often the store was opened: who has lost it and gets it back sees whether it was away.
+    Column("epoch", Integer, nullable=False, server_default="0"),
+    # Host and port at which the agents of its servers reach the hub: a copy is found out by it.
+    Column("agents_at", String, nullable=False, server_default=""),
 )
 
 lease_table = Table(
@@ -99,6 +106,8 @@ lease_table = Table(
     Column("replaced", Integer, nullable=False),
     Column("attempts", JSON, nullable=False),
     Column("image", JSON(none_as_null=True)),
+    Column("after_stop", JSON(none_as_null=True)),
+    Column("mounts", JSON(none_as_null=True)),
     Index(None, "state"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -156,6 +165,15 @@ binding_table = Table(
     Index(None, "bound_at"),
 )
 
+kept_table = Table(
+    "kept",
+    metadata,
+    Column("instance_id", String, primary_key=True),
+    Column("user_name", String, nullable=False),
+    Column("server_name", String, nullable=False),
+    Column("kept", JSON, nullable=False),
+)
+
 home_table = Table(
     "home",
     metadata,
@@ -167,6 +185,11 @@ home_table = Table(
     Column("created_at", Instant, nullable=False),
     Column("volume_id", String),
     Column("zone", String),
+    Column("volume_token", String, nullable=False, server_default=""),
+    Column("from_snapshot", String, nullable=False, server_default=""),
+    Column("used_at", Instant),
+    Column("move", JSON(none_as_null=True)),
+    Column("delete_at", Instant),
     UniqueConstraint("volume_id"),
     Index(None, "user_name", "server_name"),
 )
@@ -176,6 +199,10 @@ _REQUEST = TypeAdapter(LaunchRequest)
 _ERRORS = TypeAdapter(tuple[LaunchError, ...])
 _ATTEMPTS = TypeAdapter(tuple[Attempt, ...])
 _IMAGE = TypeAdapter(Image)
+_AFTER_STOP = TypeAdapter(AfterStop)
+_KEPT = TypeAdapter(Kept)
+_MOUNTS = TypeAdapter(Mounts)
+_MOVE = TypeAdapter(Move)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -205,6 +232,8 @@ def lease_row(lease: Lease) -> Row:
         "replaced": lease.replaced,
         "attempts": _ATTEMPTS.dump_python(lease.attempts, mode="json"),
         "image": None if lease.image is None else _IMAGE.dump_python(lease.image, mode="json"),
+        "after_stop": _AFTER_STOP.dump_python(lease.after_stop, mode="json"),
+        "mounts": _MOUNTS.dump_python(lease.mounts, mode="json"),
     }
 
 
@@ -235,6 +264,8 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         events=tuple(map(event_from, events)),
         attempts=_ATTEMPTS.validate_python(row["attempts"]),
         image=None if row["image"] is None else _IMAGE.validate_python(row["image"]),
+        after_stop=_AFTER_STOP.validate_python(row["after_stop"] or {}),
+        mounts=_MOUNTS.validate_python(row["mounts"] or {}),
         segments=tuple(map(segment_from, segments)),
     )
 
@@ -320,6 +351,19 @@ def binding_from(row: Row) -> Binding:
     )
 
 
+def kept_row(kept: Kept) -> Row:
+    return {
+        "instance_id": kept.instance_id,
+        "user_name": kept.user,
+        "server_name": kept.server,
+        "kept": _KEPT.dump_python(kept, mode="json"),
+    }
+
+
+def kept_from(row: Row) -> Kept:
+    return _KEPT.validate_python(row["kept"])
+
+
 def home_row(home: Home) -> Row:
     return {
         "home_id": home.home_id,
@@ -330,6 +374,11 @@ def home_row(home: Home) -> Row:
         "created_at": home.created_at,
         "volume_id": home.volume_id,
         "zone": home.zone,
+        "volume_token": home.volume_token,
+        "from_snapshot": home.from_snapshot,
+        "used_at": home.used_at,
+        "move": None if home.move is None else _MOVE.dump_python(home.move, mode="json"),
+        "delete_at": home.delete_at,
     }
 
 
@@ -343,4 +392,9 @@ def home_from(row: Row) -> Home:
         created_at=row["created_at"],
         volume_id=row["volume_id"],
         zone=row["zone"],
+        volume_token=row["volume_token"],
+        from_snapshot=row["from_snapshot"],
+        used_at=row["used_at"],
+        move=None if row["move"] is None else _MOVE.validate_python(row["move"]),
+        delete_at=row["delete_at"],
     )

@@ -5,7 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..core.discounts import Discount
+from ..core.retention import Schedule
 from .cloud import ImageQuery
+
+
+@dataclass(frozen=True, slots=True)
+class HomeRules:
+    """What homes of kind `ebs` are made of, and what becomes of them."""
+
+    volume_type: str = "gp3"
+    encrypted: bool = True
+    kms_key: str = ""
+    may_move: bool = True
+    """Users may move theirs to another zone."""
+    schedule: Schedule | None = None
+    """Of snapshots; None makes none."""
+    delete_forever: bool = False
+    """Delete the home with its user or named server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +34,8 @@ class Settings:
     """An instance whose agent has not phoned home by then is terminated."""
     agent_silent_after: float = 300.0
     """A server whose agent has been silent for so long, on a running instance, is ended."""
+    ready_timeout: float = 600.0
+    """A start that has held an instance for so long is ended: home or notebook do not come up."""
     stop_timeout: float = 60.0
     """The agent has so long to save, stop the notebook and unmount."""
     batch_window: float = 0.05
@@ -42,6 +60,9 @@ class Settings:
     """Between readings of which instance types the zones have, and what they are."""
     catalogue_retry: float = 300.0
     """The same, after one that failed."""
+    keeps: frozenset[tuple[str, str]] | None = None
+    """(profile, `linger` or `stop`) whose instances the configuration keeps; None where nobody can
+    tell, because the list of profiles is a function."""
     image: ImageQuery = field(default_factory=ImageQuery)
     """Which image instances boot."""
     architecture: str = "x86_64"
@@ -53,5 +74,8 @@ class Settings:
     that are known by then."""
     price_interval: float = 300.0
     """Between refreshes of spot prices."""
+    home: HomeRules = HomeRules()
+    reap_interval: float = 600.0
+    """Between looks for disks and network interfaces that are left over."""
     template_interval: float = 86400.0
     """Between deletions of launch templates that are no longer used."""

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from ..core.matching import Need, Supply, lease_for
-from ..core.money import close
 from ..core.names import lease_token, sha256_hex
 from ..core.tags import LEASE
 from ..wire import AgentEvent, Step, Stop
+from .agent_protocols import too_old_for, what_it_lacks
+from .awake import Awake
 from .book import LeaseBook
-from .claims import Claimant, Claims, Granted, InstanceUnwanted
-from .cloud import CloudError, Instance, LaunchSpec
+from .claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
+from .cloud import Instance, LaunchSpec
+from .home_bringing import HomeBringing
 from .homes import Homes
+from .keeping import Keeping
 from .keys import base_key_of
 from .lease import Lease, LeaseState
 from .prices import PriceBook
@@ -28,6 +31,9 @@ log = logging.getLogger(__name__)
 
 LISTING_PAUSE = 1.0
 """Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
+
+RESTART_SILENCE = 75.0
+"""Seconds: an agent that lives is heard at least every 50 s, and a call takes a moment."""
 
 
 class StartFailed(Exception):
@@ -45,6 +51,8 @@ class Starting:
     book: LeaseBook
     claims: Claims
     homes: Homes
+    bringing: HomeBringing
+    keeping: Keeping
     prices: PriceBook
     store: Store
     now: Callable[[], datetime]
@@ -53,24 +61,38 @@ class Starting:
     """Everything that can still take a lease."""
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    stopped: Callable[[Lease], None]
+    """Told when the agent of an ending lease has shown that it is done."""
     wake: Callable[[], None]
-    _homes_begun: set[tuple[str, str | None]] = field(default_factory=set)
-    """Lease and instance id: this process is bringing that home there, or has brought it."""
+    awake: Awake
+    judged: set[str] = field(default_factory=set)
+    """Leases whose machine ended or never spoke, while it is found out why (`Unready`)."""
 
     # --- demand ---
 
     def needs(self) -> list[Need]:
+        """Of the leases that wait for any instance that fits: not for one that is kept for them."""
         return [
-            Need(
-                lease_id=lease.lease_id,
-                base_key=base_key_of(lease.spec),
-                instance_types=frozenset(lease.spec.instance_types),
-                zones=self.zones_of(lease.spec),
-                markets=frozenset(lease.spec.markets),
-                requested_at=lease.requested_at,
-            )
+            self.need_of(lease)
             for lease in self.book.open(LeaseState.WAITING)
+            if lease.lease_id not in self.judged
+            and not self.keeping.serves(lease)
+            and not self._waits_for_its_home(lease)
         ]
+
+    def _waits_for_its_home(self, lease: Lease) -> bool:
+        """A machine would only cost money while the files are on their way to its zone."""
+        return lease.home_kind == "ebs" and self.homes.is_moving(lease.user, lease.server)
+
+    def need_of(self, lease: Lease) -> Need:
+        return Need(
+            lease_id=lease.lease_id,
+            base_key=base_key_of(lease.spec),
+            instance_types=frozenset(lease.spec.instance_types),
+            zones=self.zones_of(lease.spec),
+            markets=frozenset(lease.spec.markets),
+            requested_at=lease.requested_at,
+        )
 
     async def wait_ready(self, lease_id: str, timeout: float) -> Lease:
         """The lease once its notebook listens.
@@ -96,8 +118,12 @@ class Starting:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
         while True:
-            instance = await self.claims.admit(claimant, key, LISTING_PAUSE)
-            if instance is not None and (granted := await self._grant(instance, key)):
+            try:
+                instance = await self.claims.admit(claimant, key, LISTING_PAUSE)
+            except SecondKey:
+                await self._end_if_restarted(claimant.instance_id)
+                raise
+            if instance is not None and (granted := await self._grant(instance, claimant, key)):
                 return granted
             remaining = deadline - loop.time()
             if remaining <= 0:
@@ -106,40 +132,103 @@ class Starting:
             if not await self.claims.wait(claimant.instance_id, pause):
                 return None
 
-    async def _grant(self, instance: Instance, key: str) -> Granted | None:
-        lease = self.book.of_instance(instance.instance_id) or await self._assign(instance, key)
+    async def turn_away(self, claimant: Claimant, key: str, wait: float, stop: Stop) -> None:
+        """A verified agent that this hub cannot work with: its instance ends.
+
+        The start that it would have served fails with `stop`: each other instance of that image
+        would be as unfit. An instance that serves a lease already is left alone. Raises
+        `ClaimRefused`, `InstanceUnwanted`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + wait
+        while (instance := await self.claims.admit(claimant, key, LISTING_PAUSE)) is None:
+            if loop.time() > deadline:
+                return
+            await self.claims.wait(claimant.instance_id, LISTING_PAUSE)
+        if self.book.of_instance(instance.instance_id) is None:
+            await self._give_up(instance, stop)
+
+    async def _give_up(self, instance: Instance, stop: Stop) -> None:
+        """End an instance that nobody is served by, and the start that has waited for it."""
+        log.error("%s is of no use: %s", instance.instance_id, stop.message)
+        need = self._need_for(instance)
+        self.claims.turn_away([instance.instance_id])
+        if need is not None:
+            await self.fail(need.lease_id, stop)
+        self.wake()
+
+    def _need_for(self, instance: Instance) -> Need | None:
+        claimant = supply_of(instance)
+        others = [s for s in self.supplies() if s.supply_id != claimant.supply_id]
+        return lease_for(claimant, self.needs(), others)
+
+    async def _end_if_restarted(self, instance_id: str) -> None:
+        """Another agent speaks on an instance whose own is silent: it was restarted.
+
+        Whoever pretends that on their instance ends their own server, and no other.
+        """
+        lease = self.book.of_instance(instance_id)
+        if lease is None or lease.state is not LeaseState.READY:
+            return
+        heard_at = self.book.contact(lease.lease_id).heard_at
+        if heard_at is not None and self.awake() - heard_at > RESTART_SILENCE:
+            message = "Its machine was restarted from outside the hub, which ended the notebook"
+            await self.fail(lease.lease_id, Stop(reason="lost", message=message))
+
+    async def _grant(self, instance: Instance, claimant: Claimant, key: str) -> Granted | None:
+        lease = self.book.of_instance(instance.instance_id)
+        lease = lease or await self._assign(instance, claimant, key)
         if lease is None:
             return None
+        self.book.contact(lease.lease_id).protocol = claimant.protocol
         if lease.state is LeaseState.ENDING:
-            raise InstanceUnwanted("the lease of this instance is ending")
+            if lease.stop is None or lease.stop.then == "terminate":
+                raise InstanceUnwanted("the lease of this instance is ending")
+            self.stopped(lease)  # it claims again only after that, and says it once
+            return None
         home = self.homes.for_lease(lease)
         if lease.home_kind == "ebs" and (home is None or home.volume_id is None):
             return None
         return Granted(lease, home, lease_token(key, lease.lease_id))
 
-    async def _assign(self, instance: Instance, key: str) -> Lease | None:
-        if LEASE in instance.tags or instance.instance_id in self.book.served():
+    async def _assign(self, instance: Instance, claimant: Claimant, key: str) -> Lease | None:
+        kept = self.keeping.get(instance.instance_id)
+        if kept is not None:
+            lease = self.keeping.lease_for(instance)
+        elif LEASE in instance.tags or instance.instance_id in self.book.served():
             raise InstanceUnwanted("this instance has served another lease")
-        claimant = supply_of(instance)
-        others = [s for s in self.supplies() if s.supply_id != claimant.supply_id]
-        need = lease_for(claimant, self.needs(), others)
-        if need is None:
+        else:
+            need = self._need_for(instance)
+            lease = self.book.get(need.lease_id) if need is not None else None
+        if lease is None:
             return None
-        lease = self.book.get(need.lease_id)
-        assert lease is not None
-        launched_at, wanted_at = instance.launched_at, _wanted_at(lease)
-        if launched_at < wanted_at:  # for somebody else, who no longer wanted it
-            unused = self.prices.segment(instance, launched_at, wanted_at)
-            self.spawn_task(self.store.save_overhead(unused), f"overhead of {unused.instance_id}")
-        segment = self.prices.segment(instance, max(launched_at, wanted_at))
+        if lacks := what_it_lacks(lease, claimant.protocol):
+            await self._give_up(instance, Stop(reason="failed", message=too_old_for(lacks)))
+            raise InstanceUnwanted(too_old_for(lacks))
+        free_at, wanted_at = instance.launched_at, _wanted_at(lease)
+        changes: dict[str, Any] = {}
+        if kept is not None:
+            free_at = max(free_at, kept.kept_at)
+            if kept.then == "linger":
+                words = "Your machine has waited for you"
+                changes["events"] = self.book.story(
+                    lease.lease_id, Step.BOOT, words, instance.instance_id
+                )
+        if free_at < wanted_at:  # for somebody else, who no longer wanted it, or for nobody
+            unused = self.prices.segment(instance, free_at, wanted_at)
+            overhead = self.store.save_overhead_sooner_or_later(unused)
+            self.spawn_task(overhead, f"overhead of {unused.instance_id}")
+        segment = self.prices.segment(instance, max(free_at, wanted_at))
         lease = await self.book.change(
-            need.lease_id,
+            lease.lease_id,
             state=LeaseState.STARTING,
             instance_id=instance.instance_id,
-            token_sha256=sha256_hex(lease_token(key, need.lease_id)),
+            token_sha256=sha256_hex(lease_token(key, lease.lease_id)),
             assigned_at=self.now(),
             segments=(*lease.segments, segment),
+            **changes,
         )
+        await self.keeping.forget(instance.instance_id)
         log.info(
             "%s of %r/%r gets %s (%s, %s, %s)",
             lease.lease_id,
@@ -150,43 +239,9 @@ class Starting:
             instance.market,
             instance.zone,
         )
-        self._begin_home(lease, instance)
+        self.bringing.begin(lease, instance)
         self.wake()
         return lease
-
-    def bring_homes(self, instances: Mapping[str, Instance]) -> None:
-        """See to every home that is waited for, also where an earlier process had begun to."""
-        starting = list(self.book.open(LeaseState.STARTING))
-        self._homes_begun &= {(lease.lease_id, lease.instance_id) for lease in starting}
-        for lease in starting:
-            if instance := instances.get(lease.instance_id or ""):
-                self._begin_home(lease, instance)
-
-    def _begin_home(self, lease: Lease, instance: Instance) -> None:
-        stay = (lease.lease_id, instance.instance_id)
-        if lease.home_kind == "ebs" and stay not in self._homes_begun:
-            self._homes_begun.add(stay)
-            self.spawn_task(self._bring_home(lease, instance), f"home of {lease.lease_id}")
-
-    async def _bring_home(self, lease: Lease, instance: Instance) -> None:
-        def wanted() -> bool:
-            now = self.book.get(lease.lease_id)
-            return (
-                now is not None
-                and now.state is LeaseState.STARTING
-                and now.instance_id == instance.instance_id
-            )
-
-        try:
-            await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
-            home = await self.homes.ensure_volume(lease, instance.zone)
-            self.claims.wake(instance.instance_id)
-            await self.homes.attach(home, instance.instance_id, wanted)
-        except (CloudError, TimeoutError) as error:
-            log.error("Home of %s: %s", lease.lease_id, error)
-            reason = error.message if isinstance(error, CloudError) else "EC2 did not answer"
-            message = f"Your home could not be attached: {reason}"
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
 
     # --- what the agent reports ---
 
@@ -203,7 +258,10 @@ class Starting:
             case "home":
                 await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
             case "notebook":
-                await self.book.note(lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab")
+                # With it comes what could not be mounted.
+                await self.book.note(
+                    lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab", event.message
+                )
             case "ready":
                 await self.book.note(
                     lease.lease_id,
@@ -217,26 +275,23 @@ class Starting:
                 message = event.message or "The notebook server did not start"
                 await self.fail(lease.lease_id, Stop(reason="failed", message=message))
 
-    async def replace_instance(self, lease: Lease, limit: int) -> None:
-        """The instance died before the notebook listened: back to the waiting list."""
+    async def replace_instance(self, lease: Lease, limit: int, boot_log: str = "") -> None:
+        """The instance died before the notebook listened: back to the waiting list.
+
+        `boot_log` is its end, for people.
+        """
         if self.book.get(lease.lease_id) is not lease:
             return  # it has changed since the pass looked; the next one looks again
         if lease.replaced >= limit:
-            message = f"{lease.replaced + 1} instances ended before your server was ready"
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message))
+            number = lease.replaced + 1
+            ended = "1 instance" if number == 1 else f"{number} instances"
+            message = f"{ended} ended before your server was ready"
+            message += f". {boot_log}" if boot_log else ""
+            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
             return
         log.warning("An instance of %s ended before it was ready", lease.lease_id)
-        await self.book.note(
-            lease.lease_id,
-            Step.REQUEST,
-            "The instance ended while it was starting; getting another one",
-            state=LeaseState.WAITING,
-            instance_id=None,
-            token_sha256="",
-            assigned_at=None,
-            replaced=lease.replaced + 1,
-            segments=close(lease.segments, self.now()),
-        )
+        message = "The instance ended while it was starting; getting another one"
+        await self.book.send_back(lease.lease_id, message, boot_log, replaced=lease.replaced + 1)
 
 
 def _wanted_at(lease: Lease) -> datetime:

@@ -12,56 +12,37 @@ be repeated.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
+import logging
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
-from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
-from sqlalchemy import (
-    URL,
-    Connection,
-    Engine,
-    Table,
-    create_engine,
-    delete,
-    event,
-    insert,
-    make_url,
-    select,
-    update,
-)
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy import Connection, Table, delete, insert, make_url, select, update
+from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
+from ..core.keeping import Kept
 from ..core.money import Segment
 from ..wire import Step
 from . import queries, rows
 from .lease import Binding, Home, Intent, Lease, Snapshot
-from .migrations import SchemaTooNewError, upgrade
+from .migrations import ForeignSchemaError, SchemaTooNewError, upgrade
+from .store_database import Database, StoreAwayError, StoreError, StoreHeldError
+from .store_postgresql import PostgreSQL
+from .store_sqlite import SQLite
+from .unwritten import Unwritten
 
-if TYPE_CHECKING:
-    from sqlalchemy.engine.interfaces import DBAPIConnection
-    from sqlalchemy.pool import ConnectionPoolEntry
+__all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
+
+log = logging.getLogger(__name__)
 
 DEFAULT_URL: Final = "sqlite:///ec2spawner.sqlite"
 
-BUSY_SECONDS: Final = 5.0
-"""How long SQLite waits for another program that holds the file, such as a backup."""
-
 ANSWER_SECONDS: Final = 30.0
-"""An answer of the database later than this is an error: more than any wait SQLite makes."""
+"""An answer of the database later than this is an error: more than any wait it makes itself."""
 
 T = TypeVar("T")
-
-
-class StoreError(Exception):
-    """The store cannot be opened, read or written; the message says how to mend it."""
-
-
-class StoreHeldError(StoreError):
-    """Another process holds the store: it may be a hub that is just ending."""
 
 
 class KeyAlreadyBound(Exception):
@@ -78,32 +59,54 @@ class Store:
     store_id: str
     """Random, made once with the schema; in the tags of all that this store launched."""
 
-    def __init__(self, url: URL, since: datetime) -> None:
-        self._url = url
+    unwritten: Unwritten
+    """What has happened and could not be stored yet."""
+
+    def __init__(self, url: str, since: datetime) -> None:
+        self.unwritten = Unwritten()
+        self._database = open_database(url)
         self._since = since
-        self._engine: Engine | None = None
-        self._lock: _FileLock | None = None
+        self._is_open = False
+        self._silent_since: float | None = None
         self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(
             max_workers=1, thread_name_prefix="ec2spawner-store"
         )
 
     @classmethod
     async def open(
-        cls, url: str = DEFAULT_URL, *, recent: timedelta = timedelta(hours=1), now: datetime
+        cls,
+        url: str = DEFAULT_URL,
+        *,
+        recent: timedelta = timedelta(hours=1),
+        now: datetime,
+        agents_at: str = "",
+        moved_from: str = "",
     ) -> Store:
         """Open the store at `url`, make or upgrade its schema, and hold it against a second hub.
 
-        `load` gives answered intents younger than `recent` before `now`.
-        Raises `StoreHeldError` while another process holds it, and `StoreError` when the URL is
-        wrong, the file cannot be used, or its schema is newer than this code.
+        `load` gives answered intents younger than `recent` before `now`. `agents_at` is the host
+        and port at which agents reach this hub: a store of a hub elsewhere is refused as a copy,
+        unless the hub has `moved_from` there; empty looks at nothing.
+        Raises `StoreHeldError` while another process holds it, `StoreAwayError` while its server
+        does not answer, and `StoreError` when the URL is wrong, the database cannot be used, or
+        its schema is newer than this code.
         """
-        store = cls(_checked(url), now - recent)
+        store = cls(url, now - recent)
         try:
-            await store._run(store._connect)
+            await store._run(lambda: store._open(agents_at, moved_from))
+            store._is_open = True
         except BaseException:
             await asyncio.shield(store.close())
             raise
         return store
+
+    async def hold(self) -> None:
+        """Return while this process is the one that may act on what the store says.
+
+        Raises `StoreError` where another hub may have taken it over, or has. A file is held for
+        as long as the process lives, also where it cannot be written.
+        """
+        await self._run(self._database.hold)
 
     async def load(self) -> Snapshot:
         """All that still matters, see `Snapshot`."""
@@ -152,11 +155,41 @@ class Store:
 
         await self._write(write)
 
+    async def rebind(self, binding: Binding) -> None:
+        """Bind the instance to the key of a new boot, in the place of an earlier boot's."""
+        await self._write(
+            lambda connection: _upsert(connection, rows.binding_table, rows.binding_row(binding))
+        )
+
+    async def save_kept(self, kept: Kept) -> None:
+        """Insert or replace."""
+        await self._write(
+            lambda connection: _upsert(connection, rows.kept_table, rows.kept_row(kept))
+        )
+
+    async def forget_kept(self, instance_id: str) -> None:
+        """The instance is a lease's again, or gone; one that is not kept is no error."""
+        column = rows.kept_table.c.instance_id
+        await self._write(
+            lambda connection: connection.execute(
+                delete(rows.kept_table).where(column == instance_id)
+            )
+        )
+
     async def save_home(self, home: Home) -> None:
         """Insert or replace. A volume belongs to one home: a second one is a `StoreError`."""
         await self._write(
             lambda connection: _upsert(connection, rows.home_table, rows.home_row(home))
         )
+
+    async def delete_home(self, home_id: str) -> None:
+        """Forget a home whose volume is gone; one that is not there is no error."""
+
+        def write(connection: Connection) -> None:
+            column = rows.home_table.c
+            connection.execute(delete(rows.home_table).where(column.home_id == home_id))
+
+        await self._write(write)
 
     async def save_overhead(self, segment: Segment) -> None:
         """Keep a segment that belongs to no lease; saved again with its end, it is the same."""
@@ -174,9 +207,18 @@ class Store:
 
         await self._write(write)
 
+    async def save_overhead_sooner_or_later(self, segment: Segment) -> None:
+        """The same, with a later pass where it fails: the time was paid for all the same."""
+        about = f"overhead of {segment.instance_id} from {segment.start.isoformat()}"
+        await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment))
+
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._read(lambda connection: queries.overhead(connection, since))
+
+    async def served_until(self, instance_ids: Collection[str]) -> Mapping[str, datetime]:
+        """When the last lease of each instance ended; without those that served none."""
+        return await self._read(lambda connection: queries.served_until(connection, instance_ids))
 
     async def usual_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
@@ -188,141 +230,121 @@ class Store:
         )
 
     async def close(self) -> None:
-        """Finish all that was asked for and let go of the file. A second call does nothing."""
+        """Finish all that was asked for and let go of it. A second call does nothing."""
         if self._thread is None:
             return
+        self._is_open = False
         try:
-            await self._run(self._disconnect)
+            await self._run(self._database.close)
         finally:
             self._thread.shutdown(wait=False)
             self._thread = None
 
     # --- in the thread ---
 
-    def _connect(self) -> None:
-        path = _path(self._url)
-        if path is not None:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _FileLock(path.with_name(path.name + ".lock"))
-            # SQLite gives its -wal and -shm files the mode of the file itself.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-        self._engine = create_engine(
-            self._url, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
-        )
-        event.listen(self._engine, "connect", _prepare_connection)
-        event.listen(self._engine, "begin", _begin_immediate)
-        with self._engine.begin() as connection:
+    def _open(self, agents_at: str, moved_from: str) -> None:
+        self._database.open()
+        column = rows.store_table.c
+
+        def take_over(connection: Connection) -> int:
             upgrade(connection)
-            self.store_id = connection.scalars(select(rows.store_table.c.store_id)).one()
+            self.store_id, epoch, before = connection.execute(
+                select(column.store_id, column.epoch, column.agents_at)
+            ).one()
+            if before and agents_at and before not in {agents_at, moved_from}:
+                raise StoreError(_copied(self._database.name, before, agents_at))
+            taken = {"epoch": epoch + 1, "agents_at": agents_at or before}
+            connection.execute(update(rows.store_table).values(taken))
+            return int(epoch) + 1
 
-    def _disconnect(self) -> None:
-        if self._engine is not None:
-            self._engine.dispose()
-            self._engine = None
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        self._database.taken_over(self._database.transaction(take_over, writes=True))
 
-    async def _write(self, work: Callable[[Connection], None]) -> None:
-        await self._read(work)
+    async def _write(self, work: Callable[[Connection], object]) -> None:
+        await self._run(lambda: self._database.transaction(work, writes=True))
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
-        def transaction() -> T:
-            if self._engine is None:
-                raise StoreError("the store is closed")
-            with self._engine.begin() as connection:
-                return work(connection)
-
-        return await self._run(transaction)
+        return await self._run(lambda: self._database.transaction(work, writes=False))
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run in the store's thread; what a database can raise comes out as `StoreError`."""
-        if self._thread is None:
-            raise StoreError("the store is closed")
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
-                # Shielded: a write that waits for its turn would be dropped with its caller.
-                return await asyncio.shield(
-                    asyncio.get_running_loop().run_in_executor(self._thread, work)
-                )
+            answer = await self._in_thread(work)
+        except (StoreAwayError, StoreHeldError) as error:
+            self._silent(str(error))
+            raise
         except TimeoutError as error:
-            raise StoreError(
-                f"{self._name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk full, "
-                "broken or on a network? What was asked for may still happen"
-            ) from error
+            said = (
+                f"{self._database.name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk "
+                "full, broken or on a network? What was asked for may still happen"
+            )
+            self._silent(said)
+            raise StoreError(said) from error
         except SchemaTooNewError as error:
             raise StoreError(
-                f"{self._name} was written by a newer ec2spawner (schema {error.revision}): "
-                "install that version again, or name another file"
+                f"{self._database.name} was written by a newer ec2spawner (schema "
+                f"{error.revision}): install that version again, or name another file or database"
+            ) from error
+        except ForeignSchemaError as error:
+            raise StoreError(
+                f"{self._database.name} holds the tables of another program, such as JupyterHub "
+                "itself: give the store a file or a database of its own"
             ) from error
         except (SQLAlchemyError, OSError, ValueError) as error:
-            raise StoreError(_explained(self._name, error)) from error
+            said = self._database.explained(error)
+            if not isinstance(error, IntegrityError | ValueError):
+                self._silent(said)
+            raise StoreError(said) from error
+        self._answered()
+        return answer
 
-    @property
-    def _name(self) -> str:
-        return f"the store {self._url.render_as_string(hide_password=True)}"
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            raise StoreError("the store is closed")
+        async with asyncio.timeout(ANSWER_SECONDS):
+            # Shielded: a write that waits for its turn would be dropped with its caller.
+            return await asyncio.shield(
+                asyncio.get_running_loop().run_in_executor(self._thread, work)
+            )
 
+    def _silent(self, said: str) -> None:
+        """Say once that it fails; whoever asked says what could not be done."""
+        if self._silent_since is None and self._is_open:
+            self._silent_since = time.monotonic()
+            log.error("%s. Running servers go on; none can be started until it is mended", said)
 
-class _FileLock:
-    """Held from construction to `release`, or to the end of the process however it ends."""
-
-    def __init__(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            if not isinstance(error, BlockingIOError):
-                raise
-            raise StoreHeldError(
-                f"another hub holds {path} (process {holder or 'unknown'}): two hubs must not "
-                "share a store; stop that one, or give this one a file of its own"
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
-        self._descriptor = descriptor
-
-    def release(self) -> None:
-        # The file stays: to unlink it would let two processes lock two files of one name.
-        os.close(self._descriptor)
+    def _answered(self) -> None:
+        if self._silent_since is not None:
+            seconds = time.monotonic() - self._silent_since
+            self._silent_since = None
+            log.warning("%s answers again, after %.0f s", self._database.name, seconds)
 
 
-def _checked(url: str) -> URL:
+def _copied(name: str, before: str, now: str) -> str:
+    return (
+        f"{name} is of a hub at {before}, where the agents of its servers look for it, and this "
+        f"hub is at {now}. Is it a copy? Then give this hub an empty store: both would act on the "
+        "same instances. Has the hub moved for good? Then say so: "
+        f'c.EC2Spawner.hub_moved_from = "{before}"'
+    )
+
+
+def open_database(url: str) -> Database:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError):
         raise StoreError(
             f"the store's URL is not one of SQLAlchemy's: write it like {DEFAULT_URL}"
-        ) from error
-    if parsed.get_backend_name() != "sqlite":
-        # The lock that keeps a second reconciler out is a file lock beside the database.
-        raise StoreError(
-            f"a store on {parsed.get_backend_name()} is not supported: "
-            f"write a file's URL, like {DEFAULT_URL}"
-        )
-    return parsed
-
-
-def _path(url: URL) -> Path | None:
-    """The database's file; None where it is in memory."""
-    return None if url.database in (None, "", ":memory:") else Path(str(url.database))
-
-
-def _prepare_connection(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
-    # Python's sqlite3 begins transactions by rules of its own and never for DDL; `begin` is ours.
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    cursor.execute("PRAGMA journal_mode = WAL")
-    # An intent is stored before money is spent: it shall survive a power cut too.
-    cursor.execute("PRAGMA synchronous = FULL")
-    cursor.execute("PRAGMA foreign_keys = ON")
-    cursor.close()
-
-
-def _begin_immediate(connection: Connection) -> None:
-    # Takes the write lock at once: a transaction that asks for it later can be refused unwaited.
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
+        ) from None  # it may quote the password
+    match parsed.get_backend_name():
+        case "sqlite":
+            return SQLite(parsed)
+        case "postgresql":
+            return PostgreSQL(parsed)
+        case other:
+            raise StoreError(
+                f"a store on {other} is not supported: write a file's URL, like {DEFAULT_URL}, or "
+                "a PostgreSQL database's, like postgresql://ec2spawner@db.example.org/ec2spawner"
+            )
 
 
 def _upsert(connection: Connection, table: Table, row: rows.Row) -> None:
@@ -335,22 +357,3 @@ def _replace(connection: Connection, table: Table, lease_id: str, new: Sequence[
     connection.execute(delete(table).where(table.c.lease_id == lease_id))
     if new:
         connection.execute(insert(table), new)
-
-
-_MENDS: Final = (
-    ("locked", "another program holds the file; end it, or copy the file with sqlite3's .backup"),
-    ("full", "make room on its disk"),
-    ("readonly", "let the hub's user write the file and its folder"),
-    ("unable to open", "let the hub's user read and write the file and its folder"),
-    ("permission denied", "let the hub's user read and write the file and its folder"),
-    ("malformed", "restore a backup, or move it away: running servers are found by their tags"),
-    ("not a database", "name another file, or move this one away"),
-)
-
-
-def _explained(name: str, error: Exception) -> str:
-    """One line for a person: what failed and how to mend it; never a statement's values."""
-    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    said = str(cause)
-    mend = next((mend for sign, mend in _MENDS if sign in said.lower()), "see the hub's log")
-    return f"{name} failed ({type(cause).__name__}: {said}): {mend}"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..core.matching import Supply
 from ..core.tags import INTENT, LAUNCH_KEY, LEASE, STORE
+from .awake import Awake
 from .book import LeaseBook
 from .claims import Claims
 from .cloud import GONE, Instance, InstanceState, Launched, LaunchSpec
@@ -46,6 +47,8 @@ class Stock:
     """Instances that never will."""
     unknown: tuple[Instance, ...]
     """Instances that serve a lease which this store does not hold: it may be an old copy."""
+    silent: tuple[Instance, ...] = ()
+    """Of the dead, those whose agent never called."""
 
 
 @dataclass(slots=True)
@@ -57,13 +60,31 @@ class Inventory:
     settings: Settings
     store_id: str
     zones_of: Callable[[LaunchSpec], frozenset[str]]
+    awake: Awake
+    is_kept: Callable[[str], bool]
+    """Waits for its user: nobody else's, and no surplus."""
     expected: dict[str, Expected] = field(default_factory=dict)
+    _seen_at: dict[str, float] = field(default_factory=dict)
+    """By instance id, in seconds awake: when this process first saw it listed."""
 
     def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
         self.expected[launched.instance_id] = Expected(launched, intent, now)
 
+    def recall(self, intents: Iterable[Intent], now: datetime) -> None:
+        """Expect what the answers to an earlier process named: no listing may show it yet.
+
+        Of which type and in which zone each is was told to that process alone.
+        """
+        for intent in intents:
+            if now - intent.created_at > ANSWER_GRACE:
+                continue
+            for instance_id in intent.instance_ids:
+                self.expect(Launched(instance_id, "", "", intent.market), intent, now)
+
     def forget_old(self, now: datetime) -> None:
         """Drop what listings have confirmed or never will."""
+        here = self.watcher.instances
+        self._seen_at = {each: at for each, at in self._seen_at.items() if each in here}
         for instance_id, expected in list(self.expected.items()):
             listed = instance_id in self.watcher.instances
             if listed or now - expected.answered_at > ANSWER_GRACE:
@@ -76,14 +97,16 @@ class Inventory:
         return ours + [
             _as_instance(expected)
             for instance_id, expected in self.expected.items()
-            if instance_id not in listed
+            if instance_id not in listed and expected.launched.instance_type
         ]
 
     def take_stock(self, now: datetime) -> Stock:
         supplies: list[Supply] = []
         dead: list[Instance] = []
         unknown: list[Instance] = []
+        silent: list[Instance] = []
         leased = {lease.instance_id for lease in self.book.open()}
+        leased |= {each for each in self.watcher.instances if self.is_kept(each)}
         served = self.book.served().keys()
         for instance in self.watcher.instances.values():
             if not self._is_ours(instance) or instance.instance_id in leased:
@@ -92,6 +115,8 @@ class Inventory:
                 unknown.append(instance)
             elif instance.instance_id in served or self._is_dead(instance, now):
                 dead.append(instance)
+            elif self._never_spoke(instance):
+                silent.append(instance)
             else:
                 supplies.append(supply_of(instance))
         supplies += [
@@ -101,7 +126,7 @@ class Inventory:
         ]
         # Last, so that a booted instance is not given up for a promise that may be broken.
         supplies += self.launcher.promises(self._arrived())
-        return Stock(tuple(supplies), tuple(dead), tuple(unknown))
+        return Stock(tuple(supplies), (*dead, *silent), tuple(unknown), tuple(silent))
 
     def _arrived(self) -> Counter[str]:
         """How many instances of each launch call are known, whatever became of them."""
@@ -125,7 +150,7 @@ class Inventory:
         )
 
     def _is_dead(self, instance: Instance, now: datetime) -> bool:
-        """Used, stopped, of a call given up, fallen silent, or never phoned home in time."""
+        """Used, stopped, of a call given up, or fallen silent."""
         instance_id = instance.instance_id
         if instance_id in self.claims.unwanted or LEASE in instance.tags:
             return True
@@ -136,14 +161,24 @@ class Inventory:
         if self.claims.is_bound(instance_id):
             last_claim = self.claims.last_claim.get(instance_id)
             return last_claim is None or now - last_claim > CLAIM_SILENCE
-        return now - instance.launched_at > timedelta(seconds=self.settings.boot_timeout)
+        return False
+
+    def _never_spoke(self, instance: Instance) -> bool:
+        """Its agent has not phoned home in time: the hub's own, whatever the clocks say."""
+        if self.claims.is_bound(instance.instance_id):
+            return False
+        now = self.awake()
+        seen_at = self._seen_at.setdefault(instance.instance_id, now)
+        return now - seen_at > self.settings.boot_timeout
 
     def _supply_of_expected(self, expected: Expected) -> Supply:
         launched, spec = expected.launched, expected.intent.request.spec
         return Supply(
             supply_id=launched.instance_id,
             base_key=base_key_of(spec),
-            instance_types=frozenset({launched.instance_type}),
+            instance_types=frozenset(
+                {launched.instance_type} if launched.instance_type else spec.instance_types
+            ),
             zones=frozenset({launched.zone}) if launched.zone else self.zones_of(spec),
             markets=frozenset({launched.market}),
         )

@@ -44,6 +44,8 @@ class Watcher:
         self.instances: Mapping[str, Instance] = {}
         self.listings = 0
         """Complete listings so far; 0 means that nothing is known yet."""
+        self.failure: CloudError | None = None
+        """Why the last listing failed; None where it did not."""
         self._missing: dict[str, int] = {}
         self._counted_at = float("-inf")
         """By the loop's clock, in seconds."""
@@ -99,9 +101,14 @@ class Watcher:
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
                 listing = await self._cloud.list_instances(self._settings.hub)
-        except (CloudError, TimeoutError) as error:
-            log.warning("Listing instances failed, keeping the last listing: %s", error)
+        except CloudError as error:
+            self._fail(error)
             return
+        except TimeoutError:
+            message = f"no complete listing within {LISTING_TIMEOUT:.0f} s"
+            self._fail(CloudError("Timeout", message, retryable=True))
+            return
+        self.failure = None
         found = {instance.instance_id: instance for instance in listing}
         self._count_missing(found)
         self.instances = found
@@ -109,6 +116,10 @@ class Watcher:
         done, self._next = self._next, asyncio.Event()
         done.set()
         self._listed()
+
+    def _fail(self, error: CloudError) -> None:
+        log.warning("Listing instances failed, keeping the last listing: %s", error)
+        self.failure = error
 
     def _count_missing(self, found: Mapping[str, Instance]) -> None:
         """Listings in quick succession are one: they may come from the same stale copy."""

@@ -13,35 +13,10 @@ from ..core.sold_out import Mark
 from ..wire import Stop
 from .attempts import MARKS, error_words, zones_words
 from .launcher import Outcome
+from .refusals import MEND, mend_of
 
 LONGEST = 500
 """Characters: what `Stop.message` holds."""
-
-MENDS = (
-    ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
-    (
-        "AuthFailure.ServiceLinkedRole",
-        (
-            "spot needs a role in the account, which is made once by `aws iam "
-            "create-service-linked-role --aws-service-name spot.amazonaws.com`"
-        ),
-    ),
-    ("AuthFailure", "the hub's AWS credentials are not valid"),
-    ("ExpiredToken", "the hub's AWS credentials have expired"),
-    ("NoCredentials", "the hub needs an instance role or AWS credentials"),
-    ("InvalidAMIID", "c.EC2Spawner.image must mean an image of this region"),
-    ("InvalidSubnetID", "c.EC2Spawner.subnets must name subnets of this region"),
-    ("InvalidGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
-    ("InvalidSecurityGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
-    ("InvalidIamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
-    ("iamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
-    ("InvalidKeyPair", "c.EC2Spawner.key_name must name a key pair of this region"),
-    ("IdempotentParameterMismatch", "another hub may use this one's store; a new start may work"),
-)
-"""The beginning of a code, or a parameter that EC2 names in its message, and what to do about it.
-The first that fits counts."""
-
-MEND = "`ec2spawner check` tells what is wrong"
 
 _TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
 """Of several reasons in one market and zone, which one is told."""
@@ -130,13 +105,8 @@ def _of_class(found: ErrorClass, errors: Iterable[LaunchError]) -> list[LaunchEr
 
 
 def _mend(refused: Iterable[LaunchError]) -> str:
-    fitting = (
-        mend
-        for error in refused
-        for start, mend in MENDS
-        if error.code.startswith(start) or start in error.message
-    )
-    return next(fitting, MEND)
+    fitting = (mend_of(error.code, error.message) for error in refused)
+    return next(filter(None, fitting), MEND)
 
 
 def _busy(errors: Sequence[LaunchError]) -> str:

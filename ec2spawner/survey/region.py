@@ -18,6 +18,7 @@ from ..data import InstanceType
 from ..provisioner.catalogue import read_types
 from ..provisioner.cloud import CloudError
 from ..provisioner.prices import LIST_SOURCE
+from ..provisioner.refusals import in_words
 from .rows import Region
 
 HISTORY = timedelta(days=7)
@@ -91,7 +92,7 @@ def _why(name: str, endpoint_url: str | None, error: CloudError) -> str:
     if error.code in NOT_ENABLED:
         return f"{said} (is the region enabled for this account?)"
     if endpoint_url or not error.retryable or name in (known := known_regions()):
-        return said
+        return in_words(error)
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f"AWS has no region of this name{f': did you mean {near[0]}?' if near else ''} ({said})"
 

@@ -6,7 +6,7 @@ import { Widget } from '@lumino/widgets';
 import { keepLabel, sentences } from './describe.js';
 import type { StatusModel } from './model.js';
 import { messageOf, request } from './request.js';
-import { keepSeconds } from './state.js';
+import { canControl, keepSeconds } from './state.js';
 
 /** A document that cannot be saved must not keep the machine on. */
 const SAVE_TIMEOUT_MS = 10_000;
@@ -19,10 +19,10 @@ export class Actions {
     private readonly trans: TranslationBundle
   ) {}
 
-  /** True where an agent stands behind this server that can be asked. */
+  /** True where an agent stands behind this server that can be asked, and its owner asks. */
   get available(): boolean {
     const { phase, status } = this.model.view;
-    return phase === 'live' && !!status?.managed && status.agent_connected && !status.stop;
+    return phase === 'live' && status !== null && canControl(status);
   }
 
   /** Keep the server on; answers whether that was granted. */

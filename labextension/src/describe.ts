@@ -109,7 +109,8 @@ export function sentences(view: IView, words: Words): string[] {
     ...troubleSentences(view, words),
     ...(status.managed ? costSentences(status.cost, view.now, words) : []),
     ...machineSentences(status, words),
-    ...stopSentences(view, words)
+    ...stopSentences(view, words),
+    sharedSentence(status, words)
   ].filter(Boolean);
 }
 
@@ -197,6 +198,13 @@ function stopSentences(view: IView, words: Words): string[] {
   return [said, words.__('It stops in %1 if nothing happens.', left)];
 }
 
+/** Why there are no buttons; empty where there are. */
+function sharedSentence(status: INotebookStatus, words: Words): string {
+  return status.managed && !status.can_control
+    ? words.__('It is shared with you: its owner can keep it on, or stop it.')
+    : '';
+}
+
 /**
  * The time left, as the idle warning says it: whole minutes until the last one, then 30 and 10
  * seconds. Screen readers read the warning aloud whenever it changes.
@@ -216,7 +224,8 @@ export function warningText(view: IView, stopAt: number, words: Words): string {
       ? (view.status?.idleness?.sentence ?? '')
       : words.__('Nothing has worked here for %1.', format.duration(view.now - idleSince, words));
   const kept = words.__('Files are kept; what kernels hold in memory is not.');
-  return `${title}\n${[why, kept].filter(Boolean).join(' ')}`;
+  const shared = view.status ? sharedSentence(view.status, words) : '';
+  return `${title}\n${[why, kept, shared].filter(Boolean).join(' ')}`;
 }
 
 /** `Keep for 1 hour`, or less where the policy allows less. */

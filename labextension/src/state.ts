@@ -82,9 +82,14 @@ export function gpusOf(status: INotebookStatus): IGpus | null {
   };
 }
 
+/** True where the server can be stopped from here: an agent answers, and its owner asks. */
+export function canControl(status: INotebookStatus): boolean {
+  return status.managed && status.can_control && status.agent_connected && !status.stop;
+}
+
 /** How long the user may keep the server on with one press of a button, in seconds; 0 is not. */
 export function keepSeconds(status: INotebookStatus | null): number {
-  if (!status?.managed || !status.agent_connected || status.stop) {
+  if (!status || !canControl(status)) {
     return 0;
   }
   return Math.min(3600, status.idle_policy?.user_may_extend_seconds ?? 0);

@@ -66,6 +66,8 @@ export interface INotebookStatus {
   now: string;
   /** True where an agent stands behind this server, so that cost, extend and stop exist. */
   managed: boolean;
+  /** False for a person with whom the server is only shared. */
+  can_control: boolean;
   agent_connected: boolean;
   cost: ICost | null;
   profile: string;

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { announced, parts, sentences, warningText } from '../lib/describe.js';
-import { costAt, keepSeconds, stateOf } from '../lib/state.js';
+import { canControl, costAt, keepSeconds, stateOf } from '../lib/state.js';
 
 const words = {
   __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
@@ -26,6 +26,7 @@ function view(changes = {}, phase = 'live') {
   const status = {
     now: at(0),
     managed: true,
+    can_control: true,
     agent_connected: true,
     hub_reachable: true,
     cost: {
@@ -142,6 +143,18 @@ test('nobody keeps a server longer than the policy allows', () => {
   assert.equal(keepSeconds(view({ idle_policy: policy(0) }).status), 0);
   assert.equal(keepSeconds(view({ managed: false }).status), 0);
   assert.equal(keepSeconds(null), 0);
+});
+
+test('with whom a server is shared has no buttons, and is told whose they are', () => {
+  const shared = { can_control: false, idleness: idle(9) };
+  assert.equal(canControl(view().status), true);
+  assert.equal(canControl(view(shared).status), false);
+  assert.equal(keepSeconds(view(shared).status), 0);
+  const said = 'It is shared with you: its owner can keep it on, or stop it.';
+  assert.ok(sentences(view(shared), words).includes(said));
+  assert.ok(warningText(view(shared), NOW + 9 * MINUTE, words).includes(said));
+  assert.ok(!sentences(view({ idleness: idle(9) }), words).includes(said));
+  assert.ok(!sentences(view({ ...shared, managed: false }), words).includes(said));
 });
 
 test('a warning is read aloud once a minute, and twice in the last one', () => {

@@ -1,5 +1,7 @@
 """`python -m tests.bench NAME [--short] [--json] [--starts N]`, from the root of the tree.
 
+Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names.
+
 Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
 """
 
@@ -9,15 +11,17 @@ import argparse
 import shutil
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import offers, spawn
+from tests.bench import faults, offers, spawn
 from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Result
+from tests.bench.kill import bench as kill
 
-BENCHES = {"offers": offers.run, "spawn": spawn.run}
+BENCHES = {"faults": faults.run, "kill": kill.run, "offers": offers.run, "spawn": spawn.run}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,11 +31,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     # With --json the table is for whoever watches, and standard output for whoever reads.
     console = Console(stderr=options.json)
+    run = BENCHES[options.bench]
+    if options.bench == "kill":
+        run = partial(kill.run, only=options.only, listing=options.list)
     try:
-        result = BENCHES[options.bench](options.starts, options.short, console)
+        result = run(options.starts, options.short, console)
     except StartFailedError as error:
         sys.stderr.write(f"{error}\n")
         return 1
+    if options.list:
+        return 0
     console.print(_goals_table(result))
     if options.json:
         print(result.line())
@@ -43,8 +52,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("bench", metavar="NAME", choices=sorted(BENCHES), help=", ".join(BENCHES))
     parser.add_argument("--short", action="store_true", help="few starts, for a quick look")
     parser.add_argument(
-        "--starts", type=_count, metavar="N", help="starts of each hub; of `offers`, hubs"
+        "--starts",
+        type=_count,
+        metavar="N",
+        help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once",
     )
+    parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of `kill`: only such points")
     parser.add_argument("--json", action="store_true", help="the figures as the last line")
     return parser
 

@@ -59,6 +59,7 @@ def status(**changes: Any) -> NotebookStatus:
     values: dict[str, Any] = {
         "now": now,
         "managed": True,
+        "can_control": True,
         "agent_connected": True,
         "cost": Cost(
             usd=1.37,

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tests.bench.faults import SHORT
+
 TREE = Path(__file__).resolve().parents[2]
 
 SECONDS = ("start_median_s", "start_p95_s", "naive_median_s", "naive_p95_s")
@@ -25,7 +27,7 @@ RATIOS = ("ratio_to_naive", "p95_ratio_to_naive")
 CALLS = ("api_calls_per_start", "naive_api_calls_per_start")
 
 
-async def short_bench(name: str) -> dict[str, Any]:
+async def short_bench(name: str, timeout: float = 220) -> dict[str, Any]:
     """Run it as people do, and read its last line."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -39,7 +41,7 @@ async def short_bench(name: str) -> dict[str, Any]:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        output, errors = await asyncio.wait_for(process.communicate(), 220)
+        output, errors = await asyncio.wait_for(process.communicate(), timeout)
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGINT)  # it ends its hubs
@@ -90,3 +92,25 @@ async def test_short_offers_bench_gives_every_figure() -> None:
     assert figures["sold_out_got_spot"] == 1
     assert figures["extra_calls_nowhere"] <= 1
     assert figures["extra_calls_again"] <= 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+async def test_short_kill_bench_finds_points_and_kills_at_them() -> None:
+    said = await short_bench("kill", timeout=400)
+    figures = said["figures"]
+    assert figures["points"] >= 8
+    assert figures["killed"] + figures["not_reached"] == figures["points"]
+    # What differs from run to run are listings; the calls that cost money come every time.
+    assert figures["killed"] >= 7
+    assert all(said["met"].values()), {name: figures[name] for name in said["met"]}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(420)
+async def test_short_faults_bench_ends_every_cell_well() -> None:
+    said = await short_bench("faults", timeout=400)
+    assert said["figures"]["cells"] == len(SHORT)
+    assert said["figures"]["said"] >= 4
+    # Also that every action of the source is called by some part of the journey.
+    assert all(said["met"].values()), said["figures"]

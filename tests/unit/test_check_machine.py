@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from postgresql_server import PASSWORD, PostgreSQL, database_of
 
 from ec2spawner.check.finding import State
 from ec2spawner.check.machine import judge_certificates, judge_openssl, judge_store
@@ -45,6 +46,43 @@ def test_a_store_of_somebody_else_fails(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_store_in_memory_fails() -> None:
     assert judge_store("sqlite:///:memory:").state is State.FAILED
+
+
+def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
+    url = postgresql.new_database()
+    finding = judge_store(url)
+    assert finding.state is State.OK
+    assert "PostgreSQL" in finding.said
+    assert "filled by the first start" in finding.said
+    name = database_of(url)
+    assert not postgresql.sql(name, "SELECT * FROM pg_tables WHERE schemaname = 'public'")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "mend"),
+    [
+        (PASSWORD, "another", "mend the password"),
+        ("/store_", "/no_store_", "createdb"),
+        ("127.0.0.1", "127.0.0.77", "start the database server"),
+    ],
+)
+def test_a_database_server_that_does_not_let_us_in_fails(
+    postgresql: PostgreSQL, wrong: str, right: str, mend: str
+) -> None:
+    finding = judge_store(postgresql.new_database().replace(wrong, right))
+    assert finding.state is State.FAILED
+    assert mend in finding.mend
+    assert "c.EC2Spawner.store_url" in finding.mend
+    assert PASSWORD not in f"{finding}"
+
+
+def test_a_database_in_which_the_role_may_make_nothing_fails(postgresql: PostgreSQL) -> None:
+    url = postgresql.new_database()
+    name = database_of(url)
+    postgresql.sql(name, f"CREATE ROLE guest_of_{name} LOGIN PASSWORD '{PASSWORD}'")
+    finding = judge_store(url.replace("//hub:", f"//guest_of_{name}:"))
+    assert finding.state is State.FAILED
+    assert "make it the owner" in finding.mend
 
 
 def test_a_region_whose_certificate_does_not_come_with_us_needs_one() -> None:

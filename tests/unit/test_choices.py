@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ec2spawner.config import Profile, ProfileOptions
+from ec2spawner.config import HomeBounds, Profile, ProfileOptions
 from ec2spawner.core.choices import (
     MARKETS_OF,
     OPTIONS,
@@ -224,3 +224,24 @@ def test_stored_options_mean_what_they_meant_when_they_were_sent(sent: dict[str,
             return str(refused)
 
     assert outcome(json.loads(json.dumps(sent))) == outcome(sent)
+
+
+# --- the home --------------------------------------------------------------------------------
+
+SIZES = HomeBounds(min=20, max=500)
+
+
+def test_a_size_of_the_home_is_chosen_within_its_bounds() -> None:
+    assert apply_user_options(LIST, LIST, {"home_gib": "200"}, SIZES).home_gib == 200
+    for asked, said in ((10, "20 to 500"), ("much", "no whole number")):
+        with pytest.raises(OptionsRefused, match=said):
+            apply_user_options(LIST, LIST, {"home_gib": asked}, SIZES)
+    assert "leaves no choice" in refusal(home_gib=200)
+
+
+def test_what_holds_for_one_start_is_taken_as_a_zone_or_a_snapshot() -> None:
+    assert chosen(move_home="us-east-1b").move_home == "us-east-1b"
+    for asked in ("empty", "snap-0a1b2c3d"):
+        assert chosen(replace_home=asked).replace_home == asked
+    for wrong in ({"move_home": "<b>"}, {"move_home": True}, {"replace_home": "vol-1"}):
+        assert "Send " in refusal(**wrong)

@@ -14,11 +14,13 @@ from traitlets import TraitError
 
 from ec2spawner.config import (
     ConfigError,
+    HomeBounds,
     HomeConfig,
     IdleConfig,
     Options,
     Profile,
     ProfileOptions,
+    SnapshotSchedule,
     change_options,
     seconds,
     validate_options,
@@ -303,8 +305,21 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         ({"idle": {"server": "5m", "warn": "10m"}}, "c.EC2Spawner.idle:", "shorter"),
         ({"idle": "1h"}, "c.EC2Spawner.idle: must be a dict", "'server': '1h'"),
         ({"idle": {"gpu_busy_percent": 101}}, "c.EC2Spawner.idle.gpu_busy_percent:", "5"),
-        ({"home": {"kind": "s3"}}, "c.EC2Spawner.home.kind: must be 'ebs' or 'none'", "'ebs'"),
+        ({"home": {"kind": "s3"}}, "home.kind: must be 'ebs', 'efs' or 'none'", "'ebs'"),
         ({"home": {"size_gib": 0}}, "c.EC2Spawner.home.size_gib:", "50"),
+        (
+            {"home": {"user_may_choose": {"min": 60, "max": 90}}},
+            "c.EC2Spawner.home: user_may_choose leaves out size_gib, 50",
+            "widen it",
+        ),
+        ({"home": {"user_may_choose": {"min": 9, "max": 5}}}, "is above its max", "swap them"),
+        ({"home": {"snapshots": {"every": "5m"}}}, "is more than EC2 takes", '"every": "1h"'),
+        ({"home": {"snapshots": {"keeps": 3}}}, "there is no such option", "did you mean keep?"),
+        (
+            {"home": {"kms_key": "alias/x", "encrypted": False}},
+            "kms_key is a key for nothing",
+            '"encrypted": True',
+        ),
         ({"subnet": ["subnet-1"]}, "c.EC2Spawner.subnet:", "did you mean subnets?"),
         ({"identity_certificates": ["/none"]}, "c.EC2Spawner.identity_certificates:", "PEM"),
         ({"profile_list": []}, "c.EC2Spawner.profile_list:", "add a profile"),
@@ -414,10 +429,33 @@ def test_all_problems_are_told_at_once() -> None:
         assert str(error.value).count(f"c.{name}:") == 1
 
 
-def test_a_password_in_the_stores_address_is_not_repeated() -> None:
-    message = refusal(store_url="mysql://hub:hunter2@db/ec2spawner")
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("mysql://hub:hunter2@db/ec2spawner", "no address of a SQLite file or a PostgreSQL"),
+        ("postgresql+asyncpg://hub:hunter2@db/ec2spawner", "a driver"),
+        ("postgresql://hub:hunter2@db", "names no database"),
+        ("postgresql://hub@db/ec2spawner?password=hunter2", "among its parameters"),
+        ("postgresql://hub:hunter2@db:port/ec2spawner", "is no URL"),
+    ],
+)
+def test_a_store_that_cannot_be_opened_is_refused_with_one_that_can(url: str, said: str) -> None:
+    message = refusal(store_url=url)
     assert "c.EC2Spawner.store_url" in message
+    assert said in message
     assert "hunter2" not in message
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "sqlite:////srv/jupyterhub/ec2spawner.sqlite",
+        "postgresql://hub:hunter2@db.example.org:5432/ec2spawner?sslmode=verify-full",
+        "postgresql+psycopg:///ec2spawner",
+    ],
+)
+def test_a_store_is_a_file_or_a_postgresql_database(url: str) -> None:
+    assert options(store_url=url).store_url == url
 
 
 def test_own_identity_certificates_open_other_regions(tmp_path: Path) -> None:
@@ -452,7 +490,17 @@ def test_whatever_is_written_is_taken_or_refused_in_words(raw: dict[str, Any]) -
 
 @pytest.mark.parametrize(
     "model",
-    [Options, Profile, ProfileOptions, DiskBounds, IdleBounds, IdleConfig, HomeConfig],
+    [
+        Options,
+        Profile,
+        ProfileOptions,
+        DiskBounds,
+        IdleBounds,
+        IdleConfig,
+        HomeConfig,
+        HomeBounds,
+        SnapshotSchedule,
+    ],
 )
 def test_every_option_has_help_and_an_example_where_its_default_shows_none(
     model: type[BaseModel],

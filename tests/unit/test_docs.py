@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import botocore.session
 import pytest
-from botocore import xform_name
+from aws_actions import called_actions
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator, DummyAuthenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
@@ -24,6 +21,8 @@ from traitlets.config.loader import Config, PyFileConfigLoader
 
 from ec2spawner import wire
 from ec2spawner.config import (
+    BucketConfig,
+    DataVolumeConfig,
     DiscountConfig,
     HomeConfig,
     IdleConfig,
@@ -91,6 +90,11 @@ def test_the_configuration_for_a_small_team_works() -> None:
     assert_works(load_config(CONFIGS / "small-team" / "jupyterhub_config.py"))
 
 
+def test_the_configuration_with_shared_data_works() -> None:
+    options = assert_works(load_config(CONFIGS / "shared-data" / "jupyterhub_config.py"))
+    assert options.home.kind == "efs"
+
+
 def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = tmp_path / "embedded.pem"
     certificate.write_text("-----BEGIN CERTIFICATE-----\n")
@@ -144,7 +148,18 @@ def reference() -> str:
     return page
 
 
-@pytest.mark.parametrize("model", [Options, Profile, HomeConfig, IdleConfig, DiscountConfig])
+@pytest.mark.parametrize(
+    "model",
+    [
+        Options,
+        Profile,
+        HomeConfig,
+        DataVolumeConfig,
+        BucketConfig,
+        IdleConfig,
+        DiscountConfig,
+    ],
+)
 def test_the_reference_has_every_option(model: type[BaseModel], reference: str) -> None:
     for name, field in model.model_fields.items():
         heading = f"### `c.EC2Spawner.{name}`" if model is Options else f"### `{name}`"
@@ -171,6 +186,8 @@ MESSAGES = (
     wire.ClaimWait,
     wire.LeaseGrant,
     wire.HomeMount,
+    wire.DataMount,
+    wire.BucketMount,
     wire.AgentEvent,
     wire.Beat,
     wire.Telemetry,
@@ -257,39 +274,11 @@ def actions_of(statement: Mapping[str, Any]) -> set[str]:
     return {actions} if isinstance(actions, str) else set(actions)
 
 
-def called_operations() -> set[str]:
-    """Actions that `ec2spawner/aws` calls: `client.call("get_parameter", ..., service="ssm")`."""
-    called = set()
-    for path in (ROOT / "ec2spawner" / "aws").glob("*.py"):
-        for node in ast.walk(ast.parse(written(path))):
-            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-                continue
-            if node.func.attr in {"_try", "call", "pages"} and node.args:
-                first = node.args[0]
-                # `pages` hands its own argument on to `call`.
-                if isinstance(first, ast.Constant):
-                    called.add(actions_by_method(service_of(node))[str(first.value)])
-    return called
-
-
-def service_of(call: ast.Call) -> str:
-    """boto3's name of the service that is called."""
-    said = [word.value for word in call.keywords if word.arg == "service"]
-    return str(said[0].value) if said and isinstance(said[0], ast.Constant) else "ec2"
-
-
-@cache
-def actions_by_method(service: str) -> Mapping[str, str]:
-    """IAM's names of a service's actions, by boto3's method."""
-    model = botocore.session.get_session().get_service_model(service)
-    return {xform_name(name): f"{model.signing_name}:{name}" for name in model.operation_names}
-
-
 def test_the_policy_allows_what_is_called_and_nothing_else(
     statements: list[dict[str, Any]],
 ) -> None:
     allowed = set().union(*map(actions_of, statements))
-    called = called_operations()
+    called = {action.permission for action in called_actions()}
     assert len(called) > 10
     # CreateFleet runs instances on the caller's behalf.
     assert allowed == called | {"ec2:RunInstances"}

@@ -9,7 +9,8 @@ from urllib.parse import urlencode
 import pytest
 
 from ec2spawner.hub.alternatives import Alternative
-from ec2spawner.hub.failed_start import late_words, told
+from ec2spawner.hub.failed_start import blind_words, late_words, told
+from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.wire import Market, Step
 
 A10G = Alternative(
@@ -71,3 +72,12 @@ def test_a_late_start_says_what_it_waited_for_and_what_to_do(step: Step) -> None
     assert "Try again, or choose another" in said
     assert ("Its machine is given back" in said) is (step is not Step.REQUEST)
     assert "usually" not in late_words(step, {}, 900)
+
+
+def test_a_start_during_which_ec2_showed_no_machine_says_so_and_who_can_mend_it() -> None:
+    failure = CloudError("UnauthorizedOperation", "You may not.", retryable=False)
+    said = blind_words(failure, 900)
+    assert said.startswith("Your server was not ready within 15 minutes: ")
+    assert "could not list its machines" in said
+    assert "UnauthorizedOperation" in said
+    assert said.endswith("configs/iam-policy.json")

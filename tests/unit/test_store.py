@@ -3,98 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import sqlite3
-import stat
 import sys
-import traceback
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import stored
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import create_engine
+from postgresql_server import PostgreSQL
+from sqlalchemy import text
+from stored import NOW, SECOND, dump, intent, lease, other_program, story
 
 from ec2spawner.core.money import Segment
 from ec2spawner.provisioner import rows
-from ec2spawner.provisioner import store as store_module
-from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.lease import (
-    Binding,
-    Home,
-    Intent,
-    IntentState,
-    Lease,
-    LeaseState,
-    StepEvent,
-)
+from ec2spawner.provisioner.lease import Binding, Home, IntentState, LeaseState, StepEvent
 from ec2spawner.provisioner.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
-from ec2spawner.wire import IdlePolicy, Market, Step, Stop
-
-NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
-SPEC = LaunchSpec(
-    instance_types=("g4dn.xlarge",),
-    subnets=("subnet-a",),
-    image_id="ami-1",
-    markets=(Market.SPOT, Market.ON_DEMAND),
-    disk_gib=100,
-)
+from ec2spawner.wire import Market, Step, Stop
 
 
-def lease(lease_id: str = "lease-1", **changes: object) -> Lease:
-    made = Lease(
-        lease_id=lease_id,
-        user="ada",
-        server="",
-        profile="t4",
-        profile_name="T4, 16 GB",
-        spec=SPEC,
-        launch_key="key",
-        home_kind="ebs",
-        home_gib=20,
-        idle=IdlePolicy(),
-        state=LeaseState.WAITING,
-        requested_at=NOW,
-    )
-    return replace(made, **changes)  # type: ignore[arg-type]
-
-
-def intent(token: str, state: IntentState, created_at: datetime) -> Intent:
-    request = LaunchRequest(token, Market.SPOT, 2, SPEC, {"ec2spawner:intent": token})
-    return Intent(request, "key", state, created_at)
-
-
-def story(*seconds: float, start: datetime = NOW) -> tuple[StepEvent, ...]:
-    """Request, boot, home, notebook, ready, each this many seconds after the one before."""
-    events = [StepEvent(Step.REQUEST, start, "asked")]
-    for step, taken in zip((Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY), seconds, strict=True):
-        events.append(StepEvent(step, events[-1].at + timedelta(seconds=taken), step.value))
-    return tuple(events)
-
-
-def run_sql(path: Path, statement: str) -> None:
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute(statement)
-
-
-def dump(path: Path) -> list[str]:
-    with contextlib.closing(sqlite3.connect(path)) as database:
-        return list(database.iterdump())
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "hub" / "ec2spawner.sqlite"
-
-
-@pytest.fixture
-def url(path: Path) -> str:
-    return f"sqlite:///{path}"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty database of each kind: what holds for the store holds on both."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'hub' / 'ec2spawner.sqlite'}"
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    return server.new_database()
 
 
 @pytest.fixture
@@ -128,17 +65,10 @@ async def test_two_stores_have_two_ids(tmp_path: Path) -> None:
     assert len(ids) == 2
 
 
-async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:
-    await store.save_lease(lease())
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
-    assert set(modes.values()) == {0o600}, modes
-    assert f"{path.name}-wal" in modes
-
-
 async def test_a_second_hub_is_refused_and_told_who_holds_it(store: Store, url: str) -> None:
     with pytest.raises(StoreHeldError, match=f"process {os.getpid()}"):
         await Store.open(url, now=NOW)
+    await store.hold()
     await store.save_lease(lease())  # and the first one goes on
 
 
@@ -151,42 +81,51 @@ async def test_a_refused_hub_can_open_it_once_the_first_is_gone(url: str) -> Non
     await second.close()
 
 
-async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str, path: Path) -> None:
+async def test_a_newer_schema_is_refused_and_left_as_it_is(url: str) -> None:
     opened = await Store.open(url, now=NOW)
     await opened.save_lease(lease())
     await opened.close()
-    run_sql(path, "UPDATE alembic_version SET version_num = '9999'")
-    before = dump(path)
+    with other_program(url) as database, database.begin():
+        database.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    before = dump(url)
     with pytest.raises(StoreError, match=r"newer ec2spawner \(schema 9999\).*install"):
         await Store.open(url, now=NOW)
-    assert dump(path) == before
+    assert dump(url) == before
+
+
+async def test_a_database_of_another_program_is_refused_and_left_as_it_is(url: str) -> None:
+    """JupyterHub keeps a revision of its schema in a table of the same name."""
+    await (await Store.open(url, now=NOW)).close()
+    with other_program(url) as database, database.begin():
+        database.execute(text("UPDATE alembic_version SET version_num = '4621fec11365'"))
+    before = dump(url)
+    with pytest.raises(StoreError, match=r"another program, such as JupyterHub.*of its own"):
+        await Store.open(url, now=NOW)
+    assert dump(url) == before
 
 
 async def test_a_migration_that_fails_changes_nothing(
-    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+    url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as broken:
         broken.setattr("secrets.token_hex", None)
         with pytest.raises(TypeError):
             await Store.open(url, now=NOW)
-    assert dump(path) == ["BEGIN TRANSACTION;", "COMMIT;"]
+    assert dump(url) == {}
     await (await Store.open(url, now=NOW)).close()
 
 
-def test_migrations_make_the_tables_that_the_code_expects(url: str, path: Path) -> None:
-    async def open_and_close() -> None:
-        await (await Store.open(url, now=NOW)).close()
-
-    asyncio.run(open_and_close())
-    with create_engine(url).connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), rows.metadata) == []
+async def test_migrations_make_the_tables_that_the_code_expects(url: str) -> None:
+    await (await Store.open(url, now=NOW)).close()
+    with other_program(url) as database:
+        assert compare_metadata(MigrationContext.configure(database), rows.metadata) == []
 
 
 @pytest.mark.parametrize(
     ("url", "said"),
     [
         ("hub.sqlite", "sqlite:///ec2spawner.sqlite"),
-        ("postgresql://hub:s3cret@db/hub", "postgresql is not supported"),
+        ("mysql://hub:s3cret@db/hub", "mysql is not supported"),
     ],
 )
 async def test_a_url_that_cannot_work_is_refused_with_one_that_can(url: str, said: str) -> None:
@@ -195,17 +134,24 @@ async def test_a_url_that_cannot_work_is_refused_with_one_that_can(url: str, sai
     assert "s3cret" not in str(refused.value)
 
 
-async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("shopping list\n" * 100)
-    with pytest.raises(StoreError, match="name another file"):
-        await Store.open(f"sqlite:///{path}", now=NOW)
-    assert path.read_text() == "shopping list\n" * 100
+async def test_a_copy_is_refused_where_another_hub_stands(url: str) -> None:
+    """Both hubs would end what only the other one knows: their stores have one id."""
+    first = await Store.open(url, now=NOW, agents_at="10.0.0.5:8081")
+    await first.close()
+    before = dump(url)
+    with pytest.raises(StoreError, match=r"Is it a copy.*hub_moved_from = \"10\.0\.0\.5:8081\""):
+        await Store.open(url, now=NOW, agents_at="10.0.0.77:8081")
+    assert dump(url) == before
+    await (await Store.open(url, now=NOW, agents_at="10.0.0.5:8081")).close()
 
 
-async def test_a_folder_in_the_place_of_the_file_is_an_error_of_ours(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=str(tmp_path)):
-        await Store.open(f"sqlite:///{tmp_path}", now=NOW)
+async def test_a_hub_that_has_moved_says_so_once(url: str) -> None:
+    await (await Store.open(url, now=NOW, agents_at="old:8081")).close()
+    moved = {"agents_at": "new:8081", "moved_from": "old:8081"}
+    await (await Store.open(url, now=NOW, **moved)).close()
+    await (await Store.open(url, now=NOW, agents_at="new:8081")).close()
+    with pytest.raises(StoreError, match="Is it a copy"):  # though the configuration came along
+        await Store.open(url, now=NOW, agents_at="staging:8081", moved_from="old:8081")
 
 
 async def test_a_closed_store_says_so(url: str) -> None:
@@ -370,81 +316,26 @@ async def test_a_shielded_write_happens_though_its_caller_is_cancelled(store: St
     assert (await store.load()).leases == (lease(),)
 
 
-async def test_a_write_that_waits_for_its_turn_happens_though_its_caller_is_cancelled(
-    url: str, path: Path
-) -> None:
-    opened = await Store.open(url, now=NOW)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    under_way = asyncio.create_task(opened.save_lease(lease("one")))
-    waiting = asyncio.create_task(opened.save_lease(lease("two")))
-    await asyncio.sleep(0.05)
-    waiting.cancel()
-    under_way.cancel()
-    await asyncio.gather(waiting, under_way, return_exceptions=True)
-    closing = asyncio.create_task(opened.close())
-    await asyncio.sleep(0.05)
-    other.execute("COMMIT")
-    other.close()
-    await closing
-    again = await Store.open(url, now=NOW)
-    assert {each.lease_id for each in (await again.load()).leases} == {"one", "two"}
-    await again.close()
-
-
-async def test_the_loop_runs_on_while_another_program_holds_the_file(
-    store: Store, path: Path
-) -> None:
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    write = asyncio.create_task(store.save_lease(lease()))
-    for _ in range(100):  # a store that blocked the loop would never get here
-        await asyncio.sleep(0.001)
-    assert not write.done()
-    other.execute("COMMIT")
-    other.close()
-    await write
-    assert (await store.load()).leases == (lease(),)
-
-
-async def test_a_file_held_for_too_long_is_an_error_and_then_works_again(
-    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(store_module, "BUSY_SECONDS", 0.05)
-    opened = await Store.open(url, now=NOW)
-    other = sqlite3.connect(path, isolation_level=None)
-    other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(StoreError, match=r"locked.*another program holds the file"):
-        await opened.save_lease(lease())
-    other.execute("ROLLBACK")
-    other.close()
-    await opened.save_lease(lease())
-    await opened.close()
-
-
-async def test_an_error_names_the_mend_and_no_stored_value(store: Store, path: Path) -> None:
-    run_sql(
-        path,
-        "CREATE TRIGGER full BEFORE INSERT ON lease BEGIN "
-        "SELECT RAISE(ABORT, 'database or disk is full'); END",
-    )
-    secret = "5ea1ed" * 8
-    with pytest.raises(StoreError, match="make room on its disk") as failed:
-        await store.save_lease(lease(sealed_start=secret, token_sha256=secret))
-    assert secret not in "".join(traceback.format_exception(failed.value))
-    assert (await store.load()).leases == ()
-
-
 async def test_an_instant_without_a_time_zone_is_refused(store: Store) -> None:
     with pytest.raises(StoreError, match="time zone"):
         await store.save_lease(lease(requested_at=NOW.replace(tzinfo=None)))
     assert (await store.load()).leases == ()
 
 
+async def open_after_a_death(url: str) -> Store:
+    """The lock ends with its holder; a server notices that a moment later."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await Store.open(url, now=NOW)
+            except StoreHeldError:
+                await asyncio.sleep(0.05)
+
+
 WRITER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[2])
-from test_store import NOW, lease, story
+from stored import NOW, lease, story
 from ec2spawner.provisioner.store import Store
 
 async def main():
@@ -461,7 +352,7 @@ async def test_a_hub_killed_while_it_writes_leaves_all_that_it_was_told_is_store
     url: str,
 ) -> None:
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WRITER, url, str(Path(__file__).parent)),
+        *(sys.executable, "-c", WRITER, url, str(Path(stored.__file__).parent)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert child.stdout is not None
@@ -472,7 +363,7 @@ async def test_a_hub_killed_while_it_writes_leaves_all_that_it_was_told_is_store
     finally:
         child.kill()
         await child.wait()
-    opened = await Store.open(url, now=NOW)  # the lock ended with its holder
+    opened = await open_after_a_death(url)
     leases = (await opened.load()).leases
     await opened.close()
     assert len(leases) > told

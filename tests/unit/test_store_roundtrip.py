@@ -5,13 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta, timezone
+from typing import TypeVar
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored import other_program
 
+from ec2spawner.core.keeping import AfterStop, Kept
 from ec2spawner.core.launch_errors import LaunchError
 from ec2spawner.core.money import Segment
-from ec2spawner.provisioner.cloud import Image, LaunchRequest, LaunchSpec
+from ec2spawner.core.moves import Move
+from ec2spawner.provisioner import rows
+from ec2spawner.provisioner.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.lease import (
     Attempt,
     AttemptOutcome,
@@ -24,12 +30,15 @@ from ec2spawner.provisioner.lease import (
     Snapshot,
     StepEvent,
 )
+from ec2spawner.provisioner.mounts import Mounts
 from ec2spawner.provisioner.store import Store
-from ec2spawner.wire import IdlePolicy, Market, Step, Stop
+from ec2spawner.wire import BucketMount, HomeMount, IdlePolicy, Market, Step, Stop
 
+T = TypeVar("T")
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
 
-text = st.text(max_size=40)
+# PostgreSQL knows no NUL in a text: see test_store_postgresql.py.
+text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
 words = st.lists(text, max_size=3).map(tuple)
 price = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 offsets = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
@@ -48,6 +57,7 @@ specs = st.builds(
     instance_profile=text,
     key_name=text,
     user_data=text,
+    data_volumes=st.lists(st.builds(DataVolume, snapshot=text, path=text), max_size=2).map(tuple),
 )
 seconds = st.floats(0, 1e9)
 policies = st.builds(
@@ -91,6 +101,24 @@ images = st.builds(
     root_device=text,
     driver=text,
 )
+mounts = st.builds(
+    Mounts,
+    efs=st.none()
+    | st.builds(
+        HomeMount,
+        kind=st.just("efs"),
+        file_system=text,
+        access_point=text,
+        directory=text,
+        tls=st.booleans(),
+        iam=st.booleans(),
+    ),
+    buckets=st.lists(
+        st.builds(BucketMount, bucket=text, prefix=text, path=text, read_only=st.booleans()),
+        max_size=2,
+    ).map(tuple),
+    scratch=text,
+)
 leases = st.builds(
     Lease,
     lease_id=text,
@@ -119,6 +147,8 @@ leases = st.builds(
     attempts=st.lists(attempts, max_size=3).map(tuple),
     image=st.none() | images,
     segments=st.lists(segments, max_size=5).map(tuple),
+    after_stop=st.builds(AfterStop),
+    mounts=mounts,
 )
 requests = st.builds(
     LaunchRequest,
@@ -141,6 +171,19 @@ intents = st.builds(
     errors=st.lists(errors, max_size=3).map(tuple),
 )
 bindings = st.builds(Binding, instance_id=text, key_sha256=text, bound_at=instants)
+moves = st.builds(
+    Move,
+    move_id=text,
+    zone=text,
+    from_volume_id=text,
+    from_zone=text,
+    volume_token=text,
+    snapshot_asked_at=maybe_instant,
+    snapshot_id=st.none() | text,
+    volume_id=st.none() | text,
+    opened_at=maybe_instant,
+    discard=words,
+)
 homes = st.builds(
     Home,
     home_id=text,
@@ -151,66 +194,114 @@ homes = st.builds(
     created_at=instants,
     volume_id=st.none() | text,
     zone=st.none() | text,
+    volume_token=text,
+    from_snapshot=text,
+    used_at=maybe_instant,
+    move=st.none() | moves,
+)
+keeps = st.builds(
+    Kept,
+    instance_id=text,
+    user=text,
+    server=text,
+    lease_id=text,
+    profile=text,
+    profile_name=text,
+    then=st.sampled_from(["linger", "stop"]),
+    fit_key=text,
+    kept_at=instants,
+    until=instants,
+    launched_at=instants,
+    disk_gib=st.integers(1, 16384),
+    started_for=text,
+    asked_at=maybe_instant,
 )
 
 
-def after(save: Callable[[Store], Awaitable[None]]) -> Snapshot:
-    """What a new, empty store loads after `save`."""
+Empty = Callable[[], str]
 
-    async def run() -> Snapshot:
-        store = await Store.open("sqlite://", now=LONG_AGO)
-        try:
-            await save(store)
-            await save(store)  # every write may be repeated
-            return await store.load()
-        finally:
-            await store.close()
 
-    return asyncio.run(run())
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest) -> Empty:
+    """Gives the URL of an empty store."""
+    if request.param == "sqlite":
+        return lambda: "sqlite://"
+    url = request.getfixturevalue("postgresql").new_database()
+    asyncio.run(kept_in(url, lambda store: store.load()))
+
+    def emptied() -> str:
+        with other_program(url) as database, database.begin():
+            for table in reversed(rows.metadata.sorted_tables):
+                if table is not rows.store_table:
+                    database.execute(table.delete())
+        return url
+
+    return emptied
+
+
+async def kept_in(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
+    store = await Store.open(url, now=LONG_AGO)
+    try:
+        return await work(store)
+    finally:
+        await store.close()
+
+
+def after(empty: Empty, save: Callable[[Store], Awaitable[None]]) -> Snapshot:
+    """What an empty store loads after `save`."""
+
+    async def work(store: Store) -> Snapshot:
+        await save(store)
+        await save(store)  # every write may be repeated
+        return await store.load()
+
+    return asyncio.run(kept_in(empty(), work))
 
 
 @settings(max_examples=50, deadline=None)
 @given(leases)
-def test_leases(lease: Lease) -> None:
-    loaded = after(lambda store: store.save_lease(lease))
+def test_leases(empty: Empty, lease: Lease) -> None:
+    loaded = after(empty, lambda store: store.save_lease(lease))
     assert (*loaded.leases, *loaded.ended_lately) == (lease,)
 
 
 @settings(max_examples=25, deadline=None)
 @given(intents)
-def test_intents(intent: Intent) -> None:
-    assert after(lambda store: store.save_intent(intent)).intents == (intent,)
+def test_intents(empty: Empty, intent: Intent) -> None:
+    assert after(empty, lambda store: store.save_intent(intent)).intents == (intent,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(bindings)
-def test_bindings(binding: Binding) -> None:
-    assert after(lambda store: store.save_binding(binding)).bindings == (binding,)
+def test_bindings(empty: Empty, binding: Binding) -> None:
+    assert after(empty, lambda store: store.save_binding(binding)).bindings == (binding,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(homes)
-def test_homes(home: Home) -> None:
-    assert after(lambda store: store.save_home(home)).homes == (home,)
+def test_homes(empty: Empty, home: Home) -> None:
+    assert after(empty, lambda store: store.save_home(home)).homes == (home,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(keeps)
+def test_kept_instances(empty: Empty, kept: Kept) -> None:
+    assert after(empty, lambda store: store.save_kept(kept)).kept == (kept,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(segments)
-def test_overhead(segment: Segment) -> None:
-    async def run() -> tuple[Segment, ...]:
-        store = await Store.open("sqlite://", now=LONG_AGO)
-        try:
-            await store.save_overhead(segment)
-            return await store.overhead(LONG_AGO)
-        finally:
-            await store.close()
+def test_overhead(empty: Empty, segment: Segment) -> None:
+    async def work(store: Store) -> tuple[Segment, ...]:
+        await store.save_overhead(segment)
+        return await store.overhead(LONG_AGO)
 
-    assert asyncio.run(run()) == (segment,)
+    assert asyncio.run(kept_in(empty(), work)) == (segment,)
 
 
 @settings(max_examples=15, deadline=None)
 @given(instants)
-def test_instants_come_back_as_utc(instant: datetime) -> None:
+def test_instants_come_back_as_utc(empty: Empty, instant: datetime) -> None:
     home = Home("home", "ada", "", "ebs", 1, instant)
-    (loaded,) = after(lambda store: store.save_home(home)).homes
+    (loaded,) = after(empty, lambda store: store.save_home(home)).homes
     assert loaded.created_at.tzinfo is UTC

@@ -23,10 +23,15 @@ class SchemaTooNewError(Exception):
         self.revision = revision
 
 
+class ForeignSchemaError(Exception):
+    """The database is at a revision of another program: ours are numbers."""
+
+
 def upgrade(connection: Connection) -> None:
     """Bring the schema to the newest version within the connection's transaction.
 
-    Raises `SchemaTooNewError`, and then has changed nothing. Blocks: not for the event loop.
+    Raises `SchemaTooNewError` and `ForeignSchemaError`, and then has changed nothing. Blocks: not
+    for the event loop.
     """
     # Imported here, in the store's thread: together they take a tenth of a second.
     from alembic import command
@@ -45,6 +50,8 @@ def upgrade(connection: Connection) -> None:
         try:
             script.get_revision(current)
         except CommandError as error:
+            if not current.isdecimal():
+                raise ForeignSchemaError(current) from error
             raise SchemaTooNewError(current) from error
     config.attributes["connection"] = connection
     with _ALEMBIC:

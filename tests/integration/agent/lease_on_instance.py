@@ -41,8 +41,13 @@ from ec2spawner.wire import (
 LEASE_TOKEN = "lease-token-of-this-test"
 API_TOKEN = "api-token-of-this-test"
 EVES_TOKEN = "api-token-of-a-collaborator"
-NAMES = {API_TOKEN: "ada", EVES_TOKEN: "eve"}
-"""Both may access Ada's server."""
+SERVICES_TOKEN = "api-token-of-a-service"
+WHO = {
+    API_TOKEN: ("user", "ada"),
+    EVES_TOKEN: ("user", "eve"),
+    SERVICES_TOKEN: ("service", "ada"),
+}
+"""All may access Ada's server; a service may have her name."""
 
 PYTHON = Path(sys.executable)
 REPOSITORY = Path(__file__).parents[3]
@@ -199,12 +204,13 @@ class StubHub:
 
     async def _user(self, request: web.Request) -> web.Response:
         token = request.headers.get("Authorization", "").split(" ")[-1]
-        if token not in NAMES:
+        if token not in WHO:
             return web.json_response({}, status=403)
+        kind, name = WHO[token]
         return web.json_response(
             {
-                "name": NAMES[token],
-                "kind": "user",
+                "name": name,
+                "kind": kind,
                 "admin": False,
                 "groups": [],
                 "scopes": ["access:servers!user=ada"],

@@ -19,6 +19,7 @@ from lease_on_instance import (
     API_TOKEN,
     EVES_TOKEN,
     LEASE_TOKEN,
+    SERVICES_TOKEN,
     SMALL_SERVER,
     Machine,
     StubHub,
@@ -229,13 +230,16 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         status = await until_status(lambda each: each["extended_until"])
         assert datetime.fromisoformat(status["idleness"]["stop_at"]) == until_then
 
-        async with Jupyter(machine.base_url, EVES_TOKEN) as eve:
-            assert (await eve.status())["managed"]
-            for button in ("stop", "extend"):
-                code, said = await eve.call(
-                    "POST", f"ec2spawner/api/{button}", json={"seconds": 60}
-                )
-                assert (code, "Only the owner" in said["message"]) == (403, True)
+        assert (await ada.status())["can_control"]
+        for token in (EVES_TOKEN, SERVICES_TOKEN):
+            async with Jupyter(machine.base_url, token) as other:
+                status = await other.status()
+                assert (status["managed"], status["can_control"]) == (True, False)
+                for button in ("stop", "extend"):
+                    code, said = await other.call(
+                        "POST", f"ec2spawner/api/{button}", json={"seconds": 60}
+                    )
+                    assert (code, "Only the owner" in said["message"]) == (403, True)
         assert hub.stop_asked == 0
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
         assert hub.stop_asked == 1

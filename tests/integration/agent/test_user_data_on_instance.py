@@ -11,10 +11,9 @@ from ec2spawner import __version__
 from ec2spawner.embedded import shims
 from ec2spawner.hub.user_data import user_data
 
-HUB = "http://hub:8081/it's/hub/api"
+HUB = 'http://hub:8081/it\'s-100%-"$HOME"-`x`\\/hub/api'
 
 AGENT = """#!/bin/bash
-echo "$$"
 printf '%s\\n' "$@"
 """
 
@@ -28,7 +27,8 @@ chmod +x "$3/bin/python"
 """
 
 SYSTEMCTL = """#!/bin/bash
-echo "systemctl $*" >>"$CALLS"
+[[ $* == poweroff ]] && echo "systemctl $*" >>"$CALLS" && exit
+exec "$0.of-the-machine-room" "$@"
 """
 
 
@@ -41,7 +41,10 @@ class Machine:
         self.calls = root / "calls"
         self.calls.touch()
         shims.install(self.programs)
+        (self.programs / "systemctl").rename(self.programs / "systemctl.of-the-machine-room")
         self.program("systemctl", SYSTEMCTL)
+        self.units = root / "units"
+        self.units.mkdir()
 
     def program(self, name: str, text: str) -> None:
         (self.programs / name).write_text(text)
@@ -54,6 +57,7 @@ class Machine:
             ["/bin/bash", "-c", here],
             env={
                 "PATH": f"{self.programs}:/usr/bin:/bin",
+                "EC2SPAWNER_UNITS": str(self.units),
                 "CALLS": str(self.calls),
                 "PIP": pip,
             },
@@ -79,19 +83,35 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_it_becomes_the_agent(machine: Machine) -> None:
+def test_it_starts_the_agent(machine: Machine) -> None:
     machine.program("ec2spawner-agent", AGENT)
     instance, said = machine.boot(user_data(HUB))
-    assert said == [str(instance.pid), "--hub-api-url", HUB]
+    assert instance.returncode == 0, "cloud-init can finish"
+    assert said == ["--hub-api-url", HUB]
     assert not machine.called, "an image that has the agent loses no time"
 
 
-def test_a_stock_image_gets_the_agent_and_becomes_it(machine: Machine) -> None:
+def test_a_later_boot_starts_the_agent_again(machine: Machine) -> None:
+    """As after a stop: user-data is not run again, and what is enabled is started."""
+    machine.program("ec2spawner-agent", AGENT)
+    machine.boot(user_data(HUB))
+    _, said = machine.boot("systemctl default")
+    assert said == ["--hub-api-url", HUB]
+
+
+def test_the_agent_gets_the_time_to_let_go_of_the_home(machine: Machine) -> None:
+    machine.program("ec2spawner-agent", AGENT)
+    machine.boot(user_data(HUB))
+    unit = (machine.units / "ec2spawner-agent.service").read_text().splitlines()
+    assert {"KillMode=mixed", "TimeoutStopSec=60", "WantedBy=multi-user.target"} <= {*unit}
+
+
+def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
     machine.program("python3", PYTHON)
     package = "ec2spawner[notebook]==1.0"
-    instance, said = machine.boot(user_data(HUB, package), machine.pip_that_works())
+    _, said = machine.boot(user_data(HUB, package), machine.pip_that_works())
     assert package in said[0]
-    assert said[1:] == [str(instance.pid), "--hub-api-url", HUB]
+    assert said[1:] == ["--hub-api-url", HUB]
     assert machine.called[0] == f"-m venv {machine.folder}"
     assert machine.called[1:4] == ["-m", "pip", "install"]
     assert machine.called[-1] == package

@@ -9,19 +9,24 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import boto3
 import pytest
+from harness import until
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
 from ec2spawner.embedded.identity import IdentitySigner
 from ec2spawner.provisioner.cloud import (
+    DATA_DEVICES,
     GONE,
     CloudError,
+    DataVolume,
     InstanceState,
     Launched,
     LaunchRequest,
     LaunchSpec,
+    VolumeSpec,
 )
 from ec2spawner.wire import Market
 
@@ -98,6 +103,39 @@ async def test_an_instance_is_found_by_the_tags_of_the_call_that_made_it(
         assert instance.tags.items() >= request_of.tags.items()
         assert instance.account_id
     assert await cloud.list_instances("another hub") == []
+
+
+async def test_data_volumes_are_listed_with_their_instance_and_end_with_it(
+    cloud: EC2Cloud, request_of: LaunchRequest, embedded: Embedded, hub: str
+) -> None:
+    ec2 = boto3.client("ec2", region_name=embedded.region, endpoint_url=embedded.endpoint)
+    volume = ec2.create_volume(AvailabilityZone=embedded.zones[0], Size=1)["VolumeId"]
+    snapshot = ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
+    spec = replace(request_of.spec, data_volumes=(DataVolume(snapshot, "/data"),))
+    await cloud.launch(replace(request_of, spec=spec, count=1))
+    [instance] = await cloud.list_instances(hub)
+    data = instance.volumes[DATA_DEVICES[0]]
+    [shown] = ec2.describe_volumes(VolumeIds=[data])["Volumes"]
+    assert shown["SnapshotId"] == snapshot
+    tags = {tag["Key"]: tag["Value"] for tag in shown["Tags"]}
+    assert tags.items() >= request_of.tags.items()
+    await cloud.terminate([instance.instance_id])
+
+    async def gone() -> bool:
+        return data not in {volume.volume_id for volume in await cloud.list_volumes(hub)}
+
+    await until(gone, 10, "the data volume to go with its instance")
+
+
+async def test_a_snapshot_that_is_not_there_is_a_mistake_to_mend(
+    cloud: EC2Cloud, request_of: LaunchRequest
+) -> None:
+    missing = (DataVolume("snap-0123456789abcdef0", "/data"),)
+    answer = await cloud.launch(
+        replace(request_of, spec=replace(request_of.spec, data_volumes=missing))
+    )
+    assert not answer.instances
+    assert "InvalidSnapshot.NotFound" in {error.code for error in answer.errors}
 
 
 async def test_what_there_is_is_taken_and_what_there_is_not_is_told(
@@ -239,8 +277,9 @@ async def test_a_volume_has_one_holder(
     request = replace(request_of, offers=request_of.offers[:1])
     one, other = (await cloud.launch(request)).instances
     token, tags = f"home-{uuid4()}", {"ec2spawner:hub": hub, "ec2spawner:home": "home-1"}
-    volume = await cloud.create_volume(token, one.zone, 20, tags)
-    assert (await cloud.create_volume(token, one.zone, 20, tags)).volume_id == volume.volume_id
+    volume = await cloud.create_volume(token, one.zone, VolumeSpec(20), tags)
+    again = await cloud.create_volume(token, one.zone, VolumeSpec(20), tags)
+    assert again.volume_id == volume.volume_id
 
     await cloud.attach_volume(volume.volume_id, one.instance_id)
     await cloud.attach_volume(volume.volume_id, one.instance_id)
@@ -269,7 +308,8 @@ async def test_a_volume_of_another_zone_is_a_mistake_to_mend(
 ) -> None:
     (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
     elsewhere = next(zone for zone in embedded.zones if zone != launched.zone)
-    volume = await cloud.create_volume(f"home-{uuid4()}", elsewhere, 20, {"ec2spawner:hub": hub})
+    tags = {"ec2spawner:hub": hub}
+    volume = await cloud.create_volume(f"home-{uuid4()}", elsewhere, VolumeSpec(20), tags)
     with pytest.raises(CloudError, match="ZoneMismatch"):
         await cloud.attach_volume(volume.volume_id, launched.instance_id)
 

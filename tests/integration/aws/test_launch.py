@@ -10,7 +10,7 @@ import pytest
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.core.launch_errors import LaunchError
-from ec2spawner.provisioner.cloud import CloudError, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.cloud import CloudError, DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import CUT, HANG, Call, ScriptedEC2, error, html, ok
@@ -221,11 +221,32 @@ async def test_profiles_that_differ_in_types_and_zones_alone_share_a_template(
     assert len(ec2.made("CreateLaunchTemplate")) == 1
 
 
+async def test_data_volumes_are_as_their_snapshots_are_and_go_with_the_instance(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    data = (DataVolume("snap-1", "/data/cats"), DataVolume("snap-2", "/data/dogs"))
+    await cloud.launch(replace(REQUEST, spec=replace(SPEC, data_volumes=data)))
+    (call,) = ec2.made("CreateLaunchTemplate")
+    for number, device, snapshot in ((2, "/dev/sdp", "snap-1"), (3, "/dev/sdo", "snap-2")):
+        prefix = f"LaunchTemplateData.BlockDeviceMapping.{number}."
+        assert {k.removeprefix(prefix): v for k, v in call.items() if k.startswith(prefix)} == {
+            "DeviceName": device,
+            "Ebs.SnapshotId": snapshot,
+            "Ebs.VolumeType": "gp3",
+            "Ebs.DeleteOnTermination": "true",
+        }
+
+
 async def test_another_content_is_another_template(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
-    for spec in (SPEC, replace(SPEC, disk_gib=126), replace(SPEC, user_data="#!/bin/sh\n")):
-        await cloud.launch(replace(REQUEST, spec=spec))
+    for changed in (
+        {},
+        {"disk_gib": 126},
+        {"user_data": "#!/bin/sh\n"},
+        {"data_volumes": (DataVolume("snap-1", "/data"),)},
+    ):
+        await cloud.launch(replace(REQUEST, spec=replace(SPEC, **changed)))
     names = {call["LaunchTemplateName"] for call in ec2.made("CreateLaunchTemplate")}
-    assert len(names) == 3
+    assert len(names) == 4
     assert all(name.startswith("ec2spawner-") and len(name) <= 128 for name in names)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ec2spawner.aws import EC2Cloud, volumes
-from ec2spawner.provisioner.cloud import CloudError, Volume
+from ec2spawner.provisioner.cloud import CloudError, Volume, VolumeSpec
 
 from .scripted_ec2 import Reply, ScriptedEC2, error, ok
 
@@ -41,7 +41,8 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("CreateVolume", ok(volume("creating")))
-    made = await cloud.create_volume("home-token", "us-east-1a", 20, {"ec2spawner:hub": "class"})
+    spec, tags = VolumeSpec(20), {"ec2spawner:hub": "class"}
+    made = await cloud.create_volume("home-token", "us-east-1a", spec, tags)
     assert made == Volume(
         "vol-1", "us-east-1a", 20, "creating", None, {"ec2spawner:home": "home-1"}
     )
@@ -57,6 +58,109 @@ async def test_create(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
         "TagSpecification.1.Tag.1.Value": "class",
     }
     assert expected.items() <= call.items()
+    assert "MultiAttachEnabled" not in call
+
+
+async def test_create_as_the_admin_says_from_a_snapshot(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("CreateVolume", ok(volume("creating")), ok(volume("creating")))
+    spec = VolumeSpec(30, snapshot_id="snap-1", volume_type="gp2", kms_key="alias/ours")
+    await cloud.create_volume("token", "us-east-1b", spec, {})
+    plain = VolumeSpec(30, encrypted=False, kms_key="alias/ours")
+    await cloud.create_volume("token-2", "us-east-1b", plain, {})
+    asked, unencrypted = ec2.calls
+    expected = {"SnapshotId": "snap-1", "VolumeType": "gp2", "KmsKeyId": "alias/ours"}
+    assert expected.items() <= asked.items()
+    assert not {"Encrypted", "KmsKeyId", "SnapshotId"} & unencrypted.keys()
+
+
+async def test_one_volume_as_it_is_now(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("DescribeVolumes", ATTACHED, shown())
+    found = await cloud.volume("vol-1")
+    assert found is not None
+    assert found.attached_to == ME
+    assert await cloud.volume("vol-1") is None
+
+
+async def test_growing_returns_when_the_size_is_there(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("ModifyVolume", ok())
+    grown = shown(volume("in-use", ME).replace("<size>20<", "<size>40<"))
+    ec2.will("DescribeVolumes", ATTACHED, grown)
+    await cloud.modify_volume("vol-1", 40)
+    assert ec2.actions == ["ModifyVolume", "DescribeVolumes", "DescribeVolumes"]
+    assert ec2.calls[0]["Size"] == "40"
+
+
+async def test_a_change_too_soon_is_told_as_that(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+    ec2.will("ModifyVolume", error("VolumeModificationRateExceeded", "Wait at least 6 hours"))
+    with pytest.raises(CloudError) as failed:
+        await cloud.modify_volume("vol-1", 40)
+    assert failed.value.code == "VolumeModificationRateExceeded"
+    assert not failed.value.retryable
+
+
+# --- snapshots -------------------------------------------------------------------------------
+
+SNAPSHOT = (
+    "<snapshotId>snap-1</snapshotId><volumeId>vol-1</volumeId><status>{status}</status>"
+    "<startTime>2026-11-20T12:00:00.000Z</startTime><progress>{progress}</progress>"
+    "<volumeSize>20</volumeSize>"
+    "<tagSet><item><key>ec2spawner:home</key><value>home-1</value></item></tagSet>"
+)
+
+
+async def test_a_snapshot_is_asked_for_once_and_tagged_in_the_call(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("CreateSnapshot", ok(SNAPSHOT.format(status="pending", progress="")))
+    made = await cloud.create_snapshot("vol-1", {"ec2spawner:hub": "class"})
+    assert (made.snapshot_id, made.state, made.percent) == ("snap-1", "pending", 0)
+    assert made.tags == {"ec2spawner:home": "home-1"}
+    expected = {
+        "VolumeId": "vol-1",
+        "TagSpecification.1.ResourceType": "snapshot",
+        "TagSpecification.1.Tag.1.Key": "ec2spawner:hub",
+        "TagSpecification.1.Tag.1.Value": "class",
+    }
+    assert expected.items() <= ec2.calls[0].items()
+
+
+async def test_a_snapshot_is_never_asked_for_again_by_itself(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    """EC2 has no token for it, so a repetition could make a second one."""
+    ec2.will("CreateSnapshot", error("InternalError", "oh", status=500))
+    with pytest.raises(CloudError) as failed:
+        await cloud.create_snapshot("vol-1", {})
+    assert failed.value.retryable
+    assert ec2.actions == ["CreateSnapshot"]
+
+
+async def test_snapshots_are_listed_by_the_hubs_tag_on_all_pages(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    half = SNAPSHOT.format(status="pending", progress="50%")
+    done = SNAPSHOT.format(status="completed", progress="100%").replace("snap-1", "snap-2")
+    full = "<fullSnapshotSizeInBytes>1073741824</fullSnapshotSizeInBytes>"
+    ec2.will(
+        "DescribeSnapshots",
+        ok(f"<snapshotSet><item>{half}</item></snapshotSet><nextToken>more</nextToken>"),
+        ok(f"<snapshotSet><item>{done}{full}</item></snapshotSet>"),
+    )
+    first, second = await cloud.list_snapshots("class")
+    assert (first.percent, first.stored_gib) == (50, None)
+    assert (second.state, second.stored_gib, second.size_gib) == ("completed", 1.0, 20)
+    assert ec2.calls[0]["Filter.1.Name"] == "tag:ec2spawner:hub"
+    assert ec2.calls[0]["Owner.1"] == "self"
+    assert ec2.calls[1]["NextToken"] == "more"
+
+
+async def test_deleting_a_snapshot_that_is_gone_is_no_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
+    ec2.will("DeleteSnapshot", error("InvalidSnapshot.NotFound"), error("InvalidSnapshot.InUse"))
+    await cloud.delete_snapshot("snap-1")
+    with pytest.raises(CloudError, match="InUse"):
+        await cloud.delete_snapshot("snap-1")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from harness import CONFIG, Embedded
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.check.permissions import OF_EXISTING
-from ec2spawner.core.tags import HUB, STORE
-from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.core.tags import HOME, HUB, STORE
+from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -293,7 +293,8 @@ async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
         "check", Market.ON_DEMAND, 1, spec, tags, offers=(("g4dn.xlarge", subnet),)
     )
     answer = await cloud.launch(request)
-    await cloud.create_volume("home", zone, 8, tags)
+    home = await cloud.create_volume("home", zone, VolumeSpec(8), tags | {HOME: "home-1"})
+    await cloud.create_snapshot(home.volume_id, tags)
     try:
         ended = await admin.checks()
         assert ended.status == 0, ended.output

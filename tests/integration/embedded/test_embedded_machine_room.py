@@ -42,12 +42,16 @@ def test_user_data_runs_in_an_environment_made_from_nothing(
     assert set(found) - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         "EC2SPAWNER_DEVICES",
+        "EC2SPAWNER_FILE_SYSTEMS",
         "EMBEDDED_EC2_INSTANCE",
         "EC2SPAWNER_NOTEBOOK_HOME",
         "EC2SPAWNER_NOTEBOOK_USER",
         "EMBEDDED_EC2_ROOM",
+        "EC2SPAWNER_ROOT",
         "EC2SPAWNER_RUN_DIR",
         "EC2SPAWNER_SIMULATED_GPU",
+        "EC2SPAWNER_UNITS",
+        "EC2SPAWNER_SIMULATED_S3",
         "HOME",
         "LANG",
         "PATH",
@@ -126,13 +130,29 @@ def test_powering_off_honours_the_shutdown_behaviour(lab: Any, command: str) -> 
     assert marked(ends) == marked(stops) == []
 
 
-def test_a_reboot_runs_the_user_data_again(lab: Any, wait_until: Any) -> None:
-    instance_id = lab.run("echo hello; test -e once || { touch once; reboot; }; exec sleep 1000")
+UNIT = """[Service]
+ExecStart="/bin/sh" "-c" "echo 100%% of $$HOME in service; exec sleep 1000"
+"""
 
-    wait_until(lambda: lab.console(instance_id).count("hello") == 2)
-    assert lab.state(instance_id) == "running"
+
+def test_a_later_boot_starts_what_is_enabled_and_runs_no_user_data(
+    lab: Any, wait_until: Any
+) -> None:
+    """As on EC2: cloud-init runs user-data once, systemd what is enabled each time."""
+    instance_id = lab.run(
+        f"echo hello; cat >$EC2SPAWNER_UNITS/it.service <<'UNIT'\n{UNIT}UNIT\n"
+        "systemctl daemon-reload; systemctl enable --now it.service; echo kept >~/file"
+    )
+
+    wait_until(lambda: lab.console(instance_id).count("100% of /") == 1)
     lab.ec2.reboot_instances(InstanceIds=[instance_id])
-    wait_until(lambda: lab.console(instance_id).count("hello") == 3)
+    wait_until(lambda: lab.console(instance_id).count("100% of /") == 2)
+    lab.ec2.stop_instances(InstanceIds=[instance_id])
+    lab.wait_for(instance_id, "stopped")
+    lab.ec2.start_instances(InstanceIds=[instance_id])
+    wait_until(lambda: lab.console(instance_id).count("100% of /") == 3)
+    assert lab.console(instance_id).count("hello") == 1
+    assert lab.processes(instance_id)
 
 
 def test_an_instance_without_a_script_just_runs(lab: Any) -> None:

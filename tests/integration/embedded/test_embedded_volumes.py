@@ -182,3 +182,94 @@ def test_a_data_directory_serves_one_at_a_time(make_lab: Any, tmp_path: Path) ->
 
     with pytest.raises(OSError, match="in use by another embedded EC2"):
         make_lab(data_dir=tmp_path)
+
+
+# --- snapshots -------------------------------------------------------------------------------
+
+
+def snapshot(lab: Any, volume_id: str) -> str:
+    return lab.ec2.create_snapshot(
+        VolumeId=volume_id, TagSpecifications=[{**TAGS[0], "ResourceType": "snapshot"}]
+    )["SnapshotId"]
+
+
+def shown_snapshot(lab: Any, snapshot_id: str) -> Any:
+    return lab.ec2.describe_snapshots(SnapshotIds=[snapshot_id])["Snapshots"][0]
+
+
+def test_a_volume_of_a_snapshot_has_the_files_as_they_were_in_any_zone(
+    lab: Any, wait_until: Any
+) -> None:
+    volume_id = create(lab)
+    (folder(lab, volume_id) / "notebook").write_text("as it was")
+    (folder(lab, volume_id) / "link").symlink_to("notebook")
+    snapshot_id = snapshot(lab, volume_id)
+    (folder(lab, volume_id) / "notebook").write_text("as it is")
+
+    begun = shown_snapshot(lab, snapshot_id)
+    assert (begun["State"], begun["VolumeSize"]) == ("pending", 20)
+    assert begun["Progress"] != "100%"
+    assert code(lambda: create(lab, zone=1, SnapshotId=snapshot_id)) == "IncorrectState"
+    wait_until(lambda: shown_snapshot(lab, snapshot_id)["State"] == "completed")
+    done = shown_snapshot(lab, snapshot_id)
+    assert done["Progress"] == "100%"
+    assert done["FullSnapshotSizeInBytes"] >= len("as it was")
+    found = lab.ec2.describe_snapshots(
+        OwnerIds=["self"], Filters=[{"Name": "tag:ec2spawner:user", "Values": ["ada"]}]
+    )["Snapshots"]
+    assert snapshot_id in {each["SnapshotId"] for each in found}
+
+    copied = create(lab, zone=1, SnapshotId=snapshot_id)
+    assert (folder(lab, copied) / "notebook").read_text() == "as it was"
+    assert (folder(lab, copied) / "link").readlink() == Path("notebook")
+    assert volume(lab, copied)["SnapshotId"] == snapshot_id
+    assert code(
+        lambda: lab.ec2.create_volume(
+            AvailabilityZone=lab.facts.zones[0], Size=19, SnapshotId=snapshot_id
+        )
+    ) == ("InvalidParameterValue")
+    lab.ec2.delete_volume(VolumeId=volume_id)
+    lab.ec2.delete_snapshot(SnapshotId=snapshot_id)
+    assert code(lambda: shown_snapshot(lab, snapshot_id)) == "InvalidSnapshot.NotFound"
+    assert not (Path(lab.facts.data_dir) / "snapshots" / snapshot_id).exists()
+    assert (folder(lab, copied) / "notebook").read_text() == "as it was"
+
+
+def test_a_volume_has_so_many_snapshots_under_way(lab: Any) -> None:
+    volume_id = create(lab)
+    made = [snapshot(lab, volume_id) for _ in range(5)]
+    assert code(lambda: snapshot(lab, volume_id)) == "ConcurrentSnapshotLimitExceeded"
+    for snapshot_id in made:
+        lab.ec2.delete_snapshot(SnapshotId=snapshot_id)
+
+
+def test_a_volume_grows_and_not_again_for_six_hours(lab: Any, wait_until: Any) -> None:
+    volume_id = create(lab)
+    snapshot_id = snapshot(lab, volume_id)
+
+    def grow(size: int) -> Any:
+        return lab.ec2.modify_volume(VolumeId=volume_id, Size=size)["VolumeModification"]
+
+    assert code(lambda: grow(19)) == "InvalidParameterValue"
+    assert grow(40)["ModificationState"] == "modifying"
+    assert code(lambda: grow(50)) == "IncorrectModificationState"
+    wait_until(lambda: volume(lab, volume_id)["Size"] == 40)
+    assert code(lambda: grow(50)) == "VolumeModificationRateExceeded"
+    assert shown_snapshot(lab, snapshot_id)["VolumeSize"] == 20
+
+
+def test_snapshots_are_found_again_after_a_restart(make_lab: Any, tmp_path: Path) -> None:
+    before = make_lab(data_dir=tmp_path)
+    volume_id = create(before)
+    (folder(before, volume_id) / "notebook").write_text("kept")
+    snapshot_id = snapshot(before, volume_id)
+    before.ec2.delete_volume(VolumeId=volume_id)
+    before.stop()
+
+    after = make_lab(data_dir=tmp_path)
+
+    shown = shown_snapshot(after, snapshot_id)
+    assert (shown["State"], shown["VolumeId"], shown["VolumeSize"]) == ("completed", volume_id, 20)
+    assert shown["Tags"] == TAGS[0]["Tags"]
+    restored = create(after, SnapshotId=snapshot_id)
+    assert (folder(after, restored) / "notebook").read_text() == "kept"

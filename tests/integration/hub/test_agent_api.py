@@ -189,7 +189,7 @@ async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
 async def test_beat_of_another_protocol_is_told_so(hub: Hub, ann: AgentByHand) -> None:
     reply = await ann.say("beat", {"protocol": 99})
     assert reply.status_code == 400
-    assert "you speak 99" in reply.json()["message"]
+    assert "it speaks protocol 99" in reply.json()["message"]
 
 
 ABSURD: list[bytes] = [

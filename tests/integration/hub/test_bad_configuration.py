@@ -39,7 +39,10 @@ HUBS: dict[str, tuple[str, ...]] = {
         ),
         "--JupyterHub.cleanup_servers=True",
     ),
-    "internal-ssl": ("--JupyterHub.internal_ssl=True",),
+    "internal-ssl": (
+        "--JupyterHub.internal_ssl=True",
+        "--JupyterHub.recreate_internal_certs=True",
+    ),
     "store-held": (),
 }
 """Hubs that must not start, and their arguments. All that is wrong is told at once."""
@@ -70,7 +73,11 @@ WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "internal-ssl": (
         "internal-ssl",
-        ("c.JupyterHub.internal_ssl", "c.JupyterHub.internal_ssl = False"),
+        ("c.EC2Spawner.hub_api_url", "no certificate yet", "https://<public name of the hub>"),
+    ),
+    "internal-certs": (
+        "internal-ssl",
+        ("c.JupyterHub.recreate_internal_certs", "end them", "stop all servers"),
     ),
     "store-held": ("store-held", ("ec2spawner.sqlite", f"process {os.getpid()}", "stop that one")),
 }

@@ -35,6 +35,18 @@ async def reached(hub: Hub, user: str, step: str) -> None:
     raise AssertionError(f"the start of {user} never came to {step}")
 
 
+async def failure(hub: Hub, user: str) -> str:
+    """What the progress of a start says at last."""
+    await hub.request_server(user)
+    path = f"{hub.server_path(user)}/progress"
+    async with asyncio.timeout(40), hub.api.stream("GET", path) as events:
+        async for line in events.aiter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if event.get("failed"):
+                return str(event["message"])
+    raise AssertionError(f"the start of {user} did not fail")
+
+
 @pytest.mark.parametrize(
     ("hub", "step"),
     [((), "boot"), ((), "home"), (("--EC2Spawner.cmd=['sleep', '60']",), "notebook")],
@@ -110,3 +122,21 @@ async def test_notebook_that_does_not_start_says_why(hub: Hub, embedded: Embedde
     assert reply.status_code == 503, reply.text
     assert "no-such-program" in reply.json()["message"]
     await wait_until_nothing_runs(embedded)
+
+
+NOBODY_THERE = (
+    "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api",
+    "--EC2Spawner.boot_timeout=5s",
+)
+
+
+@pytest.mark.parametrize("hub", [NOBODY_THERE], indirect=True)
+async def test_machine_that_never_calls_fails_its_start_with_the_end_of_its_boot_log(
+    hub: Hub, embedded: Embedded
+) -> None:
+    message = await failure(hub, "ann")
+    assert "did not call the hub within 5 seconds of its start" in message
+    assert "The end of its boot log: " in message
+    assert "no answer to claims" in message, "the agent's own words"
+    await wait_until_nothing_runs(embedded)
+    assert len(await embedded.calls("CreateFleet")) == 1

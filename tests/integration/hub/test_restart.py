@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 
 import httpx
+import pytest
 from harness import Embedded, Hub, until
 
 
@@ -40,6 +41,8 @@ async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedde
 
     await hub.wait_ready("ann")
     await hub.wait_ready("ann", "second")
+    # It served before it had heard of them, as it must: agents are heard by a hub that serves.
+    assert "init_spawners did not complete within 0 seconds" in hub.log.read_text()
     assert {i["instance_id"] for i in await embedded.instances()} == instances
     assert await cost_so_far(hub, "ann", token) >= before
     assert len(await server_tokens(hub, "ann")) == 2
@@ -47,6 +50,33 @@ async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedde
     await hub.stop_server("ann", "second")
     assert not await server_tokens(hub, "ann")
     assert not await embedded.instances()
+
+
+@pytest.mark.parametrize("hub", [("--EC2Spawner.stop_timeout=3s",)], indirect=True)
+async def test_a_hub_killed_during_a_stop_does_not_look_for_the_server(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await hub.start_server("ann")
+    await embedded.control("faults", {"action": "TerminateInstances", "kind": "hang", "times": 1})
+    request = asyncio.create_task(hub.api.delete(hub.server_path("ann")))
+
+    async def terminating() -> bool:
+        return bool(await embedded.calls("TerminateInstances"))
+
+    await until(terminating, 20, "the instance to be terminated")
+    await hub.kill()
+    with suppress(httpx.HTTPError):
+        await request
+    await hub.start()
+
+    # Well before `http_timeout`, until which JupyterHub looks for a server that it takes for alive.
+    await hub.wait_gone("ann", timeout=20)
+    assert not await server_tokens(hub, "ann")
+
+    async def nothing() -> bool:
+        return not await embedded.instances()
+
+    await until(nothing, 20, "the instance to be gone")
 
 
 async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:

@@ -5,11 +5,13 @@ import shutil
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import URL, Engine, create_engine
 from world import World
 
-from ec2spawner.provisioner import homes, provisioner, starting
+from ec2spawner.provisioner import homes, provisioner, starting, store
 from ec2spawner.provisioner.store import Store
 
 
@@ -33,6 +35,19 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     asyncio.run(make())
     return file
+
+
+@pytest.fixture
+def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One engine for all processes of all hubs: each would compile the same statements again."""
+    engines: dict[object, Engine] = {}
+
+    def engine_of(url: URL, **options: Any) -> Engine:
+        if url not in engines:
+            engines[url] = create_engine(url, **options)
+        return engines[url]
+
+    monkeypatch.setattr(store, "create_engine", engine_of)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from world import Agent, World
+from world import Agent, World, until
 
 from ec2spawner.provisioner.lease import LeaseState
 
@@ -28,3 +28,24 @@ async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> Non
     assert current.start == lost.end
     overhead = await world.store.overhead(begun - timedelta(days=1))
     assert [(x.instance_id, x.end) for x in overhead] == [(second, current.start)]
+
+
+async def test_what_a_lease_has_paid_is_no_overhead_also_after_a_restart(world: World) -> None:
+    """The hub dies between the end of a lease and the end of its instance."""
+    begun = world.clock()
+    lease, _ = await world.ready()
+    world.clock.advance(600)
+    world.cloud.hold("terminate")
+    await world.stop(lease)
+    await until(lambda: world.cloud.of("terminate"), "the call that is never answered")
+    await world.kill()
+    paid_until = world.clock()
+    ended = f"ended_at = '{paid_until:%Y-%m-%d %H:%M:%S.%f}'"
+    world.run_sql(f"UPDATE lease SET state = 'ended', {ended}")
+    world.run_sql(f"UPDATE segment SET {ended}")
+    world.clock.advance(60)
+    await world.start(adoption_grace=0.0)
+    await until(lambda: not world.cloud.running(), "the end of the instance")
+    await world.complete_passes(1)
+    [overhead] = await world.store.overhead(begun - timedelta(days=1))
+    assert overhead.start == paid_until

@@ -9,8 +9,11 @@ import pytest
 from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.core.retention import Schedule
+from ec2spawner.provisioner import homes
+from ec2spawner.provisioner.cloud import CloudError, VolumeSpec
 from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.settings import HomeRules
 from ec2spawner.wire import Market
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
@@ -79,8 +82,10 @@ async def test_a_home_that_another_instance_still_holds_is_waited_for(world: Wor
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
     assert await agent.claim() is not None
-    await until(lambda: len(world.cloud.of("attach_volume")) > 5)
+    looks = len(world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > looks + 5)
     assert world.now(lease).state is LeaseState.STARTING
+    assert len(world.cloud.of("attach_volume")) == 1, "what another holds is not asked for"
     held = world.cloud.volumes[volume_id]
     world.cloud.volumes[volume_id] = replace(held, attached_to=None)
     await agent.serve()
@@ -94,60 +99,184 @@ async def test_a_cancelled_start_does_not_fight_for_the_home(world: World) -> No
     cancelled = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     assert await Agent(world, instance_id).claim() is not None
-    await until(lambda: world.cloud.of("attach_volume")[-1].arguments[1] == instance_id)
+    looks = len(world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > looks)
     world.cloud.fail("terminate", CloudError("Unauthorized", "no", retryable=False), times=9999)
     await world.stop(cancelled)
     await world.state(cancelled, LeaseState.ENDED)
     await asyncio.sleep(0.05)
-    tries = len(world.cloud.of("attach_volume"))
+    tries = len(world.cloud.of("volume"))
     await world.watch_passes(3)
-    assert len(world.cloud.of("attach_volume")) == tries
+    assert len(world.cloud.of("volume")) == tries
 
 
 async def test_a_home_that_cannot_be_attached_fails_the_start_with_the_cause(
     world: World,
 ) -> None:
-    refused = CloudError("InvalidVolume.NotFound", "The volume does not exist.", retryable=False)
+    refused = CloudError("AttachmentLimitExceeded", "No room for it.", retryable=False)
     world.cloud.fail("attach_volume", refused)
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     await asyncio.gather(Agent(world, instance_id).claim(), return_exceptions=True)
     stop = await world.ending_of(lease)
-    assert stop.message == "Your home could not be attached: The volume does not exist."
+    assert stop.message.startswith("Your home could not be attached: No room for it (")
     assert len(world.cloud.volumes) == 1
     await world.complete_passes(2)
     assert world.cloud.running() == []
 
 
-async def test_a_lost_answer_makes_no_second_volume(world: World) -> None:
-    world.cloud.fail("create_volume", LOST, after=True)
-    lease = await world.request(home_kind="ebs")
-    [instance_id] = await world.boot()
-    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
-    await world.state(lease, LeaseState.ENDED)
-    await asyncio.gather(claim, return_exceptions=True)
-    await world.complete_passes(2)
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_lost_answer_fails_no_start_and_makes_no_second_volume(
+    world: World, after: bool
+) -> None:
+    world.cloud.fail("create_volume", LOST, times=2, after=after)
     await world.ready(home_kind="ebs")
     assert len(world.cloud.volumes) == 1
 
 
-async def test_a_lost_answer_of_another_zone_is_found_again(world: World) -> None:
-    world.cloud.fail("create_volume", LOST, after=True)
+async def test_a_volume_whose_answer_is_lost_for_good_is_taken_up_by_the_next_start(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 0.05)
+    world.cloud.fail("create_volume", LOST, times=9999, after=True)
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
     await world.state(lease, LeaseState.ENDED)
     await asyncio.gather(claim, return_exceptions=True)
-    for market in Market:
-        world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
-    # The first of these learns where the volume is, at the latest the second starts there.
-    second = await world.request(home_kind="ebs", user="ada")
-    await until(lambda: world.cloud.running())
-    claim = asyncio.create_task(Agent(world, world.cloud.running()[-1]).claim(wait=1))
-    await world.state(second, LeaseState.ENDED)
-    await asyncio.gather(claim, return_exceptions=True)
-    assert world.subnets("ada") == ("subnet-a",)
-    assert len(world.cloud.volumes) == 1
+    assert world.subnets("ada") == ("subnet-a",), "it may be there, so nowhere else is asked"
+    await world.complete_passes(1)
+    before = len(world.cloud.of("create_volume"))
+    await world.restart()
+    _, agent = await world.ready(home_kind="ebs")
+    [volume] = world.cloud.volumes.values()
+    assert volume.attached_to == agent.instance_id
+    assert len(world.cloud.of("create_volume")) == before
+
+
+async def test_a_zone_that_refused_a_volume_binds_nobody(world: World) -> None:
+    full = CloudError("VolumeLimitExceeded", "No more volumes.", retryable=False)
+    world.cloud.fail("create_volume", full)
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
+    assert "No more volumes." in (await world.ending_of(lease)).message
+    assert world.subnets("ada") == ("subnet-a", "subnet-b")
+    await world.complete_passes(1)
+    await world.ready(home_kind="ebs")
+
+
+async def test_a_machine_in_the_wrong_zone_is_given_back_for_one_in_the_homes(
+    world: World,
+) -> None:
+    """An admin has put another volume in the place of the home's."""
+    volume_id = await stopped(world)
+    moved = replace(world.cloud.volumes[volume_id], zone="us-east-1b")
+    world.cloud.volumes[volume_id] = moved
+    lease = await world.request(home_kind="ebs")
+    [first] = await world.boot()
+    agent = Agent(world, first)
+    assert await agent.claim() is not None
+    await until(lambda: first not in world.cloud.running() and world.cloud.running())
+    [second] = world.cloud.running()
+    await Agent(world, second).serve()
+    assert world.now(lease).state is LeaseState.READY
+    assert world.cloud.machines[second].instance.zone == "us-east-1b"
+    told = [event.message for event in world.now(lease).events]
+    assert "Your files are in us-east-1b; looking for a machine there" in told
+
+
+# --- a volume that somebody deleted ----------------------------------------------------------
+
+
+async def test_a_volume_deleted_by_hand_is_told_and_replaced_by_the_newest_snapshot(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.restart(home=HomeRules(schedule=Schedule(every=3600, keep=3)))
+    volume_id = await stopped(world)
+    world.cloud.files[volume_id].add("notes")
+    world.clock.advance(7200)
+    await world.complete_passes(1)
+    [snapshot_id] = world.cloud.snapshots
+    world.clock.advance(1000)
+    await world.complete_passes(2)
+    del world.cloud.volumes[volume_id]
+
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
+    message = (await world.ending_of(lease)).message
+    assert f"{volume_id}, was deleted in EC2. There is a snapshot of it" in message
+    assert snapshot_id in caplog.text
+    await world.complete_passes(1)
+
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    assert home.home_id in world.provisioner.homes.gone
+    with pytest.raises(CloudError, match="no snapshot of this home"):
+        await world.provisioner.homes.replace_gone(home, "snap-of-somebody-else")
+    await world.provisioner.homes.replace_gone(home, snapshot_id)
+    _, agent = await world.ready(home_kind="ebs")
+    [restored] = world.cloud.volumes.values()
+    assert restored.attached_to == agent.instance_id
+    assert world.cloud.files[restored.volume_id] == {"notes"}
+
+
+async def test_a_volume_that_an_admin_made_under_the_homes_tags_takes_its_place(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    old = world.cloud.volumes.pop(volume_id)
+    restored = replace(old, volume_id="vol-restored", zone="us-east-1b")
+    world.cloud.volumes["vol-restored"] = restored
+    world.cloud.files["vol-restored"] = set()
+    await world.restart()
+    await world.complete_passes(1)
+    assert world.subnets("ada") == ("subnet-b",)
+    await world.ready(home_kind="ebs")
+    assert list(world.cloud.volumes) == ["vol-restored"]
+
+
+async def test_a_volume_that_is_there_is_never_replaced(world: World) -> None:
+    await stopped(world)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    with pytest.raises(CloudError, match="is there"):
+        await world.provisioner.homes.replace_gone(home, "")
+    assert world.provisioner.homes.of("ada", "") == home
+
+
+# --- size ------------------------------------------------------------------------------------
+
+
+async def test_a_home_grows_when_more_is_wanted_and_never_shrinks(world: World) -> None:
+    volume_id = await stopped(world)  # 20 GiB
+    lease, agent = await world.ready(home_kind="ebs", home_gib=40)
+    assert world.cloud.volumes[volume_id].size_gib == 40
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+
+    for wanted, said in ((10, "cannot be made smaller"), (80, "less than six hours ago")):
+        lease, agent = await world.ready(home_kind="ebs", home_gib=wanted)
+        assert world.cloud.volumes[volume_id].size_gib == 40
+        assert any(said in event.detail for event in lease.events)
+        await world.stop(lease)
+        await agent.event("stopped")
+        await world.state(lease, LeaseState.ENDED)
+        await world.complete_passes(1)
+
+    world.clock.advance(6 * 3600)
+    await world.ready(home_kind="ebs", home_gib=80)
+    assert world.cloud.volumes[volume_id].size_gib == 80
+
+
+async def test_a_new_home_is_made_as_the_admin_says(world: World) -> None:
+    await world.restart(home=HomeRules(volume_type="gp2", kms_key="alias/ours"))
+    await world.ready(home_kind="ebs", home_gib=33)
+    spec = world.cloud.of("create_volume")[-1].arguments[2]
+    assert spec == VolumeSpec(33, volume_type="gp2", encrypted=True, kms_key="alias/ours")
 
 
 async def test_an_instance_that_dies_is_replaced_in_the_zone_of_the_home(world: World) -> None:

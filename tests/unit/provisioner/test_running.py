@@ -11,13 +11,15 @@ from world import Agent, World, until
 
 from ec2spawner.core.money import usd
 from ec2spawner.provisioner import beats
+from ec2spawner.provisioner.claims import ClaimRefused
 from ec2spawner.provisioner.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.starting import RESTART_SILENCE
 from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import IdlePolicy, Stop
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
-FAR = timedelta(days=1)
+FAR = 86400.0
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 
 
@@ -384,11 +386,47 @@ async def test_a_failing_listing_is_not_gone(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_an_instance_that_is_stopped_from_outside_is_not_gone(world: World) -> None:
+@pytest.mark.parametrize("state", [InstanceState.STOPPING, InstanceState.STOPPED])
+async def test_an_instance_that_is_stopped_from_outside_ends_in_words(
+    world: World, state: InstanceState
+) -> None:
     lease, agent = await world.ready()
-    world.cloud.machines[agent.instance_id].ended = InstanceState.STOPPED
-    await world.complete_passes(3)
+    world.cloud.machines[agent.instance_id].ended = state
+    stop = await world.ending_of(lease)
+    assert (stop.reason, stop.message) == ("lost", "The instance was stopped from outside the hub")
+    await world.complete_passes(2)
+    assert world.cloud.machines[agent.instance_id].ended is InstanceState.TERMINATED
+
+
+async def test_an_agent_of_a_restarted_instance_ends_the_server_in_words(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat()
+    other = Agent(world, agent.instance_id)
+    with pytest.raises(ClaimRefused):
+        await other.claim()
+    await world.complete_passes(1)
+    assert world.now(lease).state is LeaseState.READY, "its own agent was heard a moment ago"
+    world.clock.advance(RESTART_SILENCE + 1)
+    with pytest.raises(ClaimRefused):
+        await other.claim()
+    stop = await world.ending_of(lease)
+    assert "restarted from outside the hub" in stop.message
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+async def test_a_clock_that_is_set_ends_nobody(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
+    for jump in (86400.0, -7200.0):
+        world.clock.jump(jump)
+        await world.complete_passes(2)
+        assert world.now(lease).state is LeaseState.READY, world.now(lease).stop
+    await agent.beat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
+    await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(world.settings.agent_silent_after)
+    assert (await world.ending_of(lease)).message == "The instance fell silent"
 
 
 async def test_a_silent_agent_loses_its_server(world: World) -> None:
@@ -407,6 +445,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
 async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> None:
     lease, _ = await world.ready()
     world.provisioner.book.contact(lease.lease_id).heard_at = None
+    await world.complete_passes(1)
     world.clock.advance(world.settings.agent_silent_after)
     assert (await world.ending_of(lease)).reason == "lost"
 
@@ -433,7 +472,7 @@ async def test_few_lost_servers_end_and_many_at_once_do_not(
 ) -> None:
     leases = await world.many_ready(number)
     for lease in leases[lost:]:
-        world.provisioner.book.contact(lease.lease_id).heard_at = world.clock() + FAR
+        world.provisioner.book.contact(lease.lease_id).heard_at = FAR
     with caplog.at_level(logging.CRITICAL):
         if how == "vanished":
             for lease in leases[:lost]:
@@ -457,7 +496,7 @@ async def test_many_that_vanish_one_after_the_other_are_braked_too(
 ) -> None:
     leases = await world.many_ready(6)
     for lease in leases:
-        world.provisioner.book.contact(lease.lease_id).heard_at = world.clock() + FAR
+        world.provisioner.book.contact(lease.lease_id).heard_at = FAR
     for lease in leases[:3]:
         world.cloud.machines[str(lease.instance_id)].hidden = True
         await world.state(lease, LeaseState.ENDED)

@@ -467,20 +467,6 @@ async def test_a_start_that_loses_every_instance_ends(world: World, claims: bool
     assert len(world.cloud.machines) == 3
 
 
-async def test_an_instance_that_never_phones_home_is_replaced(world: World) -> None:
-    lease = await world.request()
-    [silent] = await world.boot()
-    await world.complete_passes(1)
-    world.clock.advance(world.settings.boot_timeout - 1)
-    await world.complete_passes(2)
-    assert world.cloud.running() == [silent]
-    world.clock.advance(2)
-    await until(lambda: silent not in world.cloud.running())
-    [other] = await world.boot()
-    await Agent(world, other).serve()
-    assert world.now(lease).instance_id == other
-
-
 async def test_an_agent_cannot_make_its_story_grow(world: World) -> None:
     """Each line is a write to the store."""
     lease = await world.request()

@@ -24,7 +24,7 @@ from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.provisioner import Provisioner
 from ec2spawner.provisioner.settings import Settings
 from ec2spawner.provisioner.store import Store
-from ec2spawner.wire import AgentEvent, Beat, BeatAnswer, IdlePolicy, Market, Stop
+from ec2spawner.wire import PROTOCOL, AgentEvent, Beat, BeatAnswer, IdlePolicy, Market, Stop
 
 PATIENCE = 5.0
 """Seconds until a condition that does not come true fails its test."""
@@ -69,12 +69,14 @@ class World:
         self.settings = SETTINGS
         self.folder = folder
         self.database = "store.sqlite"
+        self.store_url = ""
+        """Of a database server; else the file `database` is the store."""
         self.ended: list[Lease] = []
         self.passes = 0
 
     async def start(self, **settings: Any) -> None:
         self.settings = replace(self.settings, **settings)
-        url = f"sqlite:///{self.folder / self.database}"
+        url = self.store_url or f"sqlite:///{self.folder / self.database}"
         self.store = await Store.open(url, now=self.clock())
         self.provisioner = provisioner = Provisioner(
             self.cloud,
@@ -82,6 +84,7 @@ class World:
             self.settings,
             data.instance_types(),
             now=self.clock,
+            monotonic=self.clock.monotonic,
             ended=self.ended.append,
         )
         reconcile = provisioner.reconcile
@@ -143,7 +146,7 @@ class World:
         """Wait for everything in the background but the endless loops."""
         loops = {
             f"ec2spawner {name}"
-            for name in ("watch", "prices", "catalogue", "templates", "reconcile")
+            for name in ("watch", "prices", "catalogue", "templates", "reaper", "reconcile")
         }
         await until(
             lambda: {task.get_name() for task in self.provisioner._tasks} <= loops, "settled"
@@ -247,7 +250,7 @@ class Agent:
         provisioner = self.world.provisioner
         assert self.lease is not None
         lease = self.world.now(self.lease)
-        provisioner.book.contact(lease.lease_id).heard_at = provisioner.now()
+        provisioner.beats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
             await self.world.stop(lease, "failed")
@@ -274,7 +277,7 @@ class Agent:
     ) -> BeatAnswer:
         assert self.lease is not None
         beat = Beat(
-            protocol=1,
+            protocol=PROTOCOL,
             idle_since=idle_since,
             hold_seconds=hold,
             state_seen=fields.pop("state_seen", self.state_seen),

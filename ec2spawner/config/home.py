@@ -1,0 +1,163 @@
+"""`c.EC2Spawner.home`: where a user's files live, and what becomes of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, Field, model_validator
+
+from ..core.retention import Schedule
+from ..provisioner.settings import HomeRules
+from .mounts import efs_root, id_like
+from .values import MAX_DISK_GIB, PositiveDuration, Words, as_written, wrong
+
+SHORTEST_BETWEEN_SNAPSHOTS = 3600.0
+"""Seconds. Each one is a call for each home, and EC2 has five under way for a volume at most."""
+
+
+class HomeBounds(Words):
+    """Sizes that a user may choose for their home, in GiB."""
+
+    min: int = Field(ge=1, le=MAX_DISK_GIB, description="The smallest, in GiB.", examples=[20])
+    max: int = Field(ge=1, le=MAX_DISK_GIB, description="The largest, in GiB.", examples=[500])
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
+        return self
+
+
+class SnapshotSchedule(Words):
+    """Snapshots of homes: copies of a volume as it was, kept by EC2 outside of any zone."""
+
+    every: PositiveDuration = Field(
+        default=as_written("1d"),
+        description="A home that was used since its newest snapshot gets another one after this "
+        "time; at least 1h.",
+    )
+    keep: int = Field(
+        default=7,
+        ge=1,
+        le=100,
+        description="So many of each home are kept; older ones are deleted.",
+    )
+
+    @model_validator(mode="after")
+    def _not_all_the_time(self) -> Self:
+        if self.every < SHORTEST_BETWEEN_SNAPSHOTS:
+            wrong(f"a snapshot every {self.every:g} s is more than EC2 takes", '"every": "1h"')
+        return self
+
+
+class HomeConfig(Words):
+    """Where a user's files live."""
+
+    kind: Literal["ebs", "efs", "none"] = Field(
+        default="ebs",
+        description=(
+            "`ebs`: a volume for each server of each user, kept when the server stops and bound "
+            "to one availability zone. `efs`: a folder for each server on one EFS file system, "
+            "in any zone. `none`: nothing is kept."
+        ),
+    )
+    file_system: Annotated[str, id_like("fs", "EFS file system")] = Field(
+        default="",
+        description="`efs`: id of the file system, which has a mount target in each zone of "
+        "`subnets`. Required.",
+        examples=["fs-0a1b2c3d"],
+    )
+    access_point: Annotated[str, id_like("fsap", "EFS access point")] = Field(
+        default="",
+        description="`efs`: id of an access point through which instances mount the file system. "
+        "Its user must be the notebook user. Empty is none.",
+        examples=["fsap-0a1b2c3d"],
+    )
+    root: Annotated[str, AfterValidator(efs_root)] = Field(
+        default="/homes",
+        description="`efs`: folder of all homes on the file system, or below the access point's "
+        "own folder.",
+    )
+    tls: bool = Field(
+        default=True,
+        description="`efs`: mount over TLS, which needs amazon-efs-utils in the image. False "
+        "mounts with plain NFS 4.1: whoever can read the VPC's traffic can read the files.",
+    )
+    size_gib: int = Field(
+        default=50,
+        ge=1,
+        le=MAX_DISK_GIB,
+        description="`ebs`: size of a home where its user chooses none, in GiB. A smaller one that "
+        "exists is grown to it at its next start; none is ever made smaller.",
+    )
+    user_may_choose: HomeBounds | None = Field(
+        default=None,
+        description="`ebs`: sizes that users may choose for their homes. None leaves no choice.",
+        examples=[{"min": 20, "max": 500}],
+    )
+    volume_type: Literal["gp3", "gp2"] = Field(
+        default="gp3", description="`ebs`: EBS volume type of new homes."
+    )
+    encrypted: bool = Field(default=True, description="`ebs`: encrypt new homes.")
+    kms_key: str = Field(
+        default="",
+        description="`ebs`: id, ARN or alias of the KMS key of new homes. Empty is the account's "
+        "default key for EBS.",
+        examples=["alias/notebooks"],
+    )
+    move: Literal["ask", "never"] = Field(
+        default="ask",
+        description="`ebs`: where a home's zone has no machine for its user, and another zone has. "
+        "`ask`: the user is offered to move the home there, by a snapshot, and told what it takes. "
+        "`never`: nothing is offered.",
+    )
+    snapshots: SnapshotSchedule | None = Field(
+        default=None,
+        description="`ebs`: make snapshots of homes. None makes none.",
+        examples=[{"every": "1d", "keep": 7}],
+    )
+    delete_forever: bool = Field(
+        default=False,
+        description="`ebs`: when a user, or one of their named servers, is deleted in JupyterHub, "
+        "delete the home and all its snapshots too. Else they are kept, and cost money.",
+    )
+
+    @model_validator(mode="after")
+    def _efs_is_said_whole(self) -> Self:
+        if self.kind == "efs" and not self.file_system:
+            wrong("kind efs names no file system", 'add "file_system": "fs-..."')
+        if self.kind != "efs" and (self.file_system or self.access_point):
+            wrong(f"names a file system, and its kind is {self.kind}", '"kind": "efs"')
+        if self.access_point and not self.tls:
+            wrong("EFS takes an access point only over TLS", '"tls": True')
+        return self
+
+    @model_validator(mode="after")
+    def _size_within_the_bounds(self) -> Self:
+        bounds = self.user_may_choose
+        if bounds and not bounds.min <= self.size_gib <= bounds.max:
+            wrong(
+                f"user_may_choose leaves out size_gib, {self.size_gib}",
+                'widen it, or give a "size_gib" within it',
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _a_key_encrypts(self) -> Self:
+        if self.kms_key and not self.encrypted:
+            wrong("kms_key is a key for nothing while encrypted is off", '"encrypted": True')
+        return self
+
+    def rules(self) -> HomeRules:
+        """As the provisioner is told of it."""
+        schedule = None
+        if self.snapshots is not None:
+            schedule = Schedule(every=self.snapshots.every, keep=self.snapshots.keep)
+        return HomeRules(
+            volume_type=self.volume_type,
+            encrypted=self.encrypted,
+            kms_key=self.kms_key,
+            may_move=self.move == "ask",
+            schedule=schedule,
+            delete_forever=self.delete_forever,
+        )

@@ -1,0 +1,49 @@
+"""The last lines of an instance's boot log, fit to be shown. Pure.
+
+The text is the instance's own, and so hostile: it may hold terminal escapes, control characters
+and lines of any length. Whoever puts the result on a page escapes it like anything else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+MAX_LINES: Final = 3
+MAX_LINE: Final = 130
+"""Characters. All of them have room in a `Stop.message`, beside the sentence that says why."""
+
+_ESCAPES: Final = re.compile(
+    r"\x1b(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+_PREFIX: Final = re.compile(r"^\[ *\d+\.\d+\] (?:cloud-init\[\d+\]: )?")
+"""The kernel's time stamp, and who wrote it."""
+
+
+def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tuple[str, ...]:
+    """The last lines that say something, oldest first."""
+    found: list[str] = []
+    for line in reversed(re.split(r"[\r\n]+", text[-64 * 1024 :])):
+        clean = _PREFIX.sub("", _printable(_ESCAPES.sub("", line)).strip())
+        if not any(map(str.isalnum, clean)):
+            continue
+        found.append(clean if len(clean) <= width else f"{clean[: width - 1]}…")
+        if len(found) == lines:
+            break
+    return tuple(reversed(found))
+
+
+def quoted(text: str) -> str:
+    """As the end of a message for people; empty where the log says nothing."""
+    lines = last_lines(text)
+    return f"The end of its boot log: {' / '.join(lines)}" if lines else ""
+
+
+def _printable(line: str) -> str:
+    """Without what a terminal or browser might obey: controls, and marks that turn text around."""
+    return "".join(
+        " " if char == "\t" else char
+        for char in line
+        if char == "\t" or unicodedata.category(char)[0] != "C"
+    )

@@ -1,0 +1,171 @@
+"""Snapshots of homes by schedule, what is left of moves, and homes that go for good."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ..core.retention import Copy, is_due, too_many
+from ..core.tags import HOME, MOVE, SNAPSHOT, STORE
+from .cloud import Cloud, CloudError, Volume, VolumeSnapshot
+from .homes import Homes
+from .lease import Home
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL = timedelta(minutes=15)
+"""Between two looks at all volumes and snapshots of the hub."""
+
+RETRY_INTERVAL = timedelta(minutes=1)
+"""After a look that failed, and between two tries to delete a home."""
+
+ORPHAN_GRACE = timedelta(minutes=10)
+"""A snapshot of a move that nobody knows is left alone for so long."""
+
+SCHEDULED = "scheduled"
+
+
+@dataclass(slots=True)
+class HomeCopies:
+    cloud: Cloud
+    homes: Homes
+    settings: Settings
+    store_id: str
+    now: Callable[[], datetime]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    _next_look: datetime | None = None
+    _next_deletion: datetime | None = None
+    _looking: bool = False
+    _deleting: bool = False
+    _asked: dict[str, datetime] = field(default_factory=dict)
+    """By home id: when its last snapshot was asked for, which no listing may show yet."""
+
+    def follow(self) -> None:
+        """Look where it is time to."""
+        now = self.now()
+        if not self._looking and (self._next_look is None or now >= self._next_look):
+            self._looking = True
+            self.spawn_task(self._look(), "look at homes")
+        due = self._next_deletion is None or now >= self._next_deletion
+        if self.homes.leaving() and not self._deleting and due:
+            self._deleting = True
+            self.spawn_task(self._delete_homes(), "delete homes")
+
+    async def _look(self) -> None:
+        self._next_look = self.now() + RETRY_INTERVAL
+        try:
+            volumes = await self.cloud.list_volumes(self.settings.hub)
+            await self.homes.compare(volumes)
+            snapshots = await self._ours()
+            self._remember_newest(snapshots)
+            await self._make_what_is_due(volumes, snapshots)
+            await self._delete_what_is_too_much(snapshots)
+            self._next_look = self.now() + LOOK_INTERVAL
+        finally:
+            self._looking = False
+
+    async def _ours(self) -> list[VolumeSnapshot]:
+        """This store's: another's are never touched."""
+        listed = await self.cloud.list_snapshots(self.settings.hub)
+        return [s for s in listed if s.tags.get(STORE) == self.store_id and HOME in s.tags]
+
+    def _remember_newest(self, snapshots: Sequence[VolumeSnapshot]) -> None:
+        complete = [each for each in snapshots if each.state == "completed"]
+        ordered = sorted(complete, key=lambda each: each.started_at)
+        self.homes.newest = {each.tags[HOME]: each for each in ordered}
+
+    # --- by schedule ---
+
+    async def _make_what_is_due(
+        self, volumes: Sequence[Volume], snapshots: Sequence[VolumeSnapshot]
+    ) -> None:
+        schedule = self.settings.home.schedule
+        if schedule is None:
+            return
+        in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
+        there = {volume.volume_id for volume in volumes}
+        for home in self.homes.live():
+            if home.volume_id not in there or home.move is not None or self._was_asked(home):
+                continue
+            due = is_due(
+                schedule,
+                _scheduled(home, snapshots),
+                made_at=home.created_at,
+                used_at=home.used_at,
+                in_use=home.volume_id in in_use,
+                now=self.now(),
+            )
+            if due:
+                await self._make(home)
+
+    def _was_asked(self, home: Home) -> bool:
+        """And the answer was lost, perhaps, and no listing shows it yet."""
+        asked = self._asked.get(home.home_id)
+        return asked is not None and self.now() - asked < RETRY_INTERVAL
+
+    async def _make(self, home: Home) -> None:
+        assert home.volume_id is not None
+        self._asked[home.home_id] = self.now()
+        tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
+        try:
+            await self.cloud.create_snapshot(home.volume_id, tags)
+        except CloudError as error:
+            if error.retryable:
+                raise
+            log.error("No snapshot of %s of %r: %s", home.volume_id, home.user, error)
+
+    async def _delete_what_is_too_much(self, snapshots: Sequence[VolumeSnapshot]) -> None:
+        """Without a schedule none is deleted by it: those there are may be the last."""
+        schedule = self.settings.home.schedule
+        unwanted: list[str] = []
+        for home in self.homes.live() if schedule is not None else ():
+            assert schedule is not None
+            unwanted += too_many(schedule.keep, _scheduled(home, snapshots))
+        unwanted += self._orphans(snapshots)
+        for snapshot_id in unwanted:
+            await self.cloud.delete_snapshot(snapshot_id)
+
+    def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
+        """What a move asked for twice, because an answer was lost, and did not see at its end."""
+        moves = {home.move.move_id for home in self.homes.live() if home.move is not None}
+        before = self.now() - ORPHAN_GRACE
+        return [
+            each.snapshot_id
+            for each in snapshots
+            if MOVE in each.tags and each.tags[MOVE] not in moves and each.started_at < before
+        ]
+
+    # --- homes that go for good ---
+
+    async def _delete_homes(self) -> None:
+        self._next_deletion = self.now() + RETRY_INTERVAL
+        try:
+            for home in self.homes.leaving():
+                await self._delete(home)
+        finally:
+            self._deleting = False
+
+    async def _delete(self, home: Home) -> None:
+        """Raises `CloudError`, also while an instance holds its volume: tried again later."""
+        listed = await self.cloud.list_volumes(self.settings.hub)
+        mine = {HOME: home.home_id, STORE: self.store_id}.items()
+        volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
+        for volume_id in volumes:
+            await self.cloud.delete_volume(volume_id)
+        for snapshot in await self._ours():
+            if snapshot.tags[HOME] == home.home_id:
+                await self.cloud.delete_snapshot(snapshot.snapshot_id)
+        await self.homes.forget(home)
+        log.warning("The home %s of %r is deleted for good", home.volume_id, home.user)
+
+
+def _scheduled(home: Home, snapshots: Sequence[VolumeSnapshot]) -> list[Copy]:
+    return [
+        Copy(each.snapshot_id, each.started_at, each.state)
+        for each in snapshots
+        if each.tags[HOME] == home.home_id and each.tags.get(SNAPSHOT) == SCHEDULED
+    ]

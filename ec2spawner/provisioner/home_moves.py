@@ -1,0 +1,271 @@
+"""Moves of homes to another zone, each seen to by every pass until it has come to its end.
+
+The record says how far a move is, EC2 what there is of it. Nothing of the old place is deleted
+before a server has got ready with the new one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from ..core.moves import CopyState, Move, MoveStep, next_step
+from ..core.names import client_token, new_id
+from ..core.tags import MOVE, SNAPSHOT, STORE
+from ..wire import Step, Stop
+from .book import LeaseBook
+from .cloud import Cloud, CloudError, VolumeSnapshot
+from .homes import Homes
+from .lease import Home, LeaseState
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+TOLD_PERCENT = 10
+"""A waiting user is told of every so many percent: each line is a write to the store."""
+
+FULL = frozenset(
+    {"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "IncorrectState"}
+)
+"""Refusals of a snapshot that pass by themselves."""
+
+
+@dataclass(slots=True)
+class HomeMoves:
+    cloud: Cloud
+    homes: Homes
+    book: LeaseBook
+    settings: Settings
+    store_id: str
+    now: Callable[[], datetime]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    wake: Callable[[], None]
+    _busy: set[str] = field(default_factory=set)
+    """Ids of the homes whose move is being looked at."""
+
+    async def begin(self, home: Home, zone: str) -> None:
+        """Let a home move: its user has asked for it, and knows what it takes.
+
+        One that is on its way goes on to where it was sent first.
+        """
+        before = home.move
+        if home.volume_id is None or home.zone is None or home.zone == zone:
+            return
+        if before is not None and before.volume_id is None:
+            return
+        move = Move(
+            move_id=new_id("move"),
+            zone=zone,
+            from_volume_id=home.volume_id,
+            from_zone=home.zone,
+            volume_token=client_token("move"),
+            discard=(*before.discard, before.from_volume_id) if before else (),
+        )
+        if before is not None and before.opened_at is None:
+            # Nobody has written to the new volume: the old one is still the home, copied already.
+            move = replace(
+                move,
+                move_id=before.move_id,
+                from_volume_id=before.from_volume_id,
+                from_zone=before.from_zone,
+                snapshot_id=before.snapshot_id,
+                discard=(*before.discard, home.volume_id),
+            )
+        log.info("%s of %r moves from %s to %s", home.volume_id, home.user, move.from_zone, zone)
+        await self.homes.save(
+            replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
+        )
+
+    def follow(self) -> None:
+        """See to every home that is on its way."""
+        for home in self.homes.live():
+            if home.move is not None and home.home_id not in self._busy:
+                if self._waits_for_its_user(home):
+                    continue
+                self._busy.add(home.home_id)
+                self.spawn_task(self._follow(home.home_id), f"move of {home.home_id}")
+
+    def _waits_for_its_user(self, home: Home) -> bool:
+        assert home.move is not None
+        step = next_step(home.move, None, was_ready=self._was_ready(home), now=self.now())
+        return step is MoveStep.OPEN
+
+    async def _follow(self, home_id: str) -> None:
+        try:
+            while await self._advance(home_id):
+                pass
+        finally:
+            self._busy.discard(home_id)
+        self.wake()
+
+    async def _advance(self, home_id: str) -> bool:
+        """Do the next step. True where another one may follow at once. Raises `CloudError`."""
+        home = self.homes.find(home_id)
+        if home is None or home.move is None:
+            return False
+        copy = await self._copy_of(home.move) if home.move.volume_id is None else None
+        state = copy.state if copy else None
+        step = next_step(home.move, state, was_ready=self._was_ready(home), now=self.now())
+        match step:
+            case MoveStep.SNAPSHOT:
+                return await self._ask_for_snapshot(home, home.move)
+            case MoveStep.WAIT:
+                await self._tell_progress(home, home.move, copy)
+            case MoveStep.VOLUME:
+                assert copy is not None
+                return await self._make_volume(home, home.move, copy)
+            case MoveStep.CLEAN_UP:
+                await self._clean_up(home, home.move)
+            case MoveStep.GIVE_UP:
+                await self._give_up(home, "EC2 could not copy them")
+            case MoveStep.OPEN:
+                pass
+        return False
+
+    # --- the steps ---
+
+    async def _copy_of(self, move: Move) -> VolumeSnapshot | None:
+        """The move's snapshot; of two, which a lost answer can make, the one furthest on."""
+        found = await self._copies_of(move)
+        order = [CopyState.COMPLETED, CopyState.PENDING]
+        usable = [copy for copy in found if copy.state in order]
+        usable.sort(key=lambda copy: (order.index(CopyState(copy.state)), copy.started_at))
+        return next(iter([*usable, *found]), None)
+
+    async def _copies_of(self, move: Move) -> list[VolumeSnapshot]:
+        listed = await self.cloud.list_snapshots(self.settings.hub)
+        return [
+            copy
+            for copy in listed
+            if copy.tags.get(MOVE) == move.move_id and copy.tags.get(STORE) == self.store_id
+        ]
+
+    async def _ask_for_snapshot(self, home: Home, move: Move) -> bool:
+        volume = await self.cloud.volume(move.from_volume_id)
+        if volume is None:
+            await self._give_up(home, f"their volume {move.from_volume_id} does not exist any more")
+            return False
+        if volume.attached_to is not None:
+            await self._tell(home, f"{volume.attached_to} still has to let go of your files")
+            return False
+        move = replace(move, snapshot_asked_at=self.now())
+        home = await self.homes.save(replace(home, move=move))
+        await self._tell(home, _progress(move.zone, 0))
+        tags = {**self.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
+        try:
+            copy = await self.cloud.create_snapshot(move.from_volume_id, tags)
+        except CloudError as error:
+            if not error.retryable and error.code not in FULL:
+                await self._give_up(home, error.message)
+            else:
+                log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
+            return False
+        await self.homes.save(replace(home, move=replace(move, snapshot_id=copy.snapshot_id)))
+        return True
+
+    async def _make_volume(self, home: Home, move: Move, copy: VolumeSnapshot) -> bool:
+        spec = self.homes.spec(max(home.size_gib, copy.size_gib), copy.snapshot_id)
+        tags = {**self.homes.tags(home), MOVE: move.move_id}
+        try:
+            volume = await self.cloud.create_volume(move.volume_token, move.zone, spec, tags)
+        except CloudError as error:
+            if error.retryable:
+                raise
+            if error.code == "IdempotentParameterMismatch":
+                # The answer was lost, and the configuration has changed since: ask anew, and
+                # remember what there may be of the first.
+                await self._ask_anew(home, move)
+            else:
+                await self._give_up(home, error.message)
+            return False
+        move = replace(move, volume_id=volume.volume_id, snapshot_id=copy.snapshot_id)
+        await self.homes.save(
+            replace(
+                home,
+                volume_id=volume.volume_id,
+                zone=volume.zone,
+                volume_token=move.volume_token,
+                size_gib=volume.size_gib,
+                move=move,
+            )
+        )
+        await self._tell(home, f"Your files are in {move.zone} now; looking for a machine there")
+        self.wake()
+        return False
+
+    async def _ask_anew(self, home: Home, move: Move) -> None:
+        listed = await self.cloud.list_volumes(self.settings.hub)
+        kept = {move.from_volume_id, home.volume_id, *move.discard}
+        stray = [v.volume_id for v in listed if v.tags.get(MOVE) == move.move_id]
+        discard = (*move.discard, *(each for each in stray if each not in kept))
+        move = replace(move, volume_token=client_token("move"), discard=discard)
+        await self.homes.save(replace(home, move=move))
+
+    async def _clean_up(self, home: Home, move: Move) -> None:
+        """The files are where they were wanted, and a server has got ready with them."""
+        for volume_id in (move.from_volume_id, *move.discard):
+            assert volume_id != home.volume_id
+            await self.cloud.delete_volume(volume_id)
+        await self._delete_copies(move)
+        log.info("%s of %r has moved to %s", home.volume_id, home.user, move.zone)
+        now = self.homes.find(home.home_id)
+        if now is not None:
+            await self.homes.save(replace(now, move=None))
+
+    async def _give_up(self, home: Home, why: str) -> None:
+        """The home stays where it is; whoever waits is told."""
+        assert home.move is not None
+        move = home.move
+        log.error("%s of %r does not move to %s: %s", home.volume_id, home.user, move.zone, why)
+        await self._delete_copies(move)
+        assert home.volume_id is not None
+        await self.homes.save(replace(home, move=move.given_up(home.volume_id, self.now())))
+        message = (
+            f"Your files could not be moved to {move.zone}: {why}. They are in {move.from_zone} "
+            "as before"
+        )
+        for lease_id in self._waiting(home):
+            await self.fail(lease_id, Stop(reason="failed", message=message[:500]))
+
+    async def _delete_copies(self, move: Move) -> None:
+        for copy in await self._copies_of(move):
+            await self.cloud.delete_snapshot(copy.snapshot_id)
+
+    # --- what leases tell, and are told ---
+
+    def _was_ready(self, home: Home) -> bool:
+        """Whether a server has got ready since the new volume was first attached."""
+        move = home.move
+        if move is None or move.opened_at is None:
+            return False
+        leases = [
+            self.book.of_server(home.user, home.server),
+            self.book.last_ended(home.user, home.server),
+        ]
+        return any(
+            lease is not None and lease.ready_at is not None and lease.ready_at >= move.opened_at
+            for lease in leases
+        )
+
+    def _waiting(self, home: Home) -> list[str]:
+        return [
+            lease.lease_id
+            for lease in self.book.open(LeaseState.WAITING)
+            if (lease.user, lease.server) == (home.user, home.server) and lease.home_kind == "ebs"
+        ]
+
+    async def _tell_progress(self, home: Home, move: Move, copy: VolumeSnapshot | None) -> None:
+        percent = copy.percent if copy else 0
+        await self._tell(home, _progress(move.zone, percent - percent % TOLD_PERCENT))
+
+    async def _tell(self, home: Home, message: str) -> None:
+        for lease_id in self._waiting(home):
+            await self.book.note(lease_id, Step.REQUEST, message)
+
+
+def _progress(zone: str, percent: int) -> str:
+    return f"Moving your files to {zone}: {percent} % copied"

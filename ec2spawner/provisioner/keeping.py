@@ -1,0 +1,338 @@
+"""Instances that wait for their user: kept at a stop, taken at the next start, ended in time.
+
+What is kept is stored before anything is done about it, and so is each start of a stopped
+instance. Every pass looks at all of them anew: what they are, who may take them, and whether
+they are surplus. The rules are `core.keeping`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from ..core.keeping import Decision, Kept, decide, may_take, why_surplus
+from ..core.launch_errors import SOLD_OUT
+from ..core.matching import Need
+from ..wire import Market, Step, Stop
+from .book import LeaseBook
+from .claims import Claims
+from .cloud import GONE, Cloud, CloudError, Instance, InstanceState
+from .keys import fit_key_of
+from .lease import Lease, LeaseState
+from .prices import PriceBook
+from .settings import Settings
+from .store import Store, StoreError
+from .supply import supply_of
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+START_TRIES: Final = 6
+"""So often EC2 is asked to start an instance for which it has no room, before its user is told:
+a minute, at the pace below."""
+
+CALL_PACE: Final = 5.0
+"""Between two calls for one instance, in busy intervals: ten seconds."""
+
+AWAKE: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+
+
+@dataclass(slots=True)
+class Keeping:
+    book: LeaseBook
+    store: Store
+    cloud: Cloud
+    watcher: Watcher
+    claims: Claims
+    prices: PriceBook
+    settings: Settings
+    now: Callable[[], datetime]
+    need_of: Callable[[Lease], Need]
+    terminate: Callable[[Sequence[str]], Coroutine[Any, Any, None]]
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    _kept: dict[str, Kept] = field(default_factory=dict)
+    """By instance id."""
+    _called: dict[str, float] = field(default_factory=dict)
+    """By instance id: when EC2 was last asked to stop or start it, on the loop's clock."""
+    _refused: dict[str, int] = field(default_factory=dict)
+    """By lease id: how often EC2 had no room for its instance."""
+
+    def load(self, kept: Sequence[Kept]) -> None:
+        self._kept = {each.instance_id: each for each in kept}
+
+    # --- what others ask ---
+
+    def get(self, instance_id: str) -> Kept | None:
+        return self._kept.get(instance_id)
+
+    @property
+    def instance_ids(self) -> Set[str]:
+        return self._kept.keys()
+
+    def holds(self, instance_id: str) -> bool:
+        """True for an instance that is nobody else's business, whatever state it is in."""
+        return instance_id in self._kept
+
+    def of_server(self, user: str, server: str) -> tuple[Kept, ...]:
+        """What is kept for a server and still has time, the latest last."""
+        now = self.now()
+        mine = [k for k in self._kept.values() if (k.user, k.server) == (user, server)]
+        return tuple(sorted((k for k in mine if k.until > now), key=lambda k: k.kept_at))
+
+    def serves(self, lease: Lease) -> bool:
+        """True for a waiting lease that will have a kept instance: none is launched for it."""
+        return any(self._taker(kept) is lease for kept in self._kept.values())
+
+    def lease_for(self, instance: Instance) -> Lease | None:
+        """The lease that takes a kept instance whose agent claims."""
+        kept = self._kept[instance.instance_id]
+        lease = self._taker(kept)
+        if lease is None or (kept.then == "stop" and kept.started_for != lease.lease_id):
+            return None  # running still, or again: it is being stopped
+        return lease
+
+    # --- a server stops ---
+
+    def decide(self, lease: Lease, stop: Stop) -> Stop:
+        """The stop with what becomes of the instance, in a field for the agent and in words."""
+        instance = self.watcher.instances.get(lease.instance_id or "")
+        if lease.state is not LeaseState.READY or instance is None or instance.state in GONE:
+            return stop
+        stopped = [k for k in self._kept.values() if k.user == lease.user and k.then == "stop"]
+        decision = decide(
+            lease.after_stop,
+            stop.reason,
+            market=Market(instance.market),
+            agent_can=self.book.contact(lease.lease_id).protocol >= 2,
+            stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
+        )
+        return _told(stop, decision)
+
+    async def keep(self, lease: Lease) -> Kept | None:
+        """Keep the instance of a lease that has ended in order; None where that cannot be."""
+        instance = self.watcher.instances.get(lease.instance_id or "")
+        if instance is None or instance.state in GONE or lease.stop is None:
+            return None
+        now = self.now()
+        kept = self._kept.get(instance.instance_id) or Kept(
+            instance_id=instance.instance_id,
+            user=lease.user,
+            server=lease.server,
+            lease_id=lease.lease_id,
+            profile=lease.profile,
+            profile_name=lease.profile_name,
+            then=lease.stop.then,
+            fit_key=fit_key_of(lease.spec, lease.stop.then),
+            kept_at=now,
+            until=now + timedelta(seconds=lease.after_stop.seconds),
+            launched_at=instance.launched_at,
+            disk_gib=lease.spec.disk_gib,
+        )
+        try:
+            await self._save(kept)
+        except StoreError as error:
+            log.error("%s cannot be kept: %s", instance.instance_id, error)
+            self._kept.pop(instance.instance_id, None)
+            return None
+        self.claims.last_claim[instance.instance_id] = now
+        log.info("%s of %r is kept: %s", kept.instance_id, kept.user, kept.then)
+        if kept.then == "stop":
+            self._call(kept, self._stop(kept))
+        return kept
+
+    async def forget(self, instance_id: str) -> None:
+        """It is a lease's again, or gone."""
+        if self._kept.pop(instance_id, None) is not None:
+            self._called.pop(instance_id, None)
+            await asyncio.shield(self.store.forget_kept(instance_id))
+
+    async def give_up(self, user: str, server: str) -> None:
+        """What is kept for a server shall end: its user begins afresh, or is gone."""
+        now = self.now()
+        for kept in self.of_server(user, server):
+            await self._save(replace(kept, until=now))
+
+    # --- every pass ---
+
+    async def follow(self, now: datetime) -> None:
+        self._refused = {each: n for each, n in self._refused.items() if self.book.get(each)}
+        for kept in list(self._kept.values()):
+            await self._follow(kept, now)
+
+    async def _follow(self, kept: Kept, now: datetime) -> None:
+        holder = self.book.of_instance(kept.instance_id)
+        instance = self.watcher.instances.get(kept.instance_id)
+        if holder is not None:
+            if holder.lease_id != kept.lease_id:
+                await self.forget(kept.instance_id)
+        elif self.watcher.is_gone(kept.instance_id):
+            await self._account(kept, instance, now)
+            await self.forget(kept.instance_id)
+        elif instance is not None:
+            taker = self._taker(kept)
+            if taker is not None:
+                await self._bring(kept, instance, taker, now)
+            elif why := self._why_surplus(kept, instance, now):
+                await self._end(kept, instance, why, now)
+            elif kept.then == "stop" and instance.state in AWAKE:
+                await self._stop_again(kept, instance, now)
+
+    def _taker(self, kept: Kept) -> Lease | None:
+        """The waiting lease that may have this instance as it is now."""
+        instance = self.watcher.instances.get(kept.instance_id)
+        if instance is None or instance.state in GONE:
+            return None
+        if kept.then == "linger" and instance.state not in AWAKE:
+            return None
+        machine = supply_of(instance)
+        for lease in self.book.open(LeaseState.WAITING):
+            if (lease.user, lease.server) != (kept.user, kept.server):
+                continue
+            fit_key = fit_key_of(lease.spec, kept.then)
+            if may_take(kept, machine, self.need_of(lease), lease.user, lease.server, fit_key):
+                return lease
+        return None
+
+    def _why_surplus(self, kept: Kept, instance: Instance, now: datetime) -> str:
+        elsewhere = any(
+            (lease.user, lease.server) == (kept.user, kept.server)
+            and lease.lease_id != kept.lease_id
+            for lease in self.book.open()
+        )
+        if kept.instance_id in self.claims.unwanted:
+            return "it was turned away"
+        keeps = self.settings.keeps
+        ago = None
+        if kept.then == "linger":
+            if instance.state not in AWAKE:
+                return "it was stopped from outside the hub"
+            ago = now - self.claims.last_claim.get(kept.instance_id, kept.kept_at)
+        return why_surplus(
+            kept,
+            now,
+            wanted=keeps is None or (kept.profile, kept.then) in keeps,
+            elsewhere=elsewhere,
+            claimed_ago=ago,
+        )
+
+    async def _bring(self, kept: Kept, instance: Instance, lease: Lease, now: datetime) -> None:
+        """Towards the claim of its agent: a lingering one claims by itself."""
+        if kept.then == "linger":
+            self.claims.wake(kept.instance_id)
+            return
+        asked = kept.started_for == lease.lease_id
+        since = kept.asked_at if asked and kept.asked_at else lease.requested_at
+        if now - since > timedelta(seconds=self.settings.boot_timeout):
+            await self.fail(lease.lease_id, Stop(reason="failed", message=_NEVER_CAME))
+        elif instance.state is InstanceState.STOPPED:
+            if not asked:
+                # Before the call: what claims with a new key is then known to be our start.
+                kept = replace(kept, started_for=lease.lease_id, asked_at=self.now())
+                await self._save(kept)
+                story = "Starting your kept machine"
+                await self.book.note(lease.lease_id, Step.BOOT, story, kept.instance_id)
+            self._call(kept, self._start(kept, lease))
+        elif instance.state in AWAKE and not asked:
+            await self._stop_again(kept, instance, now)  # awake for nobody: begin from its stop
+
+    async def _stop_again(self, kept: Kept, instance: Instance, now: datetime) -> None:
+        """Awake without a lease: its start was cancelled, or its stop did not get through."""
+        if instance.launched_at > kept.launched_at:
+            segment = self.prices.segment(instance, instance.launched_at, now)
+            await self.store.save_overhead_sooner_or_later(segment)
+            kept = replace(kept, launched_at=instance.launched_at)
+            await self._save(kept)
+        self._call(kept, self._stop(kept))
+
+    async def _end(self, kept: Kept, instance: Instance, why: str, now: datetime) -> None:
+        if not self._may_call(kept.instance_id):
+            return
+        log.info("Ending %s, kept for %r/%r: %s", kept.instance_id, kept.user, kept.server, why)
+        await self._account(kept, instance, now)
+        await self.terminate([kept.instance_id])
+
+    async def _account(self, kept: Kept, instance: Instance | None, now: datetime) -> None:
+        """What it cost while it was nobody's is overhead; stopped, an instance costs nothing."""
+        if instance is None or kept.then != "linger":
+            return
+        segment = self.prices.segment(instance, kept.kept_at, max(now, kept.kept_at))
+        await self.store.save_overhead_sooner_or_later(segment)
+
+    # --- calls ---
+
+    def _may_call(self, instance_id: str) -> bool:
+        """Whether it is time for another call about this instance; it counts as made."""
+        now = asyncio.get_running_loop().time()
+        pace = CALL_PACE * self.settings.busy_interval
+        if now - self._called.get(instance_id, float("-inf")) < pace:
+            return False
+        self._called[instance_id] = now
+        return True
+
+    def _call(self, kept: Kept, call: Coroutine[Any, Any, None]) -> None:
+        if self._may_call(kept.instance_id):
+            self.spawn_task(call, f"kept {kept.instance_id}")
+        else:
+            call.close()
+
+    async def _stop(self, kept: Kept) -> None:
+        try:
+            await self.cloud.stop([kept.instance_id])
+        except CloudError as error:
+            log.warning("Stopping %s: %s", kept.instance_id, error)
+            if not error.retryable and error.code != "IncorrectInstanceState":
+                # It will never be stopped, and it costs money: given up.
+                await self._save(replace(kept, until=min(kept.until, self.now())))
+        self.watcher.refresh_soon()
+
+    async def _start(self, kept: Kept, lease: Lease) -> None:
+        try:
+            await self.cloud.start([kept.instance_id])
+        except CloudError as error:
+            log.warning("Starting %s again: %s", kept.instance_id, error)
+            await self._start_failed(kept, lease, error)
+        self.watcher.refresh_soon()
+
+    async def _start_failed(self, kept: Kept, lease: Lease, error: CloudError) -> None:
+        if error.retryable or error.code == "IncorrectInstanceState":
+            return
+        if error.code not in SOLD_OUT:
+            message = f"Your kept machine cannot be started: {error.message}. {_CHOICE}"
+            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
+            return
+        tries = self._refused[lease.lease_id] = self._refused.get(lease.lease_id, 0) + 1
+        if tries >= START_TRIES:
+            message = f"AWS has no room for your kept machine right now. {_CHOICE}"
+            await self.fail(lease.lease_id, Stop(reason="capacity", message=message))
+        else:
+            words = "AWS has no room for your kept machine yet; asking again"
+            await self.book.note(lease.lease_id, Step.BOOT, words, kept.instance_id)
+
+    async def _save(self, kept: Kept) -> None:
+        self._kept[kept.instance_id] = kept
+        await asyncio.shield(self.store.save_kept(kept))
+
+
+_CHOICE: Final = (
+    "Try again later, or begin afresh: what is outside your home is lost then, your home is not"
+)
+
+_NEVER_CAME: Final = f"Your kept machine was started and never got in touch. {_CHOICE}"
+
+
+def _told(stop: Stop, decision: Decision) -> Stop:
+    if not decision.why_not:
+        return stop.model_copy(update={"then": decision.then})
+    said = stop.message.rstrip(". ")
+    words = f"{said}. Its machine was not kept: {decision.why_not}" if said else decision.why_not
+    return stop.model_copy(update={"then": decision.then, "message": words[:500]})
+
+
+def keeps_of(after_stop: Mapping[str, str]) -> frozenset[tuple[str, str]]:
+    """`Settings.keeps` from what becomes of each profile's instances, by slug."""
+    return frozenset((slug, then) for slug, then in after_stop.items() if then != "terminate")

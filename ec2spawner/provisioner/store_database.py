@@ -1,0 +1,72 @@
+"""What a store asks of the database that keeps it, and the errors that come of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+T = TypeVar("T")
+
+
+class StoreError(Exception):
+    """The store cannot be opened, read or written; the message says how to mend it."""
+
+
+class StoreHeldError(StoreError):
+    """Another process holds the store: it may be a hub that is just ending."""
+
+
+class StoreAwayError(StoreError):
+    """The database server does not answer: it may be just starting."""
+
+
+class Database(Protocol):
+    """One database, held by one process. All methods block, and run in the store's one thread.
+
+    They raise `StoreError`, what SQLAlchemy raises, `OSError` and `ValueError`.
+    """
+
+    name: str
+    """For messages; without password."""
+
+    def open(self) -> None:
+        """Connect and hold the database against every other hub. Raises `StoreHeldError`."""
+
+    def taken_over(self, epoch: int) -> None:
+        """This process is the store's holder number `epoch`, and stays it as long as nobody else
+        has been."""
+
+    def hold(self) -> None:
+        """Return only while this process still is the one that holds the database."""
+
+    def transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        """Do `work` in a transaction that cannot commit unless the database is still held.
+
+        It may be done again where the connection was lost on the way.
+        """
+
+    def peek(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in a transaction that only reads, without holding the database."""
+
+    def is_held(self) -> bool:
+        """Whether another process holds the database: a hub runs."""
+
+    def explained(self, error: Exception) -> str:
+        """One line for a person: what failed and how to mend it."""
+
+    def close(self) -> None:
+        """Let go of it. Never raises, and a second call does nothing."""
+
+
+def explained(name: str, error: Exception, mends: tuple[tuple[str, str], ...]) -> str:
+    """What failed, in the database's words, and the first mend whose sign is among them.
+
+    Never a statement's values: those are people's.
+    """
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    said = " ".join(str(cause).split())
+    mend = next((mend for sign, mend in mends if sign in said.lower()), "see the hub's log")
+    return f"{name} failed ({type(cause).__name__}: {said}): {mend}"

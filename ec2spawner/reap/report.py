@@ -1,0 +1,110 @@
+"""What was found as a person reads it, and as a program does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .rows import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    hub: str
+    store_id: str
+    """Empty where the store could not be read."""
+    hub_runs: bool
+    rows: Sequence[Row]
+    outcome: Mapping[str, str] | None = None
+    """By id, what went wrong; None where nothing was to be ended."""
+    trouble: str = ""
+    """Why the store could not be read."""
+
+
+def as_json(report: Report) -> str:
+    outcome = report.outcome
+    return json.dumps(
+        {
+            "hub": report.hub,
+            "store": report.store_id,
+            "hub_runs": report.hub_runs,
+            "trouble": report.trouble,
+            "currency": "USD",
+            "things": [asdict(row) for row in report.rows],
+            "ended": sorted(each for each, said in (outcome or {}).items() if not said),
+            "failed": {each: said for each, said in (outcome or {}).items() if said},
+        }
+    )
+
+
+def print_table(report: Report, console: Console) -> None:
+    ends = [row for row in report.rows if row.ends]
+    spared = [row for row in report.rows if not row.ends]
+    if report.trouble:
+        console.print(Text(f"The store cannot be read: {report.trouble}\n", style="bold red"))
+    for title, rows in (("Ends", ends), ("Stays", spared)):
+        if rows:
+            console.print(Text(f"{title}:", style="bold"))
+            console.print(_table(rows))
+            console.print()
+    for line in _summary(report, ends):
+        console.print(Text(line))
+
+
+def _table(rows: Sequence[Row]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("what", "id", "state", "user", "age"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("$/h", justify="right")
+    table.add_column("why", overflow="fold")
+    for row in rows:
+        # Text, not markup: names come from people, and tags from anybody in the account.
+        cells = [row.kind, row.id, row.state, row.user, _age(row.age_seconds)]
+        cells += [_usd(row.usd_per_hour), row.why]
+        table.add_row(*map(Text, cells))
+    return table
+
+
+def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
+    if report.outcome is not None:
+        failed = sum(1 for said in report.outcome.values() if said)
+        done = f"{len(report.outcome) - failed} ended"
+        lines = [f"{done}, {failed} could not be ended: see above." if failed else f"{done}."]
+    elif ends:
+        usd = sum(row.usd_per_hour or 0.0 for row in ends)
+        cost = f"which cost at least {usd:.3f} USD an hour (an estimate, at list prices)"
+        mend = "Nothing was changed. To end them: the same with --yes."
+        lines = [f"{len(ends)} would end, {cost}. {mend}"]
+    else:
+        lines = ["Nothing is left over. Nothing was changed."]
+    if report.hub_runs:
+        lines.append("The hub runs: it ends such things itself, some minutes after they are free.")
+    others = {row.store for row in report.rows if row.store not in {report.store_id, ""}}
+    lines += [
+        f"Store {other} made some of it. If that store is lost for good: --store {other}"
+        for other in sorted(others)
+        if not any(row.ends and row.store == other for row in report.rows)
+    ]
+    if any(row.kind == "volume" and row.why == "it is a home" for row in report.rows):
+        lines.append(
+            "Homes are never ended here. To delete one for good: delete its user or server in "
+            "JupyterHub where the hub is told to delete_forever, or aws ec2 delete-volume."
+        )
+    return lines
+
+
+def _age(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86400:.0f} d"
+
+
+def _usd(amount: float | None) -> str:
+    return "unknown" if amount is None else f"{amount:.3f}"

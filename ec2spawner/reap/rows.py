@@ -1,0 +1,200 @@
+"""One row for each thing that carries the hub's tag: what it is, and what becomes of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from ..aws.templates import Template
+from ..core.leaks import GRACE, Kind, Known, Thing, Verdict, verdict
+from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
+from ..provisioner.cloud import GONE, Instance, Interface, Volume, VolumeSnapshot
+from ..provisioner.lease import IntentState, LeaseState
+from ..provisioner.reaper import TEMPLATES_KEPT
+from ..provisioner.store_peek import Peek
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What EC2 lists with the hub's tag, and the price of what runs there."""
+
+    instances: Sequence[Instance] = ()
+    volumes: Sequence[Volume] = ()
+    interfaces: Sequence[Interface] = ()
+    """Those that are attached to nothing."""
+    templates: Sequence[Template] = ()
+    snapshots: Sequence[VolumeSnapshot] = ()
+    usd_per_hour: Mapping[str, float] = field(default_factory=dict)
+    """By instance id, as far as it is known: an estimate, at list prices."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    kind: str
+    id: str
+    state: str
+    ends: bool
+    why: str
+    user: str = ""
+    """Whose it is or was, with the server's name; as the tags say it."""
+    age_seconds: float | None = None
+    """Since it was made; None where EC2 does not tell."""
+    usd_per_hour: float | None = None
+    """An estimate; None is unknown."""
+    store: str = ""
+    """Id of the store that made it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of each thing."""
+
+    known: Known
+    now: datetime
+    grace: float = GRACE
+    """Seconds; what is younger stays."""
+    other_store: str = ""
+    """Id of one that the operator named as lost."""
+
+    def verdict(self, thing: Thing) -> Verdict:
+        return verdict(thing, self.known, self.grace, self.other_store)
+
+    def age(self, since: datetime | None) -> float | None:
+        return None if since is None else (self.now - since).total_seconds()
+
+
+def rows_of(
+    account: Account,
+    peek: Peek | None,
+    hub: str,
+    now: datetime,
+    grace: float = GRACE,
+    other_store: str = "",
+) -> list[Row]:
+    """Everything, what ends first. What is younger than `grace` seconds stays."""
+    asked = Question(_known(account, peek, hub, other_store), now, grace, other_store)
+    rows = [
+        *(_instance_row(each, account, asked) for each in _alive(account)),
+        *(_volume_row(each, asked) for each in _disks_and_homes(account)),
+        *(_interface_row(each, asked) for each in account.interfaces),
+        *(_template_row(each, asked) for each in account.templates),
+        *(_snapshot_row(each, asked) for each in account.snapshots),
+    ]
+    order = list(Kind)
+    return sorted(rows, key=lambda row: (not row.ends, order.index(Kind(row.kind)), row.id))
+
+
+def _alive(account: Account) -> list[Instance]:
+    return [each for each in account.instances if each.state not in GONE]
+
+
+def _disks_and_homes(account: Account) -> list[Volume]:
+    """Without the disks of instances that are listed: those go with them."""
+    alive = {each.instance_id for each in _alive(account)}
+    return [each for each in account.volumes if HOME in each.tags or each.attached_to not in alive]
+
+
+def _known(account: Account, peek: Peek | None, hub: str, other_store: str) -> Known:
+    if peek is None:
+        return Known(hub, "")
+    homes = frozenset(home.volume_id for home in peek.snapshot.homes if home.volume_id)
+    return Known(hub, peek.store_id, _held(account, peek, other_store), homes)
+
+
+def _held(account: Account, peek: Peek, other_store: str) -> dict[str, str]:
+    """Instance id -> who holds it, in words."""
+    held = {
+        instance.instance_id: said
+        for instance in account.instances
+        if instance.tags.get(STORE) != other_store and (said := _held_by_tags(instance, peek))
+    }
+    for kept in peek.snapshot.kept:
+        held[kept.instance_id] = f"it is kept for {_server(kept.user, kept.server)}"
+    for lease in peek.snapshot.leases:
+        if lease.instance_id is not None:
+            server = _server(lease.user, lease.server)
+            held[lease.instance_id] = f"a lease holds it: {server}, {lease.state}"
+    return held
+
+
+def _held_by_tags(instance: Instance, peek: Peek) -> str:
+    lease_id = instance.tags.get(LEASE)
+    if lease_id and lease_id not in peek.lease_states:
+        return (
+            f"the store does not know its {lease_id}, so it may be an old copy. Start the hub: "
+            "it asks JupyterHub, and ends what nobody knows"
+        )
+    if lease_id and peek.lease_states[lease_id] is not LeaseState.ENDED:
+        return f"a lease that is {peek.lease_states[lease_id]} names it"
+    token = instance.tags.get(INTENT, "")
+    if any(x.client_token == token and x.state is IntentState.OPEN for x in peek.snapshot.intents):
+        return "the launch call that brought it has no answer yet: the hub makes it again"
+    return ""
+
+
+def _instance_row(instance: Instance, account: Account, asked: Question) -> Row:
+    age = asked.age(instance.launched_at)
+    thing = Thing(Kind.INSTANCE, instance.instance_id, instance.state, instance.tags, age)
+    words = f"{instance.state}, {instance.instance_type}, {instance.market}, {instance.zone}"
+    usd = account.usd_per_hour.get(instance.instance_id)
+    return _row(thing, asked.verdict(thing), age, usd, words)
+
+
+def _volume_row(volume: Volume, asked: Question) -> Row:
+    age = asked.age(volume.created_at)
+    thing = Thing(Kind.VOLUME, volume.volume_id, volume.state, volume.tags, age)
+    words = f"{volume.state}, {volume.size_gib} GiB, {volume.zone}"
+    return _row(thing, asked.verdict(thing), age, None, words)
+
+
+def _interface_row(interface: Interface, asked: Question) -> Row:
+    """EC2 does not tell its age: before it is deleted, it is looked at twice (`ending`)."""
+    thing = Thing(
+        Kind.INTERFACE, interface.interface_id, interface.state, interface.tags, asked.grace
+    )
+    return _row(thing, asked.verdict(thing), None, 0.0, interface.state)
+
+
+def _template_row(template: Template, asked: Question) -> Row:
+    age = asked.age(template.created_at)
+    old = age is not None and age >= TEMPLATES_KEPT.total_seconds()
+    thing = Thing(Kind.TEMPLATE, template.template_id, "", template.tags, age if old else None)
+    found = asked.verdict(thing)
+    if found.ends:
+        found = Verdict(True, "older than 7 days; a launch that needs it makes it again")
+    elif not old and replace(asked, grace=0.0).verdict(replace(thing, nobodys_seconds=0.0)).ends:
+        found = Verdict(False, "younger than 7 days")
+    return _row(thing, found, age, 0.0, "")
+
+
+def _snapshot_row(snapshot: VolumeSnapshot, asked: Question) -> Row:
+    age = asked.age(snapshot.started_at)
+    thing = Thing(Kind.SNAPSHOT, snapshot.snapshot_id, snapshot.state, snapshot.tags, age)
+    words = f"{snapshot.state}, of {snapshot.volume_id}"
+    return _row(thing, asked.verdict(thing), age, None, words)
+
+
+def _row(
+    thing: Thing, found: Verdict, age: float | None, usd_per_hour: float | None, state: str
+) -> Row:
+    return Row(
+        kind=thing.kind,
+        id=thing.thing_id,
+        state=state,
+        ends=found.ends,
+        why=found.why,
+        user=_server(thing.tags.get(USER, ""), thing.tags.get(SERVER, "")),
+        age_seconds=age,
+        usd_per_hour=usd_per_hour,
+        store=thing.tags.get(STORE, ""),
+    )
+
+
+def _server(user: str, server: str) -> str:
+    return f"{user}/{server}" if server else user
+
+
+def ids(rows: Sequence[Row], kind: Kind) -> Set[str]:
+    """Of what ends."""
+    return {row.id for row in rows if row.ends and row.kind == kind}

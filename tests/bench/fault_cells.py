@@ -1,0 +1,218 @@
+"""Every action x every kind of fault: which cells there are, and what a message must say. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from tests.aws_actions import Action
+
+ENTRY: Final = "entry:"
+
+
+class Scene(StrEnum):
+    """A part of the journey. Each has the actions that were seen while it was recorded."""
+
+    BEGIN = "hub start"
+    START = "start"
+    STOP = "stop"
+    CHECK = "check"
+    PRICES = "prices"
+
+
+COMMANDS: Final = frozenset({Scene.CHECK, Scene.PRICES})
+"""They repeat most of what the hub asks: here they have the actions that nobody else has."""
+
+
+class Mode(StrEnum):
+    """How long the fault lasts."""
+
+    ONCE = "once"
+    ALWAYS = "always"
+    """Until it is cleared."""
+
+    @property
+    def times(self) -> int:
+        return 1 if self is Mode.ONCE else 100_000
+
+
+CODES: Final[Mapping[str, str]] = {
+    "sold out": "InsufficientInstanceCapacity",
+    "not in zone": "Unsupported",
+    "quota": "VcpuLimitExceeded",
+    "no address": "InsufficientFreeAddressesInSubnet",
+    "throttled": "RequestLimitExceeded",
+    "unavailable": "Unavailable",
+    "forbidden": "UnauthorizedOperation",
+    "unheard of": "NobodyHasHeardOfThis",
+}
+"""Column -> EC2's code: one of each class of `core.launch_errors`, and one that is in none."""
+
+OTHER_CODES: Final[Mapping[str, Mapping[str, str]]] = {
+    "CreateVolume": {"sold out": "InsufficientVolumeCapacity", "quota": "VolumeLimitExceeded"},
+    "iam": {"throttled": "Throttling", "unavailable": "ServiceUnavailable"},
+    "pricing": {"throttled": "ThrottlingException", "unavailable": "InternalErrorException"},
+    "service-quotas": {"throttled": "TooManyRequestsException", "unavailable": "ServiceException"},
+    "ssm": {"throttled": "ThrottlingException", "unavailable": "InternalServerError"},
+    "sts": {"throttled": "Throttling", "unavailable": "ServiceUnavailable"},
+}
+"""By action or service: what it says in place of EC2's."""
+
+FORBIDDEN: Final[Mapping[str, str]] = {"ec2": "UnauthorizedOperation", "iam": "AccessDenied"}
+"""The JSON services and STS say `AccessDeniedException`."""
+
+TRANSPORT: Final = ("http-500", "hang", "cut-before", "cut-after")
+
+COLUMNS: Final = (*CODES, *TRANSPORT)
+
+ENTRIES: Final = tuple(f"{ENTRY}{column}" for column in CODES)
+"""The same codes as errors of single offers within CreateFleet's answer."""
+
+KINDS: Final = (*COLUMNS, *ENTRIES)
+
+WANTED: Final[Mapping[str, frozenset[str]]] = {
+    "CreateFleet": frozenset({"sold out", "not in zone", "quota", "no address"}),
+    "StartInstances": frozenset({"sold out", "not in zone", "quota", "no address"}),
+    "CreateSnapshot": frozenset({"quota"}),
+    "CreateVolume": frozenset({"sold out", "quota"}),
+}
+"""What an action can be refused for want of."""
+
+UNPLAYED: Final[Mapping[str, str]] = {}
+"""Action -> why no scene plays it yet. The bench counts them and names them: it proves nothing of
+them."""
+
+WANT: Final = frozenset({"sold out", "not in zone", "quota", "no address"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Row:
+    scene: Scene
+    action: Action
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    row: Row
+    kind: str
+    mode: Mode
+
+    @property
+    def fault(self) -> str:
+        """The kind as the embedded EC2 is told it."""
+        return fault_kind(self.row.action, self.kind)
+
+
+def fault_kind(action: Action, kind: str) -> str:
+    if kind in TRANSPORT:
+        return kind
+    column = kind.removeprefix(ENTRY)
+    prefix = kind.removesuffix(column)
+    if column == "forbidden":
+        return prefix + FORBIDDEN.get(action.service, "AccessDeniedException")
+    other = {**OTHER_CODES.get(action.service, {}), **OTHER_CODES.get(action.name, {})}
+    return prefix + other.get(column, CODES[column])
+
+
+def why_not(row: Row, kind: str) -> str:
+    """Why the cell cannot happen; empty where it can."""
+    if kind.startswith(ENTRY):
+        fleet = row.action.name == "CreateFleet"
+        return "" if fleet else "only CreateFleet answers with errors of single offers"
+    if kind not in WANT or kind in WANTED.get(row.action.name, ()):
+        return ""
+    if row.action.name == "RunInstances":
+        return "it is only tried, with DryRun, which asks for no machine"
+    if row.action.name in WANTED:
+        return "it asks for a disk, not for a machine"
+    return "it asks for nothing that could be lacking"
+
+
+def rows_of(recorded: Mapping[Scene, frozenset[Action]]) -> tuple[Row, ...]:
+    """A row for each action in each scene of the hub, and in a command for what is only there."""
+    of_the_hub = frozenset[Action]().union(
+        *(actions for scene, actions in recorded.items() if scene not in COMMANDS)
+    )
+    return tuple(
+        Row(scene, action)
+        for scene in Scene
+        for action in sorted(recorded.get(scene, ()))
+        if scene not in COMMANDS or action not in of_the_hub
+    )
+
+
+def cells_of(row: Row) -> Iterator[Cell]:
+    """The cells that can happen."""
+    for kind in KINDS:
+        if not why_not(row, kind):
+            yield from (Cell(row, kind, mode) for mode in Mode)
+
+
+# --- what a message must say -----------------------------------------------------------------
+
+_NO_WORDS = re.compile(
+    r"Traceback|\bNone\b|\bnull\b|Error\(|Exception\(|<class |object at 0x|\{\}|"
+    r"Unhandled error"
+)
+_MEND = re.compile(
+    r"\b(?:try again|asked again|again before|admin|mend|ask for|check\b|choose|pick|give|use\b|"
+    r"make it|needs? the|must|can be used)|iam-policy",
+    re.I,
+)
+FEWEST_WORDS = 6
+
+
+def unclear(message: str) -> str:
+    """What a message lacks that is to tell a person what failed, and the mend; empty is nothing."""
+    if not message.strip():
+        return "says nothing"
+    if found := _NO_WORDS.search(message):
+        return f"shows {found[0]!r}"
+    if len(message.split()) < FEWEST_WORDS:
+        return "has too few words"
+    if not _MEND.search(message):
+        return "names no mend"
+    return ""
+
+
+# --- how a cell ended ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """What came of a cell."""
+
+    cell: Cell
+    seconds: float
+    """Until the person had their answer."""
+    message: str = ""
+    """What they were told; empty where it worked as if nothing had been."""
+    hung: bool = False
+    unclear: str = ""
+    """What the message lacks."""
+    leaked: tuple[str, ...] = ()
+    broken: str = ""
+    """What did not work once the fault was gone."""
+    struck: bool = True
+    """Whether the call was made at all."""
+
+    @property
+    def word(self) -> str:
+        if not self.struck:
+            return "MISSED"
+        if self.hung:
+            return "HUNG"
+        if self.leaked:
+            return "LEAK"
+        if self.broken:
+            return "BROKEN"
+        if self.unclear:
+            return "UNCLEAR"
+        return "said" if self.message else "ok"
+
+    @property
+    def is_well(self) -> bool:
+        return self.word in {"ok", "said"}

@@ -1,0 +1,247 @@
+"""How long a failing AWS may keep people waiting: the documented bounds, and a hub in a hurry.
+
+`Patience` has what the hub's limits are made of; `BOUNDS` says of what each wait consists. The
+table in docs/reference/aws-faults.md is written with `Patience.of_the_hub`, the bench measures
+with `HURRIED`, by the same sums.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from ec2spawner.aws.client import Timeouts
+from ec2spawner.core.launch_errors import ErrorClass
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Seconds."""
+
+    call: float
+    """One call to AWS with its repetitions."""
+    launch_call: float
+    """One launch, its launch template included."""
+    launch: float
+    """For so long a launch that is throttled or not answered is repeated."""
+    attach_call: float
+    """One attempt to attach a home."""
+    attach: float
+    """For so long attempts to attach a home are begun."""
+    start: float
+    """`c.EC2Spawner.start_timeout`."""
+    stop: float
+    """`c.EC2Spawner.stop_timeout`, and what detaching and terminating get beyond it."""
+    click: float
+    """A click while AWS has not answered since the hub's start."""
+    command: float
+    """A command of `ec2spawner`."""
+
+    @staticmethod
+    def of_the_hub() -> Patience:
+        """As the hub is when nobody has configured it otherwise."""
+        from ec2spawner import spawner
+        from ec2spawner.aws import volumes
+        from ec2spawner.check import run
+        from ec2spawner.provisioner import homes, launcher, settings
+
+        usual = settings.Settings(hub="", region="", subnets=())
+        return Patience(
+            call=Timeouts().total,
+            launch_call=launcher.LAUNCH_TIMEOUT,
+            launch=usual.launch_patience,
+            attach_call=volumes.ATTACH_SECONDS,
+            attach=homes.ATTACH_TIMEOUT,
+            start=float(spawner.EC2Spawner().start_timeout),
+            stop=usual.stop_timeout + spawner.STOP_MARGIN,
+            click=spawner.CLICK_PATIENCE,
+            command=run.PATIENCE,
+        )
+
+
+def _slowness() -> float:
+    """How much slower than by itself this machine is while others keep it busy: 1 to 2.
+
+    Whoever begins decides, and hubs inherit it: a limit that a mere queue for a core exceeds shows
+    no fault.
+    """
+    by_itself = 2 * len(os.sched_getaffinity(0))
+    guessed = min(2.0, max(1.0, os.getloadavg()[0] / by_itself))
+    return float(os.environ.setdefault("BENCH_SLOWNESS", f"{guessed:.2f}"))
+
+
+SLOWNESS: Final = _slowness()
+
+STOP_TIMEOUT: Final = 5.0
+STOP_MARGIN: Final = 6.0 * SLOWNESS
+BUSY_INTERVAL: Final = 0.3
+QUIET_INTERVAL: Final = 0.4
+MARKED_FOR: Final = timedelta(seconds=2)
+
+HURRIED: Final = Patience(
+    call=8.0 * SLOWNESS,
+    launch_call=6.0 * SLOWNESS,
+    launch=5.0 * SLOWNESS,
+    attach_call=4.0 * SLOWNESS,
+    attach=6.0 * SLOWNESS,
+    start=30.0 * SLOWNESS,
+    stop=STOP_TIMEOUT + STOP_MARGIN,
+    click=2.0,
+    command=25.0 * SLOWNESS,
+)
+"""Of the bench's hub: the same limits, so short that a call that hangs costs little."""
+
+TIMEOUTS: Final = Timeouts(
+    connect=2.0 * SLOWNESS,
+    read=2.5 * SLOWNESS,
+    launch_read=5.0 * SLOWNESS,
+    total=HURRIED.call,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How long somebody waits at most, beside what a start or a stop takes anyway."""
+
+    wait: str
+    """What is waited for."""
+    seconds: Callable[[Patience], float]
+    then: str
+    """What follows."""
+
+
+BOUNDS: Final = {
+    "begin": Bound(
+        "the hub's start, refused",
+        lambda p: p.call,
+        "the hub ends and says what AWS refused",
+    ),
+    "click": Bound(
+        "a click while AWS has not answered since the hub's start",
+        lambda p: p.click,
+        "the person is told to try again; the hub goes on asking",
+    ),
+    "image": Bound(
+        "a start that needs the image looked up",
+        lambda p: 2 * p.call,
+        "the start fails in words",
+    ),
+    "launch": Bound(
+        "a machine, while launches are throttled or not answered",
+        lambda p: p.launch + p.launch_call,
+        "the start fails in words; what may have been launched is found and ended",
+    ),
+    "home": Bound(
+        "a home",
+        lambda p: 2 * p.call + p.attach + p.attach_call,
+        "the start fails in words, and the machine is given back",
+    ),
+    "start": Bound(
+        "a start, whatever fails: also while instances cannot be listed",
+        lambda p: p.start,
+        "the start fails in words, and the machine is given back",
+    ),
+    "stop": Bound(
+        "a stop",
+        lambda p: p.stop,
+        "the server is gone for its user; its machine is ended as soon as AWS allows it",
+    ),
+    "background": Bound(
+        "prices, reservations, instance types, tags, old templates",
+        lambda p: 0.0,
+        "nobody waits for these; what was known last is used, with its age",
+    ),
+    "command": Bound(
+        "`ec2spawner check`, and each region of `ec2spawner prices`",
+        lambda p: p.command,
+        "what could not be asked is named",
+    ),
+}
+
+
+BOUND_OF: Final = {
+    "AttachVolume": "home",
+    "CreateFleet": "launch",
+    "CreateLaunchTemplate": "launch",
+    "CreateVolume": "home",
+    "DescribeImages": "image",
+    "DescribeInstances": "start",
+    "DescribeVolumes": "home",
+    "GetParameter": "image",
+}
+"""Action -> the bound of a start that needs it. A start waits for no other."""
+
+
+def bound_of_start(action: str) -> float:
+    """Seconds beyond a usual start, in the bench."""
+    return BOUNDS[BOUND_OF.get(action, "background")].seconds(HURRIED)
+
+
+def bounds_table(patience: Patience) -> str:
+    """The table of the documentation."""
+    rows = ["| waiting for | at most | then |", "|---|---|---|"]
+    for bound in BOUNDS.values():
+        seconds = bound.seconds(patience)
+        rows.append(f"| {bound.wait} | {f'{seconds:g} s' if seconds else '-'} | {bound.then} |")
+    return "\n".join(rows)
+
+
+# --- a hub in a hurry ------------------------------------------------------------------------
+
+CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
+    ("ec2spawner.aws.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
+    ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
+    ("ec2spawner.provisioner.homes", "ATTACH_TIMEOUT", HURRIED.attach),
+    ("ec2spawner.provisioner.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
+    ("ec2spawner.provisioner.provisioner", "PASS_INTERVAL", 1.0),
+    # So that what one cell has sold out can be asked for in the next.
+    ("ec2spawner.core.sold_out", "MARKED_FOR", dict.fromkeys(ErrorClass, MARKED_FOR)),
+    ("ec2spawner.core.sold_out", "HINTED_FOR", MARKED_FOR),
+    # So that every start of a hub deletes those of the last one.
+    ("ec2spawner.provisioner.reaper", "TEMPLATES_KEPT", timedelta(0)),
+    ("ec2spawner.aws.client", "Timeouts", lambda: TIMEOUTS),
+    ("ec2spawner.check.run", "TIMEOUTS", TIMEOUTS),
+    ("ec2spawner.check.run", "PATIENCE", HURRIED.command),
+    ("ec2spawner.survey.region", "PATIENCE", HURRIED.command),
+)
+"""What no option says. It belongs into a bench and into nothing else to change these."""
+
+
+def hurry() -> Callable[[], None]:
+    """Let this process's parts of ec2spawner have `HURRIED`'s limits, until what it returns is
+    called."""
+    modules: list[Any] = [importlib.import_module(name) for name, _, _ in CONSTANTS]
+    constants = [(constant, value) for _, constant, value in CONSTANTS]
+    before = [(m, name, getattr(m, name)) for m, (name, _) in zip(modules, constants, strict=True)]
+    for module, (constant, value) in zip(modules, constants, strict=True):
+        setattr(module, constant, value)
+
+    def undo() -> None:
+        for module, constant, value in before:
+            setattr(module, constant, value)
+
+    return undo
+
+
+def hurry_hub() -> None:
+    """The same for the hub that this process is, and for what its provisioner is told."""
+    from ec2spawner.hub import begin
+
+    hurry()
+    settings_of = begin.settings_of
+
+    def hurried_settings(options: Any) -> Any:
+        return replace(
+            settings_of(options),
+            launch_patience=HURRIED.launch,
+            launch_pause=0.2,
+            busy_interval=BUSY_INTERVAL,
+            quiet_interval=QUIET_INTERVAL,
+            adoption_grace=2.0,
+        )
+
+    begin.settings_of = hurried_settings

@@ -1,0 +1,1 @@
+"""The bench `kill`; `bench` says what it does."""

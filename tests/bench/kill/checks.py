@@ -1,0 +1,183 @@
+"""What must hold when a hub that was killed has had its two passes, seen from EC2's side."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+import httpx
+
+from ec2spawner.core.tags import HOME, HUB, STORE
+from tests.bench.kill.killable_hub import KillableHub
+from tests.bench.kill.stub_server import MARKER
+
+LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE = (
+    "leaked_instances",
+    "leaked_volumes",
+    "leaked_interfaces",
+)
+LOST_HOME, LOST_SERVER, STUCK = "lost_homes", "lost_servers", "stuck"
+KINDS = (LEAKED_INSTANCE, LEAKED_VOLUME, LEAKED_INTERFACE, LOST_HOME, LOST_SERVER, STUCK)
+"""Figures of the bench. `stuck` is a start, stop or hub that does not come to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    kind: str
+    text: str
+
+
+@dataclass(slots=True)
+class Person:
+    """What a user of the bench has, and must keep."""
+
+    name: str
+    token: str
+    markers: list[str] = field(default_factory=list)
+    """Files in their home."""
+
+
+def ec2_client(described: dict[str, Any]) -> Any:
+    """For what somebody else in the account sees and may do."""
+    return boto3.client(
+        "ec2",
+        region_name=described["region"],
+        endpoint_url=described["ec2_endpoint"],
+        aws_access_key_id="bench",
+        aws_secret_access_key="bench",
+    )
+
+
+class Account:
+    """The hub's part of the embedded EC2, and the homes' files behind it."""
+
+    def __init__(self, hub: KillableHub) -> None:
+        self._hub = hub
+        self._ec2 = ec2_client(hub.embedded.described)
+        self._volume_files = hub.embedded.data_dir / "ec2/volumes"
+        self._ours = [{"Name": f"tag:{HUB}", "Values": [hub.name]}]
+
+    async def problems(self, people: list[Person]) -> list[Problem]:
+        return await asyncio.to_thread(self._problems, people)
+
+    async def run(self, work: Callable[[Any], Any]) -> Any:
+        """Something by hand, as in the AWS console."""
+        return await asyncio.to_thread(work, self._ec2)
+
+    def launch_stray(self, image_id: str, subnet: str) -> str:
+        """An instance with this hub's tags that nobody has asked for."""
+        tags = {HUB: self._hub.name, STORE: self._hub.store_id}
+        answer = self._ec2.run_instances(
+            ImageId=image_id,
+            InstanceType="g4dn.xlarge",
+            SubnetId=subnet,
+            MinCount=1,
+            MaxCount=1,
+            UserData="#!/bin/bash\n",
+            TagSpecifications=[
+                {
+                    "ResourceType": "instance",
+                    "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+                }
+            ],
+        )
+        return str(answer["Instances"][0]["InstanceId"])
+
+    def _problems(self, people: list[Person]) -> list[Problem]:
+        alive = self._alive()
+        volumes = self._pages("describe_volumes", "Volumes", Filters=self._ours)
+        return [
+            *self._leaked_instances(alive),
+            *self._leaked_volumes(alive, volumes),
+            *self._leaked_interfaces(),
+            *self._lost_homes(volumes, people),
+        ]
+
+    def _alive(self) -> set[str]:
+        pages = self._pages("describe_instances", "Reservations", Filters=self._ours)
+        return {
+            instance["InstanceId"]
+            for reservation in pages
+            for instance in reservation["Instances"]
+            if instance["State"]["Name"] not in {"shutting-down", "terminated"}
+        }
+
+    def _leaked_instances(self, alive: set[str]) -> list[Problem]:
+        leased = {x.instance_id for x in self._hub.leases() if x.state != "ended"}
+        return [
+            Problem(LEAKED_INSTANCE, f"{instance_id} runs without a lease")
+            for instance_id in sorted(alive - leased)
+        ]
+
+    def _leaked_volumes(self, alive: set[str], volumes: list[Any]) -> list[Problem]:
+        recorded = set(self._hub.home_volumes().values())
+        found = []
+        for volume in volumes:
+            holders = {each["InstanceId"] for each in volume["Attachments"]}
+            is_home = any(tag["Key"] == HOME for tag in volume.get("Tags", ()))
+            if volume["VolumeId"] in recorded or (not is_home and holders & alive):
+                continue
+            what = "is no recorded home" if is_home else "belongs to no instance"
+            found.append(Problem(LEAKED_VOLUME, f"{volume['VolumeId']} {what}"))
+        return found
+
+    def _leaked_interfaces(self) -> list[Problem]:
+        """Interfaces of a whole account: who made one that carries no tag could not be told."""
+        found = []
+        reservations = self._pages("describe_instances", "Reservations")
+        alive = {
+            instance["InstanceId"]
+            for reservation in reservations
+            for instance in reservation["Instances"]
+            if instance["State"]["Name"] != "terminated"
+        }
+        for interface in self._pages("describe_network_interfaces", "NetworkInterfaces"):
+            holder = interface.get("Attachment", {}).get("InstanceId")
+            if holder not in alive:
+                text = f"{interface['NetworkInterfaceId']} belongs to {holder or 'no instance'}"
+                found.append(Problem(LEAKED_INTERFACE, text))
+        return found
+
+    def _lost_homes(self, volumes: list[Any], people: list[Person]) -> list[Problem]:
+        recorded = self._hub.home_volumes()
+        there = {volume["VolumeId"] for volume in volumes}
+        found = []
+        for person in (each for each in people if each.markers):
+            volume_id = recorded.get(person.name)
+            if volume_id is None or volume_id not in there:
+                text = f"the home of {person.name} is {volume_id}, which EC2 does not have"
+                found.append(Problem(LOST_HOME, text))
+                continue
+            missing = set(person.markers) - self._markers(self._volume_files / volume_id)
+            if missing:
+                text = f"the home of {person.name}, {volume_id}, has no {', '.join(missing)}"
+                found.append(Problem(LOST_HOME, text))
+        return found
+
+    def _markers(self, volume: Path) -> set[str]:
+        return {path.name for path in volume.rglob(f"{MARKER}*")}
+
+    def _pages(self, operation: str, key: str, **parameters: Any) -> list[Any]:
+        pages = self._ec2.get_paginator(operation).paginate(**parameters)
+        return [item for page in pages for item in page[key]]
+
+
+async def server_problems(hub: KillableHub, person: Person) -> list[Problem]:
+    """Of a server that must be ready: it answers its user, with all their files."""
+    if not await hub.is_ready(person.name):
+        return [Problem(LOST_SERVER, f"the server of {person.name} is not ready")]
+    try:
+        reply = await hub.ask_server("GET", person.name, person.token)
+    except httpx.HTTPError as error:
+        return [Problem(LOST_SERVER, f"the server of {person.name} does not answer: {error!r}")]
+    if reply.status_code != httpx.codes.OK:
+        text = f"the server of {person.name} answers {reply.status_code} {reply.text[:80]}"
+        return [Problem(LOST_SERVER, text)]
+    if missing := set(person.markers) - set(reply.json()):
+        text = f"the server of {person.name} does not see {', '.join(missing)}"
+        return [Problem(LOST_HOME, text)]
+    return []

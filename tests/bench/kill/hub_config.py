@@ -1,0 +1,57 @@
+"""The demo's hub that tells its moments and dies at one, with the documented waits made short.
+
+Only times differ from a hub in production, and what a server runs (`stub_server`).
+"""
+
+import dataclasses
+import json
+import os
+import sys
+from pathlib import Path
+
+from ec2spawner.hub import begin
+from ec2spawner.provisioner.beats import Beats
+from tests.bench.kill import moments
+from tests.harness import CONFIG
+
+load_subconfig(str(CONFIG))  # noqa: F821 - JupyterHub provides it
+c = get_config()  # noqa: F821
+demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
+bench = json.loads(os.environ["BENCH_KILL"])
+
+c.EC2Spawner.hub_name = bench["hub_name"]
+c.EC2Spawner.cmd = [sys.executable, "-P", str(Path(moments.__file__).with_name("stub_server.py"))]
+c.EC2Spawner.profile_list = [
+    {"display_name": "Plain", "slug": "plain", "gpu": "T4", "default": True},
+    {
+        "display_name": "Brief",
+        "slug": "brief",
+        "gpu": "T4",
+        "idle": {"server": bench["idle"], "warn": 1},
+    },
+]
+c.EC2Spawner.boot_timeout = bench["boot_timeout"]
+c.EC2Spawner.stop_timeout = bench["stop_timeout"]
+c.EC2Spawner.http_timeout = bench["http_timeout"]
+c.ConfigurableHTTPProxy.should_start = False
+
+# What no option makes so short.
+settings_of = begin.settings_of
+
+
+def hurried(options):
+    return dataclasses.replace(settings_of(options), **bench["settings"])
+
+
+begin.settings_of = hurried
+
+beat = Beats.beat
+
+
+async def held_for_less(self, lease, said):
+    return await beat(self, lease, said.model_copy(update={"hold_seconds": bench["hold"]}))
+
+
+Beats.beat = held_for_less
+
+moments.watch(Path(demo["data_dir"]))

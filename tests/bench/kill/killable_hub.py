@@ -1,0 +1,292 @@
+"""A hub of the bench from outside: it begins quickly, dies where it is told, and begins again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from tests.bench.kill.moments import ORDERS, PASSES, TRACE
+from tests.bench.kill.points import Point, parse_trace
+from tests.harness import START_TIMEOUT, TREE, Embedded, Hub, end
+
+T = TypeVar("T")
+
+BOOT_TIMEOUT, STOP_TIMEOUT, IDLE, HOLD = 12.0, 6.0, 3.0, 3.0
+"""Seconds: an instance may be silent at its boot, an agent may take to stop, a server of the
+profile `brief` may be idle, a beat is held."""
+
+HTTP_TIMEOUT = 8
+"""Seconds for which JupyterHub looks for a server where it was."""
+
+SETTINGS = {
+    "agent_silent_after": 15.0,
+    "adoption_grace": 8.0,
+    "busy_interval": 1.0,
+    "quiet_interval": 1.0,
+}
+"""The provisioner's other waits, in seconds."""
+
+QUIET = 0.7
+"""Seconds without a moment, after which a hub that has just started has read what it reads."""
+
+
+class Nursery:
+    """`hub_nursery` as a process."""
+
+    async def start(self, log: Path) -> Nursery:
+        with log.open("ab") as written:
+            self.process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "tests.bench.kill.hub_nursery",
+                cwd=TREE,
+                env=os.environ | {"PYTHONPATH": str(TREE)},
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=written,
+            )
+        self._turn = asyncio.Lock()
+        await self._say()
+        return self
+
+    async def fork(self, order: dict[str, Any]) -> ForkedProcess:
+        assert self.process.stdin is not None
+        async with self._turn:
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            return ForkedProcess(int(await self._say()))
+
+    async def stop(self) -> None:
+        await end(self.process)
+
+    async def _say(self) -> str:
+        assert self.process.stdout is not None
+        line = await asyncio.wait_for(self.process.stdout.readline(), START_TIMEOUT)
+        assert line, "the hubs' nursery has ended; see its log"
+        return line.decode().strip()
+
+
+class ForkedProcess:
+    """As much of `asyncio.subprocess.Process` as a hub needs, for one that is nobody's child."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.get_running_loop().create_future()
+        try:
+            self._descriptor = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._end()
+        else:
+            asyncio.get_running_loop().add_reader(self._descriptor, self._note_end)
+
+    def send_signal(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._descriptor, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    async def wait(self) -> int:
+        await asyncio.shield(self._ended)
+        assert self.returncode is not None
+        return self.returncode
+
+    def _note_end(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+        self._end()
+
+    def _end(self) -> None:
+        self.returncode = -1  # of a process that is not our child, more is not known
+        self._ended.set_result(None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLease:
+    lease_id: str
+    user: str
+    state: str
+    instance_id: str | None
+
+
+class KillableHub(Hub):
+    """A JupyterHub with `hub_config`, behind a proxy of its own that outlives it."""
+
+    process: Any
+
+    def __init__(self, name: str, directory: Path, embedded: Embedded, nursery: Nursery) -> None:
+        bench = {
+            "hub_name": name,
+            "boot_timeout": BOOT_TIMEOUT,
+            "stop_timeout": STOP_TIMEOUT,
+            "idle": IDLE,
+            "hold": HOLD,
+            "http_timeout": HTTP_TIMEOUT,
+            "settings": SETTINGS,
+        }
+        super().__init__(
+            directory,
+            embedded,
+            config=Path(__file__).with_name("hub_config.py"),
+            environment={"BENCH_KILL": json.dumps(bench), "PYTHONPATH": str(TREE)},
+        )
+        self.name = name
+        self._nursery = nursery
+        self._proxy: asyncio.subprocess.Process | None = None
+        directory.mkdir(parents=True)
+        self.order("", "")
+
+    # --- life ---
+
+    async def begin(self, *users: str) -> None:
+        """Start the proxy and the hub, and wait until it has read all that it reads at a start."""
+        environment = self.process_environment()
+        with self.log.open("ab") as log:
+            self._proxy = await asyncio.create_subprocess_exec(
+                "configurable-http-proxy",
+                *("--ip", "127.0.0.1", "--port", str(self.port)),
+                *("--api-ip", "127.0.0.1", "--api-port", str(self.proxy_port)),
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        await self.start()
+        for user in users:
+            await self.add_user(user)
+        await self.order_and_wait("-", QUIET)
+
+    async def launch(self) -> None:
+        order = {
+            "arguments": ["--config", str(self.config)],
+            "environment": self.process_environment(),
+            "cwd": str(self.directory),
+            "log": str(self.log),
+        }
+        (self.directory / PASSES).unlink(missing_ok=True)
+        self.process = await self._nursery.fork(order)
+
+    async def start(self) -> KillableHub:
+        await super().start()
+        return self
+
+    async def stop(self) -> None:
+        """Everything at once: nothing of it is needed any more."""
+        await self.api.aclose()
+        if self.process is not None:
+            self.process.send_signal(signal.SIGKILL)
+            await self.process.wait()
+        if self._proxy is not None:
+            await end(self._proxy)
+
+    @property
+    def is_dead(self) -> bool:
+        return self.process.returncode is not None
+
+    # --- what the bench orders and sees ---
+
+    def order(self, leg: str, die_at: str) -> None:
+        """From now on moments are of this leg; no leg, and none is told."""
+        draft = self.directory / f"{ORDERS}.new"
+        draft.write_text(json.dumps([leg, die_at]))
+        draft.replace(self.directory / ORDERS)
+
+    async def order_and_wait(self, leg: str, quiet: float) -> None:
+        """Until no moment has come for so many seconds; then moments are of no leg."""
+        self.order(leg, "")
+        trace = self.directory / TRACE
+        seen, since = -1, time.monotonic()
+        while time.monotonic() - since < quiet:
+            size = trace.stat().st_size if trace.exists() else 0
+            if size != seen:
+                seen, since = size, time.monotonic()
+            await asyncio.sleep(0.05)
+        self.order("", "")
+
+    def points(self) -> list[Point]:
+        """All points so far, of all legs."""
+        return [p for p in parse_trace((self.directory / TRACE).read_text()) if p.leg != "-"]
+
+    @property
+    def passes(self) -> int:
+        """Reconcile passes since the last start."""
+        path = self.directory / PASSES
+        return path.stat().st_size if path.exists() else 0
+
+    async def unless_dead(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work comes to; None where the hub dies first, or under it."""
+        task = asyncio.ensure_future(work)
+        dead = asyncio.ensure_future(self.process.wait())
+        try:
+            await asyncio.wait({task, dead}, return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                return None
+            try:
+                return task.result()
+            except (httpx.HTTPError, AssertionError):
+                # The proxy's answer for a hub that is gone may come before we see it gone.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await self.process.wait()
+                if self.is_dead:
+                    return None
+                raise
+        finally:
+            task.cancel()
+            dead.cancel()
+            await asyncio.gather(task, dead, return_exceptions=True)
+
+    # --- what the store holds ---
+
+    def leases(self) -> list[StoredLease]:
+        return [
+            StoredLease(*row)
+            for row in self._read("SELECT lease_id, user_name, state, instance_id FROM lease")
+        ]
+
+    def home_volumes(self) -> dict[str, str | None]:
+        """Volume of each user's home, as recorded."""
+        return dict(self._read("SELECT user_name, volume_id FROM home"))
+
+    @property
+    def store_id(self) -> str:
+        [[store_id]] = self._read("SELECT store_id FROM store")
+        return str(store_id)
+
+    def _read(self, query: str) -> list[Any]:
+        path = self.directory / "ec2spawner.sqlite"
+        with contextlib.closing(sqlite3.connect(path, timeout=5)) as connection:
+            return connection.execute(query).fetchall()
+
+    # --- servers ---
+
+    async def is_ready(self, user: str) -> bool:
+        model = await self.model(user)
+        return bool(model and model["ready"])
+
+    async def is_gone(self, user: str) -> bool:
+        model = await self.model(user)
+        return model is None or not (model["ready"] or model["pending"])
+
+    async def ask_server(
+        self, method: str, user: str, token: str, path: str = ""
+    ) -> httpx.Response:
+        """Ask a server's stub through the proxy, as a browser or a script would."""
+        async with httpx.AsyncClient(timeout=15) as client:
+            return await client.request(
+                method,
+                f"{self.url}/user/{user}/bench{path}",
+                headers={"Authorization": f"token {token}"},
+            )

@@ -1,0 +1,125 @@
+"""The legs of every life: start, stop and reap, each as JupyterHub's people meet it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from contextlib import suppress
+
+from tests.bench.kill.life import Leg, Life
+from tests.harness import until
+
+ANN, BOB = "ann", "bob"
+"""Ann's server is there from the first leg on; what happens, happens to Bob."""
+
+WITHIN = 60.0
+"""Seconds for what a leg waits for while nothing is killed."""
+
+
+async def nothing(_: Life) -> None:
+    pass
+
+
+async def first_start(life: Life) -> None:
+    """Of a new hub: its launch template and a home are made."""
+    await life.hub.start_server(ANN, options={"profile": "plain"})
+
+
+async def ann_is_ready(life: Life) -> None:
+    await life.ensure_ready(ANN)
+    life.bystanders.add(ANN)
+
+
+async def bob_is_ready(life: Life) -> None:
+    await ann_is_ready(life)
+    await life.ensure_ready(BOB)
+
+
+async def stop_of_user(life: Life) -> None:
+    await life.hub.stop_server(BOB)
+
+
+async def bob_is_gone(life: Life) -> None:
+    await life.ensure_gone(BOB)
+
+
+async def bob_has_a_home(life: Life) -> None:
+    await bob_is_ready(life)
+    await life.ensure_gone(BOB)
+
+
+async def start_again(life: Life) -> None:
+    await life.hub.start_server(BOB, options={"profile": "plain"})
+
+
+async def end_by_hand(life: Life) -> None:
+    """Somebody terminates the instance in the AWS console."""
+    instance_id = life.instance_of(BOB)
+    await life.account.run(lambda ec2: ec2.terminate_instances(InstanceIds=[instance_id]))
+
+
+async def launch_stray(life: Life) -> None:
+    """An instance of ours that no lease has asked for."""
+    described = life.hub.embedded.described
+    await asyncio.to_thread(
+        life.account.launch_stray, described["image_id"], described["subnets"][0]
+    )
+
+
+async def stray_is_gone(life: Life) -> None:
+    async def nobodys_is_gone() -> bool:
+        return not await life.account.problems([])
+
+    await until(nobodys_is_gone, WITHIN, "the stray instance to be gone")
+
+
+async def bob_is_brief(life: Life) -> None:
+    """Nothing works on his server, and its profile allows that for seconds only."""
+    await ann_is_ready(life)
+    await life.ensure_gone(BOB)
+    await life.ensure_ready(BOB, "brief")
+
+
+async def bob_ends(life: Life) -> None:
+    await life.hub.wait_gone(BOB, timeout=WITHIN)
+
+
+async def silence(life: Life) -> None:
+    """The agent stops answering, on an instance that runs on."""
+    instance_id = life.instance_of(BOB)
+    for instance in await life.hub.embedded.instances():
+        if instance["instance_id"] == instance_id:
+            for process in instance["processes"]:
+                with suppress(ProcessLookupError):
+                    os.kill(process["pid"], signal.SIGSTOP)
+
+
+LEGS = (
+    Leg("first start", nothing, first_start, ann_is_ready, user=ANN),
+    Leg("stop", bob_is_ready, stop_of_user, bob_is_gone, user=BOB),
+    Leg("start again", bob_has_a_home, start_again, bob_is_ready, user=BOB),
+    Leg(
+        "reap: ended by hand",
+        bob_is_ready,
+        bob_ends,
+        nothing,
+        user=BOB,
+        must_be_gone=True,
+        happens=end_by_hand,
+    ),
+    Leg("reap: nobody's", ann_is_ready, stray_is_gone, nothing, happens=launch_stray),
+    Leg("reap: idle", bob_is_brief, bob_ends, nothing, user=BOB, must_be_gone=True),
+    Leg(
+        "reap: silent",
+        bob_is_ready,
+        bob_ends,
+        nothing,
+        user=BOB,
+        must_be_gone=True,
+        happens=silence,
+    ),
+)
+
+SHORT_LEGS = tuple(leg for leg in LEGS if not leg.must_be_gone)
+"""Without those that wait for a time to pass."""

@@ -1,0 +1,159 @@
+"""The life of one hub: its legs, in each of which it may be killed, and what is found after."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+
+import httpx
+
+from tests.bench.kill.checks import STUCK, Account, Person, Problem, server_problems
+from tests.bench.kill.killable_hub import KillableHub
+from tests.bench.kill.stub_server import MARKER
+
+AFTERMATH = 1.2
+"""Seconds after a leg has come to its end in which moments still belong to it, such as its tags."""
+
+SETTLED_WITHIN = 60.0
+"""Seconds for all that must hold after the hub's return: two passes and the waits of `hub_config`,
+one after the other, on a machine with other things to do."""
+
+PASSES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Leg:
+    """A part of a hub's life."""
+
+    name: str
+    prepare: Callable[[Life], Awaitable[None]]
+    act: Callable[[Life], Awaitable[None]]
+    """Asks the hub and waits for its answer, or waits for what the hub does by itself."""
+    finish: Callable[[Life], Awaitable[None]]
+    """What must still be possible when the hub is back."""
+    user: str = ""
+    """Whose server it is about: afterwards it is ready, or it is gone."""
+    must_be_gone: bool = False
+    happens: Callable[[Life], Awaitable[None]] | None = None
+    """What comes from outside, and is not stopped by the death of a hub."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    died: bool
+    problems: tuple[Problem, ...]
+    seconds: float = 0.0
+    """From the hub's return until all was well."""
+    passes: int = 0
+    """The same in reconcile passes."""
+
+
+@dataclass(slots=True)
+class Life:
+    hub: KillableHub
+    people: dict[str, Person] = field(default_factory=dict)
+    bystanders: set[str] = field(default_factory=set)
+    """Users whose servers are ready, and stay so whatever happens to others."""
+    account: Account = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.account = Account(self.hub)
+
+    async def live(self, leg: Leg, die_at: str = "") -> Outcome:
+        """One leg, with the hub's death at a moment of it where one is given."""
+        try:
+            await leg.prepare(self)
+        except (AssertionError, httpx.HTTPError) as error:
+            return Outcome(False, (Problem(STUCK, f"before {leg.name}: {_short(error)}"),))
+        self.hub.order(leg.name, die_at)
+        try:
+            if leg.happens is not None:
+                await leg.happens(self)
+            await self.hub.unless_dead(self._act(leg))
+        except (AssertionError, httpx.HTTPError) as error:
+            return Outcome(False, (Problem(STUCK, f"{leg.name}: {_short(error)}"),))
+        finally:
+            self.hub.order("", "")
+        died = self.hub.is_dead
+        return await self._judge(leg, died)
+
+    async def _act(self, leg: Leg) -> None:
+        await leg.act(self)
+        await asyncio.sleep(AFTERMATH)
+
+    async def _judge(self, leg: Leg, died: bool) -> Outcome:
+        began = time.monotonic()
+        try:
+            if died:
+                await self.hub.start()
+                began = time.monotonic()
+            problems = await self._settle(leg)
+            seconds, passes = time.monotonic() - began, self.hub.passes
+            if not problems:
+                await leg.finish(self)
+                problems = await self._settle(leg)
+        except (AssertionError, httpx.HTTPError) as error:
+            return Outcome(died, (Problem(STUCK, f"after the hub's return: {_short(error)}"),))
+        return Outcome(died, tuple(problems), seconds, passes)
+
+    async def _settle(self, leg: Leg) -> list[Problem]:
+        """Wait until nothing is wrong; what still is when the time is over."""
+        deadline = time.monotonic() + SETTLED_WITHIN
+        while True:
+            problems = await self._problems(leg)
+            if not problems and self.hub.passes >= PASSES:
+                return []
+            if time.monotonic() > deadline:
+                return problems or [Problem(STUCK, "there was no second reconcile pass")]
+            await asyncio.sleep(0.25)
+
+    async def _problems(self, leg: Leg) -> list[Problem]:
+        problems = [
+            Problem(STUCK, f"the lease of {lease.user} is {lease.state}")
+            for lease in self.hub.leases()
+            if lease.state not in {"ready", "ended"}
+        ]
+        problems += await self.account.problems(list(self.people.values()))
+        for name in sorted(self.bystanders - {leg.user}):
+            problems += await server_problems(self.hub, self.people[name])
+        if not leg.user:
+            return problems
+        if await self.hub.is_gone(leg.user):
+            return problems
+        if leg.must_be_gone or not await self.hub.is_ready(leg.user):
+            what = "is still there" if leg.must_be_gone else "is neither ready nor gone"
+            return [*problems, Problem(STUCK, f"the server of {leg.user} {what}")]
+        person = self.people.get(leg.user)
+        return problems + (await server_problems(self.hub, person) if person else [])
+
+    # --- what legs are made of ---
+
+    async def ensure_ready(self, user: str, profile: str = "plain") -> None:
+        """Started where it is not, with a file in the home that must never be lost."""
+        if not await self.hub.is_ready(user):
+            await self.hub.start_server(user, options={"profile": profile})
+        person = self.people.get(user) or Person(user, await self.hub.user_token(user))
+        self.people[user] = person
+        if not person.markers:
+            marker = f"{MARKER}{user}"
+            reply = await self.hub.ask_server("PUT", user, person.token, f"/{marker}")
+            assert reply.status_code == httpx.codes.CREATED, f"{reply.status_code} {reply.text}"
+            person.markers.append(marker)
+
+    async def ensure_gone(self, user: str) -> None:
+        """Stopped where it is not."""
+        if user in self.people and not await self.hub.is_gone(user):
+            await self.hub.stop_server(user)
+
+    def instance_of(self, user: str) -> str:
+        [lease] = [x for x in self.hub.leases() if x.user == user and x.state == "ready"]
+        assert lease.instance_id is not None
+        return lease.instance_id
+
+
+def _short(error: BaseException) -> str:
+    """The first line that says something, of what may end in a hub's whole log."""
+    text = str(error) or repr(error)
+    return text.splitlines()[0][:200]

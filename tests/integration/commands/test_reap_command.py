@@ -1,0 +1,183 @@
+"""`ec2spawner reap` finds what a hub left behind, ends it when told so, and spares all else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+import pytest_asyncio
+from admin import Admin, Ended
+from harness import CONFIG, Embedded
+from stored import lease
+
+from ec2spawner.aws import EC2Cloud
+from ec2spawner.core.tags import HOME, HUB, INTENT, LEASE, STORE
+from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.store import Store
+from ec2spawner.wire import Market
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+REAP = ("reap", f"--config={CONFIG}", "--json", "--older-than=0")
+LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
+
+
+class Mess:
+    """What lies about in the account: by name, the ids of things."""
+
+    def __init__(self, embedded: Embedded, url: str, store_id: str) -> None:
+        described = embedded.described
+        self.embedded, self.url, self.store_id = embedded, url, store_id
+        self.cloud = EC2Cloud(described["region"], described["ec2_endpoint"])
+        self.ec2 = boto3.client(
+            "ec2",
+            region_name=described["region"],
+            endpoint_url=described["ec2_endpoint"],
+        )
+        self.ids: dict[str, str] = {}
+
+    def tags(self, **changes: str) -> dict[str, str]:
+        return {HUB: "demo", STORE: self.store_id, INTENT: "spot-x"} | changes
+
+    async def launch(self, name: str, **tags: str) -> None:
+        described = self.embedded.described
+        spec = LaunchSpec(
+            instance_types=("t3.micro",),
+            subnets=tuple(described["subnets"]),
+            image_id=described["image_id"],
+            markets=(Market.ON_DEMAND,),
+            disk_gib=10,
+        )
+        request = LaunchRequest(
+            f"token-{name}",
+            Market.ON_DEMAND,
+            1,
+            spec,
+            self.tags(**tags),
+            (("t3.micro", described["subnets"][0]),),
+        )
+        answer = await self.cloud.launch(request)
+        self.ids[name] = answer.instances[0].instance_id
+
+    def make(self) -> None:
+        def specification(kind: str, tags: dict[str, str]) -> list[dict[str, Any]]:
+            listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+            return [{"ResourceType": kind, "Tags": listed}]
+
+        zone, subnet = (
+            self.embedded.described["zones"][0],
+            self.embedded.described["subnets"][0],
+        )
+        for name, tags in {
+            "disk": self.tags(),
+            "home": self.tags(**{HOME: "home-1"}),
+            "disk-of-another-hub": self.tags(**{HUB: "other"}),
+        }.items():
+            made = self.ec2.create_volume(
+                AvailabilityZone=zone, Size=1, TagSpecifications=specification("volume", tags)
+            )
+            self.ids[name] = made["VolumeId"]
+        made = self.ec2.create_network_interface(
+            SubnetId=subnet, TagSpecifications=specification("network-interface", self.tags())
+        )
+        self.ids["interface"] = made["NetworkInterface"]["NetworkInterfaceId"]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def mess(admin: Admin, embedded: Embedded) -> AsyncIterator[Mess]:
+    """A store, and an account with things of this hub, of a lost store and of another hub."""
+    url = f"sqlite:///{admin.directory}/ec2spawner.sqlite"
+    store = await Store.open(url, now=LONG_AGO)
+    await store.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "embedded")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "embedded")
+        mess = Mess(embedded, url, store.store_id)
+        await mess.launch("surplus")
+        await mess.launch("of-lost-store", **{STORE: "lost"})
+        await mess.launch("of-another-hub", **{HUB: "other"})
+        await mess.launch("of-unknown-lease", **{LEASE: "lease-of-nobody"})
+        await asyncio.to_thread(mess.make)
+        yield mess
+        await mess.cloud.close()
+
+
+def found(ended: Ended) -> dict[str, dict[str, Any]]:
+    return {thing["id"]: thing for thing in ended.json["things"]}
+
+
+async def there(mess: Mess) -> set[str]:
+    """Names of what still is."""
+    instances = {x["instance_id"] for x in await mess.embedded.instances()}
+    volumes = await asyncio.to_thread(mess.ec2.describe_volumes)
+    interfaces = await asyncio.to_thread(mess.ec2.describe_network_interfaces)
+    ids = instances | {x["VolumeId"] for x in volumes["Volumes"]}
+    ids |= {x["NetworkInterfaceId"] for x in interfaces["NetworkInterfaces"]}
+    return {name for name, each in mess.ids.items() if each in ids}
+
+
+async def test_without_yes_it_says_what_would_end_and_changes_nothing(
+    admin: Admin, mess: Mess
+) -> None:
+    ended = await admin.types(*REAP)
+    assert ended.status == 3, ended.errors
+    things = found(ended)
+    would_end = {name for name, each in mess.ids.items() if things.get(each, {}).get("ends")}
+    assert would_end == {"surplus", "disk", "interface"}
+    surplus = things[mess.ids["surplus"]]
+    assert surplus["why"] == "no lease, launch call or kept server holds it"
+    assert surplus["usd_per_hour"] == 0.0104
+    assert things[mess.ids["home"]]["why"] == "it is a home"
+    assert "another store made it: lost" in things[mess.ids["of-lost-store"]]["why"]
+    assert "may be an old copy" in things[mess.ids["of-unknown-lease"]]["why"]
+    assert mess.ids["of-another-hub"] not in things
+    assert await there(mess) == mess.ids.keys()
+
+
+async def test_beside_a_running_hub_it_ends_what_no_lease_holds(admin: Admin, mess: Mess) -> None:
+    store = await Store.open(mess.url, now=LONG_AGO)
+    try:
+        await store.save_lease(lease(instance_id=mess.ids["surplus"], state=LeaseState.READY))
+        ended = await admin.types(*REAP, "--yes")
+        assert ended.status == 0, ended.errors
+        assert ended.json["hub_runs"]
+        assert set(ended.json["ended"]) == {mess.ids["disk"], mess.ids["interface"]}
+        assert "a lease holds it: ada, ready" in found(ended)[mess.ids["surplus"]]["why"]
+        over = lease(instance_id=mess.ids["surplus"], state=LeaseState.ENDED)
+        await store.save_lease(over)
+    finally:
+        await store.close()
+
+
+async def test_what_a_lost_store_made_ends_only_where_it_is_named(admin: Admin, mess: Mess) -> None:
+    ended = await admin.types(*REAP, "--store=lost", "--yes")
+    assert ended.status == 0, ended.errors
+    assert not ended.json["hub_runs"]
+    assert set(ended.json["ended"]) == {mess.ids["surplus"], mess.ids["of-lost-store"]}
+    spared = {"home", "disk-of-another-hub", "of-another-hub", "of-unknown-lease"}
+    assert await there(mess) == spared
+
+
+async def test_a_store_that_is_not_there_makes_nothing_its_own_and_is_not_made(
+    admin: Admin, mess: Mess, tmp_path: Path
+) -> None:
+    nowhere = f"--EC2Spawner.store_url=sqlite:///{tmp_path}/none.sqlite"
+    ended = await admin.types(*REAP, "--yes", nowhere)
+    assert "does not exist" in ended.json["trouble"]
+    assert not any(thing["ends"] for thing in ended.json["things"])
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_half_a_listing_is_none(admin: Admin, embedded: Embedded, mess: Mess) -> None:
+    fault = {"action": "DescribeVolumes", "kind": "UnauthorizedOperation", "times": 1}
+    await embedded.control("faults", fault)
+    ended = await admin.types(*REAP, "--yes")
+    assert ended.status == 1
+    assert "UnauthorizedOperation" in ended.errors
+    assert "Nothing was changed" in ended.errors

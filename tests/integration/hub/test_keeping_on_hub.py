@@ -1,0 +1,88 @@
+"""What a stop leaves behind, on a real hub with real agents: a machine that waits, and a disk."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from harness import Embedded, Hub, demo_config, until
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PROFILES = """c.EC2Spawner.profile_list = [
+    {"display_name": "Waits", "slug": "waits", "vcpus": 2, "memory_gib": 4,
+     "after_stop": {"linger": "10m"}},
+    {"display_name": "Stays", "slug": "stays", "vcpus": 2, "memory_gib": 4, "market": "on-demand",
+     "after_stop": {"stop": "7d"}},
+]"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded"), boot_seconds=2.0).start()
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    folder = tmp_path_factory.mktemp("hub")
+    running = Hub(folder / "hub", embedded, config=demo_config(folder / "config", PROFILES))
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        print(running.tail(150))
+
+
+def disk(embedded: Embedded, instance_id: str) -> Path:
+    """Where the machine room keeps an instance's own disk."""
+    return embedded.data_dir / "ec2" / "instances" / instance_id / "root"
+
+
+async def test_a_restart_within_the_time_takes_the_machine_that_waits(
+    hub: Hub, embedded: Embedded
+) -> None:
+    began = time.monotonic()
+    await hub.start_server("ann", options={"profile": "waits"})
+    first_took = time.monotonic() - began
+    [before] = await embedded.instances()
+    launches = len(await embedded.calls("CreateFleet"))
+    await hub.stop_server("ann")
+    began = time.monotonic()
+    await hub.start_server("ann", options={"profile": "waits"})
+    again_took = time.monotonic() - began
+    [after] = await embedded.instances()
+    assert after["instance_id"] == before["instance_id"]
+    assert len(await embedded.calls("CreateFleet")) == launches
+    assert again_took < first_took
+    await hub.stop_server("ann")
+
+
+async def test_what_is_outside_the_home_survives_a_stop_and_is_nobody_elses(
+    hub: Hub, embedded: Embedded
+) -> None:
+    others = {i["instance_id"] for i in await embedded.instances()}
+    await hub.start_server("bob", options={"profile": "stays"})
+    [kept] = {i["instance_id"] for i in await embedded.instances()} - others
+    (disk(embedded, kept) / "installed").write_text("by apt")
+    await hub.stop_server("bob")
+
+    async def stopped() -> bool:
+        states = {i["instance_id"]: i["state"] for i in await embedded.instances()}
+        return states[kept] == "stopped"
+
+    await until(stopped, 30, "the machine to be stopped")
+    launches = len(await embedded.calls("CreateFleet"))
+    await hub.start_server("eve", options={"profile": "stays"})
+    assert len(await embedded.calls("CreateFleet")) == launches + 1, "one of her own"
+    assert await stopped()
+    await hub.start_server("bob", options={"profile": "stays"})
+    assert len(await embedded.calls("CreateFleet")) == launches + 1
+    assert len(await embedded.calls("StartInstances")) == 1
+    states = {i["instance_id"]: i["state"] for i in await embedded.instances()}
+    assert states[kept] == "running"
+    assert (disk(embedded, kept) / "installed").read_text() == "by apt"

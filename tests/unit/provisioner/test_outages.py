@@ -1,0 +1,208 @@
+"""The store cannot be written for a while: who runs goes on, what ends is told to it later."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from postgresql_server import PostgreSQL
+from world import Agent, World, until
+
+from ec2spawner.provisioner import store_postgresql, store_sqlite
+from ec2spawner.provisioner.lease import IntentState, LeaseState
+from ec2spawner.provisioner.store import StoreError
+from ec2spawner.wire import IdlePolicy
+
+
+@pytest.fixture(autouse=True)
+def impatient(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_sqlite, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(store_postgresql, "RETRY_SECONDS", 0.02)
+
+
+@contextlib.contextmanager
+def locked(world: World) -> Iterator[None]:
+    """Another program holds the file: as with a full disk, nothing can be written."""
+    with contextlib.closing(
+        sqlite3.connect(world.folder / world.database, isolation_level=None)
+    ) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+# --- starts ---
+
+
+async def test_a_start_that_cannot_be_stored_fails_and_is_never_bought(world: World) -> None:
+    with locked(world):
+        with pytest.raises(StoreError, match="locked"):
+            await world.request()
+        await world.complete_passes(1)
+    await world.complete_passes(2)
+    assert world.cloud.of("launch") == []
+    assert list(world.provisioner.book.open()) == []
+    await world.restart()
+    assert list(world.provisioner.book.open()) == []
+    lease, _ = await world.ready()
+    assert lease.state is LeaseState.READY
+
+
+async def test_a_start_that_waits_buys_nothing_until_the_call_can_be_stored(world: World) -> None:
+    await world.restart(batch_window=0.2)
+    request = await world.request()
+    with locked(world):
+        await world.watch_passes(1)
+        assert world.cloud.of("launch") == []
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).serve()
+    assert world.now(request).state is LeaseState.READY
+
+
+# --- servers that run ---
+
+
+async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_account(
+    world: World,
+) -> None:
+    staying, agent = await world.ready("staying")
+    leaving, other = await world.ready("leaving")
+    with locked(world):
+        world.clock.advance(60)
+        assert (await agent.beat()).cost is not None
+        await world.stop(leaving)
+        await other.event("stopped")
+        ended = await world.state(leaving, LeaseState.ENDED)
+        await until(lambda: world.cloud.running() == [agent.instance_id], "its instance to end")
+        assert world.now(staying).state is LeaseState.READY
+    await world.complete_passes(2)
+    await world.restart()
+    kept = world.provisioner.book.last_ended("leaving", "")
+    assert kept == ended
+    assert kept.segments[-1].end is not None
+    assert world.now(staying).state is LeaseState.READY
+
+
+async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_written(
+    world: World,
+) -> None:
+    await world.ready()
+    usual = await world.provisioner.usual_durations("t4")
+    assert usual
+    with locked(world):
+        assert await world.provisioner.usual_durations("t4") == usual
+
+
+# --- what has happened ---
+
+
+async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_for_again(
+    world: World,
+) -> None:
+    world.run_sql(
+        "CREATE TRIGGER full BEFORE UPDATE ON intent BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    world.mend_store()
+    await world.complete_passes(1)
+    await world.restart()
+    [intent] = world.provisioner.launcher.intents.values()
+    assert intent.state is IntentState.ANSWERED
+    await Agent(world, instance_id).serve()
+    assert world.now(lease).state is LeaseState.READY
+    assert len(world.cloud.of("launch")) == 1
+
+
+async def test_what_an_unneeded_instance_cost_is_accounted_for_later(world: World) -> None:
+    begun = world.clock()
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    world.clock.advance(60)
+    with locked(world):
+        await world.stop(lease, "failed")
+        await until(lambda: not world.cloud.running(), "the instance to end")
+        await world.complete_passes(1)
+    await world.complete_passes(1)
+    [segment] = await world.store.overhead(begun)
+    assert segment.instance_id == instance_id
+    assert segment.end is not None
+
+
+# --- a database server ---
+
+
+@pytest.fixture
+async def on_postgresql(tmp_path: Path, postgresql: PostgreSQL) -> AsyncIterator[World]:
+    running = World(tmp_path)
+    running.store_url = postgresql.new_database()
+    await running.start()
+    yield running
+    await running.kill()
+
+
+async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_for_is_done(
+    on_postgresql: World, postgresql: PostgreSQL
+) -> None:
+    """Another hub may hold the store meanwhile, and know more."""
+    world = on_postgresql
+    silent, silent_agent = await world.ready("silent")
+    leaving, agent = await world.ready(
+        "leaving", idle=IdlePolicy(server_seconds=3600), home_kind="ebs"
+    )
+    postgresql.stop()
+    try:
+        world.clock.advance(timedelta(days=1).total_seconds())
+        await world.watch_passes(3)
+        assert world.now(silent).state is LeaseState.READY
+        with pytest.raises(StoreError, match="start the database server"):
+            await world.request("new")
+        assert (await agent.beat()).stop is None
+        await world.stop(leaving)
+        await agent.event("stopped")
+        await world.state(leaving, LeaseState.ENDED)
+        await until(lambda: world.cloud.running() == [silent_agent.instance_id], "its end")
+    finally:
+        await asyncio.to_thread(postgresql.start)
+    assert (await world.ending_of(silent)).reason == "lost"
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    await world.restart()
+    for user in ("silent", "leaving"):
+        kept = world.provisioner.book.last_ended(user, "")
+        assert kept is not None
+        assert kept.segments[-1].end is not None
+
+
+async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
+    on_postgresql: World, postgresql: PostgreSQL
+) -> None:
+    world = on_postgresql
+    _, agent = await world.ready()
+    postgresql.stop()
+    follower = World(world.folder)
+    follower.cloud, follower.clock, follower.store_url = world.cloud, world.clock, world.store_url
+    world.provisioner.reconcile, reconcile = _never, world.provisioner.reconcile  # type: ignore[method-assign]
+    await asyncio.to_thread(postgresql.start)
+    await follower.start()
+    try:
+        lease, newer = await follower.ready("new")
+        world.provisioner.reconcile = reconcile  # type: ignore[method-assign]
+        world.clock.advance(world.settings.adoption_grace + 1)  # of a lease that it does not know
+        with pytest.raises(StoreError, match="another hub holds"):
+            await world.provisioner.reconcile()
+        assert set(world.cloud.running()) == {agent.instance_id, newer.instance_id}
+        assert follower.now(lease).state is LeaseState.READY
+    finally:
+        await follower.kill()
+
+
+async def _never() -> None:
+    await asyncio.get_running_loop().create_future()

@@ -1,0 +1,385 @@
+"""What an instance mounts besides a home on EBS: folders in place of disks, and real file systems
+where root allows."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.agent import efs as efs_module
+from ec2spawner.agent.data_volume import DataVolume
+from ec2spawner.agent.efs import EfsHome
+from ec2spawner.agent.home import HomeError
+from ec2spawner.agent.identity import Identity
+from ec2spawner.agent.mounts import Mounts
+from ec2spawner.agent.places import MountError, make_mount_point
+from ec2spawner.agent.scratch import Scratch
+from ec2spawner.agent.settings import NotebookUser, Settings
+from ec2spawner.wire import BucketMount, DataMount, HomeMount, IdlePolicy, LeaseGrant
+
+VOLUME = "vol-0123456789abcdef0"
+DEVICE = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0"
+DISK = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF0"
+SOMEBODY = 54321
+
+IDENTITY = Identity(json.dumps({"region": "eu-west-1"}), "", "i-1", "g5.xlarge", "10.0.0.1")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """A simulated machine below `tmp_path`."""
+    for name in ("devices", "root", "run"):
+        (tmp_path / name).mkdir()
+    return Settings(
+        hub_api_url="",
+        metadata_endpoint="",
+        metadata_is_amazon=False,
+        devices=tmp_path / "devices",
+        root=tmp_path / "root",
+        file_systems=tmp_path / "file-systems",
+        user=NotebookUser("ada", os.getuid(), os.getgid(), (), tmp_path / "home", "/bin/sh"),
+        run_dir=tmp_path / "run",
+        poweroff=("true",),
+        simulated_gpu=None,
+    )
+
+
+def grant(**changes: object) -> LeaseGrant:
+    plain = LeaseGrant(
+        lease_id="lease-1",
+        lease_token="",
+        environment={},
+        command=[],
+        base_url="/",
+        port=8888,
+        home=HomeMount(kind="none"),
+        idle=IdlePolicy(),
+    )
+    return plain.model_copy(update=changes)
+
+
+def plug_in(settings: Settings, name: str, *files: str) -> Path:
+    """A folder in place of a disk."""
+    folder = settings.devices.parent / f"{name}-folder"
+    folder.mkdir()
+    for file in files:
+        (folder / file).write_text(file)
+    (settings.devices / name).symlink_to(folder)
+    return folder
+
+
+# --- places -------------------------------------------------------------------------------------
+
+
+def test_a_place_is_made_whole(tmp_path: Path) -> None:
+    place = make_mount_point(tmp_path, "/data/imagenet/2012", tmp_path / "home/ada")
+    assert place.is_dir()
+    assert make_mount_point(tmp_path, "/data/imagenet/2012", tmp_path / "home/ada") == place
+
+
+@pytest.mark.parametrize("path", ["/", "", "/home/ada", "/home", "/home/ada/data", "/data/../etc"])
+def test_no_mount_is_over_the_home_or_outside(tmp_path: Path, path: str) -> None:
+    with pytest.raises(MountError, match="no place"):
+        make_mount_point(tmp_path, path, tmp_path / "home/ada")
+
+
+def test_no_link_on_the_way_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "home/ada").mkdir(parents=True)
+    (tmp_path / "data").symlink_to(tmp_path / "home/ada")
+    (tmp_path / "scratch").symlink_to(tmp_path / "home/ada")
+    for path in ("/data/imagenet", "/scratch"):
+        with pytest.raises(MountError, match="is a link"):
+            make_mount_point(tmp_path, path, tmp_path / "home/ada")
+    assert not list((tmp_path / "home/ada").iterdir())
+
+
+def test_a_folder_that_anybody_may_write_to_is_no_way_to_a_place(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o777)
+    with pytest.raises(MountError, match="somebody else could replace"):
+        make_mount_point(tmp_path, "/data/imagenet", tmp_path / "home")
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+
+async def test_data_is_there_also_for_the_next_lease(settings: Settings) -> None:
+    plug_in(settings, DEVICE, "cats.jpg")
+    mount = DataMount(volume_id=VOLUME, path="/data/imagenet")
+    for _ in range(2):
+        volume = DataVolume(mount, settings)
+        await volume.mount()
+        assert (settings.root / "data/imagenet/cats.jpg").read_text() == "cats.jpg"
+        await volume.release()
+
+
+async def test_a_server_starts_without_the_data_that_cannot_be_mounted_and_is_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    bucket = BucketMount(bucket="my-data", path="/data/my-data")
+    mounts = Mounts(
+        grant(data=[DataMount(volume_id="vol-../x", path="/data/a")], buckets=[bucket]),
+        settings,
+        IDENTITY,
+    )
+    await mounts.mount()
+    assert settings.user.home.is_dir()
+    data, of_bucket = sorted(mounts.missing, key=len)
+    assert "/data/a is missing" in data
+    assert "the bucket my-data at /data/my-data is missing" in of_bucket
+    assert "install Mountpoint" in of_bucket
+    await mounts.release()
+
+
+async def test_a_server_does_not_start_without_its_home(settings: Settings) -> None:
+    plug_in(settings, DEVICE)
+    home = HomeMount(kind="efs", file_system="fs-1", directory="../../etc")
+    data = [DataMount(volume_id=VOLUME, path="/data/a")]
+    with pytest.raises(HomeError, match="names no folder"):
+        await Mounts(grant(home=home, data=data), settings, IDENTITY).mount()
+
+
+# --- scratch ------------------------------------------------------------------------------------
+
+
+async def test_scratch_is_the_users_and_says_that_it_does_not_last(settings: Settings) -> None:
+    plug_in(settings, DISK)
+    (settings.devices / f"{DISK}_1").symlink_to(settings.devices / DISK)
+    mounts = Mounts(grant(scratch="/scratch"), settings, IDENTITY)
+    await mounts.mount()
+    place = settings.root / "scratch"
+    assert mounts.environment == {"SCRATCH": str(place)}
+    assert "do not last" in (place / "README.txt").read_text()
+    assert not (settings.root / "scratch-2").exists()
+    (place / "README.txt").unlink()
+    (place / "cache").touch()
+    again = Mounts(grant(scratch="/scratch"), settings, IDENTITY)
+    await again.mount()
+    assert [each.name for each in place.iterdir()] == ["cache"]
+
+
+async def test_a_machine_without_fast_disks_has_no_scratch(settings: Settings) -> None:
+    mounts = Mounts(grant(scratch="/scratch"), settings, IDENTITY)
+    await mounts.mount()
+    assert (mounts.environment, mounts.missing) == ({}, [])
+    assert not (settings.root / "scratch").exists()
+
+
+# --- EFS ----------------------------------------------------------------------------------------
+
+
+def efs(settings: Settings, directory: str = "homes/ada", **changes: object) -> EfsHome:
+    mount = HomeMount(kind="efs", file_system="fs-0a1b2c3d", directory=directory)
+    return EfsHome(mount.model_copy(update=changes), settings, "eu-west-1")
+
+
+async def test_a_home_on_efs_is_found_again_from_another_instance(settings: Settings) -> None:
+    home = efs(settings)
+    await home.mount()
+    (settings.user.home / "notes.txt").write_text("kept")
+    await home.release()
+    other = settings.user.home.with_name("home-elsewhere")
+    there = replace(settings, user=replace(settings.user, home=other))
+    await efs(there).mount()
+    assert (other / "notes.txt").read_text() == "kept"
+    assert other.resolve().stat().st_mode & 0o777 == 0o700
+
+
+async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(efs_module, "SYSTEM_PATH", "/nonexistent")
+    real = replace(settings, file_systems=None)
+    with pytest.raises(HomeError, match=r'amazon-efs-utils.*"tls": False'):
+        await efs(real).mount()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "-t efs -o tls,nodev,nosuid,noatime fs-0a1b2c3d:/"),
+        ({"iam": True}, "-o tls,nodev,nosuid,noatime,iam fs-"),
+        ({"access_point": "fsap-0a1b2c3d"}, ",accesspoint=fsap-0a1b2c3d fs-"),
+        ({"tls": False}, "nodev,nosuid,noatime fs-0a1b2c3d.efs.eu-west-1.amazonaws.com:/"),
+        ({"tls": False}, "-t nfs4 -o nfsvers=4.1,"),
+    ],
+)
+async def test_how_the_file_system_is_mounted(
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changes: dict[str, object],
+    said: str,
+) -> None:
+    """By a `mount` that says what it was told, and fails."""
+    program = tmp_path / "bin" / "mount"
+    program.parent.mkdir()
+    for name in ("mount", "mount.efs"):
+        (program.parent / name).write_text('#!/bin/sh\necho "$@"\nexit 32\n')
+        (program.parent / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(program.parent))
+    with pytest.raises(HomeError, match="cannot be mounted") as caught:
+        await efs(replace(settings, file_systems=None), **changes).mount()
+    assert said in str(caught.value)
+    assert (settings.run_dir / "efs").stat().st_mode & 0o777 == 0o700
+
+
+# --- with root's rights -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A blank block device."""
+    image = tmp_path / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(64 * 2**20)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip(f"NOT TESTED: mounting needs root and loop devices: {made.stderr}")
+    device = made.stdout.strip()
+    yield Path(device)
+    subprocess.run(["umount", "--all-targets", device], capture_output=True, check=False)
+    subprocess.run(["losetup", "--detach", device], check=True)
+
+
+async def command(*argv: str | Path) -> None:
+    await asyncio.to_thread(subprocess.run, argv, check=True, capture_output=True)
+
+
+async def test_data_is_read_and_never_written(settings: Settings, disk: Path) -> None:
+    await command("mkfs.ext4", "-q", disk)
+    (settings.devices / DEVICE).symlink_to(disk)
+    volume = DataVolume(DataMount(volume_id=VOLUME, path="/data/a"), settings)
+    await volume.mount()
+    place = settings.root / "data/a"
+    assert os.path.ismount(place)
+    with pytest.raises(OSError, match="Read-only"):
+        (place / "mine").touch()
+    await volume.release()
+    assert not os.path.ismount(place)
+
+
+async def test_a_snapshot_that_is_no_file_system_says_so(settings: Settings, disk: Path) -> None:
+    (settings.devices / DEVICE).symlink_to(disk)
+    with pytest.raises(MountError, match="holds no file system"):
+        await DataVolume(DataMount(volume_id=VOLUME, path="/data/a"), settings).mount()
+
+
+async def test_a_fast_disk_is_formatted_once_for_each_start(settings: Settings, disk: Path) -> None:
+    (settings.devices / DISK).symlink_to(disk)
+    machine = replace(settings, user=replace(settings.user, uid=SOMEBODY, gid=SOMEBODY))
+    for expected in (["README.txt", "lost+found"], ["README.txt", "cache", "lost+found"]):
+        scratch = Scratch("/scratch", machine)
+        await scratch.mount()
+        place = settings.root / "scratch"
+        assert os.path.ismount(place)
+        assert place.stat().st_uid == SOMEBODY
+        assert sorted(each.name for each in place.iterdir()) == expected
+        (place / "cache").touch()
+        await scratch.release()
+        assert not os.path.ismount(place)
+
+
+async def test_a_disk_that_the_image_uses_itself_is_left_alone(
+    settings: Settings, disk: Path
+) -> None:
+    await command("mkfs.ext4", "-q", "-L", "somebodys", disk)
+    (settings.devices / DISK).symlink_to(disk)
+    with pytest.raises(MountError, match="in use by something"):
+        await Scratch("/scratch", settings).mount()
+
+
+async def test_what_the_image_has_made_of_its_disks_is_shared(
+    settings: Settings, disk: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "opt"
+    own.mkdir()
+    await command("mkfs.ext4", "-q", "-L", "images", disk)
+    await command("mount", disk, own)
+    (settings.devices / DISK).symlink_to(disk)
+    scratch = Scratch("/scratch", settings, images_own=own)
+    await scratch.mount()
+    (settings.root / "scratch" / "cache").touch()
+    assert (own / "scratch" / "cache").exists()
+    await scratch.release()
+
+
+@pytest.fixture
+def shared(
+    settings: Settings, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settings]:
+    """A disk that `mount -t efs` mounts in place of a file system of EFS."""
+    subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "mount").write_text(
+        '#!/bin/sh\nfor last; do :; done\n[ "$2" = efs ] || exec /bin/mount "$@"\n'
+        f'exec /bin/mount -o nodev,nosuid {disk} "$last"\n'
+    )
+    (programs / "mount.efs").touch()
+    for name in ("mount", "mount.efs"):
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
+    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    tmp_path.chmod(0o755)
+    yield replace(settings, file_systems=None, user=user)
+    subprocess.run(["umount", "--recursive", settings.user.home], check=False, capture_output=True)
+    subprocess.run(["umount", settings.run_dir / "efs"], check=False, capture_output=True)
+
+
+async def test_the_users_folder_is_shown_as_the_home_and_no_other(shared: Settings) -> None:
+    home = efs(shared)
+    await home.mount()
+    assert os.path.ismount(shared.user.home)
+    facts = shared.user.home.stat()
+    assert (facts.st_uid, facts.st_mode & 0o777) == (SOMEBODY, 0o700)
+    (shared.user.home / "notes.txt").write_text("kept")
+    await home.release()
+    assert not os.path.ismount(shared.user.home)
+    assert not os.path.ismount(shared.run_dir / "efs")
+
+    await efs(shared, "homes/bob").mount()
+    assert not (shared.user.home / "notes.txt").exists()
+    await efs(shared, "homes/bob").release()
+    again = efs(shared)
+    await again.mount()
+    assert (shared.user.home / "notes.txt").read_text() == "kept"
+    await again.release()
+
+
+async def test_a_link_that_somebody_left_in_the_file_system_is_not_followed(
+    shared: Settings, disk: Path, tmp_path: Path
+) -> None:
+    victim = tmp_path / "etc"
+    victim.mkdir()
+    (tmp_path / "look").mkdir()
+    await command("mount", disk, tmp_path / "look")
+    (tmp_path / "look" / "homes").mkdir()
+    (tmp_path / "look" / "homes" / "ada").symlink_to(victim)
+    await command("umount", tmp_path / "look")
+    with pytest.raises(HomeError, match="is a link"):
+        await efs(shared).mount()
+    await efs(shared).release()
+    assert victim.stat().st_uid == os.getuid()
+    assert not os.path.ismount(shared.run_dir / "efs")
+
+
+async def test_the_folder_of_another_user_is_not_taken(shared: Settings) -> None:
+    await efs(shared).mount()
+    await efs(shared).release()
+    other = replace(shared, user=replace(shared.user, uid=SOMEBODY + 1))
+    with pytest.raises(HomeError, match=f"belongs to user {SOMEBODY}"):
+        await efs(other).mount()
+    await efs(other).release()

@@ -1,0 +1,57 @@
+"""Calls to AWS run in threads that a hub does not wait for when it ends."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from concurrent.futures import wait
+
+import pytest
+
+from ec2spawner.aws.threads import DaemonThreads
+
+
+def test_work_is_done_by_at_most_so_many_threads_and_errors_come_back() -> None:
+    pool = DaemonThreads(3, "test")
+    names: set[str] = set()
+    together = threading.Barrier(3)
+
+    def work(number: int) -> int:
+        if number < 3:
+            together.wait(10)  # three at once, or nobody gets past
+        names.add(threading.current_thread().name)
+        return number * number
+
+    futures = [pool.submit(work, number) for number in range(50)]
+    assert not wait(futures, 20).not_done
+    assert [future.result() for future in futures] == [number**2 for number in range(50)]
+    assert names == {"test_1", "test_2", "test_3"}
+    with pytest.raises(ZeroDivisionError):
+        pool.submit(lambda: 1 / 0).result(10)
+    pool.shutdown(wait=False, cancel_futures=True)
+    with pytest.raises(RuntimeError):
+        pool.submit(work, 1)
+
+
+def test_what_waits_for_its_turn_is_cancelled() -> None:
+    pool, begun, go = DaemonThreads(1, "test"), threading.Event(), threading.Event()
+    first = pool.submit(lambda: begun.set() or go.wait(10))
+    begun.wait(10)
+    second = pool.submit(lambda: None)
+    pool.shutdown(wait=False, cancel_futures=True)
+    assert second.cancelled()
+    go.set()
+    assert first.result(10)
+
+
+def test_a_process_ends_although_a_call_hangs() -> None:
+    program = (
+        "import time\n"
+        "from ec2spawner.aws.threads import DaemonThreads\n"
+        "pool = DaemonThreads(2, 'x')\n"
+        "pool.submit(time.sleep, 60)\n"
+        "time.sleep(0.1)\n"
+        "pool.shutdown(wait=False, cancel_futures=True)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], timeout=20, check=True)

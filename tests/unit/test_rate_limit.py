@@ -1,0 +1,57 @@
+"""Token buckets: what is allowed, to whom, and what is remembered."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core import rate_limit
+from ec2spawner.core.rate_limit import Rate, RateLimit
+
+RATE = Rate(burst=3, per_second=2.0)
+
+
+@given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 10), st.floats(0.1, 50))
+def test_never_more_than_the_burst_and_what_has_come_since(
+    pauses: list[float], burst: int, per_second: float
+) -> None:
+    limit, now, taken = RateLimit(Rate(burst, per_second)), 0.0, 0
+    for pause in pauses:
+        now += pause
+        taken += limit.take("one", now)
+        assert taken <= burst + now * per_second + 1e-6
+
+
+@given(st.integers(1, 20), st.floats(0, 3))
+def test_who_waits_as_long_as_told_gets_a_token(takes: int, pause: float) -> None:
+    limit, now = RateLimit(RATE), 0.0
+    for _ in range(takes):
+        limit.take("one", now)
+        now += pause / 10
+    wait = limit.wait_seconds("one", now)
+    assert (wait == 0) == limit.take("one", now + wait * 0.5)
+    assert limit.take("one", now + wait + 1 / RATE.per_second)
+
+
+def test_one_key_does_not_spend_what_is_anothers() -> None:
+    limit = RateLimit(RATE)
+    assert [limit.take("one", 0.0) for _ in range(5)] == [True, True, True, False, False]
+    assert limit.take("other", 0.0)
+
+
+def test_a_clock_that_goes_back_gives_and_takes_nothing() -> None:
+    limit = RateLimit(RATE)
+    for _ in range(3):
+        assert limit.take("one", 100.0)
+    assert not limit.take("one", 50.0)
+    assert limit.take("one", 101.0)
+
+
+def test_a_stranger_cannot_make_the_hub_remember_more_and_more() -> None:
+    limit = RateLimit(RATE)
+    for _ in range(3):
+        limit.take("spent", 0.0)
+    for number in range(rate_limit.MAX_BUCKETS * 3):
+        limit.take(number, 0.0)
+    assert len(limit) <= rate_limit.MAX_BUCKETS
+    assert not limit.take("spent", 0.0), "whoever has spent most is remembered"
