@@ -70,6 +70,8 @@ class HomeBringing:
             await self._look_elsewhere(lease, error, wanted)
         except (CloudError, HomeGone, TimeoutError) as error:
             log.error("Home of %s: %s", lease.lease_id, error)
+            if not wanted():
+                return  # only the answer was lost: its server is ready, or given up
             stop = Stop(reason="failed", message=_why_no_home(error)[:500])
             await self.fail(lease.lease_id, stop)
         except StoreError:

@@ -22,6 +22,7 @@ class Unwritten:
     def __init__(self) -> None:
         self._writes: dict[Hashable, Write] = {}
         """By what they are about: a newer one takes the place of an older one."""
+        self._under_way: set[Write] = set()
 
     async def sooner_or_later(self, about: Hashable, write: Write) -> None:
         """Write now, or else with a later pass. Never raises `StoreError`: a failure is logged."""
@@ -35,11 +36,17 @@ class Unwritten:
         """Try all of them once more, oldest first, up to the first that fails."""
         try:
             for about, write in list(self._writes.items()):
-                await self._do(about, write)
+                # Whoever asked for it waits for that one: a pass does not.
+                if write not in self._under_way:
+                    await self._do(about, write)
         except StoreError as error:
             log.error("%d records are not stored yet: %s", len(self._writes), error)
 
     async def _do(self, about: Hashable, write: Write) -> None:
-        await asyncio.shield(write())
+        self._under_way.add(write)
+        try:
+            await asyncio.shield(write())
+        finally:
+            self._under_way.discard(write)
         if self._writes.get(about) is write:
             del self._writes[about]

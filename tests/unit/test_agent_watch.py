@@ -109,7 +109,9 @@ class FailingSampler(Sampler):
 
 async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
     user = NotebookUser("me", os.getuid(), os.getgid(), (), tmp_path, "/bin/sh")
-    settings = Settings("http://hub", "", False, tmp_path, user, tmp_path, ("true",), None)
+    settings = Settings(
+        "http://hub", "", False, tmp_path, tmp_path, tmp_path, user, tmp_path, ("true",), None
+    )
     sampler = FailingSampler(find_gpus(), Processes(os.getpid()))
     policy = POLICY.model_copy(update={"server_seconds": 2})
     grant = GRANT.model_copy(update={"idle": policy})

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import URL, Engine, create_engine
+from sqlalchemy import Engine, create_engine, event
 from world import World
 
-from ec2spawner.provisioner import homes, provisioner, starting, store
+from ec2spawner.provisioner import homes, provisioner, starting, store_sqlite
 from ec2spawner.provisioner.store import Store
 
 
@@ -42,12 +42,17 @@ def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """One engine for all processes of all hubs: each would compile the same statements again."""
     engines: dict[object, Engine] = {}
 
-    def engine_of(url: URL, **options: Any) -> Engine:
+    def engine_of(url: Any, **options: Any) -> Engine:
         if url not in engines:
             engines[url] = create_engine(url, **options)
+            event.listen(engines[url], "checkout", forget_power_cuts)
         return engines[url]
 
-    monkeypatch.setattr(store, "create_engine", engine_of)
+    def forget_power_cuts(connection: Any, *_: Any) -> None:
+        # What one would lose is of no interest here, and each commit would wait for the disk.
+        connection.execute("PRAGMA synchronous = OFF")
+
+    monkeypatch.setattr(store_sqlite, "create_engine", engine_of)
 
 
 @pytest.fixture

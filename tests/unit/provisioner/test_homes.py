@@ -110,6 +110,15 @@ async def test_a_cancelled_start_does_not_fight_for_the_home(world: World) -> No
     assert len(world.cloud.of("volume")) == tries
 
 
+async def test_a_lost_answer_ends_no_server_that_got_ready_meanwhile(world: World) -> None:
+    refused = CloudError("AttachmentLimitExceeded", "No room for it.", retryable=False)
+    gate = world.cloud.hold("attach_volume", after=True, then=refused)
+    lease, _ = await world.ready(home_kind="ebs")
+    gate.set()
+    await world.settle()
+    assert world.now(lease).state is LeaseState.READY
+
+
 async def test_a_home_that_cannot_be_attached_fails_the_start_with_the_cause(
     world: World,
 ) -> None:
@@ -160,7 +169,7 @@ async def test_a_zone_that_refused_a_volume_binds_nobody(world: World) -> None:
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
-    assert "No more volumes." in (await world.ending_of(lease)).message
+    assert "No more volumes" in (await world.ending_of(lease)).message
     assert world.subnets("ada") == ("subnet-a", "subnet-b")
     await world.complete_passes(1)
     await world.ready(home_kind="ebs")
@@ -316,7 +325,7 @@ async def test_a_home_of_a_lost_store_is_refused_with_the_mend(world: World) -> 
 
     await world.cloud.tag([volume_id], {tags.STORE: world.store.store_id})
     await world.restart()
-    await world.settle()
+    await world.complete_passes(1)
     assert world.subnets("ada") == ("subnet-a",)
     await world.ready(home_kind="ebs")
     assert list(world.cloud.volumes) == [volume_id]

@@ -98,7 +98,8 @@ def what_for(
     now, agent = world.cloud.clock(), world.agents[machine.instance.instance_id]
     if lease is None:
         age = (now - machine.instance.launched_at).total_seconds()
-        return "boot" if somebody_waits and age <= REAL_PAUSES.boot_timeout else NOBODY
+        listened = min(age, world.loop.time() - world.up_since)  # a hub that was down heard none
+        return "boot" if somebody_waits and listened <= REAL_PAUSES.boot_timeout else NOBODY
     if lease.state is LeaseState.ENDING:
         return NOBODY
     if lease.state is LeaseState.STARTING:

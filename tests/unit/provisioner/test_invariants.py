@@ -311,7 +311,8 @@ class Story(RuleBasedStateMachine):
         for machine in world.ours():
             age = (true_now - machine.instance.launched_at).total_seconds()
             agent = world.agents[machine.instance.instance_id]
-            if not agent.phoned and age > REAL_PAUSES.boot_timeout + MOST_SKEW:
+            listened = min(age, self.loop.time() - world.up_since)  # a hub that was down heard none
+            if not agent.phoned and listened > REAL_PAUSES.boot_timeout + MOST_SKEW:
                 up.add(agent.instance_id)
         up |= {lease.lease_id for lease in world.provisioner.book.open(LeaseState.ENDING)}
         if world.distant.is_troubled("list_instances", "terminate", "detach_volume"):
