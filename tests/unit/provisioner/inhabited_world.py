@@ -7,7 +7,7 @@ hub's process can be killed at any moment: what it has not written by then was n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,6 +25,7 @@ from ec2spawner.provisioner.cloud import Instance, LaunchRequest
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.settings import Settings
 from ec2spawner.provisioner.starting import StartFailed
+from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import Market, Stop
 
 LATENCY = 0.3
@@ -98,6 +99,14 @@ class DistantCloud(SimulatedCloud):
             self.launched(launched.instance_id)
         return answer
 
+    async def start(self, instance_ids: Sequence[str]) -> None:
+        asleep = set(instance_ids) & set(self.stopped())
+        try:
+            await SimulatedCloud.start(self, instance_ids)
+        finally:  # also where only the answer is lost
+            for instance_id in asleep - set(self.stopped()):
+                self.launched(instance_id)
+
     def strange(self, instance_id: str, **carried: str) -> str:
         """Somebody else's instance, with these tags. Its id."""
         now = self.clock()
@@ -150,6 +159,8 @@ class InhabitedWorld(World):
         """Lease id -> instance id, of every server whose start JupyterHub saw succeed."""
         self.may_end: dict[str, str] = {}
         """Id of a lease, or of the instance under it -> why it may end though it was ready."""
+        self.served: dict[str, set[str]] = {}
+        """Instance id -> whose leases it was given."""
         self.failures: list[BaseException] = []
         """What agents and people met that no hub may do to them."""
         self._seen_ended: dict[str, float] = {}
@@ -166,6 +177,7 @@ class InhabitedWorld(World):
         if not self.is_up:
             return
         self.is_up = False
+        self.loop.refusal = None
         self.loop.drop_work()
         tasks = asyncio.all_tasks() - self._outside - {asyncio.current_task()}
         for task in self.loop.in_order(tasks):
@@ -186,7 +198,10 @@ class InhabitedWorld(World):
             raise
         if task.cancelled():
             raise HubIsDown
-        return task.result()
+        try:
+            return task.result()
+        except StoreError as error:  # the hub answers 503
+            raise HubIsDown from error
 
     def go_on(self, work: Coroutine[Any, Any, None]) -> None:
         """Let somebody outside the hub's process do it."""
@@ -261,6 +276,7 @@ class InhabitedWorld(World):
 
     async def come_back(self, *, asks: bool) -> None:
         """Another process of the hub; JupyterHub `asks` for the servers that it knows to run."""
+        self.loop.refusal = None  # a hub without a store does not start
         await self.start()
         for user, lease_id in list(self.servers.items()):
             if asks and lease_id in self.was_ready:
@@ -303,17 +319,24 @@ class Inhabitant(Agent):
 
     async def live(self) -> None:
         await asyncio.sleep(self.place.distant.boot_seconds + 5)
-        if self.temper == "mute" or not await self._get_lease() or self.temper == "stuck":
-            return
+        while self.is_on and self.temper != "mute" and await self._get_lease():
+            if self.temper == "stuck" or not await self._live_with_lease():
+                return
+
+    async def _live_with_lease(self) -> bool:
+        """Until its end; True when the instance is kept and claims again."""
         assert self.lease is not None
+        self.works_until = None
         while self.lease.home_kind == "ebs" and self.is_on and not self.home_is_here():
             await asyncio.sleep(1)
         for step in ("home", "notebook", "ready"):
             await asyncio.sleep(1)
             await self._say(step)
         while self.is_on and self.temper != "silent":
-            if not await self._beat_once():
-                break
+            stop = await self._beat_once()
+            if stop is not None:
+                return stop.then != "terminate"
+        return False
 
     @property
     def idle_since(self) -> datetime | None:
@@ -340,7 +363,9 @@ class Inhabitant(Agent):
         while self.is_on:
             self.phoned = True
             try:
-                if await self.place.call(self.claim(wait=55)) is not None:
+                if (granted := await self.place.call(self.claim(wait=55))) is not None:
+                    users = self.place.served.setdefault(self.instance_id, set())
+                    users.add(granted.lease.user)
                     return True
                 self.heard_at = self.place.loop.time()
             except HubIsDown:
@@ -362,29 +387,29 @@ class Inhabitant(Agent):
             except HubIsDown:
                 await self._without_hub()
 
-    async def _beat_once(self) -> bool:
-        """False when the end is told, and done."""
+    async def _beat_once(self) -> Stop | None:
+        """The stop, once it is told and done."""
         lease = self._known()
         if lease is None:
             await asyncio.sleep(RETRY)
-            return True
+            return None
         if lease.state is LeaseState.ENDED:
             self._power_off()
-            return False
+            return lease.stop or Stop(reason="hub")
         try:
             answer = await self.place.call(
                 self.beat(self.idle_since, hold=50.0, sent_at=self.place.cloud.clock())
             )
         except HubIsDown:
             await self._without_hub()
-            return True
+            return None
         self.heard_at = self.place.loop.time()
         if answer.stop is None:
-            return True
+            return None
         self.works_until = self.place.cloud.clock()
         await asyncio.sleep(3)
         await self._say("stopped")
-        return False
+        return answer.stop
 
     def _known(self) -> Lease | None:
         assert self.lease is not None

@@ -8,6 +8,7 @@ as short as hypothesis can. `EC2SPAWNER_STEPS` is for more of them.
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import os
@@ -18,6 +19,7 @@ import sqlite3
 import sys
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, ClassVar
@@ -33,8 +35,10 @@ from hypothesis.stateful import (
 )
 from inhabited_world import REAL_PAUSES, InhabitedWorld
 from virtual_time import VirtualTimeLoop
+from world import SPEC
 
 from ec2spawner.core import tags
+from ec2spawner.core.keeping import AfterStop, Kept
 from ec2spawner.core.money import Segment
 from ec2spawner.provisioner.cloud import CloudError, LaunchRequest
 from ec2spawner.provisioner.lease import LeaseState
@@ -59,6 +63,10 @@ LATEST_LISTING = 20.0
 TWO_PASSES = REAL_PAUSES.quiet_interval + 2 * PASS_INTERVAL + REAL_PAUSES.busy_interval
 """Seconds within which two passes see what a listing shows, also where nothing else goes on."""
 
+LINGER = AfterStop("linger", 100.0)
+STOP = AfterStop("stop", 300.0, per_user=1)
+KEPT = (AfterStop(), LINGER, STOP)
+
 MOST_SKEW = 30.0
 """Seconds that the hub's clock jumps away from the true time, forward or back."""
 
@@ -72,6 +80,9 @@ CALLS = (
     "attach_volume",
     "detach_volume",
     "list_volumes",
+    "volume",
+    "stop",
+    "start",
 )
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 BUSY = CloudError("RequestLimitExceeded", "slow down", retryable=True)
@@ -160,11 +171,14 @@ class Story(RuleBasedStateMachine):
 
     # --- wishes ---
 
-    @rule(user=users, home=st.booleans(), seconds=st.integers(0, 30))
-    def start(self, user: str, home: bool, seconds: int) -> None:
+    @rule(user=users, home=st.booleans(), seconds=st.integers(0, 30), after=st.sampled_from(KEPT))
+    def start(self, user: str, home: bool, seconds: int, after: AfterStop = KEPT[0]) -> None:
         if user not in self.world.servers:
             kind = "ebs" if home or user == USERS[0] else "none"
-            self.run(self.world.start_server(user, home_kind=kind))
+            changes = {"after_stop": after} if after.then == "linger" else {}
+            if after.then == "stop":
+                changes = {"after_stop": after, "spec": replace(SPEC, markets=(Market.ON_DEMAND,))}
+            self.run(self.world.start_server(user, home_kind=kind, **changes))
         self.wait(seconds)
 
     @rule(number=st.integers(1, 6), home=st.booleans(), seconds=st.integers(20, 60))
@@ -180,6 +194,16 @@ class Story(RuleBasedStateMachine):
         user, lease_id = pick(list(self.world.servers.items()), n)
         self.run(self.world.stop_server(user, lease_id))
         self.wait(seconds)
+
+    @precondition(lambda self: self.world.was_ready)
+    @rule(n=nth, away=st.integers(0, 150), after=st.sampled_from(KEPT[1:]))
+    def restart(self, n: int, away: int, after: AfterStop) -> None:
+        """Some minutes after a stop, the same user is back."""
+        [user] = self.world.served[pick(list(self.world.was_ready.values()), n)]
+        if lease_id := self.world.servers.get(user):
+            self.run(self.world.stop_server(user, lease_id))
+            self.wait(away)
+        self.start(user, False, 30, after)
 
     @rule(seconds=st.integers(1, 120))
     def let_time_pass(self, seconds: int) -> None:
@@ -212,6 +236,13 @@ class Story(RuleBasedStateMachine):
     def hang(self, name: str, after: bool, seconds: int) -> None:
         gate = self.world.cloud.hold(name, after=after, then=LOST)
         self.loop.call_later(seconds, gate.set)
+        self.wait(1)
+
+    @rule(seconds=st.integers(1, 40))
+    def store_refuses(self, seconds: int) -> None:
+        """Its disk is full, or somebody else holds it."""
+        self.loop.refusal = OSError(errno.ENOSPC, "No space left on device")
+        self.loop.call_later(seconds, lambda: setattr(self.loop, "refusal", None))
         self.wait(1)
 
     @rule(seconds=st.integers(0, int(LATEST_LISTING)))
@@ -293,9 +324,10 @@ class Story(RuleBasedStateMachine):
         open_leases = list(world.provisioner.book.open())
         held = {lease.instance_id for lease in open_leases}
         waiting = [x.lease_id for x in open_leases if x.state is LeaseState.WAITING]
+        held |= {each.instance_id for each in self.kept_in_time()}
         free = [m.instance.instance_id for m in world.ours() if m.instance.instance_id not in held]
         state = tuple(free), tuple(waiting), world.up_since
-        troubled = world.distant.is_troubled("list_instances", "terminate")
+        troubled = self.is_troubled("list_instances", "terminate")
         if len(free) <= len(waiting) or troubled or state != self.surplus[0]:
             self.surplus = state, now, world.passes
         _, since, passes = self.surplus
@@ -303,6 +335,16 @@ class Story(RuleBasedStateMachine):
         assert lasted <= TWO_PASSES + LATEST_LISTING or passed < 2, (
             f"{free} run for {len(waiting)} waiting leases, {passed} passes and {lasted:.0f} s on"
         )
+
+    def is_troubled(self, *calls: str) -> bool:
+        return self.loop.refusal is not None or self.world.distant.is_troubled(*calls)
+
+    def kept_in_time(self) -> Iterator[Kept]:
+        keeping, now = self.world.provisioner.keeping, self.world.hub_clock()
+        for instance_id in keeping.instance_ids:
+            kept = keeping.get(instance_id)
+            if kept is not None and now < kept.until:
+                yield kept
 
     def nothing_outlives_its_time(self) -> None:
         """Instances that never phoned home, and leases that end."""
@@ -315,7 +357,7 @@ class Story(RuleBasedStateMachine):
             if not agent.phoned and listened > REAL_PAUSES.boot_timeout + MOST_SKEW:
                 up.add(agent.instance_id)
         up |= {lease.lease_id for lease in world.provisioner.book.open(LeaseState.ENDING)}
-        if world.distant.is_troubled("list_instances", "terminate", "detach_volume"):
+        if self.is_troubled("list_instances", "terminate", "detach_volume"):
             up.clear()
         since = {each: self.overdue.get(each, self.loop.time()) for each in up}
         self.overdue = since
@@ -376,9 +418,8 @@ class Story(RuleBasedStateMachine):
     def no_instance_serves_two_leases(self) -> None:
         held = [x.instance_id for x in self.world.provisioner.book.open() if x.instance_id]
         assert len(held) == len(set(held)), "two leases hold one instance"
-        for agent in self.world.agents.values():
-            if agent.lease is not None and agent.served:
-                assert agent.served == agent.lease.lease_id, "a used instance is given away"
+        for instance_id, users in self.world.served.items():
+            assert len(users) == 1, f"{instance_id} is given to {users}"
 
     # --- 4: homes ---
 
@@ -436,6 +477,7 @@ class Story(RuleBasedStateMachine):
         """Once EC2 is well again: a new server starts, then all are stopped and nothing is left."""
         world = self.world
         world.distant.be_well()
+        self.loop.refusal = None
         world.tempers.clear()
         self.wait(200)  # what is marked as sold out is asked for again
         self.run(world.start_server("zoe", home_kind="ebs"))
@@ -444,9 +486,10 @@ class Story(RuleBasedStateMachine):
         assert lease_id in world.was_ready, "a new server does not get ready any more"
         for lease in list(world.provisioner.book.open()):
             self.run(world.stop_server(lease.user, lease.lease_id))
-        self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout)
+        self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout + STOP.seconds + MOST_SKEW)
         left = [m.instance.instance_id for m in world.ours()]
         assert not left, f"{left} run though nobody has a server"
+        assert not world.cloud.stopped(), f"the disks of {world.cloud.stopped()} are left"
         assert not list(world.provisioner.book.open()), "a lease never ends"
         held = [v for v in world.cloud.volumes.values() if v.attached_to]
         assert not held, f"{held} are not let go"

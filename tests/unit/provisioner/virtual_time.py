@@ -36,6 +36,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._leap = _Leap()
         super().__init__(self._leap)
         self._work: deque[tuple[asyncio.Future[Any], Callable[[], Any]]] = deque()
+        self.refusal: Exception | None = None
+        """What becomes of all work for executors while it is set, in place of the work."""
         self._begun: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self._numbers = itertools.count()
         self.set_task_factory(self._begin)
@@ -74,6 +76,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         if done.cancelled():
             return
         try:
+            if self.refusal is not None:
+                raise self.refusal
             done.set_result(work())
         except Exception as error:
             done.set_exception(error)
