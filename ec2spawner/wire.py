@@ -29,6 +29,7 @@ def _printable(text: str) -> str:
 
 ShortText = Annotated[str, Field(max_length=500), AfterValidator(_printable)]
 Seconds = Annotated[float, Field(ge=0)]
+ProtocolNumber = Annotated[int, Field(ge=0, le=9999)]
 Percent = Annotated[float, Field(ge=0, le=100)]
 
 
@@ -54,7 +55,7 @@ restart; its disk is kept while it is stopped."""
 class Spoken(Message):
     """What every claim has, whatever its protocol: enough to answer in words."""
 
-    protocol: int = PROTOCOL
+    protocol: ProtocolNumber = PROTOCOL
 
 
 class Claim(Message):
@@ -63,7 +64,7 @@ class Claim(Message):
     The claim is answered late on purpose (`wait_seconds`): one waiter per instance.
     """
 
-    protocol: int
+    protocol: ProtocolNumber
     document: Annotated[str, Field(max_length=8192)]
     """The instance identity document, the exact JSON text that was signed."""
     signature: Annotated[str, Field(max_length=8192)]
@@ -247,7 +248,7 @@ class Beat(Message):
     at once when a stop is due. An agent with news drops the held beat and sends another.
     """
 
-    protocol: int
+    protocol: ProtocolNumber
     sent_at: AwareDatetime | None = None
     """The agent's clock when it sent this: `sent_at - idle_since` is how long nothing has worked
     by one clock, whatever the hub's says."""
@@ -407,6 +408,8 @@ class AgentState(Message):
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
+    disk_full: ShortText = ""
+    """For people: which disk is full, and what to do; empty while none is."""
 
 
 class NotebookStatus(Message):
@@ -433,3 +436,5 @@ class NotebookStatus(Message):
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
+    disk_full: ShortText = ""
+    """For people: which disk is full, and what to do; empty while none is."""

@@ -29,6 +29,15 @@ class NotebookCertificates:
         folder = run_dir / "certificates"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
+        try:
+            cls._fill(folder, granted, user)
+        except OSError:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return cls(granted, folder)
+
+    @staticmethod
+    def _fill(folder: Path, granted: Certificates, user: NotebookUser) -> None:
         texts = {KEY: granted.key, CERTIFICATE: granted.certificate, CA: granted.ca}
         for name, text in texts.items():
             descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -38,7 +47,6 @@ class NotebookCertificates:
                 os.chown(folder / name, user.uid, user.gid)
         if not user.is_agent:
             os.chown(folder, user.uid, user.gid)
-        return cls(granted, folder)
 
     def remove(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)

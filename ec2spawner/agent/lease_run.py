@@ -17,6 +17,7 @@ from ..telemetry import Sampler
 from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
 from .beat import Heartbeat
 from .certificates import NotebookCertificates
+from .disks import full_disks
 from .home import HomeError
 from .hub_client import HubClient, HubError, PowerOffError
 from .identity import Identity
@@ -36,7 +37,7 @@ PUSH_SECONDS = 2.0
 """How often the extension gets a new state when nothing but figures changed."""
 
 TIDY_SECONDS = 10.0
-"""How often the log is bounded and orphans are buried."""
+"""How often orphans are buried, and disks are looked at."""
 
 TOLD_SECONDS = 30.0
 """How long the last report may take: the hub waits for it before it detaches the home."""
@@ -94,7 +95,7 @@ class LeaseRun:
         Raises `PowerOffError` when it is time for that.
         """
         try:
-            await self._socket.start()
+            await self._open_socket()
             async with self._in_background():
                 end = await self._until_end()
                 log.info("the end: %s", end.message or end.step)
@@ -139,16 +140,13 @@ class LeaseRun:
         """Home, notebook, ready. Raises `HomeError` or `NotebookError`."""
         grant = self._grant
         self._reports.tell("home")
-        await self._mounts.mount()
+        try:
+            await self._mounts.mount()
+        finally:
+            self._notebook.spare_daemons()
         self._reports.tell("notebook", " ".join(map(_sentence, self._mounts.missing)))
         began = time.monotonic()
-        if grant.certificates is not None:
-            self._certificates = await asyncio.to_thread(
-                NotebookCertificates.write,
-                grant.certificates,
-                self._settings.run_dir,
-                self._settings.user,
-            )
+        await self._write_certificates()
         scheme = "https" if self._certificates else "http"
         server = f"{scheme}://{self._identity.private_address}:{grant.port}{grant.base_url}"
         environment = grant.environment | {
@@ -164,6 +162,20 @@ class LeaseRun:
             "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
         )
 
+    async def _write_certificates(self) -> None:
+        if self._grant.certificates is None:
+            return
+        try:
+            self._certificates = await asyncio.to_thread(
+                NotebookCertificates.write,
+                self._grant.certificates,
+                self._settings.run_dir,
+                self._settings.user,
+            )
+        except OSError as error:
+            what = "the notebook's certificates cannot be written"
+            raise NotebookError(f"{what}: {error}") from error
+
     async def _let_go(self, end: End) -> End:
         """End every process of the user, then write down and unmount the home."""
         await self._notebook.stop()
@@ -175,6 +187,7 @@ class LeaseRun:
             log.error("%s", error)
             self._in_order = False
             return End(end.step, f"{end.message} {error}".strip())
+        await self._notebook.end_daemons()
         return end
 
     async def _say_goodbye(self, end: End) -> None:
@@ -194,6 +207,13 @@ class LeaseRun:
         with contextlib.suppress(HubError):
             await self._reports.tell_now(end.step, end.message, GOODBYE_SECONDS)
 
+    async def _open_socket(self) -> None:
+        """A server without it is a server still, whose terminals, GPU and CPU tell idleness."""
+        try:
+            await self._socket.start()
+        except OSError as error:
+            log.error("the notebook will not reach the agent: %s", error)
+
     # --- what goes on beside them ------------------------------------------------------------
 
     @asynccontextmanager
@@ -202,6 +222,7 @@ class LeaseRun:
             asyncio.create_task(self._reports.run(), name="reports"),
             asyncio.create_task(self._beat(), name="beat"),
             asyncio.create_task(self._tick(), name="tick"),
+            asyncio.create_task(self._look_at_disks(), name="disks"),
         ]
         for task in tasks:
             task.add_done_callback(_say_if_failed)
@@ -223,6 +244,7 @@ class LeaseRun:
         pushed_at = tidied_at = 0.0
         while True:
             try:
+                self._notebook.bound_log()
                 if self._look() or time.monotonic() - pushed_at >= PUSH_SECONDS:
                     pushed_at = time.monotonic()
                     self._socket.push(self._watch.state())
@@ -238,6 +260,16 @@ class LeaseRun:
                 async with asyncio.timeout(self._paced(TICK_SECONDS)):
                     await self._observed.wait()
             self._observed.clear()
+
+    async def _look_at_disks(self) -> None:
+        """A task of its own: a disk that does not answer holds up nothing else."""
+        while True:
+            said = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
+            if said != self._watch.disk_full:
+                log.warning("%s", said or "the disks have room again")
+                self._watch.disk_full = said
+                self._socket.push(self._watch.state())
+            await asyncio.sleep(TIDY_SECONDS)
 
     def _look(self) -> bool:
         """Assess idleness and the hub's silence; True when there is something new to show."""

@@ -38,6 +38,9 @@ GRACE_SECONDS = 10.0
 LEFTOVER_SECONDS = 2.0
 """The same for what the server leaves behind: terminals' jobs, daemons."""
 
+DAEMON_SECONDS = 10.0
+"""The same for what has served a mount: it may still be uploading what was closed last."""
+
 MAX_LOG_BYTES = 8 * 2**20
 
 ANSWER_SECONDS = 2.0
@@ -94,6 +97,8 @@ class NotebookProcess:
 
     async def warm_up(self) -> None:
         """Start the process that waits; it imports while the agent claims."""
+        with contextlib.suppress(OSError):
+            os.truncate(self._log_file, 0)  # an earlier lease's, whose last words are not ours
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._link = ours
@@ -168,7 +173,7 @@ class NotebookProcess:
         pass_fds: tuple[int, ...] = (),
     ) -> asyncio.subprocess.Process:
         """A new process in a session of its own, as the notebook user."""
-        output = await asyncio.to_thread(_open_private, self._log_file)
+        output = await asyncio.to_thread(_open_log, self._log_file)
         try:
             return await asyncio.create_subprocess_exec(
                 *argv,
@@ -241,12 +246,14 @@ class NotebookProcess:
         said = " | ".join(lines)[-length:]
         return "".join(letter if letter.isprintable() else " " for letter in said)
 
-    def tidy(self) -> None:
-        """Bound the log, and bury the orphans that were adopted and have ended. Quick."""
+    def bound_log(self) -> None:
         with contextlib.suppress(OSError):
             if self._log_file.stat().st_size > MAX_LOG_BYTES:
                 # The server appends, so it goes on at the new end.
                 os.truncate(self._log_file, 0)
+
+    def tidy(self) -> None:
+        """Bury the orphans that were adopted and have ended. Quick."""
         ours = {self._process.pid} if self._process else set()
         zombies = {
             each.pid
@@ -272,6 +279,19 @@ class NotebookProcess:
         await self._end_the_rest(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
         if not await self._end_the_rest(signal.SIGKILL, 5.0):
             log.error("some processes of the user cannot be ended")
+
+    def spare_daemons(self) -> None:
+        """What runs below the agent now, beside the notebook, serves mounts and outlives it.
+
+        A home whose TLS tunnel has ended can no longer be written down. Blocks for a moment.
+        """
+        self.processes.spare_all_but(self._process.pid if self._process else None)
+
+    async def end_daemons(self) -> None:
+        """End what served the mounts, which have been let go of."""
+        self.processes.spared.clear()
+        await self._end_the_rest(signal.SIGTERM, DAEMON_SECONDS)
+        await self._end_the_rest(signal.SIGKILL, LEFTOVER_SECONDS)
 
     async def _end_the_rest(self, number: signal.Signals, seconds: float) -> bool:
         """Signal everything that is left, new ones too; True when nothing is left."""
@@ -321,5 +341,10 @@ async def _shows(url: str, certificates: NotebookCertificates) -> bool:
         writer.transport.abort()
 
 
-def _open_private(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+def _open_log(path: Path) -> int:
+    """Where it cannot be written, as on a full disk, the notebook goes without."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        log.error("the notebook has no log: %s", error)
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -7,6 +7,7 @@ have put in its way.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 from pathlib import Path
@@ -44,12 +45,20 @@ def make_mount_point(root: Path, path: str, home: Path) -> Path:
             os.close(folder)
             folder = below
             facts = os.fstat(folder)
-            bent = facts.st_uid not in {0, os.geteuid()} or facts.st_mode & stat.S_IWOTH
-            if bent and number < len(parts):
+            if _is_others(facts) and number < len(parts):
                 raise MountError(f"{path}: somebody else could replace what is below {part}")
     finally:
         os.close(folder)
     return place
+
+
+def _is_others(folder: os.stat_result) -> bool:
+    """Whether anybody but root, or who we are, may put something into it."""
+    return bool(
+        folder.st_uid not in {0, os.geteuid()}
+        or folder.st_mode & stat.S_IWOTH
+        or (folder.st_mode & stat.S_IWGRP and folder.st_gid not in {0, os.getegid()})
+    )
 
 
 def make_folder(parent: int, name: str, mode: int) -> bool:
@@ -86,13 +95,22 @@ def link_in_place_of(place: Path, target: Path) -> None:
     place.symlink_to(target, target_is_directory=True)
 
 
+def _is_mounted(place: Path) -> bool:
+    try:
+        place.lstat()
+    except OSError as error:
+        # What was mounted by a program that has died is there still, and answers so.
+        return error.errno == errno.ENOTCONN
+    return os.path.ismount(place)
+
+
 async def unmount(place: Path) -> str:
     """Let go of what is mounted there, which writes everything down; nothing there is no error.
 
     What umount said where it was still in use: then it is flushed, gone from there all the same,
     and what holds it can no longer open anything below it. Else empty.
     """
-    if not await asyncio.to_thread(os.path.ismount, place):
+    if not await asyncio.to_thread(_is_mounted, place):
         return ""
     said = ""
     for attempt in range(UMOUNT_TRIES):

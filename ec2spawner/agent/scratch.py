@@ -9,10 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from .command import run
-from .places import MountError, link_in_place_of, make_mount_point, unmount
+from .places import (
+    MountError,
+    link_in_place_of,
+    make_folder,
+    make_mount_point,
+    open_folder,
+    unmount,
+)
 from .settings import Settings
 
 PATTERN = "nvme-Amazon_EC2_NVMe_Instance_Storage_*"
@@ -98,14 +106,32 @@ class Scratch:
             raise MountError(f"no file system could be made on {disk.name}: {said}")
 
     async def _use_the_images_own(self) -> None:
-        folder = self._images_own / LABEL
-        await asyncio.to_thread(folder.mkdir, exist_ok=True)
         place = await self._make(self._path)
-        status, said = await run("mount", "--bind", str(folder), str(place))
+        folder = await asyncio.to_thread(self._open_own)
+        try:
+            # By its descriptor: where users may write, a name could have become a link.
+            status, said = await run(
+                "mount",
+                "--no-canonicalize",
+                "--bind",
+                f"/proc/self/fd/{folder}",
+                str(place),
+                pass_fds=(folder,),
+            )
+        finally:
+            os.close(folder)
         if status != 0:
             raise MountError(said)
         self._mounted.append(place)
         await asyncio.to_thread(self._give, place)
+
+    def _open_own(self) -> int:
+        disks = os.open(self._images_own, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            make_folder(disks, LABEL, mode=0o755)
+            return open_folder(disks, LABEL, path=str(self._images_own))
+        finally:
+            os.close(disks)
 
     async def _make(self, path: str) -> Path:
         home = self._settings.user.home
@@ -116,7 +142,7 @@ class Scratch:
         user = self._settings.user
         if folder.stat().st_uid == user.uid and any(folder.iterdir()):
             return
-        with (folder / "README.txt").open("x", encoding="utf-8") as file:
+        with suppress(FileExistsError), (folder / "README.txt").open("x", encoding="utf-8") as file:
             file.write(README)
         if not user.is_agent:
             os.chown(folder, user.uid, user.gid)

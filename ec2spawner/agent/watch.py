@@ -61,6 +61,7 @@ class Watch:
         self.stop: Stop | None = None
         self.state_seen = 0
         self.hub_reachable = True
+        self.disk_full = ""
         self.idleness = Idleness()
         self.assess()
 
@@ -126,6 +127,7 @@ class Watch:
             telemetry=self._sampler.latest,
             stop=self.stop,
             hub_reachable=self.hub_reachable,
+            disk_full=self.disk_full,
         )
 
     def _signals(self) -> Signals:

@@ -7,7 +7,7 @@ anybody else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -21,6 +21,10 @@ idle for longer."""
 STOPS_AFTER: Final = frozenset({"user", "idle", "max-age"})
 """Reasons of a stop that say nothing against the instance. One that failed or was lost is not
 worth keeping, and EC2 takes an interrupted one away."""
+
+CLAIM_SILENCE: Final = 180.0
+"""Seconds awake. A bound instance without a lease that has not claimed for so long has a dead
+agent: claims are repeated at least every 55 s."""
 
 DISK_USD_PER_GIB_MONTH: Final = 0.08
 """List price of a gp3 volume in us-east-1 (AWS's EBS price page, November 2026), USD: an estimate
@@ -116,12 +120,12 @@ def may_take(kept: Kept, machine: Supply, need: Need, user: str, server: str, fi
 
 
 def why_surplus(
-    kept: Kept, now: datetime, *, wanted: bool, elsewhere: bool, claimed_ago: timedelta | None
+    kept: Kept, now: datetime, *, wanted: bool, elsewhere: bool, silent_seconds: float
 ) -> str:
     """Why an instance that no lease may take just now shall go; empty while it shall stay.
 
     `wanted`: the configuration still keeps such instances. `elsewhere`: its server has another
-    instance, or is getting one. `claimed_ago`: since its agent last spoke; None for one that need
+    instance, or is getting one. `silent_seconds`: since its agent last spoke; 0 for one that need
     not speak.
     """
     if now >= kept.until:
@@ -130,14 +134,20 @@ def why_surplus(
         return "its server has another machine"
     if not wanted:
         return "the configuration no longer keeps it"
-    if claimed_ago is not None and claimed_ago > SILENCE:
+    if silent_seconds > CLAIM_SILENCE:
         return "its agent has fallen silent"
     return ""
 
 
-SILENCE: Final = timedelta(seconds=180)
-"""A lingering instance that has not claimed for so long has a dead agent: claims are repeated at
-least every 55 s."""
+def moved_with_clock(kept: Kept, by: timedelta, now: datetime) -> Kept:
+    """The same after the hub's clock was set `by` so much: what was to be kept for days still is.
+
+    From now on never for longer than its whole time: a clock that was wrong by years when the hub
+    began keeps nothing for years.
+    """
+    lasts = kept.until - kept.kept_at
+    kept_at = min(kept.kept_at + by, now)
+    return replace(kept, kept_at=kept_at, until=min(kept.until + by, now + lasts))
 
 
 def may_rebind(kept: Kept, bound_at: datetime | None, pending_time: datetime) -> bool:
@@ -150,8 +160,14 @@ def may_rebind(kept: Kept, bound_at: datetime | None, pending_time: datetime) ->
         kept.then == "stop"
         and kept.asked_at is not None
         and (bound_at is None or bound_at < kept.asked_at)
-        and pending_time > kept.launched_at
+        and is_of_a_later_boot(kept, pending_time)
     )
+
+
+def is_of_a_later_boot(kept: Kept, pending_time: datetime) -> bool:
+    """False for an identity document from before the stop, by EC2's clock. A claim with such a one
+    may still be waiting in the hub when its agent is long gone."""
+    return pending_time > kept.launched_at
 
 
 def disk_usd_per_month(disk_gib: int) -> float:

@@ -48,6 +48,8 @@ from .metrics import CLAIMS_LIMITED, SECOND_KEY_CLAIMS
 from .seal import SealBroken
 from .service import HubService
 
+STOPPING = "the hub is stopping"
+
 ADDRESS_LISTINGS = 3
 """Listings to wait for an instance's address: EC2 knows it from the launch on."""
 
@@ -174,6 +176,9 @@ class ClaimsHandler(AgentHandler):
             self.refuse(410, str(error))
         except IdentityBusyError as error:
             self.come_back(str(error))
+        except asyncio.CancelledError:
+            # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
+            self.come_back(STOPPING)
         else:
             if unfit:
                 self.refuse(400, unfit)
@@ -292,8 +297,7 @@ class BeatHandler(AgentHandler):
         try:
             answer = await self.provisioner.beats.beat(lease, beat)
         except asyncio.CancelledError:
-            # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
-            self.come_back("the hub is stopping")
+            self.come_back(STOPPING)  # as above
         else:
             self.lease(lease_id)  # it may have ended meanwhile
             self.answer(200, answer)

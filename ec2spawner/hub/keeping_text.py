@@ -19,7 +19,9 @@ def kept_sentences(provisioner: Provisioner, user: str, server: str) -> str:
 def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
     until = f"{kept.until:%H:%M} UTC on {kept.until:%d %B}"
     if kept.then == "linger":
-        price = f"${digits(usd_per_hour)} per hour" if usd_per_hour else "its usual price per hour"
+        price = "its usual price"
+        if usd_per_hour:
+            price = f"about ${digits(usd_per_hour)}/h (an estimate)"
         return (
             f"Your last machine waits for you until {until}: start {kept.profile_name} with the "
             f"same choices, and it is there in seconds. Until then it costs this hub {price}. "

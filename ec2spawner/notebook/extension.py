@@ -102,6 +102,7 @@ class NotebookExtension(ExtensionApp):
             telemetry=state.telemetry,
             stop=state.stop,
             hub_reachable=state.hub_reachable,
+            disk_full=state.disk_full,
         )
 
     async def _observe_for_agent(self, link: AgentLink) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 
 BRAKE_COUNT = 3
 BRAKE_SHARE = 0.2
-BRAKE_WINDOW = timedelta(minutes=10)
-"""More than max(3, 20 %) of the running servers are never ended by our own conclusion within the
-window: a pass that would do so ends none and alerts. A window, because what fails at once (a
-network) is noticed one by one."""
+BRAKE_WINDOW = 600.0
+"""Seconds awake. More than max(3, 20 %) of the running servers are never ended by our own
+conclusion within the window: a pass that would do so ends none and alerts. A window, because what
+fails at once (a network) is noticed one by one."""
 
-ALERT_INTERVAL = timedelta(minutes=5)
+ALERT_INTERVAL = 300.0
 
 T = TypeVar("T")
 
@@ -99,13 +99,14 @@ class Adoption:
     awake: Awake
     _orphans: set[str] = field(default_factory=set)
     """Leases of the store for which JupyterHub has not asked since this process began."""
-    _loaded_at: datetime | None = None
-    _alerted_at: datetime | None = None
-    _ended_at: list[datetime] = field(default_factory=list)
+    _loaded_at: float | None = None
+    """In seconds awake, as all that follow: no clock that is set makes a massacre."""
+    _alerted_at: float | None = None
+    _ended_at: list[float] = field(default_factory=list)
     """When the brake let an end pass, within the window."""
 
     def load(self, leases: Sequence[Lease]) -> None:
-        self._loaded_at = self.now()
+        self._loaded_at = self.awake()
         self._orphans = {lease.lease_id for lease in leases}
         for lease in leases:
             self.book.contact(lease.lease_id).heard_at = self.awake()
@@ -182,11 +183,9 @@ class Adoption:
 
     # --- what nobody asks for ---
 
-    def unclaimed(self, now: datetime) -> list[tuple[Lease, Stop]]:
+    def unclaimed(self) -> list[tuple[Lease, Stop]]:
         """Leases that JupyterHub has not asked for since it began, once it had time to."""
-        if self._loaded_at is None or not self._orphans:
-            return []
-        if now - self._loaded_at < timedelta(seconds=self.settings.adoption_grace):
+        if not self._orphans or self._is_in_grace():
             return []
         stop = Stop(reason="hub", message="The hub no longer knew this server")
         starting = [
@@ -201,29 +200,32 @@ class Adoption:
         ]
         return [*starting, *self.braked(running, "JupyterHub does not know them")]
 
-    def unknown(self, instances: Sequence[Instance], now: datetime) -> Sequence[Instance]:
+    def unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
         """Of the instances whose lease the store does not hold, those that shall end.
 
         After a store was lost or restored, JupyterHub asks for the servers on them first.
         """
-        if self._loaded_at is None:
-            return []
-        if now - self._loaded_at < timedelta(seconds=self.settings.adoption_grace):
+        if self._is_in_grace():
             return []
         return self.braked(instances, "the store does not hold their leases")
+
+    def _is_in_grace(self) -> bool:
+        """Whether JupyterHub may still ask for what it knows."""
+        loaded_at = self._loaded_at
+        return loaded_at is None or self.awake() - loaded_at < self.settings.adoption_grace
 
     def braked(self, ends: Sequence[T], why: str) -> Sequence[T]:
         """The same, or nothing where that would be a massacre. `why` is for the admin."""
         if not ends:
             return ends
-        now = self.now()
+        now = self.awake()
         self._ended_at = [at for at in self._ended_at if now - at < BRAKE_WINDOW]
         lately = len(self._ended_at)
         running = sum(1 for _ in self.book.open(LeaseState.READY))
         if len(ends) + lately <= max(BRAKE_COUNT, BRAKE_SHARE * (running + lately)):
             self._ended_at += [now] * len(ends)
             return ends
-        if self._alerted_at and now - self._alerted_at < ALERT_INTERVAL:
+        if self._alerted_at is not None and now - self._alerted_at < ALERT_INTERVAL:
             return []
         self._alerted_at = now
         log.critical(

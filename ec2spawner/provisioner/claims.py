@@ -30,6 +30,9 @@ LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
 """The identity document's `pendingTime` and EC2's `LaunchTime` agree to the second on EC2;
 the slack is for a store of another time zone's making or a stopped and started instance."""
 
+FORGET_AFTER = 300.0
+"""Seconds awake for which what is known of an instance outlives its last listing."""
+
 LISTING_LAG = timedelta(minutes=5)
 """EC2's listings show an instance within seconds of its launch; minutes would be an outage."""
 
@@ -78,26 +81,40 @@ class Claims:
         settings: Settings,
         *,
         now: Callable[[], datetime],
+        awake: Callable[[], float],
         kept: Callable[[str], Kept | None],
     ) -> None:
         self._kept = kept
+        self._awake = awake
         self._store = store
         self._watcher = watcher
         self._launcher = launcher
         self._settings = settings
         self._now = now
         self._bindings: dict[str, Binding] = {}
+        self._former: dict[str, str] = {}
+        """By instance id: SHA-256 of the key before the last boot. EC2 cuts no connection of an
+        instance that it stops, so a claim of that boot may still wait here: it is no intruder's."""
         self.waiting: dict[str, asyncio.Event] = {}
         """By instance id: set to make the waiter look again."""
-        self.last_claim: dict[str, datetime] = {}
-        """By instance id: when its agent last claimed."""
-        self.unwanted: dict[str, datetime] = {}
-        """Instances that are being terminated, and since when: their claims are answered 410."""
+        self._last_claim: dict[str, float] = {}
+        """By instance id, in seconds awake: when its agent last claimed."""
+        self.unwanted: dict[str, float] = {}
+        """Instances that are being terminated, and since when (in seconds awake): their claims are
+        answered 410."""
 
     def load(self, bindings: tuple[Binding, ...]) -> None:
         self._bindings = {binding.instance_id: binding for binding in bindings}
         # No agent could claim while no hub ran: their silence begins now.
-        self.last_claim = dict.fromkeys(self._bindings, self._now())
+        self._last_claim = dict.fromkeys(self._bindings, self._awake())
+
+    def heard(self, instance_id: str) -> None:
+        """Its agent is there: its silence begins anew."""
+        self._last_claim[instance_id] = self._awake()
+
+    def silent_seconds(self, instance_id: str) -> float:
+        """For how long, awake, its agent has not claimed; infinite for one that never did."""
+        return self._awake() - self._last_claim.get(instance_id, float("-inf"))
 
     def is_bound(self, instance_id: str) -> bool:
         return instance_id in self._bindings
@@ -105,7 +122,7 @@ class Claims:
     def turn_away(self, instance_ids: Iterable[str]) -> None:
         """Answer the claims of these with 410 from now on, also those that wait."""
         for instance_id in instance_ids:
-            self.unwanted[instance_id] = self._now()
+            self.unwanted[instance_id] = self._awake()
             self.wake(instance_id)
 
     def forget_gone(self, here: Collection[str]) -> None:
@@ -113,10 +130,10 @@ class Claims:
 
         The store keeps every binding: a key that memory forgot still counts.
         """
-        latest = self._now() - LISTING_LAG
-        last = self.unwanted | self.last_claim
+        latest = self._awake() - FORGET_AFTER
+        last = self.unwanted | self._last_claim
         for instance_id in [x for x, at in last.items() if at < latest and x not in here]:
-            for known in (self.unwanted, self.last_claim, self._bindings):
+            for known in (self.unwanted, self._last_claim, self._bindings, self._former):
                 known.pop(instance_id, None)
 
     def wake(self, instance_id: str) -> None:
@@ -143,7 +160,7 @@ class Claims:
             return None
         if instance.state in GONE:
             raise InstanceUnwanted("this instance is being terminated")
-        self.last_claim[instance.instance_id] = self._now()
+        self.heard(instance.instance_id)
         if booted_anew is not None:
             if instance.launched_at <= booted_anew.launched_at:
                 return None  # the listing is older than the start
@@ -183,6 +200,8 @@ class Claims:
     def _check_key(self, instance_id: str, key_sha256: str) -> None:
         binding = self._bindings.get(instance_id)
         if binding and not hmac.compare_digest(binding.key_sha256, key_sha256):
+            if hmac.compare_digest(self._former.get(instance_id, ""), key_sha256):
+                raise ClaimRefused("this instance has booted anew since")
             log.critical(
                 "ALARM: a second key claims instance %s, which is bound since %s. "
                 "Someone on that instance tries to act as its agent.",
@@ -215,6 +234,8 @@ class Claims:
     async def _rebind(self, instance_id: str, key_sha256: str) -> None:
         """The key of a new boot, in the place of the boot before: once for each start of ours."""
         before = self._bindings.get(instance_id)
+        if before is not None:
+            self._former[instance_id] = before.key_sha256
         self._bindings[instance_id] = binding = Binding(instance_id, key_sha256, self._now())
         try:
             await asyncio.shield(self._store.rebind(binding))

@@ -100,7 +100,10 @@ class Ending:
     async def _release(self, lease: Lease) -> None:
         """The home and the instance, once the agent has saved or took too long."""
         graceful = lease.ready_at is not None
-        in_order = graceful and await self._has_stopped(lease.lease_id)
+        # Kept is stored only once the agent has stopped: after a crash it is not there to ask.
+        in_order = graceful and (
+            self.keeping.holds_for(lease) or await self._has_stopped(lease.lease_id)
+        )
         if lease.instance_id is None:
             return
         is_kept = in_order and self._is_to_be_kept(lease.lease_id)

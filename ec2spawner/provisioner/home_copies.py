@@ -10,6 +10,7 @@ from typing import Any
 
 from ..core.retention import Copy, is_due, too_many
 from ..core.tags import HOME, MOVE, SNAPSHOT, STORE
+from .awake import Awake
 from .cloud import Cloud, CloudError, Volume, VolumeSnapshot
 from .homes import Homes
 from .lease import Home
@@ -17,11 +18,11 @@ from .settings import Settings
 
 log = logging.getLogger(__name__)
 
-LOOK_INTERVAL = timedelta(minutes=15)
-"""Between two looks at all volumes and snapshots of the hub."""
+LOOK_INTERVAL = 900.0
+"""Seconds awake between two looks at all volumes and snapshots of the hub."""
 
-RETRY_INTERVAL = timedelta(minutes=1)
-"""After a look that failed, and between two tries to delete a home."""
+RETRY_INTERVAL = 60.0
+"""The same after a look that failed, and between two tries to delete a home."""
 
 ORPHAN_GRACE = timedelta(minutes=10)
 """A snapshot of a move that nobody knows is left alone for so long."""
@@ -36,27 +37,29 @@ class HomeCopies:
     settings: Settings
     store_id: str
     now: Callable[[], datetime]
+    awake: Awake
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
-    _next_look: datetime | None = None
-    _next_deletion: datetime | None = None
+    _next_look: float = 0.0
+    """In seconds awake, as the next."""
+    _next_deletion: float = 0.0
     _looking: bool = False
     _deleting: bool = False
-    _asked: dict[str, datetime] = field(default_factory=dict)
-    """By home id: when its last snapshot was asked for, which no listing may show yet."""
+    _asked: dict[str, float] = field(default_factory=dict)
+    """By home id, in seconds awake: when its last snapshot was asked for, which no listing may
+    show yet."""
 
     def follow(self) -> None:
         """Look where it is time to."""
-        now = self.now()
-        if not self._looking and (self._next_look is None or now >= self._next_look):
+        now = self.awake()
+        if not self._looking and now >= self._next_look:
             self._looking = True
             self.spawn_task(self._look(), "look at homes")
-        due = self._next_deletion is None or now >= self._next_deletion
-        if self.homes.leaving() and not self._deleting and due:
+        if self.homes.leaving() and not self._deleting and now >= self._next_deletion:
             self._deleting = True
             self.spawn_task(self._delete_homes(), "delete homes")
 
     async def _look(self) -> None:
-        self._next_look = self.now() + RETRY_INTERVAL
+        self._next_look = self.awake() + RETRY_INTERVAL
         try:
             volumes = await self.cloud.list_volumes(self.settings.hub)
             await self.homes.compare(volumes)
@@ -64,7 +67,7 @@ class HomeCopies:
             self._remember_newest(snapshots)
             await self._make_what_is_due(volumes, snapshots)
             await self._delete_what_is_too_much(snapshots)
-            self._next_look = self.now() + LOOK_INTERVAL
+            self._next_look = self.awake() + LOOK_INTERVAL
         finally:
             self._looking = False
 
@@ -105,14 +108,16 @@ class HomeCopies:
     def _was_asked(self, home: Home) -> bool:
         """And the answer was lost, perhaps, and no listing shows it yet."""
         asked = self._asked.get(home.home_id)
-        return asked is not None and self.now() - asked < RETRY_INTERVAL
+        return asked is not None and self.awake() - asked < RETRY_INTERVAL
 
     async def _make(self, home: Home) -> None:
         assert home.volume_id is not None
-        self._asked[home.home_id] = self.now()
+        self._asked[home.home_id] = self.awake()
         tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
         try:
-            await self.cloud.create_snapshot(home.volume_id, tags)
+            copy = await self.cloud.create_snapshot(home.volume_id, tags)
+            if self.homes.find(home.home_id) is None:  # deleted for good meanwhile
+                await self.cloud.delete_snapshot(copy.snapshot_id)
         except CloudError as error:
             if error.retryable:
                 raise
@@ -127,7 +132,12 @@ class HomeCopies:
             unwanted += too_many(schedule.keep, _scheduled(home, snapshots))
         unwanted += self._orphans(snapshots)
         for snapshot_id in unwanted:
-            await self.cloud.delete_snapshot(snapshot_id)
+            try:
+                await self.cloud.delete_snapshot(snapshot_id)
+            except CloudError as error:
+                if error.retryable:
+                    raise
+                log.warning("%s cannot be deleted: %s", snapshot_id, error)
 
     def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
         """What a move asked for twice, because an answer was lost, and did not see at its end."""
@@ -142,10 +152,13 @@ class HomeCopies:
     # --- homes that go for good ---
 
     async def _delete_homes(self) -> None:
-        self._next_deletion = self.now() + RETRY_INTERVAL
+        self._next_deletion = self.awake() + RETRY_INTERVAL
         try:
             for home in self.homes.leaving():
-                await self._delete(home)
+                try:
+                    await self._delete(home)
+                except CloudError as error:
+                    log.warning("The home %s cannot go yet: %s", home.volume_id, error)
         finally:
             self._deleting = False
 

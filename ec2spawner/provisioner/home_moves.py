@@ -6,6 +6,7 @@ before a server has got ready with the new one.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
@@ -27,6 +28,9 @@ log = logging.getLogger(__name__)
 TOLD_PERCENT = 10
 """A waiting user is told of every so many percent: each line is a write to the store."""
 
+PACE = 2.5
+"""Between two looks at one home that has to wait for EC2, in busy intervals: five seconds."""
+
 FULL = frozenset(
     {"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "IncorrectState"}
 )
@@ -46,6 +50,8 @@ class HomeMoves:
     wake: Callable[[], None]
     _busy: set[str] = field(default_factory=set)
     """Ids of the homes whose move is being looked at."""
+    _looked_at: dict[str, float] = field(default_factory=dict)
+    """By move id: when it was looked at last, on the loop's clock."""
 
     async def begin(self, home: Home, zone: str) -> None:
         """Let a home move: its user has asked for it, and knows what it takes.
@@ -82,25 +88,27 @@ class HomeMoves:
 
     def follow(self) -> None:
         """See to every home that is on its way."""
+        latest = asyncio.get_running_loop().time() - PACE * self.settings.busy_interval
+        self._looked_at = {each: at for each, at in self._looked_at.items() if at > latest}
         for home in self.homes.live():
-            if home.move is not None and home.home_id not in self._busy:
-                if self._waits_for_its_user(home):
-                    continue
-                self._busy.add(home.home_id)
-                self.spawn_task(self._follow(home.home_id), f"move of {home.home_id}")
+            if home.move is None or home.home_id in self._busy or self._waits(home, home.move):
+                continue
+            self._busy.add(home.home_id)
+            work = self._follow(home.home_id, home.move.move_id)
+            self.spawn_task(work, f"move of {home.home_id}")
 
-    def _waits_for_its_user(self, home: Home) -> bool:
-        assert home.move is not None
-        step = next_step(home.move, None, was_ready=self._was_ready(home), now=self.now())
-        return step is MoveStep.OPEN
+    def _waits(self, home: Home, move: Move) -> bool:
+        """For its user, or for its next look: EC2 counts our calls, and passes come often."""
+        step = next_step(move, None, was_ready=self._was_ready(home), now=self.now())
+        return step is MoveStep.OPEN or move.move_id in self._looked_at
 
-    async def _follow(self, home_id: str) -> None:
+    async def _follow(self, home_id: str, move_id: str) -> None:
         try:
             while await self._advance(home_id):
                 pass
         finally:
             self._busy.discard(home_id)
-        self.wake()
+            self._looked_at[move_id] = asyncio.get_running_loop().time()
 
     async def _advance(self, home_id: str) -> bool:
         """Do the next step. True where another one may follow at once. Raises `CloudError`."""
@@ -213,7 +221,7 @@ class HomeMoves:
         await self._delete_copies(move)
         log.info("%s of %r has moved to %s", home.volume_id, home.user, move.zone)
         now = self.homes.find(home.home_id)
-        if now is not None:
+        if now is not None and now.move == move:  # else it moves on already
             await self.homes.save(replace(now, move=None))
 
     async def _give_up(self, home: Home, why: str) -> None:
@@ -225,8 +233,8 @@ class HomeMoves:
         assert home.volume_id is not None
         await self.homes.save(replace(home, move=move.given_up(home.volume_id, self.now())))
         message = (
-            f"Your files could not be moved to {move.zone}: {why}. They are in {move.from_zone} "
-            "as before"
+            f"Your files could not be moved to {move.zone}: {why.rstrip('. ')}. They are in "
+            f"{move.from_zone} as before. Start without moving them, or ask an admin to mend it"
         )
         for lease_id in self._waiting(home):
             await self.fail(lease_id, Stop(reason="failed", message=message[:500]))
@@ -247,7 +255,10 @@ class HomeMoves:
             self.book.last_ended(home.user, home.server),
         ]
         return any(
-            lease is not None and lease.ready_at is not None and lease.ready_at >= move.opened_at
+            lease is not None
+            and lease.home_kind == "ebs"
+            and lease.ready_at is not None
+            and lease.ready_at >= move.opened_at
             for lease in leases
         )
 

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from ..core.moves import LISTING_GRACE
 from ..core.names import client_token, tag_value
-from ..core.tags import HOME, HUB, NAME, SERVER, STORE, USER
+from ..core.tags import HOME, SERVER, STORE, USER
 from .cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
+from .home_records import HomeRecords
 from .lease import Home, Lease
 from .settings import Settings
 from .store import Store, StoreError
@@ -38,7 +39,8 @@ MAY_PASS = frozenset({"VolumeInUse", "IncorrectState", "IdempotentParameterMisma
 """Refusals that another try may not meet."""
 
 TOO_SOON = frozenset({"VolumeModificationRateExceeded", "IncorrectModificationState"})
-"""EC2 changes a volume's size at most so often: AWS documents six hours between two changes."""
+"""EC2 changes a volume's size only so often: AWS documents four times in 24 hours, each after the
+one before is complete, and has documented six hours between two."""
 
 ENDING_STATES = frozenset({"deleting", "deleted", "error"})
 
@@ -61,90 +63,22 @@ class HomeElsewhere(Exception):
         self.home = home
 
 
-class Homes:
-    """The records of all homes, and their volumes."""
+class Homes(HomeRecords):
+    """The same with their volumes in EC2: found, made, grown, attached, let go."""
 
     def __init__(
         self, cloud: Cloud, store: Store, settings: Settings, *, now: Callable[[], datetime]
     ) -> None:
+        super().__init__(store, settings, now=now)
         self._cloud = cloud
-        self._store = store
-        self._settings = settings
-        self._now = now
-        self._homes: dict[tuple[str, str], Home] = {}
-        self._leaving: dict[str, Home] = {}
-        """Homes that are being deleted for good, by id."""
         self._compared = False
         """With the cloud's volumes, since this process began."""
-        self._found: dict[tuple[str, str], Volume] = {}
-        """Volumes of this store without a record, by tags of user and server: handed over."""
         self._foreign: dict[tuple[str, str], str] = {}
         """Volume ids of homes that another store of this hub made, by tags of user and server."""
         self.newest: dict[str, VolumeSnapshot] = {}
         """The newest complete snapshot of each home, by its id, as the last look showed it."""
         self.gone: set[str] = set()
         """Ids of the homes whose volume was found deleted when it was wanted."""
-
-    def load(self, homes: Iterable[Home]) -> None:
-        homes = tuple(homes)
-        self._homes = {(h.user, h.server): h for h in homes if h.delete_at is None}
-        self._leaving = {h.home_id: h for h in homes if h.delete_at is not None}
-
-    # --- reading, from memory ---
-
-    def of(self, user: str, server: str) -> Home | None:
-        """The home of a server: as recorded, or as a volume's tags say it is theirs."""
-        home = self._homes.get((user, server))
-        volume = self._found.get((tag_value(user), tag_value(server)))
-        if home is not None or volume is None or volume.tags[HOME] in self._leaving:
-            return home
-        return Home(
-            home_id=volume.tags[HOME],
-            user=user,
-            server=server,
-            kind="ebs",
-            size_gib=volume.size_gib,
-            created_at=self._now(),
-            volume_id=volume.volume_id,
-            zone=volume.zone,
-        )
-
-    def live(self) -> tuple[Home, ...]:
-        """All that are recorded and stay."""
-        return tuple(self._homes.values())
-
-    def leaving(self) -> tuple[Home, ...]:
-        """All that are being deleted for good."""
-        return tuple(self._leaving.values())
-
-    def find(self, home_id: str) -> Home | None:
-        """A home that stays, by id."""
-        return next((home for home in self._homes.values() if home.home_id == home_id), None)
-
-    def volume_ids(self) -> frozenset[str]:
-        """The volumes of all homes that are recorded, those of a move included."""
-        found: set[str | None] = set()
-        for home in (*self._homes.values(), *self._leaving.values()):
-            found.add(home.volume_id)
-            if home.move is not None:
-                found |= {home.move.from_volume_id, *home.move.discard}
-        return frozenset(each for each in found if each)
-
-    def for_lease(self, lease: Lease) -> Home | None:
-        """The home that a lease uses; None where it keeps no files, whatever was kept before."""
-        return self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
-
-    def zone_of(self, user: str, server: str) -> str | None:
-        """The zone that a server's home binds it to; None while any will do."""
-        home = self.of(user, server)
-        if home is not None and home.move is not None and home.move.volume_id is None:
-            return home.move.zone
-        return home.zone if home else None
-
-    def is_moving(self, user: str, server: str) -> bool:
-        """Whether its files are still on their way to another zone."""
-        home = self._homes.get((user, server))
-        return home is not None and home.move is not None and home.move.volume_id is None
 
     # --- what EC2 shows ---
 
@@ -175,7 +109,8 @@ class Homes:
         self._found = {
             _owner_tags(found[0].tags): _newest(found)
             for home_id, found in by_home.items()
-            if home_id not in self._leaving and self.find(home_id) is None
+            if home_id not in self._leaving.keys() | self._forgotten.keys()
+            and not self.find(home_id)
         }
         self._compared = True
 
@@ -284,18 +219,24 @@ class Homes:
         if wanted_gib == home.size_gib or home.volume_id is None:
             return home, ""
         try:
-            await self._cloud.modify_volume(home.volume_id, wanted_gib)
+            volume = await self._cloud.volume(home.volume_id)
+            if volume is None or volume.size_gib < wanted_gib:
+                await self._cloud.modify_volume(home.volume_id, wanted_gib)
         except CloudError as error:
             log.warning("%s does not grow to %d GiB: %s", home.volume_id, wanted_gib, error)
             if error.code in TOO_SOON:
-                why = "EC2 changed its size less than six hours ago"
+                why = "EC2 has changed its size too lately"
             else:
                 why = f"EC2 says: {error.message}" if not error.retryable else "EC2 is busy"
             return home, (
                 f"Your home stays at {home.size_gib} GiB for now: {why}. A later start grows it"
             )
-        log.info("%s of %r has %d GiB now", home.volume_id, home.user, wanted_gib)
-        return await self.save(replace(home, size_gib=wanted_gib)), ""
+        size_gib = max(wanted_gib, volume.size_gib if volume else 0)
+        log.info("%s of %r has %d GiB now", home.volume_id, home.user, size_gib)
+        now = self.find(home.home_id)
+        if now is None or now.volume_id != home.volume_id:
+            return home, ""  # it has moved, or goes for good, while EC2 took its time
+        return await self.save(replace(now, size_gib=size_gib)), ""
 
     async def attach(self, lease: Lease, instance: Instance, wanted: Callable[[], bool]) -> None:
         """Attach the lease's home, waiting while another instance holds it and it is `wanted`.
@@ -316,7 +257,7 @@ class Homes:
                 missing = missing + 1 if volume is None else 0
                 if missing >= LOOKS_UNTIL_GONE:
                     await self._is_gone(home)
-                if volume is not None:
+                if volume is not None and self.of(lease.user, lease.server) == home and wanted():
                     await self._attach(home, volume, instance)
                     return
             except CloudError as error:
@@ -340,10 +281,12 @@ class Homes:
         await self._cloud.attach_volume(volume.volume_id, instance.instance_id)
 
     async def _is_gone(self, home: Home) -> None:
-        """Unless an admin has put another one in its place. Raises `HomeGone`."""
+        """Unless there is another one in its place: an admin's, or that from which it has moved.
+        Raises `HomeGone`, `HomeElsewhere`."""
         await self.take_up_volumes()
         if self.find(home.home_id) != home:
             return
+        await self._back_to_the_old_one(home)
         self.gone.add(home.home_id)
         newest = self.newest.get(home.home_id)
         log.error(
@@ -356,6 +299,26 @@ class Homes:
             f" from {newest.snapshot_id}" if newest else "",
         )
         raise HomeGone(home, newest)
+
+    async def _back_to_the_old_one(self, home: Home) -> None:
+        """The volume from which it moved is there until a server got ready with the new one.
+        Raises `HomeElsewhere` where it is the home again."""
+        move = home.move
+        if move is None or move.volume_id != home.volume_id:
+            return
+        old = await self._cloud.volume(move.from_volume_id)
+        if old is None or old.state in ENDING_STATES or self.find(home.home_id) != home:
+            return
+        log.error(
+            "%s of %r/%r does not exist any more: %s, from which it moved, is the home again",
+            home.volume_id,
+            home.user,
+            home.server,
+            old.volume_id,
+        )
+        move = move.given_up(old.volume_id, self._now())
+        back = replace(home, volume_id=old.volume_id, zone=old.zone, move=move)
+        raise HomeElsewhere(await self.save(back))
 
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
         """Let the next start make a new volume, from a snapshot of this home or, without one,
@@ -403,19 +366,6 @@ class Homes:
         except (CloudError, StoreError) as error:
             log.warning("Detaching %s of %s: %s", home.volume_id, lease.lease_id, error)
 
-    # --- the end of a home ---
-
-    async def leave(self, home: Home) -> None:
-        """Its user or server is gone for good: volume, snapshots and record shall go."""
-        await self.save(replace(home, delete_at=self._now()))
-
-    async def forget(self, home: Home) -> None:
-        """Its volume and snapshots are deleted."""
-        await asyncio.shield(self._store.delete_home(home.home_id))
-        self._leaving.pop(home.home_id, None)
-
-    # --- what is made ---
-
     def spec(self, size_gib: int, snapshot_id: str = "") -> VolumeSpec:
         rules = self._settings.home
         return VolumeSpec(
@@ -425,44 +375,6 @@ class Homes:
             encrypted=rules.encrypted,
             kms_key=rules.kms_key,
         )
-
-    def tags(self, home: Home) -> dict[str, str]:
-        """Of a home's volumes and snapshots."""
-        return {
-            HUB: self._settings.hub,
-            STORE: self._store.store_id,
-            HOME: home.home_id,
-            USER: tag_value(home.user),
-            SERVER: tag_value(home.server),
-            NAME: tag_value(f"home of {home.user} {home.server}".strip()),
-        }
-
-    async def save(self, home: Home) -> Home:
-        """Remember a change. Raises `StoreError`, and then nothing has changed."""
-        if home.delete_at is None and home.home_id in self._leaving:
-            # It was given up while somebody was at work on it.
-            home = replace(home, delete_at=self._leaving[home.home_id].delete_at)
-        before = self.find(home.home_id)
-        self._put(home)
-        try:
-            await asyncio.shield(self._store.save_home(home))
-        except StoreError:
-            if before is not None:
-                self._leaving.pop(home.home_id, None)
-                self._homes[home.user, home.server] = before
-            elif home.delete_at is None:
-                self._homes.pop((home.user, home.server), None)
-            raise
-        return home
-
-    def _put(self, home: Home) -> None:
-        place = home.user, home.server
-        if home.delete_at is None:
-            self._homes[place] = home
-            return
-        self._leaving[home.home_id] = home
-        if place in self._homes and self._homes[place].home_id == home.home_id:
-            del self._homes[place]
 
 
 def _newest(volumes: Sequence[Volume]) -> Volume:

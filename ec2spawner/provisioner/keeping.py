@@ -14,9 +14,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from ..core.keeping import Decision, Kept, decide, may_take, why_surplus
+from ..core.keeping import (
+    CLAIM_SILENCE,
+    Decision,
+    Kept,
+    decide,
+    is_of_a_later_boot,
+    may_take,
+    moved_with_clock,
+    why_surplus,
+)
 from ..core.launch_errors import SOLD_OUT
 from ..core.matching import Need
+from ..core.tags import LEASE
 from ..wire import Market, Step, Stop
 from .book import LeaseBook
 from .claims import Claims
@@ -64,6 +74,8 @@ class Keeping:
 
     def load(self, kept: Sequence[Kept]) -> None:
         self._kept = {each.instance_id: each for each in kept}
+        for instance_id in self._kept:
+            self.claims.heard(instance_id)  # no agent could claim while no hub ran
 
     # --- what others ask ---
 
@@ -78,6 +90,11 @@ class Keeping:
         """True for an instance that is nobody else's business, whatever state it is in."""
         return instance_id in self._kept
 
+    def holds_for(self, lease: Lease) -> bool:
+        """True where the lease's instance is kept after it: its agent has stopped in order."""
+        kept = self._kept.get(lease.instance_id or "")
+        return kept is not None and kept.lease_id == lease.lease_id
+
     def of_server(self, user: str, server: str) -> tuple[Kept, ...]:
         """What is kept for a server and still has time, the latest last."""
         now = self.now()
@@ -88,13 +105,16 @@ class Keeping:
         """True for a waiting lease that will have a kept instance: none is launched for it."""
         return any(self._taker(kept) is lease for kept in self._kept.values())
 
-    def lease_for(self, instance: Instance) -> Lease | None:
-        """The lease that takes a kept instance whose agent claims."""
+    def lease_for(self, instance: Instance, pending_time: datetime) -> Lease | None:
+        """The lease that takes a kept instance whose agent claims; `pending_time` is that of its
+        identity document."""
         kept = self._kept[instance.instance_id]
         lease = self._taker(kept)
-        if lease is None or (kept.then == "stop" and kept.started_for != lease.lease_id):
+        if lease is None or kept.then != "stop":
+            return lease
+        if kept.started_for != lease.lease_id:
             return None  # running still, or again: it is being stopped
-        return lease
+        return lease if is_of_a_later_boot(kept, pending_time) else None
 
     # --- a server stops ---
 
@@ -115,11 +135,26 @@ class Keeping:
 
     async def keep(self, lease: Lease) -> Kept | None:
         """Keep the instance of a lease that has ended in order; None where that cannot be."""
+        kept = self._kept.get(lease.instance_id or "") or self._new(lease)
+        if kept is None:
+            return None
+        try:
+            await self._save(kept)
+        except StoreError as error:
+            log.error("%s cannot be kept: %s", kept.instance_id, error)
+            return None
+        self.claims.heard(kept.instance_id)
+        log.info("%s of %r is kept: %s", kept.instance_id, kept.user, kept.then)
+        if kept.then == "stop":
+            self._call(kept, self._stop(kept))
+        return kept
+
+    def _new(self, lease: Lease) -> Kept | None:
         instance = self.watcher.instances.get(lease.instance_id or "")
         if instance is None or instance.state in GONE or lease.stop is None:
             return None
         now = self.now()
-        kept = self._kept.get(instance.instance_id) or Kept(
+        return Kept(
             instance_id=instance.instance_id,
             user=lease.user,
             server=lease.server,
@@ -133,17 +168,6 @@ class Keeping:
             launched_at=instance.launched_at,
             disk_gib=lease.spec.disk_gib,
         )
-        try:
-            await self._save(kept)
-        except StoreError as error:
-            log.error("%s cannot be kept: %s", instance.instance_id, error)
-            self._kept.pop(instance.instance_id, None)
-            return None
-        self.claims.last_claim[instance.instance_id] = now
-        log.info("%s of %r is kept: %s", kept.instance_id, kept.user, kept.then)
-        if kept.then == "stop":
-            self._call(kept, self._stop(kept))
-        return kept
 
     async def forget(self, instance_id: str) -> None:
         """It is a lease's again, or gone."""
@@ -159,6 +183,19 @@ class Keeping:
 
     # --- every pass ---
 
+    def clock_was_set(self, by: timedelta) -> None:
+        """What is told by the wall clock moves with it."""
+        if not by or not self._kept:
+            return
+        now = self.now()
+        self._kept = {each: moved_with_clock(kept, by, now) for each, kept in self._kept.items()}
+        self.spawn_task(self._save_all(), "times of what is kept")
+
+    async def _save_all(self) -> None:
+        for instance_id in list(self._kept):
+            if kept := self._kept.get(instance_id):
+                await self._save(kept)
+
     async def follow(self, now: datetime) -> None:
         self._refused = {each: n for each, n in self._refused.items() if self.book.get(each)}
         for kept in list(self._kept.values()):
@@ -173,6 +210,10 @@ class Keeping:
         elif self.watcher.is_gone(kept.instance_id):
             await self._account(kept, instance, now)
             await self.forget(kept.instance_id)
+        elif instance is not None and self._serves_unknown(kept, instance):
+            # The store is an older one: JupyterHub is asked for that server before it may end.
+            log.warning("%s is not kept any more: it serves another lease", kept.instance_id)
+            await self.forget(kept.instance_id)
         elif instance is not None:
             taker = self._taker(kept)
             if taker is not None:
@@ -182,12 +223,25 @@ class Keeping:
             elif kept.then == "stop" and instance.state in AWAKE:
                 await self._stop_again(kept, instance, now)
 
+    def _serves_unknown(self, kept: Kept, instance: Instance) -> bool:
+        """True for an instance that was given to a lease of which this store knows nothing."""
+        lease_id = instance.tags.get(LEASE, kept.lease_id)
+        return lease_id != kept.lease_id and not self.book.knows(lease_id)
+
+    def _silent_seconds(self, kept: Kept) -> float:
+        """Since the agent of a lingering instance was heard; a stopped one has none."""
+        return self.claims.silent_seconds(kept.instance_id) if kept.then == "linger" else 0.0
+
     def _taker(self, kept: Kept) -> Lease | None:
         """The waiting lease that may have this instance as it is now."""
         instance = self.watcher.instances.get(kept.instance_id)
         if instance is None or instance.state in GONE:
             return None
+        if kept.instance_id in self.claims.unwanted:
+            return None
         if kept.then == "linger" and instance.state not in AWAKE:
+            return None
+        if self._silent_seconds(kept) > CLAIM_SILENCE:
             return None
         machine = supply_of(instance)
         for lease in self.book.open(LeaseState.WAITING):
@@ -207,17 +261,14 @@ class Keeping:
         if kept.instance_id in self.claims.unwanted:
             return "it was turned away"
         keeps = self.settings.keeps
-        ago = None
-        if kept.then == "linger":
-            if instance.state not in AWAKE:
-                return "it was stopped from outside the hub"
-            ago = now - self.claims.last_claim.get(kept.instance_id, kept.kept_at)
+        if kept.then == "linger" and instance.state not in AWAKE:
+            return "it was stopped from outside the hub"
         return why_surplus(
             kept,
             now,
             wanted=keeps is None or (kept.profile, kept.then) in keeps,
             elsewhere=elsewhere,
-            claimed_ago=ago,
+            silent_seconds=self._silent_seconds(kept),
         )
 
     async def _bring(self, kept: Kept, instance: Instance, lease: Lease, now: datetime) -> None:
@@ -302,7 +353,8 @@ class Keeping:
         if error.retryable or error.code == "IncorrectInstanceState":
             return
         if error.code not in SOLD_OUT:
-            message = f"Your kept machine cannot be started: {error.message}. {_CHOICE}"
+            said = error.message.rstrip(". ")
+            message = f"Your kept machine cannot be started: {said}. {_CHOICE}"
             await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
             return
         tries = self._refused[lease.lease_id] = self._refused.get(lease.lease_id, 0) + 1
@@ -314,8 +366,17 @@ class Keeping:
             await self.book.note(lease.lease_id, Step.BOOT, words, kept.instance_id)
 
     async def _save(self, kept: Kept) -> None:
+        """Raises `StoreError`, and then nothing has changed: what is done must be stored before."""
+        before = self._kept.get(kept.instance_id)
         self._kept[kept.instance_id] = kept
-        await asyncio.shield(self.store.save_kept(kept))
+        try:
+            await asyncio.shield(self.store.save_kept(kept))
+        except StoreError:
+            if self._kept.get(kept.instance_id) is kept:
+                del self._kept[kept.instance_id]
+                if before is not None:
+                    self._kept[kept.instance_id] = before
+            raise
 
 
 _CHOICE: Final = (

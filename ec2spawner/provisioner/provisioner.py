@@ -126,6 +126,7 @@ class Provisioner:
             launcher,
             settings,
             now=now,
+            awake=awake,
             kept=lambda instance_id: self.keeping.get(instance_id),
         )
         self.homes = homes = Homes(cloud, store, settings, now=now)
@@ -194,6 +195,7 @@ class Provisioner:
             settings=settings,
             store_id=store.store_id,
             now=now,
+            awake=awake,
             spawn_task=self.spawn_task,
         )
         self.starting = Starting(
@@ -206,7 +208,7 @@ class Provisioner:
             store=store,
             now=now,
             zones_of=self.zones_of,
-            supplies=lambda: self.inventory.take_stock(now()).supplies,
+            supplies=lambda: self.inventory.take_stock().supplies,
             spawn_task=self.spawn_task,
             fail=self.ending.begin,
             stopped=self.ending.agent_stopped,
@@ -389,7 +391,9 @@ class Provisioner:
 
     async def reconcile(self) -> None:
         """One pass: look at everything once, and do what is missing."""
-        self.beats.clock_was_set(self.awake.tick())
+        set_by = self.awake.tick()
+        self.beats.clock_was_set(set_by)
+        self.keeping.clock_was_set(set_by)
         now = self.now()
         self.ending.resume()  # what was decided goes on whatever the store says
         await self._store.hold()  # or another hub may be at work here
@@ -403,7 +407,7 @@ class Provisioner:
         await self._end_what_is_due(now)
         await self.keeping.follow(now)
         self._forget_gone(now)
-        await self._balance(now)
+        await self._balance()
         self.labels.follow()
         self.bringing.follow(self.watcher.instances)
         self.home_moves.follow()
@@ -430,7 +434,7 @@ class Provisioner:
             else:
                 await self.ending.begin(lease.lease_id, stop)
         silent_ends = self.adoption.braked(silent, "their agents are silent")
-        for lease, stop in [*silent_ends, *self.adoption.unclaimed(now)]:
+        for lease, stop in [*silent_ends, *self.adoption.unclaimed()]:
             await self.ending.begin(lease.lease_id, stop)
 
     def _forget_gone(self, now: datetime) -> None:
@@ -453,24 +457,24 @@ class Provisioner:
                 await self.book.change(lease.lease_id, segments=segments)
                 self.book.tell_agent(lease.lease_id)
 
-    async def _balance(self, now: datetime) -> None:
+    async def _balance(self) -> None:
         """Launch what is missing, terminate what nobody needs."""
         while tokens := self.launcher.not_looked_up(self.watcher.instances.values()):
             await self.launcher.look_up(tokens)
-        stock = self.inventory.take_stock(now)
+        stock = self.inventory.take_stock()
         result = balance(self.starting.needs(), stock.supplies)
         missing = frozenset(result.missing)
         self.unready.never_spoke(stock.silent, missing)
         listed = self.watcher.instances
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
-        unknown = self.adoption.unknown(stock.unknown, now)
+        unknown = self.adoption.unknown(stock.unknown)
         self.losses.on_offer = frozenset(supply.supply_id for supply in stock.supplies)
         self.buying.buy(missing - self.starting.judged)
         await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
 
     def _missing(self) -> frozenset[str]:
         """Ids of the waiting leases for which nothing is on its way."""
-        supplies = self.inventory.take_stock(self.now()).supplies
+        supplies = self.inventory.take_stock().supplies
         return frozenset(balance(self.starting.needs(), supplies).missing)
 
     def _in_motion(self) -> bool:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from ..core.matching import Need, Supply, lease_for
 from ..core.names import lease_token, sha256_hex
@@ -194,7 +194,7 @@ class Starting:
     async def _assign(self, instance: Instance, claimant: Claimant, key: str) -> Lease | None:
         kept = self.keeping.get(instance.instance_id)
         if kept is not None:
-            lease = self.keeping.lease_for(instance)
+            lease = self.keeping.lease_for(instance, claimant.pending_time)
         elif LEASE in instance.tags or instance.instance_id in self.book.served():
             raise InstanceUnwanted("this instance has served another lease")
         else:
@@ -285,13 +285,16 @@ class Starting:
         if lease.replaced >= limit:
             number = lease.replaced + 1
             ended = "1 instance" if number == 1 else f"{number} instances"
-            message = f"{ended} ended before your server was ready"
-            message += f". {boot_log}" if boot_log else ""
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
+            message = f"{ended} ended before your server was ready. {_ENDED_EARLY_MEND} {boot_log}"
+            stop = Stop(reason="failed", message=message.strip()[:500])
+            await self.fail(lease.lease_id, stop)
             return
         log.warning("An instance of %s ended before it was ready", lease.lease_id)
         message = "The instance ended while it was starting; getting another one"
         await self.book.send_back(lease.lease_id, message, boot_log, replaced=lease.replaced + 1)
+
+
+_ENDED_EARLY_MEND: Final = "Try again; if it ends so again, an admin should look at the image."
 
 
 def _wanted_at(lease: Lease) -> datetime:

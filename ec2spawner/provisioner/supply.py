@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from ..core.keeping import CLAIM_SILENCE
 from ..core.matching import Supply
 from ..core.tags import INTENT, LAUNCH_KEY, LEASE, STORE
 from .awake import Awake
@@ -22,10 +23,6 @@ from .watcher import Watcher
 ANSWER_GRACE = timedelta(seconds=120)
 """An instance named in a launch answer counts for so long before a listing shows it: EC2's
 listings lag its answers by seconds."""
-
-CLAIM_SILENCE = timedelta(seconds=180)
-"""A bound instance without a lease that has not claimed for so long has a dead agent: claims
-are repeated at least every 55 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class Inventory:
             if instance_id not in listed and expected.launched.instance_type
         ]
 
-    def take_stock(self, now: datetime) -> Stock:
+    def take_stock(self) -> Stock:
         supplies: list[Supply] = []
         dead: list[Instance] = []
         unknown: list[Instance] = []
@@ -113,7 +110,7 @@ class Inventory:
                 continue
             if self._is_of_unknown_lease(instance):
                 unknown.append(instance)
-            elif instance.instance_id in served or self._is_dead(instance, now):
+            elif instance.instance_id in served or self._is_dead(instance):
                 dead.append(instance)
             elif self._never_spoke(instance):
                 silent.append(instance)
@@ -149,7 +146,7 @@ class Inventory:
             and not self.book.knows(instance.tags[LEASE])
         )
 
-    def _is_dead(self, instance: Instance, now: datetime) -> bool:
+    def _is_dead(self, instance: Instance) -> bool:
         """Used, stopped, of a call given up, or fallen silent."""
         instance_id = instance.instance_id
         if instance_id in self.claims.unwanted or LEASE in instance.tags:
@@ -159,8 +156,7 @@ class Inventory:
         if self.launcher.is_given_up(instance.tags.get(INTENT, "")):
             return True
         if self.claims.is_bound(instance_id):
-            last_claim = self.claims.last_claim.get(instance_id)
-            return last_claim is None or now - last_claim > CLAIM_SILENCE
+            return self.claims.silent_seconds(instance_id) > CLAIM_SILENCE
         return False
 
     def _never_spoke(self, instance: Instance) -> bool:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+
+_NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Process:
     """Its own."""
     buried_cpu_seconds: float
     """That of its descendants which have ended and been waited for."""
+    started: int
+    """When, in the kernel's ticks: with the number it names one process for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,19 @@ class Processes:
     root_pid: int
     uid: int | None = None
     include_root: bool = False
+    spared: set[tuple[int, int]] = field(default_factory=set, compare=False)
+    """Number and start of descendants that are not the user's, nor is what they start."""
+
+    def spare_all_but(self, user_pid: int | None) -> None:
+        """Of the descendants of now, the user's are `user_pid` with what it has started, and what
+        runs as `uid`."""
+        of_user = Processes(user_pid or _NOBODY, self.uid, include_root=True).list()
+        users = {each.pid for each in of_user}
+        self.spared.update(
+            (each.pid, each.started)
+            for each in self.list()
+            if each.pid not in users and each.state != "Z"
+        )
 
     def look(self) -> Look:
         everything = dict(_read_all())
@@ -59,6 +76,8 @@ class Processes:
         waiting = [self.root_pid]
         while waiting:
             pid = waiting.pop()
+            if pid in everything and (pid, everything[pid][0].started) in self.spared:
+                continue
             waiting.extend(children.get(pid, ()))
             if pid in everything and (pid != self.root_pid or self.include_root):
                 found[pid] = everything[pid][0]
@@ -97,5 +116,6 @@ def _read_all() -> Iterator[tuple[int, tuple[Process, int]]]:
                     foreground=int(fields[5]),
                     cpu_seconds=(int(fields[11]) + int(fields[12])) / CLOCK_TICKS,
                     buried_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
+                    started=int(fields[19]),
                 )
                 yield process.pid, (process, uid)

@@ -23,7 +23,8 @@ export function parts(view: IView, form: Form, words: Words): string[] {
   if (form !== 'narrow') {
     return [machine, cost, stops].filter(Boolean);
   }
-  return [cost || machine, state.kind === 'warned' ? stops : ''].filter(Boolean);
+  const urgent = state.kind === 'warned' || state.kind === 'disk-full';
+  return [cost || machine, urgent ? stops : ''].filter(Boolean);
 }
 
 function machineText(status: INotebookStatus, form: Form, words: Words): string {
@@ -82,6 +83,8 @@ function stateText(state: State, now: number, words: Words): string {
       return words.__('agent silent');
     case 'warned':
       return words.__('stops in %1', format.countdown(state.stopAt - now));
+    case 'disk-full':
+      return words.__('disk full');
     case 'hub-silent':
       return words.__('hub not reached');
     case 'idle':
@@ -125,9 +128,11 @@ function troubleSentences(view: IView, words: Words): string[] {
   if (state.kind === 'agent-silent') {
     return [words.__('The instance agent does not answer: cost and stop are as it said last.')];
   }
-  return view.status?.managed && !view.status.hub_reachable
-    ? [words.__('The hub is not reached: cost goes on by the last known price.')]
-    : [];
+  const lost = view.status?.managed && !view.status.hub_reachable;
+  return [
+    view.status?.disk_full ?? '',
+    lost ? words.__('The hub is not reached: cost goes on by the last known price.') : ''
+  ];
 }
 
 export function stoppingSentence(message: string, words: Words): string {

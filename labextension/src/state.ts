@@ -10,6 +10,7 @@ export type State =
   | { kind: 'stopping'; message: string }
   | { kind: 'agent-silent' }
   | { kind: 'warned'; stopAt: number }
+  | { kind: 'disk-full' }
   | { kind: 'hub-silent' }
   | { kind: 'idle'; stopAt: number | null }
   | { kind: 'in-use' }
@@ -33,6 +34,9 @@ export function stateOf(view: IView): State {
   const warnAt = instant(status.idleness?.warn_at);
   if (stopAt !== null && warnAt !== null && view.now >= warnAt) {
     return { kind: 'warned', stopAt };
+  }
+  if (status.disk_full) {
+    return { kind: 'disk-full' };
   }
   if (status.managed && !status.hub_reachable) {
     return { kind: 'hub-silent' };

@@ -78,4 +78,6 @@ export interface INotebookStatus {
   telemetry: ITelemetry | null;
   stop: IStop | null;
   hub_reachable: boolean;
+  /** Which disk is full, and what to do; empty while none is. */
+  disk_full: string;
 }

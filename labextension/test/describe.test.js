@@ -70,11 +70,20 @@ test('the gravest state wins', () => {
   assert.equal(kinds({ idleness: idle(55) }), 'idle');
   assert.equal(kinds({ idleness: idle(55), hub_reachable: false }), 'hub-silent');
   assert.equal(kinds({ idleness: idle(9), hub_reachable: false }), 'warned');
+  assert.equal(kinds({ disk_full: 'Your home is full.', hub_reachable: false }), 'disk-full');
+  assert.equal(kinds({ disk_full: 'Your home is full.', idleness: idle(9) }), 'warned');
   assert.equal(kinds({ idleness: idle(9), agent_connected: false }), 'agent-silent');
   assert.equal(kinds({ stop, agent_connected: false }), 'stopping');
   assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopping');
   assert.equal(stateOf(view({}, 'away')).kind, 'away');
   assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
+});
+
+test('a full disk is told beside a hub that is not reached', () => {
+  const full = view({ disk_full: 'Your home is full.', hub_reachable: false });
+  assert.equal(sentences(full, words)[0], 'Your home is full.');
+  assert.match(sentences(full, words)[1], /hub is not reached/);
+  assert.ok(parts(full, 'narrow', words).includes('disk full'));
 });
 
 test('a server that is stopped for its age is warned about though it works', () => {

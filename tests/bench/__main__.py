@@ -1,6 +1,8 @@
 """`python -m tests.bench NAME [--short] [--json] [--starts N]`, from the root of the tree.
 
-Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names.
+Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names;
+of `faults`, `--only EXPRESSION` takes the cells whose names it matches somewhere: they are as in
+`stop: TerminateInstances, hang, once`.
 
 Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
 """
@@ -34,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     run = BENCHES[options.bench]
     if options.bench == "kill":
         run = partial(kill.run, only=options.only, listing=options.list)
+    if options.bench == "faults":
+        run = partial(faults.run, only=options.only)
     try:
         result = run(options.starts, options.short, console)
     except StartFailedError as error:
@@ -58,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
-    parser.add_argument("--only", default="", metavar="TEXT", help="of `kill`: only such points")
+    parser.add_argument("--only", default="", metavar="TEXT", help="of `kill`, `faults`: only such")
     parser.add_argument("--json", action="store_true", help="the figures as the last line")
     return parser
 

@@ -19,12 +19,35 @@ class Scene(StrEnum):
     BEGIN = "hub start"
     START = "start"
     STOP = "stop"
+    KEEP = "keep"
+    """A stop after which the machine is stopped and kept."""
+    WAKE = "wake"
+    """The start of a machine that was kept."""
+    GROW = "grow"
+    """A start whose home shall be larger."""
+    MOVE = "move"
+    """A start whose home shall be in another zone."""
+    MUTE = "mute"
+    """A start whose machine ends before its agent has called."""
+    REAP = "reap"
+    """A disk and a network interface are left over."""
     CHECK = "check"
     PRICES = "prices"
 
 
+ROAD: Final = frozenset({Scene.BEGIN, Scene.START, Scene.STOP})
+"""What every server meets. Each scene has a row for each of its actions."""
+
 COMMANDS: Final = frozenset({Scene.CHECK, Scene.PRICES})
-"""They repeat most of what the hub asks: here they have the actions that nobody else has."""
+
+DETOURS: Final = frozenset(Scene) - ROAD - COMMANDS
+"""They repeat most of the road, and commands most of both: there an action has a row where it is
+met first."""
+
+OTHERWISE: Final = frozenset(
+    {(Scene.MOVE, "CreateVolume"), (Scene.MOVE, "DescribeSnapshots"), (Scene.REAP, "DeleteVolume")}
+)
+"""What a detour calls for another reason than the scenes before it."""
 
 
 class Mode(StrEnum):
@@ -52,6 +75,7 @@ CODES: Final[Mapping[str, str]] = {
 """Column -> EC2's code: one of each class of `core.launch_errors`, and one that is in none."""
 
 OTHER_CODES: Final[Mapping[str, Mapping[str, str]]] = {
+    "CreateSnapshot": {"quota": "SnapshotLimitExceeded"},
     "CreateVolume": {"sold out": "InsufficientVolumeCapacity", "quota": "VolumeLimitExceeded"},
     "iam": {"throttled": "Throttling", "unavailable": "ServiceUnavailable"},
     "pricing": {"throttled": "ThrottlingException", "unavailable": "InternalErrorException"},
@@ -132,16 +156,18 @@ def why_not(row: Row, kind: str) -> str:
 
 
 def rows_of(recorded: Mapping[Scene, frozenset[Action]]) -> tuple[Row, ...]:
-    """A row for each action in each scene of the hub, and in a command for what is only there."""
-    of_the_hub = frozenset[Action]().union(
-        *(actions for scene, actions in recorded.items() if scene not in COMMANDS)
-    )
-    return tuple(
-        Row(scene, action)
-        for scene in Scene
-        for action in sorted(recorded.get(scene, ()))
-        if scene not in COMMANDS or action not in of_the_hub
-    )
+    """A row for each action in each scene of the road, and elsewhere for what is only there."""
+    met: set[Action] = set()
+    rows: list[Row] = []
+    for scene in Scene:
+        actions = sorted(recorded.get(scene, ()))
+        rows += (
+            Row(scene, action)
+            for action in actions
+            if scene in ROAD or action not in met or (scene, action.name) in OTHERWISE
+        )
+        met.update(actions)
+    return tuple(rows)
 
 
 def cells_of(row: Row) -> Iterator[Cell]:
@@ -158,8 +184,8 @@ _NO_WORDS = re.compile(
     r"Unhandled error"
 )
 _MEND = re.compile(
-    r"\b(?:try again|asked again|again before|admin|mend|ask for|check\b|choose|pick|give|use\b|"
-    r"make it|needs? the|must|can be used)|iam-policy",
+    r"\b(?:try again|asked again|again before|again in a|admin|mend|ask for|check\b|choose|pick|"
+    r"give|use\b|make it|needs? the|must|can be used)|iam-policy",
     re.I,
 )
 FEWEST_WORDS = 6

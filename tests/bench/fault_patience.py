@@ -12,10 +12,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from ec2spawner.aws.client import Timeouts
 from ec2spawner.core.launch_errors import ErrorClass
+from ec2spawner.core.leaks import verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,10 @@ class Patience:
     """One attempt to attach a home."""
     attach: float
     """For so long attempts to attach a home are begun."""
+    grow: float
+    """For so long a home that grows is looked at."""
+    boot_log: float
+    """For the boot log of a machine that ended before its server was ready."""
     start: float
     """`c.EC2Spawner.start_timeout`."""
     stop: float
@@ -47,7 +53,7 @@ class Patience:
         from ec2spawner import spawner
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
-        from ec2spawner.provisioner import homes, launcher, settings
+        from ec2spawner.provisioner import homes, launcher, settings, unready
 
         usual = settings.Settings(hub="", region="", subnets=())
         return Patience(
@@ -56,6 +62,8 @@ class Patience:
             launch=usual.launch_patience,
             attach_call=volumes.ATTACH_SECONDS,
             attach=homes.ATTACH_TIMEOUT,
+            grow=volumes.GROW_SECONDS,
+            boot_log=unready.BOOT_LOG_SECONDS,
             start=float(spawner.EC2Spawner().start_timeout),
             stop=usual.stop_timeout + spawner.STOP_MARGIN,
             click=spawner.CLICK_PATIENCE,
@@ -76,11 +84,20 @@ def _slowness() -> float:
 
 SLOWNESS: Final = _slowness()
 
+PLAIN: Final = "plain"
+KEPT: Final = "kept"
+"""Slugs: a profile whose machines end at a stop, and one whose machines are stopped and kept."""
+
 STOP_TIMEOUT: Final = 5.0
 STOP_MARGIN: Final = 6.0 * SLOWNESS
 BUSY_INTERVAL: Final = 0.3
 QUIET_INTERVAL: Final = 0.4
 MARKED_FOR: Final = timedelta(seconds=2)
+REAP_GRACE: Final = 0.5
+REAP_INTERVAL: Final = 1.0
+REAPS: Final = "BENCH_REAPS"
+"""In the environment of a hub that looks every `REAP_INTERVAL` for what is left over. Others look
+once, as they begin: what they list is not another scene's."""
 
 HURRIED: Final = Patience(
     call=8.0 * SLOWNESS,
@@ -88,6 +105,8 @@ HURRIED: Final = Patience(
     launch=5.0 * SLOWNESS,
     attach_call=4.0 * SLOWNESS,
     attach=6.0 * SLOWNESS,
+    grow=4.0 * SLOWNESS,
+    boot_log=3.0 * SLOWNESS,
     start=30.0 * SLOWNESS,
     stop=STOP_TIMEOUT + STOP_MARGIN,
     click=2.0,
@@ -140,6 +159,16 @@ BOUNDS: Final = {
         lambda p: 2 * p.call + p.attach + p.attach_call,
         "the start fails in words, and the machine is given back",
     ),
+    "growth": Bound(
+        "a home that shall be larger",
+        lambda p: p.call + p.grow,
+        "the start goes on with the home as it is; a later start makes it larger",
+    ),
+    "boot log": Bound(
+        "the boot log of a machine that ended before its server was ready",
+        lambda p: p.boot_log,
+        "the start fails in words, without the log",
+    ),
     "start": Bound(
         "a start, whatever fails: also while instances cannot be listed",
         lambda p: p.start,
@@ -165,13 +194,18 @@ BOUNDS: Final = {
 
 BOUND_OF: Final = {
     "AttachVolume": "home",
+    "CreateSnapshot": "start",
     "CreateFleet": "launch",
     "CreateLaunchTemplate": "launch",
     "CreateVolume": "home",
     "DescribeImages": "image",
     "DescribeInstances": "start",
+    "DescribeSnapshots": "start",
     "DescribeVolumes": "home",
+    "GetConsoleOutput": "boot log",
     "GetParameter": "image",
+    "ModifyVolume": "growth",
+    "StartInstances": "start",
 }
 """Action -> the bound of a start that needs it. A start waits for no other."""
 
@@ -194,10 +228,13 @@ def bounds_table(patience: Patience) -> str:
 
 CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.aws.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
+    ("ec2spawner.aws.volumes", "GROW_SECONDS", HURRIED.grow),
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
     ("ec2spawner.provisioner.homes", "ATTACH_TIMEOUT", HURRIED.attach),
     ("ec2spawner.provisioner.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
     ("ec2spawner.provisioner.provisioner", "PASS_INTERVAL", 1.0),
+    ("ec2spawner.provisioner.unready", "BOOT_LOG_SECONDS", HURRIED.boot_log),
+    ("ec2spawner.provisioner.reaper", "verdict", partial(verdict, grace=REAP_GRACE)),
     # So that what one cell has sold out can be asked for in the next.
     ("ec2spawner.core.sold_out", "MARKED_FOR", dict.fromkeys(ErrorClass, MARKED_FOR)),
     ("ec2spawner.core.sold_out", "HINTED_FOR", MARKED_FOR),
@@ -235,8 +272,10 @@ def hurry_hub() -> None:
     settings_of = begin.settings_of
 
     def hurried_settings(options: Any) -> Any:
+        settings = settings_of(options)
         return replace(
-            settings_of(options),
+            settings,
+            reap_interval=REAP_INTERVAL if REAPS in os.environ else settings.reap_interval,
             launch_patience=HURRIED.launch,
             launch_pause=0.2,
             busy_interval=BUSY_INTERVAL,

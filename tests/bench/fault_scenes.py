@@ -13,12 +13,16 @@ import httpx
 from tests.aws_actions import Action
 from tests.bench.fault_cells import Cell, Ended, Mode, Scene, unclear
 from tests.bench.fault_commands import Commands
-from tests.bench.fault_patience import BOUNDS, HURRIED, MARKED_FOR, bound_of_start
+from tests.bench.fault_detours import play_detour, record_detour
+from tests.bench.fault_patience import BOUNDS, HURRIED, MARKED_FOR, PLAIN, bound_of_start
 from tests.bench.fault_site import USUAL, Site, timed
 from tests.harness import until
 
 QUIET = 1.0
 """Seconds without a call but listings, after which the hub has read what it reads."""
+
+LISTINGS = frozenset({"DescribeInstances", "DescribeNetworkInterfaces", "DescribeVolumes"})
+"""What a hub asks again and again, `DescribeInstances` or, where it reaps all the time, all."""
 
 FOR_BEGINNING = frozenset({"DescribeSubnets"})
 """Without an answer to these there is no provisioner."""
@@ -39,9 +43,6 @@ Done = Callable[[Ended], None]
 
 async def record(site: Site, commands: Commands) -> dict[Scene, frozenset[Action]]:
     """The actions of each scene. The hub has been there before: it has old templates to delete."""
-    await begin(site)
-    await _start_and_stop(site)
-    await site.stop_hub()
     recorded: dict[Scene, frozenset[Action]] = {}
 
     async def scene(name: Scene, played: Awaitable[object]) -> None:
@@ -50,6 +51,12 @@ async def record(site: Site, commands: Commands) -> dict[Scene, frozenset[Action
         await _quiet(site)
         recorded[name] = await site.actions_since(began)
 
+    site.let_reap(True)
+    await begin(site)
+    await _start_and_stop(site)
+    await scene(Scene.REAP, record_detour(site, Scene.REAP, ""))
+    await site.stop_hub()
+    site.let_reap(False)
     await scene(Scene.BEGIN, site.begin_hub())
     await _start_and_stop(site)
     await _quiet(site)
@@ -59,7 +66,8 @@ async def record(site: Site, commands: Commands) -> dict[Scene, frozenset[Action
     await scene(Scene.CHECK, commands.check())
     await scene(Scene.PRICES, commands.prices())
     await scene(Scene.STOP, site.stop(user, USUAL))
-    await site.settle()
+    for detour in (Scene.KEEP, Scene.WAKE, Scene.GROW, Scene.MOVE, Scene.MUTE):
+        await scene(detour, record_detour(site, detour, user))
     return recorded
 
 
@@ -82,7 +90,7 @@ async def _quiet(site: Site) -> None:
     async def is_quiet() -> bool:
         nonlocal seen, since
         calls = await site.embedded.control("calls")
-        others = sum(call["action"] != "DescribeInstances" for call in calls)
+        others = sum(call["action"] not in LISTINGS for call in calls)
         if others != seen:
             seen, since = others, time.monotonic()
         return time.monotonic() - since >= QUIET
@@ -128,6 +136,26 @@ async def play_stop(site: Site, cell: Cell) -> Ended:
     return await _again(site, user, ended)
 
 
+async def play_aside(site: Site, cell: Cell) -> Ended:
+    """A detour under the fault; its user's next start ends what is kept for them."""
+    user, _ = site.next_start()
+    ended = await play_detour(site, cell, user)
+    return await _again(site, user, ended)
+
+
+async def play_leftovers(site: Site, cells: Sequence[Cell], done: Done) -> None:
+    """Nobody waits for the reaper: once AWS answers again nothing is left over."""
+    await site.stop_hub()
+    site.let_reap(True)
+    await begin(site)
+    await _start_and_stop(site)
+    for cell in cells:
+        ended = await play_detour(site, cell, "")
+        done(replace(ended, leaked=await site.settle()))
+    site.let_reap(False)
+    await site.stop_hub()
+
+
 async def _stopped(site: Site, user: str) -> str:
     await site.stop(user, BOUNDS["stop"].seconds(HURRIED) + USUAL)
     return ""
@@ -150,12 +178,12 @@ async def _again(site: Site, user: str, ended: Ended) -> Ended:
     try:
         await until(idle, USUAL, f"the server of {user} to be gone")
         await asyncio.sleep(MARKED_FOR.total_seconds() if ended.message else 0)
-        message = await site.start(user, {}, USUAL)
+        message = await site.start(user, {"profile": PLAIN}, USUAL)
         broken = f"the next start failed: {message}" if message else ""
         if not message:
             await site.stop(user, USUAL)
     except (AssertionError, TimeoutError) as error:
-        broken = f"the next start: {error or 'no answer'}"
+        broken = f"the next start: {str(error) or 'no answer'}"
     leaked = await site.settle()
     return replace(ended, broken=broken, leaked=tuple({*ended.leaked, *leaked}))
 
@@ -225,7 +253,7 @@ class Beginnings:
             await until(starts, AGAIN_TIMEOUT, "a start to work again", pause=1.0)
             await site.stop(user, USUAL)
         except (AssertionError, TimeoutError) as error:
-            return f"the next start: {error or 'no answer'}"
+            return f"the next start: {str(error) or 'no answer'}"
         return ""
 
     async def _with(self, cells: Sequence[Cell]) -> list[Ended]:

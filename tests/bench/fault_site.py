@@ -17,6 +17,7 @@ import httpx
 
 from tests.aws_actions import Action, called_actions
 from tests.bench.fault_cells import ENTRY, Cell, Ended, unclear
+from tests.bench.fault_patience import REAPS
 from tests.harness import START_TIMEOUT, Embedded, Hub, end, until
 
 HERE = Path(__file__).parent
@@ -26,8 +27,14 @@ SETTLE_TIMEOUT = 15.0
 
 PASSES = 2
 
+SOON = 12.0
+"""Seconds within which the hub makes a call that nobody waits for."""
+
 USUAL = 30.0
 """Seconds that a start or a stop takes without any fault, on a busy machine."""
+
+OF_THE_BENCH = frozenset({"CreateNetworkInterface"})
+"""What only `leave_over` calls."""
 
 ENDED = frozenset({"shutting-down", "terminated"})
 
@@ -46,6 +53,7 @@ class Site:
         self.name = name
         self._users = 0
         self._ordered_at = ""
+        self._launch_tags: list[dict[str, str]] = []
         self._client: Any = None
 
     async def open(self) -> Site:
@@ -141,6 +149,68 @@ class Site:
         model = await self.hub.model(user)
         return model is not None and bool(model["ready"] or model["pending"])
 
+    async def home_moves_to(self, user: str) -> str:
+        """A zone in which the user's home is not."""
+        return await asyncio.to_thread(self._other_zone, user)
+
+    def _other_zone(self, user: str) -> str:
+        mine = [{"Name": "tag:ec2spawner:user", "Values": [user]}]
+        homes = [*mine, {"Name": "tag-key", "Values": ["ec2spawner:home"]}]
+        [home] = self._client.describe_volumes(Filters=homes)["Volumes"]
+        return str(min({*self.embedded.described["zones"]} - {home["AvailabilityZone"]}))
+
+    @property
+    def mute(self) -> Path:
+        """A file: see `stub_agent.MUTE`."""
+        return self.embedded.data_dir / "ec2/shims/mute"
+
+    def let_reap(self, reaps: bool) -> None:
+        """Whether the next hub looks all the time for what is left over."""
+        others = {name: value for name, value in self.hub.environment.items() if name != REAPS}
+        self.hub.environment = others | ({REAPS: "1"} if reaps else {})
+
+    async def leave_over(self) -> None:
+        """A disk and an interface with the tags of an instance that is gone."""
+        await asyncio.to_thread(self._leave_over)
+
+    def _leave_over(self) -> None:
+        reservations = self._client.describe_instances()["Reservations"]
+        carried = [i["Tags"] for r in reservations for i in r["Instances"]]
+        if carried:  # EC2 lists what has ended for a while only
+            ours = ("ec2spawner:hub", "ec2spawner:store", "ec2spawner:intent")
+            self._launch_tags = [tag for tag in carried[0] if tag["Key"] in ours]
+        tags = self._launch_tags
+        described = self.embedded.described
+        self._client.create_volume(
+            AvailabilityZone=described["zones"][0],
+            Size=1,
+            TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
+        )
+        self._client.create_network_interface(
+            SubnetId=described["subnets"][0],
+            TagSpecifications=[{"ResourceType": "network-interface", "Tags": tags}],
+        )
+
+    async def struck_soon(self, cell: Cell) -> bool:
+        """The same of a call that nobody waits for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SOON):
+                while not await self.struck(cell):
+                    await asyncio.sleep(0.1)
+        return await self.struck(cell)
+
+    async def awake(self) -> tuple[str, ...]:
+        """Instances that still run a while after all servers have stopped."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_TIMEOUT):
+                while await self._awake():
+                    await asyncio.sleep(0.2)
+        return await self._awake()
+
+    async def _awake(self) -> tuple[str, ...]:
+        found = await self.embedded.instances()
+        return tuple(each["instance_id"] for each in found if each["state"] != "stopped")
+
     # --- faults ---
 
     async def order(self, cells: Collection[Cell]) -> None:
@@ -171,7 +241,7 @@ class Site:
         return frozenset(
             known.get(call["action"], Action("ec2", call["action"]))
             for call in await self.embedded.control("calls")
-            if call["time"] >= instant
+            if call["time"] >= instant and call["action"] not in OF_THE_BENCH
         )
 
     # --- what is left ---
@@ -202,7 +272,8 @@ class Site:
         return sum(call["outcome"] == "ok" for call in calls)
 
     async def leaks(self) -> tuple[str, ...]:
-        """Instances that run, volumes that are nobody's only home, interfaces of nothing."""
+        """Instances that have not ended, volumes that are nobody's only home, interfaces of nothing
+        and snapshots."""
         return await asyncio.to_thread(self._leaks)
 
     def _leaks(self) -> tuple[str, ...]:
@@ -222,6 +293,8 @@ class Site:
             holder = interface.get("Attachment", {}).get("InstanceId", "")
             if holder not in states:
                 found.append(interface["NetworkInterfaceId"])
+        copies = self._client.describe_snapshots(OwnerIds=["self"])["Snapshots"]
+        found += [each["SnapshotId"] for each in copies if each.get("Tags")]
         return tuple(found)
 
     def _make_client(self) -> Any:

@@ -1,11 +1,11 @@
 """`faults`: every AWS action that the project calls, struck by every kind of fault.
 
-A journey without faults is recorded first: which actions a hub's start, a server's start and stop
-and the operator's commands call. Held beside the source, an action that no part of the journey
-calls is a failure of the bench. Then each part is played again for each of its actions and each
-kind of fault, once struck and struck until the fault is cleared, on real hubs before embedded
-EC2s. It must end as success or in words that say what failed and what helps, within the
-documented time; after two passes nothing is left over, and the next start works.
+A journey without faults is recorded first: which actions a hub's start, a server's start and stop,
+their detours (`fault_detours`) and the operator's commands call. Held beside the source, an action
+that no part of the journey calls is a failure of the bench. Then each part is played again for each
+of its actions and each kind of fault, once struck and struck until the fault is cleared, on real
+hubs before embedded EC2s. It must end as success or in words that say what failed and what helps,
+within the documented time; after two passes nothing is left over, and the next start works.
 
 Hubs have little patience here (`fault_patience`), and agents and notebooks that cost nothing
 (`stub_agent`).
@@ -14,6 +14,7 @@ Hubs have little patience here (`fault_patience`), and agents and notebooks that
 from __future__ import annotations
 
 import asyncio
+import re
 import tempfile
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from rich.table import Table
 from tests.aws_actions import Action, called_actions
 from tests.bench.fault_cells import (
     COLUMNS,
+    DETOURS,
     ENTRIES,
     ENTRY,
     UNPLAYED,
@@ -42,7 +44,16 @@ from tests.bench.fault_cells import (
     why_not,
 )
 from tests.bench.fault_commands import Commands, play_checks, play_prices
-from tests.bench.fault_scenes import Beginnings, Done, begin, play_start, play_stop, record
+from tests.bench.fault_scenes import (
+    Beginnings,
+    Done,
+    begin,
+    play_aside,
+    play_leftovers,
+    play_start,
+    play_stop,
+    record,
+)
 from tests.bench.fault_site import Site
 from tests.bench.figures import Figure, Goal, Result
 from tests.bench.machine import describe_machine
@@ -90,6 +101,13 @@ SHORT = frozenset(
 """The cells of `--short`, struck until the fault is cleared."""
 
 
+PLAYED_ON_A_SERVER = {
+    Scene.START: play_start,
+    Scene.STOP: play_stop,
+    **dict.fromkeys(DETOURS - {Scene.REAP}, play_aside),
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     rows: tuple[Row, ...]
@@ -98,12 +116,12 @@ class Found:
     """What the source calls and no part of the journey does, but for `UNPLAYED`."""
 
 
-def run(sites: int | None, short: bool, console: Console) -> Result:
-    """Play it all, show tables, and say what was found."""
+def run(sites: int | None, short: bool, console: Console, only: str = "") -> Result:
+    """Play it all, or the cells whose names match `only`; show tables, and say what was found."""
     machine = describe_machine()
     with tempfile.TemporaryDirectory(prefix="ec2spawner-bench-") as directory:
         count = 1 if short else sites or SITES
-        found = asyncio.run(play(Path(directory), count, short, console))
+        found = asyncio.run(play(Path(directory), count, short, console, only))
     show(found, console)
     return Result("faults", figures_of(found), GOALS, machine)
 
@@ -132,7 +150,7 @@ def figures_of(found: Found) -> dict[str, Figure]:
 # --- playing ---------------------------------------------------------------------------------
 
 
-async def play(directory: Path, count: int, short: bool, console: Console) -> Found:
+async def play(directory: Path, count: int, short: bool, console: Console, only: str = "") -> Found:
     """All cells, on `count` sites."""
     async with AsyncExitStack() as running:
         sites = [Site(f"site-{number}", directory) for number in range(count)]
@@ -143,18 +161,24 @@ async def play(directory: Path, count: int, short: bool, console: Console) -> Fo
         commands = Commands(first)
         recorded = await record(first, commands)
         rows = rows_of(recorded)
-        cells = [cell for row in rows for cell in cells_of(row) if not short or is_short(cell)]
+        cells = [
+            cell
+            for row in rows
+            for cell in cells_of(row)
+            if re.search(only, name_of(cell)) and (is_short(cell) or not short)
+        ]
         found: dict[Cell, Ended] = {}
 
         def done(ended: Ended) -> None:
             found[ended.cell] = ended
             _tell(ended, len(found), len(cells), console)
 
-        queue = deque(cell for cell in cells if cell.row.scene in {Scene.START, Scene.STOP})
+        queue = deque(cell for cell in cells if cell.row.scene in PLAYED_ON_A_SERVER)
         async with asyncio.TaskGroup() as group:
             for site in sites:
                 work = [_play_commands(site, commands, cells, done)] if site is first else []
                 work += [_play_beginnings(site, cells, done)] if site is sites[-1] else []
+                work += [_play_leftovers(site, cells, done)] if site is first else []
                 group.create_task(_one_by_one([*work, _play_servers(site, queue, done)]))
     silent = called_actions() - {row.action for row in rows}
     return Found(rows, found, frozenset(x for x in silent if x.name not in UNPLAYED))
@@ -163,6 +187,11 @@ async def play(directory: Path, count: int, short: bool, console: Console) -> Fo
 def is_short(cell: Cell) -> bool:
     place = (cell.row.scene, cell.row.action.name, cell.kind)
     return cell.mode is Mode.ALWAYS and place in SHORT
+
+
+def name_of(cell: Cell) -> str:
+    """As it is printed."""
+    return f"{cell.row.scene}: {cell.row.action.name}, {cell.kind}, {cell.mode}"
 
 
 async def _one_by_one(work: Iterable[Awaitable[None]]) -> None:
@@ -188,6 +217,11 @@ async def _play_beginnings(site: Site, cells: Sequence[Cell], done: Done) -> Non
         await beginnings.play(together)
 
 
+async def _play_leftovers(site: Site, cells: Sequence[Cell], done: Done) -> None:
+    if mine := [cell for cell in cells if cell.row.scene is Scene.REAP]:
+        await play_leftovers(site, mine, done)
+
+
 def _together(cells: Iterable[Cell]) -> Iterable[Sequence[Cell]]:
     alike: defaultdict[tuple[str, Mode], list[Cell]] = defaultdict(list)
     for cell in cells:
@@ -200,7 +234,7 @@ async def _play_servers(site: Site, queue: deque[Cell], done: Done) -> None:
         await begin(site)
     while queue:
         cell = queue.popleft()
-        played = play_start if cell.row.scene is Scene.START else play_stop
+        played = PLAYED_ON_A_SERVER[cell.row.scene]
         try:
             done(await played(site, cell))
         except (AssertionError, httpx.HTTPError, TimeoutError) as error:
@@ -215,7 +249,7 @@ async def _play_servers(site: Site, queue: deque[Cell], done: Done) -> None:
 
 def _tell(ended: Ended, number: int, of: int, console: Console) -> None:
     cell = ended.cell
-    place = f"{cell.row.scene}: {cell.row.action.name}, {cell.kind}, {cell.mode}"
+    place = name_of(cell)
     said = ended.broken or ", ".join(ended.leaked) or ended.message
     why = f" ({ended.unclear})" if ended.unclear else ""
     console.print(

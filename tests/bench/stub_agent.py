@@ -2,8 +2,9 @@
 """An agent and a notebook that cost next to nothing, for benches of what the hub does.
 
 It speaks the agent's part of `wire`: it claims, waits until its home is attached, listens, beats,
-and reports its stop. It mounts nothing, measures nothing, and its notebook answers any request
-with an empty page. Standard library only, because imports are most of what a real agent costs.
+reports its stop, and claims again where its machine is kept. It mounts nothing, measures nothing,
+and its notebook answers any request with an empty page. Standard library only, because imports are
+most of what a real agent costs.
 """
 
 from __future__ import annotations
@@ -20,9 +21,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-PROTOCOL = int(os.environ.get("STUB_AGENT_PROTOCOL", "1"))
+PROTOCOL = 2
 PAUSE = 0.05
 HOLD = 20.0
+
+MUTE = Path(__file__).with_name("mute")
+"""While this file is there, the machine ends by itself instead of calling the hub."""
 
 
 class Gone(Exception):
@@ -84,13 +88,13 @@ def identity() -> tuple[str, str]:
     return document.decode(), "".join(signature.decode().split())
 
 
-def claim(hub: Hub) -> dict:
+def claim(hub: Hub, key: str) -> dict:
     document, signature = identity()
     message = {
         "protocol": PROTOCOL,
         "document": document,
         "signature": signature,
-        "key": secrets.token_urlsafe(32),
+        "key": key,
         "wait_seconds": HOLD,
     }
     while True:
@@ -117,8 +121,9 @@ class Page(BaseHTTPRequestHandler):
         pass
 
 
-def live(hub: Hub) -> None:
-    grant = claim(hub)
+def live(hub: Hub, key: str) -> None:
+    """One lease, until its stop. Raises `Gone` where the machine shall end."""
+    grant = claim(hub, key)
     home = grant["home"]
     if home["kind"] == "ebs":
         hub.tell("home")
@@ -132,16 +137,23 @@ def live(hub: Hub) -> None:
         beat = {"protocol": PROTOCOL, "hold_seconds": HOLD, "state_seen": seen, "sent_at": now()}
         _, answer = hub.post(f"leases/{hub.lease}/beat", beat)
         seen = answer["state"]
-        if answer.get("stop"):
+        if stop := answer.get("stop"):
             notebook.shutdown()
+            notebook.server_close()
             hub.tell("stopped")
+            if stop["then"] != "terminate":
+                return
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--hub-api-url", required=True)
     try:
-        live(Hub(parser.parse_args().hub_api_url))
+        if MUTE.exists():
+            raise Gone
+        key = secrets.token_urlsafe(32)
+        while True:
+            live(Hub(parser.parse_args().hub_api_url), key)
     except Gone:
         os.execvp("poweroff", ["poweroff"])
 

@@ -4,6 +4,7 @@ where root allows."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import subprocess
@@ -19,7 +20,7 @@ from ec2spawner.agent.efs import EfsHome
 from ec2spawner.agent.home import HomeError
 from ec2spawner.agent.identity import Identity
 from ec2spawner.agent.mounts import Mounts
-from ec2spawner.agent.places import MountError, make_mount_point
+from ec2spawner.agent.places import MountError, make_mount_point, unmount
 from ec2spawner.agent.scratch import Scratch
 from ec2spawner.agent.settings import NotebookUser, Settings
 from ec2spawner.wire import BucketMount, DataMount, HomeMount, IdlePolicy, LeaseGrant
@@ -105,6 +106,38 @@ def test_a_folder_that_anybody_may_write_to_is_no_way_to_a_place(tmp_path: Path)
     (tmp_path / "data").chmod(0o777)
     with pytest.raises(MountError, match="somebody else could replace"):
         make_mount_point(tmp_path, "/data/imagenet", tmp_path / "home")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: giving a folder away needs root")
+def test_a_folder_of_a_group_of_users_is_no_way_to_a_place(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(0o775)
+    make_mount_point(tmp_path, "/data/ours", tmp_path / "home")
+    os.chown(tmp_path / "data", 0, SOMEBODY)
+    with pytest.raises(MountError, match="somebody else could replace"):
+        make_mount_point(tmp_path, "/data/imagenet", tmp_path / "home")
+
+
+async def test_what_a_dead_program_had_mounted_is_let_go_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system in user space whose program was killed answers ENOTCONN to everything."""
+    (tmp_path / "umount").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/said\n')
+    (tmp_path / "umount").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    lstat, place = Path.lstat, tmp_path / "data"
+
+    def dead(path: Path) -> os.stat_result:
+        if path == place:
+            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
+        return lstat(path)
+
+    monkeypatch.setattr(Path, "lstat", dead)
+    assert await unmount(place) == ""
+    assert (tmp_path / "said").read_text() == f"--recursive {place}\n"
+    (tmp_path / "said").unlink()
+    assert await unmount(tmp_path / "nothing") == ""
+    assert not (tmp_path / "said").exists()
 
 
 # --- data ---------------------------------------------------------------------------------------
@@ -313,6 +346,35 @@ async def test_what_the_image_has_made_of_its_disks_is_shared(
     (settings.root / "scratch" / "cache").touch()
     assert (own / "scratch" / "cache").exists()
     await scratch.release()
+
+
+async def test_scratch_follows_no_link_that_its_user_has_put_there(
+    settings: Settings, disk: Path, tmp_path: Path
+) -> None:
+    """Some images let everybody write to where they mount their disks."""
+    own, target = tmp_path / "opt", tmp_path / "etc"
+    own.mkdir()
+    target.mkdir()
+    await command("mkfs.ext4", "-q", "-L", "images", disk)
+    await command("mount", disk, own)
+    (own / "scratch").symlink_to(target)
+    (settings.devices / DISK).symlink_to(disk)
+    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    with pytest.raises(MountError, match="is a link"):
+        await Scratch("/scratch", replace(settings, user=user), images_own=own).mount()
+    assert target.stat().st_uid == os.getuid()
+    assert not list(target.iterdir())
+
+
+async def test_scratch_is_there_after_an_end_between_two_steps(settings: Settings) -> None:
+    disk = plug_in(settings, DISK, "README.txt")
+    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    mounts = Mounts(grant(scratch="/scratch"), replace(settings, user=user), IDENTITY)
+    if os.getuid() != 0:
+        pytest.skip("NOT TESTED: giving a folder away needs root")
+    await mounts.mount()
+    assert mounts.missing == []
+    assert disk.stat().st_uid == SOMEBODY
 
 
 @pytest.fixture

@@ -9,8 +9,10 @@ import pytest
 
 from ec2spawner.core.launch_errors import ErrorClass, error_class
 from tests.aws_actions import Action, called_actions
+from tests.bench import fault_detours
 from tests.bench.fault_cells import (
     CODES,
+    DETOURS,
     ENTRIES,
     KINDS,
     UNPLAYED,
@@ -75,6 +77,25 @@ def test_a_command_has_only_the_actions_that_the_hub_does_not_call() -> None:
         Row(Scene.STOP, TAGS),
         Row(Scene.CHECK, mine),
     )
+
+
+def test_a_detour_has_the_actions_that_are_new_or_called_for_another_reason() -> None:
+    modify, create = Action("ec2", "ModifyVolume"), Action("ec2", "CreateVolume")
+    rows = rows_of(
+        {
+            Scene.START: frozenset({FLEET, create}),
+            Scene.GROW: frozenset({FLEET, create, modify}),
+            Scene.MOVE: frozenset({FLEET, create, modify}),
+            Scene.CHECK: frozenset({modify}),
+        }
+    )
+    assert rows == (
+        Row(Scene.START, FLEET),
+        Row(Scene.START, create),
+        Row(Scene.GROW, modify),
+        Row(Scene.MOVE, create),
+    )
+    assert fault_detours.DETOURS.keys() == DETOURS
 
 
 def test_the_cells_of_a_short_run_can_happen() -> None:

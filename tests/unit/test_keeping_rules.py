@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.keeping import (
+    CLAIM_SILENCE,
     LINGERS_AFTER,
-    SILENCE,
     STOPS_AFTER,
     AfterStop,
     Kept,
@@ -18,6 +18,7 @@ from ec2spawner.core.keeping import (
     disk_usd_per_month,
     may_rebind,
     may_take,
+    moved_with_clock,
     why_surplus,
 )
 from ec2spawner.core.matching import Need, Supply
@@ -98,14 +99,28 @@ def test_its_own_server_may_take_it_as_long_as_it_has_time(kept: Kept, machine: 
     assert takes == (kept.until > NOON)
 
 
-@given(kept_instances(), instants, st.booleans(), st.booleans(), st.none() | st.integers(0, 400))
+@given(kept_instances(), instants, st.booleans(), st.booleans(), st.floats(0, 400))
 def test_it_stays_only_while_it_is_worth_something_to_somebody(
-    kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: int | None
+    kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: float
 ) -> None:
-    ago = None if silent is None else timedelta(seconds=silent)
-    why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, claimed_ago=ago)
-    is_silent = ago is not None and ago > SILENCE
-    assert bool(why) == (now >= kept.until or not wanted or elsewhere or is_silent)
+    why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, silent_seconds=silent)
+    assert bool(why) == (now >= kept.until or not wanted or elsewhere or silent > CLAIM_SILENCE)
+
+
+@given(kept_instances(), st.integers(0, 20), st.integers(-(10**7), 10**7))
+def test_a_clock_that_is_set_changes_nothing_of_the_time_that_is_left(
+    kept: Kept, passed: int, minutes: int
+) -> None:
+    by, before = timedelta(minutes=minutes), kept.kept_at + timedelta(minutes=passed)
+    moved = moved_with_clock(kept, by, before + by)
+    assert moved.until - (before + by) == kept.until - before
+
+
+@given(kept_instances(), st.integers(0, 60))
+def test_a_clock_that_was_wrong_by_years_keeps_nothing_for_years(kept: Kept, years: int) -> None:
+    by, now = timedelta(days=365 * years), NOON + timedelta(minutes=20)
+    moved = moved_with_clock(kept, by, now)
+    assert moved.until - now <= kept.until - kept.kept_at
 
 
 @given(kept_instances(), st.none() | instants, instants)

@@ -92,6 +92,8 @@ class ForkedProcess:
             asyncio.get_running_loop().add_reader(self._descriptor, self._note_end)
 
     def send_signal(self, number: int) -> None:
+        if self.returncode is not None:
+            return
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._descriptor, number)
 

@@ -95,6 +95,9 @@ class Life:
                 await leg.finish(self)
                 problems = await self._settle(leg)
         except (AssertionError, httpx.HTTPError) as error:
+            if self.hub.is_dead and not died:
+                # It had read its order just before that was taken back.
+                return await self._judge(leg, died=True)
             return Outcome(died, (Problem(STUCK, f"after the hub's return: {_short(error)}"),))
         return Outcome(died, tuple(problems), seconds, passes)
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import pytest
-from lease_on_instance import LEASE_TOKEN, SMALL_SERVER, Machine, StubHub, until
+from lease_on_instance import LEASE_TOKEN, PYTHON, SMALL_SERVER, Machine, StubHub, until
 
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub_client import HubClient, PowerOffError
-from ec2spawner.wire import Claim, HomeMount, IdlePolicy
+from ec2spawner.wire import BucketMount, Certificates, Claim, HomeMount, IdlePolicy, Stop
 
 ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'
 
@@ -180,6 +182,84 @@ async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int
     hub.tell_changed()
     await until(lambda: machine.powered_off, what="power-off")
     assert not server.is_running()
+
+
+STUBBORN_SERVER = f"""
+import subprocess
+subprocess.Popen(["sh", "-c", "trap '' TERM; echo $$ >user.new; mv user.new user; sleep 60"])
+{SMALL_SERVER}
+"""
+
+MOUNT_WITH_A_DAEMON = """#!/bin/bash
+# Like mount.efs and mount-s3: what serves the mount goes on when this has ended.
+setsid bash -c '
+    say() { if kill -0 $(<{home}/user); then echo too early; else echo in time; fi >{said}; }
+    trap "say; exit" TERM
+    while sleep 0.1; do :; done
+' &
+"""
+
+
+async def test_what_serves_a_mount_outlives_the_users_processes(
+    machine: Machine, hub: StubHub
+) -> None:
+    """A home on EFS is written down through its tunnel, a bucket by its daemon."""
+    said, programs = machine.root / "said", machine.root / "bin"
+    programs.mkdir()
+    (machine.root / "root").mkdir()
+    script = MOUNT_WITH_A_DAEMON.replace("{home}", str(machine.home)).replace("{said}", str(said))
+    (programs / "mount-s3").write_text(script)
+    (programs / "mount-s3").chmod(0o755)
+    machine.environment = {
+        "PATH": f"{programs}:{PYTHON.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
+        "EC2SPAWNER_ROOT": str(machine.root / "root"),
+    }
+    bucket = BucketMount(bucket="my-data", path="/data/my-data")
+    await boot_small(machine, hub, STUBBORN_SERVER, buckets=[bucket])
+    await until(lambda: (machine.home / "user").exists(), what="a process that stays")
+    hub.stop = Stop(reason="user")
+    hub.tell_changed()
+    await until(lambda: hub.event("stopped"), what="stopped")
+    assert said.read_text() == "in time\n"
+    assert machine.processes() == []
+
+
+@pytest.fixture
+def full_run_dir(machine: Machine) -> Iterator[None]:
+    run = machine.root / "run"
+    run.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=4k,nr_inodes=1", "tmpfs", str(run)]
+    made = subprocess.run(mount, capture_output=True, text=True, check=False)
+    if made.returncode != 0:
+        pytest.skip(f"NOT TESTED: mounting needs root: {made.stderr}")
+    yield
+    subprocess.run(["umount", "--lazy", str(run)], check=True)
+
+
+@pytest.mark.usefixtures("full_run_dir")
+async def test_a_lease_goes_on_where_the_agent_can_write_nothing(
+    machine: Machine, hub: StubHub
+) -> None:
+    """Neither the notebook's log nor the agent's socket can be made on a full disk."""
+    await boot_small(machine, hub)
+    await until(lambda: len(hub.beats) >= 2, what="beats")
+    assert "the notebook has no log" in machine.log()
+    assert "will not reach the agent" in machine.log()
+    hub.stop = Stop(reason="user")
+    hub.tell_changed()
+    await until(lambda: hub.event("stopped"), what="stopped")
+
+
+async def test_a_server_whose_certificates_cannot_be_written_says_so(
+    machine: Machine, hub: StubHub
+) -> None:
+    (machine.root / "run").mkdir()
+    (machine.root / "run" / "certificates").touch()  # which no folder can take the place of
+    await machine.boot()
+    granted = Certificates(key="", certificate="", ca="")
+    hub.give(machine.lease(command=machine.small_server(), certificates=granted))
+    failed = await until(lambda: hub.event("failed"), what="failed")
+    assert "certificates cannot be written" in failed.message
 
 
 async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHub) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from world import SETTINGS, Agent, World
 from ec2spawner import data
 from ec2spawner.core import tags
 from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.cloud import Instance, LaunchRequest
+from ec2spawner.provisioner.cloud import CloudError, Instance, LaunchRequest
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.settings import Settings
 from ec2spawner.provisioner.starting import StartFailed
@@ -56,6 +56,22 @@ REAL_PAUSES = Settings(
     adoption_grace=60.0,
 )
 
+CALLS = (
+    "launch",
+    "list_instances",
+    "terminate",
+    "tag",
+    "create_volume",
+    "attach_volume",
+    "detach_volume",
+    "list_volumes",
+    "volume",
+    "stop",
+    "start",
+)
+LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
+BUSY = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+
 T = TypeVar("T")
 
 
@@ -84,6 +100,8 @@ class DistantCloud(SimulatedCloud):
 
     launched: Callable[[str], None] = lambda instance_id: None
     """Told of each instance, whoever hears the answer."""
+    boots: set[tuple[str, datetime]] = field(default_factory=set)
+    """Instance id and launch time of each start of a stopped instance."""
 
     async def _receive(self, name: str, *arguments: Any) -> Fault | None:
         await asyncio.sleep(LATENCY)
@@ -105,7 +123,10 @@ class DistantCloud(SimulatedCloud):
             await SimulatedCloud.start(self, instance_ids)
         finally:  # also where only the answer is lost
             for instance_id in asleep - set(self.stopped()):
-                self.launched(instance_id)
+                boot = instance_id, self.machines[instance_id].instance.launched_at
+                if boot not in self.boots:  # two calls that overlap are one start
+                    self.boots.add(boot)
+                    self.launched(instance_id)
 
     def strange(self, instance_id: str, **carried: str) -> str:
         """Somebody else's instance, with these tags. Its id."""
@@ -315,7 +336,9 @@ class Inhabitant(Agent):
 
     @property
     def is_on(self) -> bool:
-        return self.place.cloud.machines[self.instance_id].ended is None
+        """And no later boot of its machine has taken its place."""
+        is_latest = self.place.agents.get(self.instance_id) is self
+        return is_latest and self.place.cloud.machines[self.instance_id].ended is None
 
     async def live(self) -> None:
         await asyncio.sleep(self.place.distant.boot_seconds + 5)

@@ -124,6 +124,15 @@ async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
     assert "BRAKE: 4 servers" in caplog.text
 
 
+async def test_a_clock_that_is_set_shortens_no_grace(world: World) -> None:
+    leases = await world.many_ready(2)
+    await world.restart()
+    world.clock.jump(86400)
+    await world.complete_passes(2)
+    assert all(world.now(lease).state is LeaseState.READY for lease in leases)
+    assert len(world.cloud.running()) == 2
+
+
 async def test_an_instance_of_a_lease_that_nobody_knows_ends_after_the_grace(
     world: World,
 ) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 from world import Agent, World, until
 
 from ec2spawner.provisioner.agent_protocols import SPOKEN, what_it_lacks, why_unfit
 from ec2spawner.provisioner.claims import InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.wire import PROTOCOL, Stop
+from ec2spawner.wire import PROTOCOL, Spoken, Stop
 
 TOO_OLD = Stop(reason="failed", message="too old: bake a new image")
 
@@ -19,6 +20,17 @@ def test_the_hub_speaks_its_protocol_and_the_one_before() -> None:
     assert "upgrade the hub" in why_unfit(PROTOCOL + 1)
     assert "internal_ssl" in why_unfit(SPOKEN[-1], needs=PROTOCOL)
     assert not why_unfit(PROTOCOL, needs=PROTOCOL)
+
+
+@pytest.mark.parametrize("number", ["-1", "10000", "9" * 600, "1e300", "null"])
+def test_a_number_that_no_protocol_has_is_no_message(number: str) -> None:
+    with pytest.raises(ValidationError):
+        Spoken.model_validate_json(f'{{"protocol": {number}}}')
+
+
+def test_any_protocol_that_is_one_is_answered_in_words() -> None:
+    spoken = Spoken.model_validate_json('{"protocol": 9999}')
+    assert Stop(reason="failed", message=why_unfit(spoken.protocol)).message
 
 
 async def test_the_start_that_an_unfit_agent_would_have_served_fails_in_words(

@@ -185,3 +185,57 @@ async def test_a_home_that_an_instance_still_holds_goes_later(world: World) -> N
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
     await look(world, 120)
     assert volume_id not in world.cloud.volumes
+
+
+async def test_one_home_that_cannot_go_yet_keeps_no_other_from_going(world: World) -> None:
+    held = await used_home(world)
+    lease, agent = await world.ready("bob", home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    for user in ("ada", "bob"):
+        home = world.provisioner.homes.of(user, "")
+        assert home is not None
+        await world.provisioner.homes.leave(home)
+    await look(world, 120)
+    assert list(world.cloud.volumes) == [held]
+    assert [home.user for home in world.provisioner.homes.leaving()] == ["ada"]
+
+
+async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answer(
+    world: World,
+) -> None:
+    """Its move was at work when its user was deleted."""
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    gate = world.cloud.hold("create_volume")
+    await world.provisioner.home_moves.begin(home, "us-east-1b")
+    world.provisioner.wake()
+    await until(lambda: len(world.cloud.of("create_volume")) == 2)
+    moving = world.provisioner.homes.of("ada", "")
+    assert moving is not None
+    await world.provisioner.homes.leave(moving)
+    await until(lambda: not world.provisioner.homes.leaving(), "deleted")
+    gate.set()
+    world.clock.advance(120)
+    await world.complete_passes(2)
+    assert world.provisioner.homes.of("ada", "") is None
+    assert world.cloud.volumes == {}
+    await world.restart()
+    assert world.provisioner.homes.of("ada", "") is None
+
+
+async def test_a_clock_that_is_set_back_holds_up_no_home_that_shall_go(world: World) -> None:
+    volume_id = await used_home(world)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    await world.provisioner.homes.leave(home)
+    await world.complete_passes(2)
+    world.clock.jump(-86400)
+    await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
+    await look(world, 120)
+    assert volume_id not in world.cloud.volumes

@@ -259,3 +259,92 @@ async def test_what_a_move_makes_is_tagged_in_the_creating_call(world: World) ->
         assert made[tags.HOME] == home_of(world).home_id
         assert made[tags.MOVE].startswith("move-")
         assert tags.INTENT not in made
+
+
+async def test_ec2_is_asked_at_a_pace_however_often_passes_come(world: World) -> None:
+    """While files are copied, and while EC2 does not let the old volume be deleted."""
+    await world.restart(busy_interval=0.1, quiet_interval=0.1)
+    before = await with_a_file(world)
+    world.cloud.snapshot_seconds = 100
+    refused = CloudError("UnauthorizedOperation", "You may not.", retryable=False)
+    world.cloud.fail("delete_volume", refused, times=9999)
+    lease = await move(world)
+    await until(lambda: world.cloud.snapshots)
+    for call in ("list_snapshots", "delete_volume"):
+        await until(lambda call=call: len(world.cloud.of(call)) > 0, call)
+        calls = len(world.cloud.of(call))
+        await asyncio.sleep(0.5)
+        assert len(world.cloud.of(call)) - calls <= 4
+        if call == "list_snapshots":
+            world.clock.advance(100)
+            await served(world, lease)
+    assert before in world.cloud.volumes
+
+
+async def test_a_home_that_moves_on_while_the_last_move_is_cleaned_up_does_move(
+    world: World,
+) -> None:
+    await with_a_file(world)
+    gate = world.cloud.hold("delete_volume")
+    lease = await move(world)
+    agent = await served(world, lease)
+    await until(lambda: world.cloud.of("delete_volume"))
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    world.cloud.capacity.clear()
+    again = await move(world, "us-east-1a")
+    gate.set()
+    await served(world, again)
+    await until(lambda: home_of(world).move is None)
+    [volume] = world.cloud.volumes.values()
+    assert volume.zone == "us-east-1a"
+    assert world.cloud.files[volume.volume_id] == {"thesis"}
+
+
+async def test_a_home_that_grew_late_undoes_no_move(world: World) -> None:
+    """Its start was cancelled, and EC2 took its time to answer."""
+    before = await with_a_file(world)
+    world.cloud.capacity.clear()
+    gate = world.cloud.hold("modify_volume")
+    lease = await world.request(home_kind="ebs", home_gib=40)
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).claim(wait=0.1)
+    await until(lambda: world.cloud.of("modify_volume"))
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: not world.cloud.running())
+    again = await move(world)
+    await until(lambda: home_of(world).zone == "us-east-1b")
+    gate.set()
+    await assert_moved(world, before, await served(world, again))
+
+
+async def test_a_new_volume_that_somebody_deletes_leaves_the_old_one(world: World) -> None:
+    before = await with_a_file(world)
+    lease = await move(world)
+    await until(lambda: world.cloud.running(), "an instance")
+    del world.cloud.volumes[str(home_of(world).volume_id)]
+    world.cloud.capacity.clear()
+    first = Agent(world, world.cloud.running()[-1])
+    assert await first.claim() is not None
+    await until(lambda: world.subnets("ada") == ("subnet-a",), "the old one is the home again")
+    await until(lambda: first.instance_id not in world.cloud.running() and world.cloud.running())
+    agent = await served(world, lease)
+    assert world.cloud.volumes[before].attached_to == agent.instance_id
+    assert world.cloud.files[before] == {"thesis"}
+
+
+async def test_a_server_without_that_home_says_nothing_about_the_new_volume(world: World) -> None:
+    before = await with_a_file(world)
+    lease = await move(world)
+    await until(lambda: world.cloud.running(), "an instance")
+    agent = Agent(world, world.cloud.running()[-1])
+    assert await agent.claim() is not None
+    await until(agent.home_is_here)
+    await agent.event("failed", "the home volume has errors")
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    await world.ready(home_kind="none")
+    await world.complete_passes(2)
+    assert before in world.cloud.volumes

@@ -14,6 +14,7 @@ from ec2spawner.provisioner import homes
 from ec2spawner.provisioner.cloud import CloudError, VolumeSpec
 from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.provisioner.settings import HomeRules
+from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import Market
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
@@ -267,7 +268,7 @@ async def test_a_home_grows_when_more_is_wanted_and_never_shrinks(world: World) 
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)
 
-    for wanted, said in ((10, "cannot be made smaller"), (80, "less than six hours ago")):
+    for wanted, said in ((10, "cannot be made smaller"), (80, "too lately")):
         lease, agent = await world.ready(home_kind="ebs", home_gib=wanted)
         assert world.cloud.volumes[volume_id].size_gib == 40
         assert any(said in event.detail for event in lease.events)
@@ -279,6 +280,46 @@ async def test_a_home_grows_when_more_is_wanted_and_never_shrinks(world: World) 
     world.clock.advance(6 * 3600)
     await world.ready(home_kind="ebs", home_gib=80)
     assert world.cloud.volumes[volume_id].size_gib == 80
+
+
+async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
+    world: World,
+) -> None:
+    volume_id = await stopped(world)
+    world.cloud.hold("modify_volume", after=True)
+    lease = await world.request(home_kind="ebs", home_gib=40)
+    [instance_id] = await world.boot()
+    await Agent(world, instance_id).claim(wait=0.1)
+    await until(lambda: world.cloud.volumes[volume_id].size_gib == 40)
+    await world.restart()
+    world.cloud.end(instance_id)
+    world.provisioner.adoption.take_up("ada", "", lease.lease_id)
+    await until(lambda: world.cloud.running(), "another instance")
+    agent = Agent(world, world.cloud.running()[-1])
+    await agent.serve()
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    assert home.size_gib == 40
+    assert len(world.cloud.of("modify_volume")) == 1
+    assert not any("stays at" in event.detail for event in world.now(lease).events)
+
+
+async def test_a_change_that_cannot_be_stored_takes_no_later_one_back(world: World) -> None:
+    await stopped(world)
+    homes_ = world.provisioner.homes
+    home = homes_.of("ada", "")
+    assert home is not None
+    world.run_sql(
+        "CREATE TRIGGER no33 BEFORE UPDATE ON home WHEN NEW.size_gib = 33 BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    failed, later = await asyncio.gather(
+        homes_.save(replace(home, size_gib=33)),
+        homes_.save(replace(home, size_gib=44)),
+        return_exceptions=True,
+    )
+    assert isinstance(failed, StoreError)
+    assert homes_.of("ada", "") == later
 
 
 async def test_a_new_home_is_made_as_the_admin_says(world: World) -> None:

@@ -33,7 +33,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from inhabited_world import REAL_PAUSES, InhabitedWorld
+from inhabited_world import BUSY, CALLS, LOST, REAL_PAUSES, InhabitedWorld
 from virtual_time import VirtualTimeLoop
 from world import SPEC
 
@@ -71,21 +71,6 @@ MOST_SKEW = 30.0
 """Seconds that the hub's clock jumps away from the true time, forward or back."""
 
 USERS = tuple("ada bob cyd dot eve fay gus hal ida".split())
-CALLS = (
-    "launch",
-    "list_instances",
-    "terminate",
-    "tag",
-    "create_volume",
-    "attach_volume",
-    "detach_volume",
-    "list_volumes",
-    "volume",
-    "stop",
-    "start",
-)
-LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
-BUSY = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 
 users = st.sampled_from(USERS)
 nth = st.integers(0, 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import shutil
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +13,8 @@ from simulated_cloud import SOLD_OUT
 from world import SPEC, Agent, World, until
 
 from ec2spawner.core.keeping import AfterStop
-from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted, SecondKey
+from ec2spawner.provisioner.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import Market
@@ -90,7 +91,7 @@ async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None
 async def test_its_waiting_is_overhead_and_nothing_is_paid_twice(world: World) -> None:
     first, agent = await kept(world, LINGER)
     began = world.now(first).segments[-1].end
-    world.clock.advance(300)
+    world.clock.advance(150)
     second = await again(world, LINGER)
     served = await agent.serve()
     await world.settle()
@@ -147,6 +148,47 @@ async def test_one_whose_agent_falls_silent_ends(world: World) -> None:
     await until(lambda: not world.cloud.running(), "it ends")
 
 
+async def test_a_start_does_not_wait_for_one_whose_agent_has_fallen_silent(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    lease = await again(world, LINGER)
+    await world.complete_passes(2)
+    assert launches(world) == 1
+    world.clock.advance(200)
+    await until(lambda: launches(world) == 2, "another one")
+    await until(lambda: agent.instance_id not in world.cloud.running(), "it ends")
+    [other] = await world.boot()
+    assert (await Agent(world, other).serve()).lease_id == lease.lease_id
+
+
+async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> None:
+    _, lingering = await kept(world, LINGER)
+    _, stopped = await kept(world, STOP, user="eve")
+    for seconds in (30 * 86400, -30 * 86400):
+        world.clock.jump(seconds)
+        await world.complete_passes(2)
+        assert lingering.instance_id in world.cloud.running()
+        assert world.cloud.stopped() == [stopped.instance_id]
+        assert world.provisioner.keeping.of_server("ada", "")
+        assert world.provisioner.keeping.of_server("eve", "")
+    world.clock.jump(30 * 86400)
+    await world.complete_passes(1)
+    await world.restart()
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [stopped.instance_id]
+
+
+async def test_a_hub_that_begins_anew_listens_first(world: World) -> None:
+    """Its server had run for so long that the binding is not in memory."""
+    _, agent = await kept(world, LINGER)
+    await world.kill()
+    world.run_sql("UPDATE binding SET bound_at = '2020-01-01 00:00:00.000000'")
+    await world.start()
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+    await again(world, LINGER)
+    assert (await agent.serve()).instance_id == agent.instance_id
+
+
 async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World) -> None:
     _, agent = await kept(world, LINGER)
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
@@ -177,6 +219,37 @@ async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
     await rebooted.beat()
     await end_in_order(world, served, rebooted, "idle")
     await until(world.cloud.stopped, "stopped again")
+
+
+async def test_a_claim_that_still_waits_from_before_its_stop_gets_nothing(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    gone = agent.claimant()
+    world.clock.advance(20)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started again")
+    starting = world.provisioner.starting
+    assert await starting.claim(gone, agent.key, wait=0) is None
+    assert world.now(lease).state is LeaseState.WAITING
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+
+
+async def test_a_claim_from_before_its_stop_is_no_alarm(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """EC2 cuts no connection: the hub holds on to one until it is answered."""
+    _, agent = await kept(world, STOP)
+    world.clock.advance(20)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started again")
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+    with pytest.raises(ClaimRefused, match="booted anew"):
+        await agent.claim()
+    assert "ALARM" not in caplog.text
+    with pytest.raises(SecondKey):
+        await Agent(world, agent.instance_id).claim()
+    assert "ALARM" in caplog.text
 
 
 async def test_an_idle_server_is_stopped_too_and_an_interrupted_one_is_not(world: World) -> None:
@@ -240,6 +313,20 @@ async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> Non
     await until(lambda: launches(world) == 2, "another one")
     await until(lambda: not world.cloud.stopped(), "it ends")
     assert agent.instance_id not in world.cloud.running()
+
+
+async def test_one_that_is_being_ended_is_not_started_again(world: World) -> None:
+    """Its server had another machine, and EC2 was too busy to end this one."""
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("terminate", BUSY, times=9999)
+    other = await again(world, STOP, spec=replace(ON_DEMAND, instance_types=("g5.xlarge",)))
+    await until(lambda: agent.instance_id in world.provisioner.claims.unwanted)
+    await world.stop(other)
+    await world.state(other, LeaseState.ENDED)
+    before = launches(world)
+    await again(world, STOP)
+    await until(lambda: launches(world) > before, "another one")
+    assert world.cloud.of("start") == []
 
 
 async def test_no_room_for_it_is_told_after_some_tries_and_it_stays(world: World) -> None:
@@ -380,6 +467,45 @@ async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: Wo
     assert served.state is LeaseState.READY
     await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
     assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(world: World) -> None:
+    """Its agent is gone by then, and will never say that it has stopped."""
+    lease, agent = await ready(world, STOP)
+    await world.stop(lease)
+    world.break_store()
+    await agent.event("stopped")
+    await until(world.cloud.stopped, "it is asked to stop")
+    await world.kill()
+    world.mend_store()
+    machine = world.cloud.machines[agent.instance_id]
+    machine.ended = InstanceState.STOPPING
+    await world.start()
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    machine.ended = InstanceState.STOPPED
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert world.provisioner.keeping.holds(agent.instance_id)
+
+
+async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(
+    world: World,
+) -> None:
+    _, agent = await kept(world, LINGER)
+    await world.kill()
+    file = world.folder / world.database
+    shutil.copy(file, world.folder / "backup.sqlite")
+    await world.start()
+    await again(world, LINGER)
+    await agent.serve()
+    await world.complete_passes(2)
+    await world.kill()
+    world.database = "backup.sqlite"
+    world.clock.advance(86400)
+    await world.start()
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id], "JupyterHub will ask for it"
 
 
 async def test_a_store_that_lost_the_record_ends_it_after_the_grace(world: World) -> None:

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from inhabited_world import InhabitedWorld
+from inhabited_world import BUSY, CALLS, LOST, InhabitedWorld
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.wire import Market
 
@@ -27,19 +26,6 @@ COMES = 0.6
 
 FORGETS = 0.3
 """Share of the sessions that nobody stops: the idle policy does."""
-
-CALLS = (
-    "launch",
-    "list_instances",
-    "terminate",
-    "tag",
-    "create_volume",
-    "attach_volume",
-    "detach_volume",
-    "list_volumes",
-)
-LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
-BUSY = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 
 
 @dataclass(slots=True)
