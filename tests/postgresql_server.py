@@ -50,9 +50,10 @@ class PostgreSQL:
         [self.port] = free_ports(1)
         self._as_user: dict[str, Any] = {}
         if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(self._folder, nobody.pw_uid, nobody.pw_gid)
-            self._as_user = {"user": "nobody", "group": nobody.pw_gid, "extra_groups": []}
+            # Not `nobody`: agents under test end whatever runs as that user.
+            user = pwd.getpwnam("postgres" if _has_user("postgres") else "daemon")
+            os.chown(self._folder, user.pw_uid, user.pw_gid)
+            self._as_user = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         secret = self._folder / "password"
         secret.write_text(PASSWORD)
         secret.chmod(0o644)
@@ -133,6 +134,10 @@ class PostgreSQL:
             cwd=self._folder,
             **self._as_user,
         )
+
+
+def _has_user(name: str) -> bool:
+    return any(user.pw_name == name for user in pwd.getpwall())
 
 
 def database_of(url: str) -> str:

@@ -9,6 +9,9 @@ import httpx
 import pytest
 from harness import Embedded, Hub, until
 
+ROUNDING = 1e-9
+"""USD: the same sum of two stretches of time and of one."""
+
 
 async def server_tokens(hub: Hub, user: str) -> list[str]:
     reply = await hub.api.get(f"/users/{user}/tokens")
@@ -44,7 +47,7 @@ async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedde
     # It served before it had heard of them, as it must: agents are heard by a hub that serves.
     assert "init_spawners did not complete within 0 seconds" in hub.log.read_text()
     assert {i["instance_id"] for i in await embedded.instances()} == instances
-    assert await cost_so_far(hub, "ann", token) >= before
+    assert await cost_so_far(hub, "ann", token) >= before - ROUNDING
     assert len(await server_tokens(hub, "ann")) == 2
     await hub.stop_server("ann")
     await hub.stop_server("ann", "second")
@@ -91,7 +94,7 @@ async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     await hub.start()
 
     await hub.wait_ready("ann")
-    assert await cost_so_far(hub, "ann", token) >= before
+    assert await cost_so_far(hub, "ann", token) >= before - ROUNDING
     assert {i["instance_id"] for i in await embedded.instances()} == instances
     await hub.stop_server("ann")
     assert not await server_tokens(hub, "ann")
