@@ -1,7 +1,7 @@
 """Days of a fifty-user hub where everything goes wrong: no instance runs for nobody for long.
 
-Four days with each change; a hundred take some minutes of one core. The table that they print is
-the promise:
+Four days with each change. A hundred are for a machine that has nothing else to do for long; the
+table that they print is the promise:
 
     EC2SPAWNER_DAYS=100 pytest -s tests/unit/provisioner/test_hundred_days.py
 """
