@@ -179,6 +179,8 @@ class Ending:
         latest = asyncio.get_running_loop().time() - self.settings.busy_interval
         self._asked = {each: at for each, at in self._asked.items() if at > latest}
         instances = [each for each in instances if each.instance_id not in self._asked]
+        if not instances:
+            return  # most passes: nothing to read from the store
         ids = [instance.instance_id for instance in instances]
         await self.terminate(ids)
         # Leases of an earlier process are not in memory, and one that just ended not yet stored.
