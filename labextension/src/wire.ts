@@ -1,5 +1,5 @@
 /**
- * The answers of `GET {base}/ec2spawner/api/status`, as `ec2spawner/wire.py` defines them.
+ * The answers of `GET {base}/ec2spawner/api/status`, as `ec2spawner/wire` defines them.
  *
  * Instants are ISO 8601 in UTC; durations are seconds; prices are USD/hour; memory is MiB;
  * shares of a whole are percent, 0-100. `null` is unknown, never zero.

@@ -37,7 +37,7 @@ def test_arrows_hold() -> None:
     [
         ("core/money.py", "from ..provisioner import cloud", "core and wire import nothing"),
         ("core/money.py", "import boto3", "core and wire import nothing"),
-        ("wire.py", "import tornado", "core and wire import nothing"),
+        ("wire/words.py", "import tornado", "core and wire import nothing"),
         ("agent/claim.py", "from ..aws import client", "what runs on an instance"),
         ("notebook/handlers.py", "from ..hub import service", "what runs on an instance"),
         ("notebook/handlers.py", "from ..agent import claim", "agent and notebook"),

@@ -1,4 +1,4 @@
-"""`labextension/src/wire.ts` says what `ec2spawner/wire.py` says: every field by its own name."""
+"""`labextension/src/wire.ts` says what `ec2spawner/wire` says: every field by its own name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """A real agent process between a metadata service and a hub that speak real HTTP.
 
-The hub here is the agent's counterpart in `wire.py` and nothing more: the tests of the whole hub
+The hub here is the agent's counterpart in `ec2spawner.wire` and nothing more: the tests of the whole hub
 with real agents are elsewhere.
 """
 

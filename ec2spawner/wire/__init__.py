@@ -1,0 +1,111 @@
+"""The messages between instance and hub, and between notebook and agent.
+
+Both sides import these models, so a field has one name and one unit everywhere. An AMI is
+older than its hub: the hub speaks `PROTOCOL` and `PROTOCOL - 1`. Models ignore fields they do
+not know, so that an addition is no break; a change of meaning is a new protocol number.
+
+Instants are timezone-aware UTC; durations are seconds; prices are USD/hour; memory is MiB;
+shares of a whole are percent, 0-100.
+"""
+
+from __future__ import annotations
+
+from .claim import (
+    BucketMount,
+    Certificates,
+    Claim,
+    ClaimWait,
+    DataMount,
+    HomeMount,
+    LeaseGrant,
+    Refusal,
+    Spoken,
+)
+from .idle import Idleness, IdlePolicy, WorkingHours
+from .lease import (
+    AgentEvent,
+    Beat,
+    BeatAnswer,
+    Cost,
+    ExtendAnswer,
+    ExtendRequest,
+    IdleAnswer,
+    IdleRequest,
+    Step,
+    Stop,
+    StopRequest,
+)
+from .notebook import (
+    AgentState,
+    KernelState,
+    NotebookReply,
+    NotebookRequest,
+    NotebookStatus,
+    Notice,
+    NoticesEvent,
+    Observation,
+    TerminalState,
+)
+from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
+from .words import (
+    MAX_BODY_BYTES,
+    PROTOCOL,
+    Market,
+    Message,
+    Percent,
+    ProtocolNumber,
+    Seconds,
+    ShortText,
+    Then,
+)
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "PROTOCOL",
+    "AgentEvent",
+    "AgentState",
+    "Beat",
+    "BeatAnswer",
+    "BucketMount",
+    "Certificates",
+    "Claim",
+    "ClaimWait",
+    "Cost",
+    "DataMount",
+    "ExtendAnswer",
+    "ExtendRequest",
+    "GpuHistory",
+    "GpuSample",
+    "History",
+    "HomeMount",
+    "IdleAnswer",
+    "IdlePolicy",
+    "IdleRequest",
+    "Idleness",
+    "KernelState",
+    "LeaseGrant",
+    "Market",
+    "Message",
+    "MigSlice",
+    "NotebookReply",
+    "NotebookRequest",
+    "NotebookStatus",
+    "Notice",
+    "NoticesEvent",
+    "Observation",
+    "Percent",
+    "ProtocolNumber",
+    "Refusal",
+    "Seconds",
+    "ShortText",
+    "SlowedBy",
+    "Spoken",
+    "Step",
+    "Stop",
+    "StopRequest",
+    "Telemetry",
+    "TerminalState",
+    "Then",
+    "Worker",
+    "WorkingHours",
+]

@@ -1,0 +1,126 @@
+"""Agent -> hub: the claim, and the lease that it is answered with."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from .idle import IdlePolicy
+from .words import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
+
+
+class Spoken(Message):
+    """What every claim has, whatever its protocol: enough to answer in words."""
+
+    protocol: ProtocolNumber = PROTOCOL
+
+
+class Claim(Message):
+    """`POST claims`: an instance proves who it is and asks for a lease.
+
+    The claim is answered late on purpose (`wait_seconds`): one waiter per instance.
+    """
+
+    protocol: ProtocolNumber
+    document: Annotated[str, Field(max_length=8192)]
+    """The instance identity document, the exact JSON text that was signed."""
+    signature: Annotated[str, Field(max_length=8192)]
+    """Its PKCS7 signature from `/rsa2048`, base64 without PEM armour."""
+    key: Annotated[str, Field(min_length=43, max_length=128, repr=False)]
+    """The agent's key: 32 random bytes, base64url, made at boot, never written to disk."""
+    agent_version: ShortText = ""
+    boot_seconds: Seconds | None = None
+    """Seconds from kernel start to this agent's start, where known."""
+    wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
+
+
+class HomeMount(Message):
+    """What the agent shall mount as the user's home."""
+
+    kind: Literal["ebs", "efs", "none"]
+    volume_id: str | None = None
+    """`vol-...`: found on the instance by the volume's serial, not by a device name."""
+    file_system: str = ""
+    """`fs-...`: the EFS file system of a home of kind `efs`."""
+    access_point: str = ""
+    """`fsap-...`: EFS enforces its user and folder; empty for none."""
+    directory: str = ""
+    """Where in the file system, or below the access point's folder, the home is. The agent makes
+    it; no part of it is `..`."""
+    tls: bool = True
+    """Mount over TLS, or not at all."""
+    iam: bool = False
+    """Mount as the role of the instance profile."""
+
+
+class DataMount(Message):
+    """A volume that was made from a snapshot with the instance, mounted read-only for everyone."""
+
+    volume_id: str
+    """`vol-...`: found by its serial."""
+    path: str
+    """Absolute, as the user finds it."""
+
+
+class BucketMount(Message):
+    """An S3 bucket, mounted by Mountpoint for Amazon S3 with the role of the instance profile."""
+
+    bucket: str
+    prefix: str = ""
+    """Only keys that begin so; ends in `/`, or is empty."""
+    path: str
+    """Absolute, as the user finds it."""
+    read_only: bool = True
+
+
+class Certificates(Message):
+    """For a hub with `internal_ssl`: what the notebook proves itself with, and whom it believes.
+
+    PEM texts. The notebook's clients are the hub and its proxy; nobody else's certificate counts.
+    """
+
+    key: Annotated[str, Field(repr=False)]
+    certificate: str
+    """For the instance's private address and for nothing else."""
+    ca: str
+    """The authorities of the hub and of its proxy."""
+
+
+class LeaseGrant(Message):
+    """The answer 200 to a claim. The same key always gets the same answer."""
+
+    protocol: int = PROTOCOL
+    lease_id: str
+    lease_token: Annotated[str, Field(repr=False)]
+    """Bearer token for `leases/{id}/...`; derived from the agent's key, see `core.names`."""
+    environment: Annotated[dict[str, str], Field(repr=False)]
+    command: list[str]
+    """Program and arguments of the notebook server."""
+    base_url: str
+    """`JUPYTERHUB_SERVICE_PREFIX`; readiness is asked at `{base_url}api`."""
+    port: int
+    home: HomeMount
+    data: list[DataMount] = []
+    buckets: list[BucketMount] = []
+    scratch: str = ""
+    """Where the instance store is mounted for the user; empty leaves it alone."""
+    idle: IdlePolicy
+    profile: ShortText = ""
+    hub_lost_after_seconds: Seconds = 900.0
+    """Without an answer from the hub for this long, an idle instance powers itself off."""
+    certificates: Certificates | None = None
+    """The notebook shall speak TLS with these; since protocol 2."""
+
+
+class ClaimWait(Message):
+    """The answer 202: nothing yet, ask again at once."""
+
+    protocol: int = PROTOCOL
+    retry_after_seconds: Seconds = 0.0
+
+
+class Refusal(Message):
+    """The body of 403, 404, 409 and 410: one sentence for the agent's log."""
+
+    message: str

@@ -1,0 +1,151 @@
+"""Agent -> hub: the life of a lease; steps, beats, extension, stop."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from .idle import IdlePolicy
+from .telemetry import Telemetry
+from .words import PROTOCOL, Market, Message, ProtocolNumber, ShortText, Then
+
+
+class Step(StrEnum):
+    """The steps of a start, in order. `progress()` shows them with their usual times."""
+
+    REQUEST = "request"
+    """Looking for an instance: from the request to EC2's answer."""
+    BOOT = "boot"
+    """From EC2's answer to the agent's claim."""
+    HOME = "home"
+    """Attaching and mounting the home."""
+    NOTEBOOK = "notebook"
+    """Starting the notebook server until it listens."""
+    READY = "ready"
+
+
+class AgentEvent(Message):
+    """`POST leases/{id}/events`."""
+
+    step: Literal["home", "notebook", "ready", "failed", "stopped"]
+    """`home`/`notebook`: that step has begun; `stopped`: notebook ended and home unmounted."""
+    at: AwareDatetime
+    message: ShortText = ""
+    """For people; for `failed` the cause with the last lines of the log, for `notebook` what could
+    not be mounted."""
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    """With `ready`: where the notebook listens on the instance's private address."""
+
+
+class Beat(Message):
+    """`POST leases/{id}/beat`: the state of an instance, at least once a minute.
+
+    The hub may answer late (`hold_seconds`): the answer is how the hub reaches the instance
+    at once when a stop is due. An agent with news drops the held beat and sends another.
+    """
+
+    protocol: ProtocolNumber
+    sent_at: AwareDatetime | None = None
+    """The agent's clock when it sent this: `sent_at - idle_since` is how long nothing has worked
+    by one clock, whatever the hub's says."""
+    idle_since: AwareDatetime | None = None
+    """Since when nothing works; None while something does."""
+    busy_because: ShortText = ""
+    """For people: what keeps the server on, or empty."""
+    telemetry: Telemetry | None = None
+    hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
+    state_seen: int = 0
+    """The last `BeatAnswer.state`; the hub answers at once when it has a newer one."""
+
+
+class Cost(Message):
+    """Money of one lease. Unknown is None, never 0."""
+
+    usd: Annotated[float, Field(ge=0)] | None = None
+    """Cost so far, at `as_of`."""
+    usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    """Price now. The reader adds it for the time since `as_of`."""
+    as_of: AwareDatetime
+    """Up to when `usd` counts: in the first minute the end of that minute, which is paid whole."""
+    since: AwareDatetime
+    """When billing began."""
+    estimate: bool = True
+    """True unless the figure comes from a bill."""
+    market: Market | None = None
+    on_demand_usd_per_hour: Annotated[float, Field(ge=0)] | None = None
+    price_source: ShortText = ""
+    saved_usd: float | None = None
+    """What the same time on demand would have cost more; None where a price is unknown."""
+    today_usd: Annotated[float, Field(ge=0)] | None = None
+    """All servers of this user since midnight UTC, this one included, at `as_of`."""
+    month_usd: Annotated[float, Field(ge=0)] | None = None
+    """The same since the first of the month."""
+    budget_usd: Annotated[float, Field(ge=0)] | None = None
+    """What the user may spend in a month; None where no budget is set."""
+
+
+class Stop(Message):
+    """Why a server is stopped: the words the user reads at the next login."""
+
+    reason: Literal[
+        "user",
+        "idle",
+        "admin",
+        "budget",
+        "interruption",
+        "max-age",
+        "hub",
+        "capacity",
+        "quota",
+        "failed",
+        "lost",
+    ]
+    """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more."""
+    message: ShortText = ""
+    then: Then = "terminate"
+    """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides
+    what becomes of the instance."""
+
+
+class BeatAnswer(Message):
+    protocol: int = PROTOCOL
+    state: int
+    """Grows with every change worth telling the agent."""
+    cost: Cost
+    idle: IdlePolicy
+    extended_until: AwareDatetime | None = None
+    """The user asked to keep the server until then."""
+    stop: Stop | None = None
+    """Set: save, stop the notebook, unmount, report `stopped`."""
+
+
+class ExtendRequest(Message):
+    """`POST leases/{id}/extend` on the owner's behalf."""
+
+    seconds: Annotated[float, Field(gt=0, le=30 * 86400)]
+
+
+class ExtendAnswer(Message):
+    extended_until: AwareDatetime
+    bounded: bool = False
+    """True where the policy allowed less than was asked for."""
+
+
+class IdleRequest(Message):
+    """`POST leases/{id}/idle` on the owner's behalf: stop after so long without work."""
+
+    server_seconds: Annotated[float, Field(gt=0, le=30 * 86400)]
+
+
+class IdleAnswer(Message):
+    idle: IdlePolicy
+    bounded: bool = False
+    """True where the policy allowed less, or more, than was asked for."""
+
+
+class StopRequest(Message):
+    """`POST leases/{id}/stop` on the owner's behalf."""
+
+    reason: Literal["user"] = "user"

@@ -1,0 +1,128 @@
+"""Notebook extension <-> agent, JSON lines over a local socket; and what the browser sees."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from .idle import Idleness, IdlePolicy
+from .lease import Cost, Stop
+from .telemetry import Telemetry
+from .words import Message, ShortText
+
+
+class KernelState(Message):
+    id: str
+    name: ShortText = ""
+    """The notebook's path where known, else the kernel's name."""
+    pid: int | None = None
+    execution_state: Literal["idle", "busy", "starting", "unknown"] = "unknown"
+    last_activity: AwareDatetime
+    """The last execution or its result; connecting a tab does not count."""
+
+
+class TerminalState(Message):
+    name: str
+    pid: int | None = None
+    foreground: ShortText = ""
+    """Command of the foreground job; empty while the shell waits at its prompt."""
+
+
+class Observation(Message):
+    """Notebook extension -> agent: what only the notebook server can see."""
+
+    type: Literal["observation"] = "observation"
+    at: AwareDatetime
+    kernels: list[KernelState] = []
+    last_input: AwareDatetime | None = None
+    """The last key or pointer event of a person; an open tab is none."""
+
+
+class NotebookRequest(Message):
+    """Notebook extension -> agent: the user pressed a button."""
+
+    type: Literal["extend", "stop", "idle"]
+    """`extend`: keep for `seconds` from now. `idle`: stop after `seconds` without work."""
+    id: int
+    seconds: Annotated[float, Field(gt=0)] | None = None
+
+
+class NotebookReply(Message):
+    """Agent -> notebook extension: the answer to the request of the same id."""
+
+    type: Literal["reply"] = "reply"
+    id: int
+    ok: bool
+    message: ShortText = ""
+
+
+class AgentState(Message):
+    """Agent -> notebook extension: everything the status endpoint answers from memory."""
+
+    type: Literal["state"] = "state"
+    at: AwareDatetime
+    profile: ShortText = ""
+    instance_type: ShortText = ""
+    cost: Cost | None = None
+    idle_policy: IdlePolicy
+    idleness: Idleness
+    extended_until: AwareDatetime | None = None
+    telemetry: Telemetry | None = None
+    stop: Stop | None = None
+    hub_reachable: bool = True
+    disk_full: ShortText = ""
+    """For people: which disk is full, and what to do; empty while none is."""
+
+
+class Notice(Message):
+    """Something that a person should know now, for as long as it holds."""
+
+    id: str
+    """The same notice has the same id, also after a reload of the page: nobody is told twice."""
+    kind: Literal[
+        "idle", "stopping", "interruption", "budget", "gpu", "disk-full", "smaller-profile"
+    ]
+    level: Literal["info", "warning", "error"]
+    title: ShortText
+    message: ShortText = ""
+    until: AwareDatetime | None = None
+    """What it warns of happens then: the browser counts down to it."""
+    actions: list[Literal["keep", "stop", "panel"]] = []
+    """The main one first."""
+
+
+class NoticesEvent(Message):
+    """On Jupyter Server's event websocket, whenever one comes or goes: all that hold now."""
+
+    now: AwareDatetime
+    notices: list[Notice] = []
+
+
+class NotebookStatus(Message):
+    """`GET {base}/ec2spawner/api/status`: what the browser sees.
+
+    `state` is None where no agent is (plain JupyterHub, plain JupyterLab): GPU and idleness
+    are then measured by the extension itself and cost is unknown.
+    """
+
+    now: AwareDatetime
+    """The server's clock: the browser counts down against this, not against its own."""
+    managed: bool
+    """True where an agent stands behind this server, so that cost, extend and stop exist."""
+    can_control: bool = True
+    """Whether the person who asks may extend and stop: the owner, and nobody with whom the server
+    is shared."""
+    agent_connected: bool
+    cost: Cost | None = None
+    profile: ShortText = ""
+    instance_type: ShortText = ""
+    idle_policy: IdlePolicy | None = None
+    idleness: Idleness | None = None
+    extended_until: AwareDatetime | None = None
+    telemetry: Telemetry | None = None
+    stop: Stop | None = None
+    hub_reachable: bool = True
+    disk_full: ShortText = ""
+    """For people: which disk is full, and what to do; empty while none is."""
+    notices: list[Notice] = []

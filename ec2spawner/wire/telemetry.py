@@ -1,0 +1,118 @@
+"""What the machine does: GPUs, CPU, memory, disk, network, and who uses them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, Field
+
+from .words import Message, Percent, ShortText
+
+SlowedBy = Literal["power", "heat", "hardware", "sync"]
+"""Why a GPU's clocks are lower than they could be: its power limit, its temperature, a brake of
+the board, or other GPUs that it keeps step with."""
+
+
+class MigSlice(Message):
+    """One slice of a GPU that is cut into several (Multi-Instance GPU)."""
+
+    index: int
+    profile: ShortText = ""
+    """As NVIDIA names its size: `1g.5gb`."""
+    uuid: ShortText = ""
+    use_percent: Percent | None = None
+    memory_used_mib: Annotated[float, Field(ge=0)] | None = None
+    memory_total_mib: Annotated[float, Field(ge=0)] | None = None
+
+
+class GpuSample(Message):
+    """One GPU, now."""
+
+    index: int
+    name: ShortText
+    use_percent: Percent | None = None
+    memory_used_mib: Annotated[float, Field(ge=0)] | None = None
+    memory_total_mib: Annotated[float, Field(ge=0)] | None = None
+    temperature_c: float | None = None
+    power_w: Annotated[float, Field(ge=0)] | None = None
+    uuid: ShortText = ""
+    power_limit_w: Annotated[float, Field(ge=0)] | None = None
+    clock_mhz: Annotated[float, Field(ge=0)] | None = None
+    """Of the multiprocessors."""
+    clock_max_mhz: Annotated[float, Field(ge=0)] | None = None
+    memory_clock_mhz: Annotated[float, Field(ge=0)] | None = None
+    slowed_by: Annotated[list[SlowedBy], Field(max_length=8)] = []
+    """What holds the clocks down now."""
+    ecc_corrected: Annotated[int, Field(ge=0)] | None = None
+    """Memory errors since the driver was loaded."""
+    ecc_uncorrected: Annotated[int, Field(ge=0)] | None = None
+    xid: Annotated[int, Field(ge=0)] | None = None
+    """The last critical error that the driver has told of, by NVIDIA's number."""
+    xid_at: AwareDatetime | None = None
+    lost: bool = False
+    """The GPU was there and does not answer any more: it fell off the bus."""
+    mig: Annotated[list[MigSlice], Field(max_length=16)] = []
+    """Its slices, where it is cut into such; the GPU itself has no use of its own then."""
+
+
+class Worker(Message):
+    """A kernel, a terminal or another program of the user, with all that it has started."""
+
+    kind: Literal["kernel", "terminal", "program"]
+    name: ShortText
+    """For people: the notebook's path, what runs in the terminal, the program."""
+    pid: int
+    kernel_id: str = ""
+    cpu_percent: Annotated[float, Field(ge=0)] | None = None
+    """Percent of one core."""
+    memory_mib: Annotated[float, Field(ge=0)] | None = None
+    gpus: Annotated[list[int], Field(max_length=64)] = []
+    """Indices of the GPUs that it has memory on."""
+    gpu_percent: Percent | None = None
+    """Of the GPU that it uses most; unknown where the driver does not tell by process."""
+    gpu_memory_mib: Annotated[float, Field(ge=0)] | None = None
+    """On all of them together."""
+
+
+class Telemetry(Message):
+    """What the machine does, now."""
+
+    at: AwareDatetime
+    gpu_source: Literal["nvml", "simulated", "none"] = "none"
+    gpus: Annotated[list[GpuSample], Field(max_length=64)] = []
+    cpu_percent: Percent | None = None
+    """Of all cores together."""
+    memory_used_mib: float | None = None
+    memory_total_mib: float | None = None
+    cpu_count: Annotated[int, Field(ge=1)] | None = None
+    disk_used_mib: Annotated[float, Field(ge=0)] | None = None
+    """Of the file system that holds the home."""
+    disk_total_mib: Annotated[float, Field(ge=0)] | None = None
+    disk_read_mib_per_s: Annotated[float, Field(ge=0)] | None = None
+    """Of all disks together, as the network below."""
+    disk_write_mib_per_s: Annotated[float, Field(ge=0)] | None = None
+    network_in_mib_per_s: Annotated[float, Field(ge=0)] | None = None
+    network_out_mib_per_s: Annotated[float, Field(ge=0)] | None = None
+    workers: Annotated[list[Worker], Field(max_length=50)] = []
+    """Who uses the GPUs and the CPU, the busiest first."""
+
+
+class GpuHistory(Message):
+    index: int
+    name: ShortText = ""
+    use_percent: list[float | None] = []
+    memory_percent: list[float | None] = []
+
+
+class History(Message):
+    """`GET {base}/ec2spawner/api/history?since=...`: the last hour, oldest first.
+
+    All lists are as long as `at`; None is a step in which nothing was measured.
+    """
+
+    step_seconds: float
+    at: list[float] = []
+    """The end of each step, in seconds since the epoch by the server's clock."""
+    cpu_percent: list[float | None] = []
+    memory_percent: list[float | None] = []
+    gpus: list[GpuHistory] = []
