@@ -28,17 +28,20 @@ from ec2spawner.config import (
     HomeBounds,
     HomeConfig,
     IdleConfig,
+    IdleHook,
     ImageConfig,
     Options,
     Profile,
     ProfileOptions,
     SnapshotSchedule,
+    UserMaySet,
+    WorkingHoursConfig,
     after_stop,
     image,
     seconds,
 )
 from ec2spawner.config.profile import DiskBounds, IdleBounds
-from ec2spawner.config.values import SpawnerFunction
+from ec2spawner.config.values import Code, SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ NESTED: Mapping[type[BaseModel], str] = {
     HomeBounds: "The keys of `user_may_choose` in `home`",
     SnapshotSchedule: "The keys of `snapshots` in `home`",
     IdleConfig: "The keys of `idle`",
+    WorkingHoursConfig: "The keys of `working_hours` in `idle`",
+    UserMaySet: "The keys of `user_may_set` in `idle`",
     AfterStopConfig: "The keys of `after_stop`",
     ImageConfig: "The keys of `image`",
     DataVolumeConfig: "An entry of `data_volumes`",
@@ -70,8 +75,13 @@ _OF_PROFILE = {
 }
 """Where in `profile_options` a model is written."""
 
-_OF_HOME = {HomeBounds: "user_may_choose", SnapshotSchedule: "snapshots"}
-"""Under which key of `home` a model is written."""
+_WITHIN = {
+    HomeBounds: ("home", "user_may_choose"),
+    SnapshotSchedule: ("home", "snapshots"),
+    WorkingHoursConfig: ("idle", "working_hours"),
+    UserMaySet: ("idle", "user_may_set"),
+}
+"""In which option, under which key of it, a model is written."""
 
 INTRODUCTION = """\
 # Configuration
@@ -194,8 +204,9 @@ def _assigned(model: type[BaseModel], name: str, value: object) -> str:
         return f"{{..., {inner[1:]}"
     if model in _OF_PROFILE:
         return f'{{..., "profile_options": {_OF_PROFILE[model].format(inner)}}}'
-    if model in _OF_HOME:
-        return f"c.EC2Spawner.home = {{{written(_OF_HOME[model])}: {inner}}}"
+    if model in _WITHIN:
+        within, key = _WITHIN[model]
+        return f"c.EC2Spawner.{within} = {{{written(key)}: {inner}}}"
     option = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", model.__name__.removesuffix("Config")).lower()
     return f"c.EC2Spawner.{option} = {inner}"
 
@@ -213,6 +224,8 @@ def _indented(text: str) -> str:
 
 def written(value: object) -> str:
     """A value as it stands in `jupyterhub_config.py`."""
+    if isinstance(value, Code):
+        return value
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, Mapping):
@@ -260,8 +273,12 @@ def _annotation_words(annotation: Any) -> str:
     if origin is tuple:
         inner = _annotation_words(arguments[0])
         return f"list of {inner}s" if inner in PLAIN.values() else f"list; each a {inner}"
+    if origin is dict:
+        return f"dict by name; each a {_annotation_words(arguments[1])}"
     if annotation == SpawnerFunction:
         return "function of the spawner"
+    if annotation == IdleHook:
+        return "function of the spawner and a dict"
     if annotation is type(None):
         return "`None`"
     if annotation in NESTED:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 __version__ = "0.1.0.dev0"
+
+_EXTENSIONS = ("ec2spawner.cost.magics", "ec2spawner.gpu_check.magic")
 
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     """Where JupyterLab's development commands find the built extension."""
     return [{"src": "labextension", "dest": "ec2spawner-lab"}]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext ec2spawner`: what `ec2spawner.cost` brings, and `%gpu_check`."""
+    for name in _EXTENSIONS:
+        import_module(name).load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext ec2spawner`."""
+    for name in _EXTENSIONS:
+        import_module(name).unload(shell)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from .gpu_check.options import gpu_check_options
+
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
@@ -27,6 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    if arguments.command == "gpu-check":
+        from .gpu_check.command import run_gpu_check
+
+        return run_gpu_check(arguments)
     if arguments.command == "check":
         from .check.command import run_check
 
@@ -49,7 +55,10 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
     _check(commands.add_parser("check", allow_abbrev=False, help=_CHECK, epilog=epilog))
     _prices(commands.add_parser("prices", allow_abbrev=False, help=_PRICES, epilog=epilog))
     _reap(commands.add_parser("reap", allow_abbrev=False, help=_REAP, epilog=epilog))
+    gpu_check_options(commands.add_parser("gpu-check", allow_abbrev=False, help=_GPU_CHECK))
     arguments, for_the_hub = parser.parse_known_args(argv)
+    if arguments.command == "gpu-check" and for_the_hub:
+        parser.error(f"unrecognized arguments: {' '.join(for_the_hub)}")
     if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
         parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
     return arguments, for_the_hub
@@ -59,6 +68,7 @@ _DEMO = "the whole journey on this machine, with an embedded EC2 and no AWS acco
 _CHECK = "prove that a hub's configuration will work, without starting or changing anything"
 _PRICES = "what each profile costs, by region, market and zone"
 
+_GPU_CHECK = "measure this machine's GPUs: are they as fast as they should be?"
 _REAP = "what a hub left in the account and nobody needs; ends it only with --yes"
 
 

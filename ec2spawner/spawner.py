@@ -21,6 +21,7 @@ from .hub import service
 from .hub.choosing import chosen, spawn_form
 from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, too_late
 from .hub.home_choice import forget_once, leave_home
+from .hub.idle_policies import follow_configuration, policy_of
 from .hub.not_started import NotStarted
 from .hub.profile_list import per_server_options
 from .hub.progress import progress_event
@@ -29,6 +30,7 @@ from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
 from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
 from .hub.spawn_page import read_form, read_link
+from .hub.stopped_by import stop_for
 from .provisioner.adoption import SavedServer, saved
 from .provisioner.cloud import CloudError
 from .provisioner.lease import OPEN, Lease, LeaseState
@@ -120,6 +122,7 @@ class EC2Spawner(OptionTraits, Spawner):
         self.lease_id, self._adopted = new_lease_id(), True
         options, choice = await chosen(self, self.user_options)
         forget_once(self)
+        idle = await policy_of(options, self, choice.profile, choice.server_idle_seconds)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
         environment, hub_api_url = self._environment(running)
@@ -136,6 +139,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     Server(self.user.name, self.name),
                     choice,
                     options=options,
+                    idle=idle,
                     provisioner=provisioner,
                     hub_api_url=hub_api_url,
                     sealed_start=running.seal.close(start),
@@ -184,8 +188,9 @@ class EC2Spawner(OptionTraits, Spawner):
             if lease is None:
                 return
             provisioner = await self._provisioner()
-            reason = "user" if lease.ready_at else "failed"
-            stop = Stop(reason=reason, message="It was stopped from the hub")
+            stop = stop_for(self.user.name)
+            if not lease.ready_at:
+                stop = stop.model_copy(update={"reason": "failed"})
             await provisioner.ending.begin(lease.lease_id, stop)
             patience = provisioner.settings.stop_timeout + STOP_MARGIN
             await provisioner.ending.wait_ended(lease.lease_id, patience)
@@ -293,6 +298,10 @@ class EC2Spawner(OptionTraits, Spawner):
             lease = await provisioner.adoption.rebuild(self.user.name, self.name, self._saved)
         if lease is not None:
             lease = await self._adopt(provisioner, lease)
+            if lease.state is LeaseState.READY:
+                options = (await self._service()).options
+                following = follow_configuration(options, self, provisioner, lease)
+                provisioner.spawn_task(following, f"idle policy of {lease.lease_id}")
         return lease
 
     async def _adopt(self, provisioner: Provisioner, lease: Lease) -> Lease:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +12,21 @@ from postgresql_server import PostgreSQL
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs.
 settings.register_profile("ec2spawner", deadline=None, print_blob=True)
 settings.load_profile("ec2spawner")
+
+
+HAS_GPU = Path("/proc/driver/nvidia/version").exists()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests marked `gpu` are left out where there is none, and the summary counts them so."""
+    of_gpu = [] if HAS_GPU else [item for item in items if item.get_closest_marker("gpu")]
+    if of_gpu:
+        config.hook.pytest_deselected(items=of_gpu)
+        items[:] = [item for item in items if item not in of_gpu]
+
+
+def pytest_report_header() -> str:
+    return f"NVIDIA GPU: {'there is one' if HAS_GPU else 'none, tests marked gpu are left out'}"
 
 
 @pytest.fixture(scope="session")

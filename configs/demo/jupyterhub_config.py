@@ -60,7 +60,13 @@ c.EC2Spawner.profile_list = [
     },
 ]
 c.EC2Spawner.home = {"kind": "ebs", "size_gib": 100}
-c.EC2Spawner.idle = {"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}
+c.EC2Spawner.idle = {
+    "server": "1h",
+    "kernel": "2h",
+    "warn": "10m",
+    "user_may_extend": "4h",
+    "user_may_set": {"server": ["15m", "8h"]},
+}
 
 # --- what only the embedded EC2 needs ---
 

@@ -65,6 +65,9 @@ c.EC2Spawner.idle = {
     "warn": "10m",
     "user_may_extend": "4h",
     "max_age": "3d",  # the bound for a loop that never ends; 0 is none
+    # Longer pauses while people are at work; and what they may choose for their own server.
+    "working_hours": {"when": "Mon-Fri 08:00-18:00 Europe/Berlin", "server": "2h"},
+    "user_may_set": {"server": ["15m", "8h"]},
 }
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 # Or a PostgreSQL database of its own, with its password in ~/.pgpass:

@@ -15,6 +15,7 @@ from .. import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, LeaseGrant
 from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
+from .gpu_check import broken_gpu
 from .hub_client import HubClient, PowerOffError
 from .identity import Identity, read_identity
 from .lease_run import LeaseRun
@@ -58,25 +59,36 @@ class Agent:
         connector = aiohttp.TCPConnector(
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
         )
-        async with aiohttp.ClientSession(connector=connector) as http:
-            while True:
-                await self._serve(http)
-                log.info("this instance is kept for its user: claiming again")
+        # Beside everything else until the claim, which must know.
+        check = asyncio.create_task(broken_gpu(self._settings.gpu_device), name="GPU check")
+        try:
+            async with aiohttp.ClientSession(connector=connector) as http:
+                while True:
+                    await self._serve(http, check)
+                    log.info("this instance is kept for its user: claiming again")
+        finally:
+            check.cancel()
+            await asyncio.gather(check, return_exceptions=True)
 
-    async def _serve(self, http: aiohttp.ClientSession) -> None:
+    async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[str]) -> None:
         """One lease. Returns where the instance is kept; raises `PowerOffError` where it is not."""
         notebook = NotebookProcess(
             self._settings.user,
             self._settings.run_dir / "notebook.log",
             base_environment(self._settings.user, os.environ),
         )
-        sampler = Sampler(self._gpus, notebook.processes)
+        sampler = Sampler(
+            self._gpus,
+            notebook.processes,
+            home=self._settings.user.home,
+            server_pid=lambda: notebook.pid,
+        )
         try:
             await notebook.warm_up()
             identity = await self._read_identity(http)
             log.info("this is %s, %s", identity.instance_id, identity.instance_type)
             hub = HubClient(self._settings.hub_api_url, http)
-            grant = await self._claim(hub, http, identity)
+            grant = await self._claim(hub, http, identity, broken=await check)
             sampler.start()
             run = LeaseRun(self._settings, identity, grant, notebook, sampler, hub, http)
             await run.live()
@@ -90,10 +102,11 @@ class Agent:
         )
 
     async def _claim(
-        self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity
+        self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity, broken: str
     ) -> LeaseGrant:
         def claim_as(identity: Identity) -> Claim:
-            return new_claim(identity, self._key, __version__, self._settings.metadata_is_amazon)
+            on_ec2 = self._settings.metadata_is_amazon
+            return new_claim(identity, self._key, __version__, on_ec2, broken)
 
         async def claim_anew() -> Claim:
             return claim_as(await self._read_identity(http))

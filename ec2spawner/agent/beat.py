@@ -8,6 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from ..core.idle_policy import shortest_limit
 from ..wire import BeatAnswer
 from .backoff import Backoff
 from .hub_client import HubClient, HubError, PowerOffError
@@ -96,6 +97,5 @@ class Heartbeat:
             await asyncio.gather(call, news, return_exceptions=True)
 
     async def _keep_gap(self, started: float) -> None:
-        policy = self._watch.policy
-        gap = min(GAP_SECONDS, policy.server_seconds / 10 or GAP_SECONDS)
+        gap = min(GAP_SECONDS, shortest_limit(self._watch.policy) / 10 or GAP_SECONDS)
         await asyncio.sleep(max(started + gap - time.monotonic(), 0.0))

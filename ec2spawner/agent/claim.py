@@ -29,7 +29,10 @@ def new_key() -> str:
     return secrets.token_urlsafe(32)
 
 
-def new_claim(identity: Identity, key: str, agent_version: str, real_boot: bool) -> Claim:
+def new_claim(
+    identity: Identity, key: str, agent_version: str, real_boot: bool, broken: str = ""
+) -> Claim:
+    """`broken`: what is broken on this machine, for people; empty where nothing is known to be."""
     return Claim(
         protocol=PROTOCOL,
         document=identity.document,
@@ -38,6 +41,7 @@ def new_claim(identity: Identity, key: str, agent_version: str, real_boot: bool)
         agent_version=agent_version,
         boot_seconds=_seconds_since_boot() if real_boot else None,
         wait_seconds=WAIT_SECONDS,
+        broken=broken,
     )
 
 

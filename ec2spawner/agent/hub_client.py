@@ -15,6 +15,8 @@ from ..wire import (
     ClaimWait,
     ExtendAnswer,
     ExtendRequest,
+    IdleAnswer,
+    IdleRequest,
     LeaseGrant,
     Refusal,
     StopRequest,
@@ -83,6 +85,12 @@ class HubClient:
         request = ExtendRequest(seconds=seconds)
         _, body = await self._post(self._of_lease("extend"), request)
         return _parse(ExtendAnswer, body)
+
+    async def choose_idle(self, seconds: float) -> IdleAnswer:
+        """Choose the idle limit on the owner's behalf. Raises `HubError`."""
+        request = IdleRequest(server_seconds=seconds)
+        _, body = await self._post(self._of_lease("idle"), request)
+        return _parse(IdleAnswer, body)
 
     async def stop(self) -> None:
         """Ask for the server's stop on the owner's behalf. Raises `HubError`."""

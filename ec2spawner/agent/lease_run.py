@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import aiohttp
 
+from ..core.idle_policy import shortest_limit
 from ..telemetry import Sampler
 from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
 from .beat import Heartbeat
@@ -44,6 +45,8 @@ TOLD_SECONDS = 30.0
 
 GOODBYE_SECONDS = 3.0
 """The same when the machine is shutting down and waits for nobody."""
+
+BOUNDED = "As far as the policy allows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,7 @@ class LeaseRun:
             environment |= self._certificates.environment
         await self._notebook.start(grant.command, environment)
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
+        self._watch.begin()
         self._reports.tell(
             "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
         )
@@ -282,8 +286,8 @@ class LeaseRun:
 
     def _paced(self, seconds: float) -> float:
         """Shorter under a policy of seconds, as demonstrations and tests have."""
-        policy = self._watch.policy.server_seconds
-        return min(seconds, policy / 20) if policy else seconds
+        limit = shortest_limit(self._watch.policy)
+        return min(seconds, limit / 20) if limit else seconds
 
     def _is_abandoned(self) -> bool:
         """No hub and no work, both for `hub_lost_after_seconds`: nobody will ever stop us.
@@ -322,16 +326,27 @@ class LeaseRun:
             if request.type == "stop":
                 await self._hub.stop()
                 said = "The server is being stopped."
+            elif request.type == "idle":
+                said = await self._choose_idle(request.seconds or 3600.0)
             else:
-                answer = await self._hub.extend(request.seconds or 3600.0)
-                self._watch.extended_until = answer.extended_until
-                self._watch.assess()
-                self._socket.push(self._watch.state())
-                said = "As far as the policy allows." if answer.bounded else ""
+                said = await self._extend(request.seconds or 3600.0)
         except HubError as error:
             said = getattr(error, "message", "") or "The hub does not answer. Try again."
             return NotebookReply(id=request.id, ok=False, message=said)
         return NotebookReply(id=request.id, ok=True, message=said)
+
+    async def _extend(self, seconds: float) -> str:
+        answer = await self._hub.extend(seconds)
+        self._watch.extended_until = answer.extended_until
+        self._watch.assess()
+        self._socket.push(self._watch.state())
+        return BOUNDED if answer.bounded else ""
+
+    async def _choose_idle(self, seconds: float) -> str:
+        answer = await self._hub.choose_idle(seconds)
+        self._watch.follow(answer.idle)
+        self._socket.push(self._watch.state())
+        return BOUNDED if answer.bounded else ""
 
 
 def _sentence(text: str) -> str:

@@ -28,7 +28,8 @@ MAX_PATH_BYTES = 100
 """The kernel takes 107; a longer run directory gets its socket in a temporary one."""
 
 MAX_CONNECTIONS = 8
-"""The extension uses one; a few more while it reconnects."""
+"""The extension uses one, and a few more while it reconnects. Whoever only reads hangs up when it
+has a state; of those that do not, the oldest gives way."""
 
 MAX_LINE_BYTES = 256 * 1024
 """An observation of a hundred kernels with long names is half of this."""
@@ -62,7 +63,8 @@ class LocalSocket:
             path = self._temporary / "agent.sock"
         self.path = path
         self._server: asyncio.Server | None = None
-        self._writers: set[asyncio.StreamWriter] = set()
+        self._writers: dict[asyncio.StreamWriter, bool] = {}
+        """The oldest first: whether it has said anything."""
         self._last: bytes = b""
 
     async def start(self) -> None:
@@ -92,11 +94,11 @@ class LocalSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         uid = _peer_uid(writer)
-        if uid != self._user.uid or len(self._writers) >= MAX_CONNECTIONS:
+        if uid != self._user.uid or not self._has_place():
             log.warning("a connection of uid %d to the agent's socket was refused", uid)
             writer.close()
             return
-        self._writers.add(writer)
+        self._writers[writer] = False
         try:
             if self._last:
                 writer.write(self._last)
@@ -105,10 +107,21 @@ class LocalSocket:
             # A line beyond the limit is a ValueError; the connection is hung up then.
             log.warning("a connection to the agent's socket ended: %s", type(error).__name__)
         finally:
-            self._writers.discard(writer)
+            self._writers.pop(writer, None)
             writer.close()
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
+
+    def _has_place(self) -> bool:
+        """For one more; the oldest that has said nothing makes room, and has its state by then."""
+        if len(self._writers) < MAX_CONNECTIONS:
+            return True
+        silent = next((each for each, has_spoken in self._writers.items() if not has_spoken), None)
+        if silent is None:
+            return False
+        del self._writers[silent]
+        silent.close()
+        return True
 
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
@@ -117,6 +130,8 @@ class LocalSocket:
             except ValidationError as error:
                 log.warning("the notebook said what is no message: %d errors", error.error_count())
                 return
+            if writer in self._writers:
+                self._writers[writer] = True
             if isinstance(said, Observation):
                 self._on_observation(said)
             else:

@@ -144,6 +144,11 @@ class NotebookProcess:
         link, self._link = self._link, None
         return link
 
+    @property
+    def pid(self) -> int | None:
+        """Of the notebook server, or of what waits to become it; None where neither is."""
+        return self._process.pid if self._process is not None else None
+
     def _waits(self) -> bool:
         return self._process is not None and self._process.returncode is None
 

@@ -49,6 +49,8 @@ class Settings:
     run_dir: Path
     poweroff: tuple[str, ...]
     simulated_gpu: str | None
+    gpu_device: Path | None = None
+    """There where this machine has an NVIDIA GPU and its driver is loaded; None checks none."""
 
     @classmethod
     def from_environment(cls, hub_api_url: str, environment: Mapping[str, str]) -> Settings:
@@ -73,6 +75,9 @@ class Settings:
             run_dir=Path(environment.get("EC2SPAWNER_RUN_DIR", "/run/ec2spawner")),
             poweroff=poweroff,
             simulated_gpu=environment.get("EC2SPAWNER_SIMULATED_GPU") or None,
+            gpu_device=Path(device)
+            if (device := environment.get("EC2SPAWNER_GPU_DEVICE", "/dev/nvidia0"))
+            else None,
         )
 
 

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from ..core.idle import Past, Signals, assess
+from ..core.activity import Signals
+from ..core.idle import Past, assess, stop_at
 from ..telemetry import Sampler
 from ..wire import (
     PROTOCOL,
@@ -18,9 +19,11 @@ from ..wire import (
     BeatAnswer,
     Cost,
     Idleness,
+    IdlePolicy,
     LeaseGrant,
     Observation,
     Stop,
+    Telemetry,
 )
 
 OBSERVATION_LIMIT = timedelta(seconds=60)
@@ -68,7 +71,18 @@ class Watch:
     def observe(self, observation: Observation) -> None:
         """Take what the notebook extension sees."""
         self._observation = observation
+        self._sampler.see_kernels(observation.kernels)
         self._observed_at = self._monotonic()
+
+    def begin(self) -> None:
+        """The notebook listens: idle time and age count from now."""
+        self._started_at = self._now()
+        self.assess()
+
+    def follow(self, policy: IdlePolicy) -> None:
+        """Go by this policy from now on."""
+        self.policy = policy
+        self.assess()
 
     def learn(self, answer: BeatAnswer) -> None:
         """Take what the hub answered."""
@@ -110,7 +124,7 @@ class Watch:
             sent_at=self._now(),
             idle_since=self.idleness.idle_since,
             busy_because=self.idleness.busy_because,
-            telemetry=self._sampler.latest,
+            telemetry=for_hub(self._sampler.latest),
             hold_seconds=hold_seconds,
             state_seen=self.state_seen,
         )
@@ -137,6 +151,7 @@ class Watch:
             seen is not None
             and self._monotonic() - self._observed_at <= OBSERVATION_LIMIT.total_seconds()
         )
+        latest = self._sampler.latest
         return Signals(
             started_at=self._started_at,
             kernels=seen.kernels if seen and fresh else (),
@@ -145,12 +160,21 @@ class Watch:
             extended_until=self.extended_until,
             gpu=gpu,
             cpu=cpu,
+            workers=latest.workers if latest and self._is_fresh(latest.at) else None,
         )
+
+    def _is_fresh(self, at: datetime) -> bool:
+        return abs(self._now() - at) <= OBSERVATION_LIMIT
 
     def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
         if idle_since == self._told:
             return False
         if idle_since is None or self._told is None:
             return True
-        deadline = self._told + timedelta(seconds=self.policy.server_seconds)
-        return deadline - now < NEAR
+        deadline = stop_at(self.policy, self._started_at, self._told, None)
+        return deadline is not None and deadline - now < NEAR
+
+
+def for_hub(telemetry: Telemetry | None) -> Telemetry | None:
+    """Without the names of notebooks and programs: the hub has no use for them."""
+    return telemetry and telemetry.model_copy(update={"workers": []})

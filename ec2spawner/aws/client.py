@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
+from ..core.launch_errors import THROTTLES
 from ..provisioner.cloud import CloudError
+from . import metrics
 from .threads import DaemonThreads
 
 THREADS: Final = 16
@@ -144,10 +147,18 @@ class Client:
 
         from .errors import cloud_error
 
+        client, outcome, began = self._client(service, attempts), "failed", time.monotonic()
+        action = client.meta.method_to_api_mapping.get(operation, operation)
         try:
-            answer: Answer = getattr(self._client(service, attempts), operation)(**parameters)
+            answer: Answer = getattr(client, operation)(**parameters)
+            outcome = "ok"
         except (BotoCoreError, ClientError, ResponseParserError, OSError) as error:
-            raise cloud_error(error) from error
+            said = cloud_error(error)
+            outcome = _outcome(said)
+            raise said from error
+        finally:
+            metrics.CALLS.labels(action, outcome).inc()
+            metrics.SECONDS.labels(action).observe(time.monotonic() - began)
         return answer
 
     def _client(self, service: str, attempts: int) -> Any:
@@ -163,7 +174,7 @@ class Client:
         if self._session is None:
             self._session = boto3.session.Session()
         once = attempts == 1
-        return self._session.client(
+        client = self._session.client(
             service,
             region_name=price_list_region(self._region) if service == "pricing" else self._region,
             endpoint_url=self._endpoint_url,
@@ -175,6 +186,20 @@ class Client:
                 user_agent_extra="ec2spawner",
             ),
         )
+        client.meta.events.register("needs-retry", _count_throttle)
+        return client
+
+
+def _outcome(error: CloudError) -> str:
+    if error.code in THROTTLES:
+        return "throttled"
+    return "failed" if error.retryable else "refused"
+
+
+def _count_throttle(response: Any, operation: Any, **_: Any) -> None:
+    """botocore tells of each attempt, before it repeats the call."""
+    if response is not None and response[1].get("Error", {}).get("Code") in THROTTLES:
+        metrics.THROTTLES.labels(operation.name).inc()
 
 
 def price_list_region(region: str) -> str:

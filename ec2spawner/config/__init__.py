@@ -8,13 +8,14 @@ or numbers of seconds; validated, they are seconds.
 from .after_stop import AfterStopConfig
 from .discounts import DiscountConfig
 from .home import HomeBounds, HomeConfig, SnapshotSchedule
-from .idle import IdleConfig
+from .idle import IdleConfig, IdleHook, UserMaySet
 from .image import ImageConfig
 from .mounts import BucketConfig, DataVolumeConfig
-from .options import Options
+from .options import Options, idle_policy
 from .profile import Profile, ProfileOptions
 from .validation import ConfigError, Problem, change_options, validate_options
 from .values import seconds
+from .working_hours import WorkingHoursConfig
 
 __all__ = [
     "AfterStopConfig",
@@ -25,13 +26,17 @@ __all__ = [
     "HomeBounds",
     "HomeConfig",
     "IdleConfig",
+    "IdleHook",
     "ImageConfig",
     "Options",
     "Problem",
     "Profile",
     "ProfileOptions",
     "SnapshotSchedule",
+    "UserMaySet",
+    "WorkingHoursConfig",
     "change_options",
+    "idle_policy",
     "seconds",
     "validate_options",
 ]

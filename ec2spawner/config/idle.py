@@ -1,13 +1,41 @@
-"""`c.EC2Spawner.idle`, and what a profile changes of it."""
+"""`c.EC2Spawner.idle`, and what groups and profiles change of it."""
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Callable
+from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from ..wire import IdlePolicy
-from .values import Duration, Words, as_written, wrong
+from .values import Duration, PositiveDuration, Words, as_written, listed, shown, wrong
+from .working_hours import EXAMPLE, WorkingHoursConfig
+
+IdleHook = Callable[[Any, dict[str, Any]], Any]
+"""Of the spawner and the policy as it would be, in an admin's words; sync or async."""
+
+
+def _pair(value: object) -> object:
+    listed(value)
+    if isinstance(value, list | tuple) and len(value) != 2:
+        wrong(f"{shown(value)} is no pair", 'write the shortest and the longest: ["15m", "8h"]')
+    return value
+
+
+class UserMaySet(Words):
+    """What users may change of the policy for their own running server, and within which bounds."""
+
+    server: Annotated[tuple[PositiveDuration, PositiveDuration], BeforeValidator(_pair)] = Field(
+        description="The shortest and the longest idle limit `server`; never beyond `max_age`.",
+        examples=[["15m", "8h"]],
+    )
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        shortest, longest = self.server
+        if shortest > longest:
+            wrong(f"its first, {shortest:g} s, is above its second, {longest:g} s", "swap them")
+        return self
 
 
 class IdleConfig(Words):
@@ -39,9 +67,25 @@ class IdleConfig(Words):
         default=20.0,
         ge=0,
         description=(
-            "The user's processes are work when they use at least this much CPU, "
+            "The user's programs are work when they use at least this much CPU, "
             "in percent of one core."
         ),
+    )
+    busy_without_work: Duration = Field(
+        default=as_written("1d"),
+        description="A kernel that runs a cell for this long while neither its processes nor a GPU "
+        "do anything, such as one that waits for input, counts as idle from then on. 0 lets it "
+        "count as work for ever.",
+    )
+    working_hours: WorkingHoursConfig | None = Field(
+        default=None,
+        description="Hours of the week in which another `server` counts.",
+        examples=[{"when": EXAMPLE, "server": "3h"}],
+    )
+    user_may_set: UserMaySet | None = Field(
+        default=None,
+        description="What users may change of it for their own running server; nothing by default.",
+        examples=[{"server": ["15m", "8h"]}],
     )
 
     @model_validator(mode="after")
@@ -53,21 +97,34 @@ class IdleConfig(Words):
             )
         return self
 
-    def policy(self, override: IdleConfig | None = None) -> IdlePolicy:
-        """The policy of these words, with what the override sets in its place.
+    def changed_by(self, *overrides: IdleConfig) -> IdleConfig:
+        """These words with what each override writes in their place, the last one last.
 
-        A warning time that is no shorter than the stop's becomes half of it: a profile that
-        shortens `server` need not think of `warn`.
+        Whoever writes `server` and no `working_hours` means it for all hours.
         """
-        override_set = override.model_dump(exclude_unset=True) if override else {}
-        idle = self.model_copy(update=override_set)
-        warn = idle.warn if not idle.server or idle.warn < idle.server else idle.server / 2
+        merged = self
+        for override in overrides:
+            written: dict[str, Any] = {
+                name: getattr(override, name) for name in override.model_fields_set
+            }
+            if "server" in written:
+                written.setdefault("working_hours", None)
+            merged = merged.model_copy(update=written)
+        return merged
+
+    def policy(self) -> IdlePolicy:
+        """The policy of these words."""
+        shortest, longest = self.user_may_set.server if self.user_may_set else (0.0, 0.0)
         return IdlePolicy(
-            server_seconds=idle.server,
-            kernel_seconds=idle.kernel,
-            warn_seconds=warn,
-            user_may_extend_seconds=idle.user_may_extend,
-            max_age_seconds=idle.max_age,
-            gpu_busy_percent=idle.gpu_busy_percent,
-            cpu_busy_percent=idle.cpu_busy_percent,
+            server_seconds=self.server,
+            kernel_seconds=self.kernel,
+            warn_seconds=self.warn,
+            user_may_extend_seconds=self.user_may_extend,
+            max_age_seconds=self.max_age,
+            gpu_busy_percent=self.gpu_busy_percent,
+            cpu_busy_percent=self.cpu_busy_percent,
+            silent_kernel_seconds=self.busy_without_work,
+            working_hours=self.working_hours.hours() if self.working_hours else None,
+            user_server_min_seconds=shortest,
+            user_server_max_seconds=longest,
         )

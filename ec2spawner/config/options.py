@@ -15,13 +15,14 @@ from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
 from .discounts import DiscountConfig
 from .home import HomeConfig
-from .idle import IdleConfig
+from .idle import IdleConfig, IdleHook
 from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
 from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
     MAX_DISK_GIB,
+    Code,
     HttpUrl,
     OrFunction,
     PositiveDuration,
@@ -192,6 +193,20 @@ class Options(Words):
         description="What counts as idle and what follows. A duration of 0 turns its rule off.",
         examples=[{"server": "1h", "kernel": "2h", "warn": "10m", "user_may_extend": "4h"}],
     )
+    idle_by_group: dict[str, IdleConfig] = Field(
+        default=as_written({}),
+        description="What differs from `idle` for members of JupyterHub groups. Of several groups "
+        "of a user each changes what those before it say; a profile's own `idle` comes after them.",
+        examples=[{"research": {"server": "3h"}, "class": {"server": "30m", "max_age": "8h"}}],
+    )
+    idle_hook: IdleHook | None = Field(
+        default=None,
+        description="A function, sync or async, of the spawner and the idle policy of its server "
+        "as it would be, a dict as `idle` has it with durations in seconds. It returns a dict of "
+        "what shall differ. Asked at each start, and for running servers when the hub starts. One "
+        "that fails is logged, and changes nothing.",
+        examples=[Code("idle_of_role")],
+    )
     after_stop: AfterStopWords = Field(
         default=TERMINATE,
         description="What becomes of a server's instance when the server has stopped: "
@@ -321,8 +336,22 @@ class Options(Words):
         """The profile's own, or the hub's."""
         return (profile.after_stop or self.after_stop).rule()
 
-    def idle_policy(self, profile: Profile, server_seconds: float | None = None) -> IdlePolicy:
+    def idle_policy(self, profile: Profile, chosen: float | None = None) -> IdlePolicy:
         """The profile's policy, with the idle limit that its user chose, in seconds."""
-        if server_seconds is None:
-            return self.idle.policy(profile.idle)
-        return self.idle.policy(profile.idle.model_copy(update={"server": server_seconds}))
+        return idle_policy(self.idle.changed_by(profile.idle), profile, chosen)
+
+
+def idle_policy(
+    words: IdleConfig, profile: Profile | None, chosen: float | None = None
+) -> IdlePolicy:
+    """The policy of these words for a profile, which opens the limit to its user besides them."""
+    policy = words.policy()
+    opened = profile.profile_options.idle if profile else None
+    if opened is not None:
+        most, least = policy.user_server_max_seconds, policy.user_server_min_seconds
+        bounds = {
+            "user_server_min_seconds": min(least, opened.min) if most else opened.min,
+            "user_server_max_seconds": max(most, opened.max),
+        }
+        policy = policy.model_copy(update=bounds)
+    return policy.model_copy(update={"user_server_seconds": chosen})

@@ -16,6 +16,7 @@ from traitlets import Dict, Integer, List, TraitType, Unicode
 from traitlets.config import Configurable
 
 from .after_stop import AfterStopConfig
+from .idle import IdleHook
 from .image import ImageConfig
 from .options import Options
 from .values import SpawnerFunction
@@ -40,6 +41,8 @@ def _trait(field: FieldInfo) -> TraitType[Any, Any]:
         return kind(list(default), help=field.description)
     if isinstance(default, int):
         return Integer(default, help=field.description)
+    if IdleHook in get_args(field.annotation):
+        return AnyTrait(default, help=field.description)
     if field.annotation in (AfterStopConfig, ImageConfig):
         # A text or a dict.
         return AnyTrait(default, help=field.description)

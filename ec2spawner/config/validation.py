@@ -16,12 +16,13 @@ from .. import data
 from .after_stop import AfterStopConfig
 from .discounts import DiscountConfig
 from .home import HomeBounds, HomeConfig, SnapshotSchedule
-from .idle import IdleConfig
+from .idle import IdleConfig, UserMaySet
 from .image import ImageConfig
 from .mounts import BucketConfig, DataVolumeConfig, mount_problems
 from .options import Options
 from .profile import DiskBounds, IdleBounds, Profile, ProfileOptions
 from .values import shown, suggest
+from .working_hours import WorkingHoursConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,12 +236,16 @@ _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
     ("home", "snapshots"): SnapshotSchedule,
     ("home", "user_may_choose"): HomeBounds,
     ("idle",): IdleConfig,
+    ("idle", "user_may_set"): UserMaySet,
+    ("idle", "working_hours"): WorkingHoursConfig,
     ("image",): ImageConfig,
     ("profile_list",): Profile,
     ("profile_list", "after_stop"): AfterStopConfig,
     ("profile_list", "buckets"): BucketConfig,
     ("profile_list", "data_volumes"): DataVolumeConfig,
     ("profile_list", "idle"): IdleConfig,
+    ("profile_list", "idle", "user_may_set"): UserMaySet,
+    ("profile_list", "idle", "working_hours"): WorkingHoursConfig,
     ("profile_list", "profile_options"): ProfileOptions,
     ("profile_list", "profile_options", "disk_gib"): DiskBounds,
     ("profile_list", "profile_options", "idle"): IdleBounds,
@@ -250,6 +255,8 @@ _MODELS: dict[tuple[str, ...], type[BaseModel]] = {
 _MUST_BE = {
     "bool_parsing": "must be True or False",
     "bool_type": "must be True or False",
+    "callable_type": "must be a function",
+    "dict_type": "must be a dict",
     "float_parsing": "must be a number",
     "float_type": "must be a number",
     "greater_than_equal": "must be at least {ge:g}",
@@ -274,6 +281,8 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     if detail["type"] == "ec2spawner":
         return Problem(option, detail["ctx"]["what"], detail["ctx"]["mend"])
     words = tuple(part for part in location if isinstance(part, str))
+    if words[:1] == ("idle_by_group",) and len(words) > 1:
+        words = ("idle", *words[2:])
     model = _MODELS.get(words[:-1], Options)
     if detail["type"] == "extra_forbidden":
         return Problem(option, "there is no such option", suggest(words[-1], model.model_fields))

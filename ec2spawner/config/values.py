@@ -95,6 +95,13 @@ class Words(BaseModel):
     )
 
 
+class Code(str):
+    """An example that is no value, but a name of the admin's own."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def as_written(words: object) -> Any:
     """A default in an admin's words: it is validated like theirs, and documented as written."""
     return words

@@ -13,8 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ..wire import Market
 from . import profiles
-from .durations import NotADuration, seconds
-from .idle import in_words
+from .durations import NotADuration, in_words, seconds
 
 MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
     "spot-first": (Market.SPOT, Market.ON_DEMAND),

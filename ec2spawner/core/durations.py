@@ -33,6 +33,17 @@ def seconds(value: object) -> float:
     return total
 
 
+def in_words(seconds: float) -> str:
+    """A duration for people: "1 hour 30 minutes", "45 seconds"."""
+    left = max(round(seconds), 0)
+    parts = []
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        count, left = divmod(left, size)
+        if count:
+            parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(parts[:2]) or "0 seconds"
+
+
 def _digits(value: int) -> str:
     # Python refuses to write out an int of thousands of digits.
     return str(max(-1, min(value, int(MAX_SECONDS) + 1)))

@@ -14,11 +14,11 @@ from typing import Final
 from ..wire import Market, Then
 from .matching import Need, Supply
 
-LINGERS_AFTER: Final = frozenset({"user"})
+LINGERS_AFTER: Final = frozenset({"user", "hub"})
 """Reasons of a stop after which a restart may follow. An idle server that lingered would only be
 idle for longer."""
 
-STOPS_AFTER: Final = frozenset({"user", "idle", "max-age"})
+STOPS_AFTER: Final = frozenset({"user", "hub", "idle", "max-age"})
 """Reasons of a stop that say nothing against the instance. One that failed or was lost is not
 worth keeping, and EC2 takes an interrupted one away."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from ..wire import Market
 
@@ -25,6 +25,8 @@ class Segment:
     """None while it runs."""
     source: str = ""
     """Where the price is from, for people."""
+    instance_type: str = ""
+    """Empty where unknown."""
 
 
 def usd(segments: Iterable[Segment], now: datetime) -> float | None:
@@ -46,6 +48,93 @@ def usd(segments: Iterable[Segment], now: datetime) -> float | None:
     for instance_id, duration in lasted.items():
         total += _hours(max(MINIMUM - duration, timedelta())) * first_price[instance_id]
     return total
+
+
+def usd_between(
+    segments: Iterable[Segment], now: datetime, since: datetime, until: datetime
+) -> float | None:
+    """What of the segments' cost at `now` falls into the time from `since` up to `until`, in USD.
+
+    None when the price of a part of it is unknown. Periods that touch add up to `usd`: what an
+    instance lacks to its minute counts in the period in which the instance began.
+    """
+    total = 0.0
+    lasted: dict[str, timedelta] = {}
+    begun: dict[str, Segment] = {}
+    for segment in segments:
+        end = max(segment.end or now, segment.start)
+        begun.setdefault(segment.instance_id, segment)
+        lasted[segment.instance_id] = (
+            lasted.get(segment.instance_id, timedelta()) + end - segment.start
+        )
+        part = min(end, until) - max(segment.start, since)
+        if part > timedelta():
+            if segment.usd_per_hour is None:
+                return None
+            total += _hours(part) * segment.usd_per_hour
+    for instance_id, first in begun.items():
+        lacking = MINIMUM - lasted[instance_id]
+        if lacking > timedelta() and since <= first.start < until:
+            if first.usd_per_hour is None:
+                return None
+            total += _hours(lacking) * first.usd_per_hour
+    return total
+
+
+def usd_by_day(
+    segments: Iterable[Segment], now: datetime, since: datetime
+) -> dict[date, float | None]:
+    """Day in UTC -> what of the segments' cost at `now` falls into it, from the day of `since` on.
+
+    None is unknown; days without any are left out.
+    """
+    segments = list(segments)
+    if not segments:
+        return {}
+    day = midnight(max(since, min(each.start for each in segments)))
+    last = max(max(each.end or now, each.start) for each in segments)
+    days: dict[date, float | None] = {}
+    while day <= last:
+        following = day + timedelta(days=1)
+        spent = usd_between(segments, now, day, following)
+        if spent != 0:
+            days[day.date()] = spent
+        day = following
+    return days
+
+
+def add_days(days: dict[date, float | None], more: Mapping[date, float | None]) -> None:
+    """Add the second to the first; what is unknown in one is unknown in the sum."""
+    for day, spent in more.items():
+        days[day] = total([days.get(day, 0.0), spent])
+
+
+def total(amounts: Iterable[float | None]) -> float | None:
+    """Their sum in USD; None when one of them is unknown."""
+    known = 0.0
+    for each in amounts:
+        if each is None:
+            return None
+        known += each
+    return known
+
+
+def midnight(instant: datetime) -> datetime:
+    """The beginning of that day, in UTC."""
+    day = instant.astimezone(UTC)
+    return day.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def saved_usd(
+    segments: Sequence[Segment], now: datetime, on_demand: Callable[[str], float | None]
+) -> float | None:
+    """What the same time would have cost more on demand, in USD; negative where it is cheaper.
+
+    `on_demand` is the price of an instance type in USD/hour. None when any price is unknown.
+    """
+    instead = [replace(each, usd_per_hour=on_demand(each.instance_type)) for each in segments]
+    paid, full = usd(segments, now), usd(instead, now)
+    return None if paid is None or full is None else full - paid
 
 
 def paid_until(segments: Sequence[Segment], now: datetime) -> datetime:

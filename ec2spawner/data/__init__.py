@@ -87,6 +87,11 @@ class GpuModel:
     """Of its memory."""
     fp16_tflops: float | None
     """Dense, by its tensor cores."""
+    fp32_tflops: float | None
+    """By its ordinary cores, not as TF32."""
+    pcie_generation: int | None
+    pcie_lanes: int | None
+    """Of its link to the host; None too where it has another kind of link."""
 
 
 @cache
@@ -99,6 +104,9 @@ def gpu_models() -> tuple[GpuModel, ...]:
             memory_gib=float(row["memory_gib"]),
             bandwidth_gb_s=_optional(row["memory_bandwidth_gb_s"], float),
             fp16_tflops=_optional(row["fp16_tensor_tflops_dense"], float),
+            fp32_tflops=_optional(row["fp32_tflops"], float),
+            pcie_generation=_optional(row["pcie"].partition(" ")[0].removeprefix("gen"), int),
+            pcie_lanes=_optional(row["pcie"].partition(" ")[2].removeprefix("x"), int),
         )
         for row in _rows("gpu_models.csv")
     )

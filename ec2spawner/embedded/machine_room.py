@@ -347,6 +347,7 @@ class MachineRoom:
             "EC2SPAWNER_UNITS": str(room.directory / "units"),
             "EC2SPAWNER_ROOT": str(room.root),
             "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),
+            "EC2SPAWNER_GPU_DEVICE": "",  # a GPU of the laptop's is none of the instance's
             mount_s3.ENDPOINT: self.s3_endpoint,
             INSTANCE_VARIABLE: machine.instance_id,
             self._mark.name: self._mark.value,

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
 from ..aws.identity import IdentityBusyError, IdentityRefused
+from ..core.idle_policy import in_force
 from ..core.names import sha256_hex
 from ..provisioner.agent_protocols import why_unfit
 from ..provisioner.claims import Claimant, ClaimRefused, Granted, InstanceUnwanted, SecondKey
@@ -34,6 +35,7 @@ from ..wire import (
     DataMount,
     ExtendRequest,
     HomeMount,
+    IdleRequest,
     LeaseGrant,
     Message,
     Refusal,
@@ -195,6 +197,9 @@ class ClaimsHandler(AgentHandler):
                 stop = Stop(reason="failed", message=unfit)
                 await starting.turn_away(claimant, claim.key, claim.wait_seconds, stop)
                 return None
+            if claim.broken:
+                broken = self.provisioner.broken
+                await broken.turn_away(claimant, claim.key, claim.wait_seconds, claim.broken)
             granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
         except ClaimRefused as error:
             gate.answered(claimant.instance_id)
@@ -243,7 +248,7 @@ class ClaimsHandler(AgentHandler):
             data=await self.data(lease),
             buckets=list(lease.mounts.buckets),
             scratch=lease.mounts.scratch,
-            idle=lease.idle,
+            idle=in_force(lease.idle),
             profile=lease.profile_name,
             hub_lost_after_seconds=self.service.options.hub_lost_after,
             certificates=certificates,
@@ -312,6 +317,18 @@ class ExtendHandler(AgentHandler):
         self.answer(200, await self.provisioner.beats.extend(lease, request.seconds))
 
 
+class IdleHandler(AgentHandler):
+    async def post(self, lease_id: str) -> None:
+        lease = self.lease(lease_id)
+        request = self.read(IdleRequest)
+        if lease.state is not LeaseState.READY:
+            self.refuse(409, "this server is being stopped")
+        answer = await self.provisioner.beats.choose_idle(lease, request.server_seconds)
+        if answer is None:
+            self.refuse(403, "This hub leaves no choice of it.")
+        self.answer(200, answer)
+
+
 class StopHandler(AgentHandler):
     async def post(self, lease_id: str) -> None:
         lease = self.lease(lease_id)
@@ -328,5 +345,6 @@ handlers: list[tuple[str, Callable[..., Any]]] = [
     (rf"{_LEASE}/events", EventsHandler),
     (rf"{_LEASE}/beat", BeatHandler),
     (rf"{_LEASE}/extend", ExtendHandler),
+    (rf"{_LEASE}/idle", IdleHandler),
     (rf"{_LEASE}/stop", StopHandler),
 ]

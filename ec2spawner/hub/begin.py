@@ -35,7 +35,7 @@ from ..provisioner.keeping import keeps_of
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
-from . import agent_api, internal_ssl, user_api
+from . import agent_api, internal_ssl, metrics, stopped_by, user_api
 from .certificates import AUTHORITY, NotebookAuthority
 from .rendering import TEMPLATES
 from .seal import Seal
@@ -71,6 +71,7 @@ def arrange() -> None:
     except RuntimeError:
         return
     apihandlers.default_handlers.extend([*agent_api.handlers, *user_api.handlers])
+    apihandlers.default_handlers[:0] = stopped_by.handlers
     _show_our_templates(app)
     # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
     # count as looked at once their agents are heard, which takes a hub that serves.
@@ -124,6 +125,7 @@ async def _begin(app: JupyterHub) -> None:
     service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
+    standing: metrics.Standing | None = None
     provisioner = Provisioner(
         cloud,
         store,
@@ -144,6 +146,7 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         service.provisioner = provisioner
+        standing = metrics.show(provisioner)
         # What is imported and loaded by now stays: a full collection that walks all of it again
         # and again stalls the loop for 35 to 80 ms.
         gc.freeze()
@@ -151,6 +154,8 @@ async def _begin(app: JupyterHub) -> None:
     finally:
         publish(None)
         verifier.close()
+        if standing is not None:
+            metrics.hide(standing)
         await provisioner.close()
         await cloud.close()
 

@@ -50,8 +50,9 @@ async def options_for(options: Options, spawner: Spawner) -> Options:
     try:
         if callable(source):
             async with asyncio.timeout(PATIENCE):
-                changed["profile_list"] = await _answer(source(spawner))
-        return change_options(options, changed) if changed else options
+                changed["profile_list"] = await answer_of(source(spawner))
+        of_server = change_options(options, changed) if changed else options
+        return _with_groups(of_server, spawner)
     except ConfigError as error:
         log.error("For %s %s", spawner._log_name, error)
     except TimeoutError:
@@ -63,6 +64,15 @@ async def options_for(options: Options, spawner: Spawner) -> Options:
     except Exception:
         log.exception("For %s c.EC2Spawner.profile_list failed", spawner._log_name)
     raise _broken(options)
+
+
+def _with_groups(options: Options, spawner: Spawner) -> Options:
+    """With what the groups of its user change of `idle`."""
+    if not options.idle_by_group:
+        return options
+    groups = {group.name for group in spawner.user.groups}
+    changes = [words for name, words in options.idle_by_group.items() if name in groups]
+    return options.model_copy(update={"idle": options.idle.changed_by(*changes)})
 
 
 def _broken(options: Options) -> ProfileListBroken:
@@ -120,7 +130,7 @@ async def _is_open(profile: Profile, spawner: Spawner, groups: set[str], deadlin
         return not profile.groups or not groups.isdisjoint(profile.groups)
     try:
         async with asyncio.timeout_at(deadline):
-            return bool(await _answer(profile.groups(spawner)))
+            return bool(await answer_of(profile.groups(spawner)))
     except Exception:
         log.exception(
             "The function `groups` of profile %s failed for %s, so it stays closed",
@@ -130,5 +140,6 @@ async def _is_open(profile: Profile, spawner: Spawner, groups: set[str], deadlin
         return False
 
 
-async def _answer(result: Any) -> Any:
+async def answer_of(result: Any) -> Any:
+    """What a function of the admin's says, sync or async."""
     return await result if isawaitable(result) else result

@@ -16,7 +16,7 @@ from ..provisioner.keys import launch_key_of
 from ..provisioner.lease import Lease, LeaseState
 from ..provisioner.mounts import Mounts
 from ..provisioner.provisioner import Provisioner
-from ..wire import BucketMount, HomeMount
+from ..wire import BucketMount, HomeMount, IdlePolicy
 from .home_choice import follow_choice, wanted_gib
 from .not_started import NotStarted
 from .user_data import user_data
@@ -40,6 +40,7 @@ async def new_lease(
     choice: Choice[Profile],
     *,
     options: Options,
+    idle: IdlePolicy,
     provisioner: Provisioner,
     hub_api_url: str,
     sealed_start: str,
@@ -79,7 +80,7 @@ async def new_lease(
         launch_key=launch_key_of(spec),
         home_kind=options.home.kind,
         home_gib=wanted_gib(provisioner, server.user, server.name, choice, options),
-        idle=options.idle_policy(profile, choice.server_idle_seconds),
+        idle=idle,
         state=LeaseState.WAITING,
         requested_at=provisioner.now(),
         sealed_start=sealed_start,

@@ -72,9 +72,9 @@ class AgentLink:
         return True
 
     async def ask(
-        self, kind: Literal["extend", "stop"], seconds: float | None = None
+        self, kind: Literal["extend", "stop", "idle"], seconds: float | None = None
     ) -> NotebookReply:
-        """Ask for an extension or the stop. Raises `AgentGoneError`."""
+        """Ask for an extension, the stop or another idle limit. Raises `AgentGoneError`."""
         if self._writer is None:
             raise AgentGoneError("This server's agent does not answer. Try again in a moment.")
         request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)

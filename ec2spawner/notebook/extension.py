@@ -12,10 +12,22 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
+from ..core.idle_policy import shortest_limit
+from ..telemetry import HistoryBuffer
 from ..wire import AgentState, NotebookStatus, Observation
 from .agent_link import AgentLink
 from .alone import Alone
-from .handlers import ExtendHandler, InputHandler, StatusHandler, StopHandler
+from .handlers import (
+    ExtendHandler,
+    HistoryHandler,
+    IdleHandler,
+    InputHandler,
+    StatusHandler,
+    StopHandler,
+)
+from .metrics import on_metrics_endpoint
+from .notice_events import NoticeEvents
+from .notices import notices
 from .observer import Observer
 
 OBSERVE_SECONDS = 1.0
@@ -25,6 +37,9 @@ KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
 SEND_SECONDS = 5.0
 """The agent hears from us at least this often, whether something changed or not."""
+
+TELL_SECONDS = 1.0
+"""How often it is looked whether there is something that people should be told."""
 
 
 class NotebookExtension(ExtensionApp):
@@ -36,19 +51,23 @@ class NotebookExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self.owner = os.environ.get("JUPYTERHUB_USER", "")
         path = os.environ.get("EC2SPAWNER_AGENT_SOCKET", "")
-        self.link = AgentLink(path, self._cull) if path else None
+        self.history = HistoryBuffer()
+        self.link = AgentLink(path, self._learn) if path else None
         assert self.serverapp is not None
         self.observer = Observer(self.serverapp)
-        self.alone = None if self.link else Alone(self.observer)
+        self.alone = None if self.link else Alone(self.observer, self.history)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._culling: set[str] = set()
+        self._on_stop = contextlib.ExitStack()
 
     def initialize_handlers(self) -> None:
         given = {"extension": self}
         self.handlers.extend(
             [
                 (r"/ec2spawner/api/status", StatusHandler, given),
+                (r"/ec2spawner/api/history", HistoryHandler, given),
                 (r"/ec2spawner/api/extend", ExtendHandler, given),
+                (r"/ec2spawner/api/idle", IdleHandler, given),
                 (r"/ec2spawner/api/stop", StopHandler, given),
                 (r"/ec2spawner/api/input", InputHandler, given),
             ]
@@ -61,17 +80,22 @@ class NotebookExtension(ExtensionApp):
             serverapp.event_logger.add_listener(
                 schema_id=KERNEL_ACTIONS, listener=self._kernel_acted
             )
+        events = NoticeEvents(serverapp.event_logger)
+        self._hold(asyncio.create_task(self._tell_notices(events), name="notices"))
         if self.link is not None:
             self._hold(asyncio.create_task(self.link.run(), name="agent link"))
             self._hold(asyncio.create_task(self._observe_for_agent(self.link), name="observe"))
         else:
-            self._hold(asyncio.create_task(self._pause_unless_asked(), name="pause"))
+            assert self.alone is not None
+            self._hold(asyncio.create_task(self.alone.run(), name="alone"))
+        self._on_stop.enter_context(on_metrics_endpoint(self._status_at_hand))
 
     async def stop_extension(self) -> None:
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._on_stop.close()
         self.observer.close()
         if self.alone is not None:
             self.alone.close()
@@ -81,8 +105,28 @@ class NotebookExtension(ExtensionApp):
 
     async def status(self) -> NotebookStatus:
         """What the browser sees."""
-        if self.alone is not None:
-            return await self.alone.status()
+        status = self._managed_status() if self.alone is None else await self.alone.status()
+        told: dict[str, Any] = {"notices": notices(status, self.history.hour())}
+        if status.telemetry is not None:
+            told["telemetry"] = self.observer.with_terminals(status.telemetry)
+        return status.model_copy(update=told)
+
+    def _status_at_hand(self) -> NotebookStatus | None:
+        """The status without asking anybody anew."""
+        return self._managed_status() if self.alone is None else self.alone.last
+
+    async def _tell_notices(self, events: NoticeEvents) -> None:
+        """To every open tab, the hidden ones too, as soon as there is something to tell."""
+        while True:
+            try:
+                status = self._status_at_hand()
+                if status is not None:
+                    events.tell(notices(status, self.history.hour()), status.now)
+            except Exception:
+                self.log.exception("ec2spawner: notices could not be told")
+            await asyncio.sleep(TELL_SECONDS)
+
+    def _managed_status(self) -> NotebookStatus:
         link = self.link
         assert link is not None
         now = datetime.now(UTC)
@@ -131,19 +175,20 @@ class NotebookExtension(ExtensionApp):
     def _paced(self, seconds: float) -> float:
         """Shorter under a policy of seconds, as demonstrations and tests have."""
         state = self.link.state if self.link else None
-        policy = state.idle_policy.server_seconds if state else 0
-        return min(seconds, policy / 10) if policy else seconds
+        limit = shortest_limit(state.idle_policy) if state else 0.0
+        return min(seconds, limit / 10) if limit else seconds
 
-    async def _pause_unless_asked(self) -> None:
-        assert self.alone is not None
-        while True:
-            await asyncio.sleep(10)
-            self.alone.pause_unless_asked()
+    def _learn(self, state: AgentState) -> None:
+        """Take what the agent says."""
+        self.history.add(state.telemetry)
+        self._cull(state)
 
     def _cull(self, state: AgentState) -> None:
-        """Shut down the kernels that have been idle for too long, if they still are."""
+        """Shut down the kernels that have been idle for too long, if nothing has happened since."""
+        silent_seconds = state.idle_policy.silent_kernel_seconds
         for kernel_id in state.idleness.cull_kernels:
-            if kernel_id not in self._culling and self.observer.kernels.is_idle(kernel_id):
+            is_unused = self.observer.is_unused(kernel_id, state.at, silent_seconds)
+            if kernel_id not in self._culling and is_unused:
                 self._culling.add(kernel_id)
                 self._hold(asyncio.create_task(self._shut_down(kernel_id), name="cull"))
 

@@ -9,7 +9,7 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, ValidationError
 from tornado import web
 
-from ..wire import ExtendRequest
+from ..wire import ExtendRequest, IdleRequest
 from .agent_link import AgentGoneError
 
 if TYPE_CHECKING:
@@ -71,6 +71,18 @@ class StatusHandler(_Handler):
         self.say(status.model_copy(update={"can_control": self.is_owners()}))
 
 
+class HistoryHandler(_Handler):
+    @web.authenticated
+    async def get(self) -> None:
+        try:
+            since = float(text) if (text := self.get_query_argument("since", "")) else None
+        except ValueError:
+            self.refuse(400, "Since when? Seconds since 1970 are needed.")
+            return
+        self.set_header("Cache-Control", "no-store")
+        self.finish(self.extension.history.answer(since))
+
+
 class ExtendHandler(_Handler):
     @web.authenticated
     async def post(self) -> None:
@@ -80,6 +92,17 @@ class ExtendHandler(_Handler):
             self.refuse(400, "For how many seconds? A number above 0 is needed.")
             return
         await self.ask("extend", request.seconds)
+
+
+class IdleHandler(_Handler):
+    @web.authenticated
+    async def post(self) -> None:
+        try:
+            request = IdleRequest.model_validate_json(self.request.body)
+        except ValidationError:
+            self.refuse(400, "After how many seconds without work? A number above 0 is needed.")
+            return
+        await self.ask("idle", request.server_seconds)
 
 
 class StopHandler(_Handler):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -32,6 +33,22 @@ busy for longer, such as an execution that began before we listened."""
 
 MOST = 100
 """More kernels than this are not told of: an observation stays a message, not a file."""
+
+MOST_PATH = 500
+"""A longer path than this is not told: cut off it would lead elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What has a kernel open."""
+
+    name: str
+    """For people."""
+    path: str
+    """Of its notebook; empty for a console."""
+
+
+NOT_OPEN = Opened("", "")
 
 State = Literal["idle", "busy", "starting", "unknown"]
 
@@ -83,6 +100,13 @@ class KernelWatch:
         if self._stream is not None and not self._stream.closed():
             self._stream.close()
         self._stream = None
+
+    def busy_seconds(self) -> float:
+        """For how long it has been running the youngest of what it runs."""
+        begun = [since for _, _, since in self._running.values()]
+        if not begun and self._busy_since is not None:
+            begun = [self._busy_since]
+        return (self._now() - max(begun)).total_seconds() if begun else 0.0
 
     def _listen(self) -> None:
         """Listen to the kernel's messages, anew where a restart has moved its ports."""
@@ -154,13 +178,14 @@ class KernelWatches:
         self._on_change = on_change
         self._watches: dict[str, KernelWatch] = {}
 
-    def states(self, names: Mapping[str, str]) -> list[KernelState]:
-        """Every kernel, the busy ones first; `names` are the notebooks' paths by kernel id."""
+    def states(self, opened: Mapping[str, Opened]) -> list[KernelState]:
+        """Every kernel, the busy ones first; `opened` is what has them open, by kernel id."""
         self._follow()
         found = [
             KernelState(
                 id=kernel_id,
-                name=names.get(kernel_id, "")[:200],
+                name=opened.get(kernel_id, NOT_OPEN).name[:200],
+                path=opened.get(kernel_id, NOT_OPEN).path,
                 execution_state=watch.look(),
                 pid=watch.pid,
                 last_activity=watch.last_activity,
@@ -169,9 +194,13 @@ class KernelWatches:
         ]
         return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MOST]
 
-    def is_idle(self, kernel_id: str) -> bool:
+    def runs_nothing_younger(self, kernel_id: str, seconds: float) -> bool:
+        """Whether a kernel is idle, or whatever it runs has been running for so long; 0: idle."""
         watch = self._watches.get(kernel_id)
-        return watch is not None and watch.look() == "idle"
+        if watch is None:
+            return False
+        state = watch.look()
+        return state == "idle" or (state == "busy" and 0 < seconds <= watch.busy_seconds())
 
     async def shut_down(self, kernel_id: str) -> None:
         await self._manager.shutdown_kernel(kernel_id)

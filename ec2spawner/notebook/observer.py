@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from jupyter_server.serverapp import ServerApp
 
-from ..wire import Observation
-from .kernels import KernelWatches
+from ..wire import Observation, Telemetry
+from .kernels import MOST_PATH, KernelWatches, Opened
 
 log = logging.getLogger(__name__)
 
@@ -24,6 +24,7 @@ class Observer:
     ) -> None:
         self._now = now
         self._sessions: Any = server.session_manager
+        self._web_settings: dict[str, Any] = server.web_app.settings
         self.changed = asyncio.Event()
         self.kernels = KernelWatches(server.kernel_manager, now, self.changed.set)
         self._last_input: datetime | None = None
@@ -36,18 +37,53 @@ class Observer:
     async def observe(self) -> Observation:
         return Observation(
             at=self._now(),
-            kernels=self.kernels.states(await self._notebook_paths()),
+            kernels=self.kernels.states(await self._opened()),
             last_input=self._last_input,
         )
+
+    def is_unused(self, kernel_id: str, at: datetime, silent_seconds: float) -> bool:
+        """Whether what was found unused at an instant still is: nobody has typed since, and the
+        kernel runs nothing, or what it has been running for so many seconds."""
+        if self._last_input is not None and self._last_input > at:
+            return False
+        return self.kernels.runs_nothing_younger(kernel_id, silent_seconds)
+
+    def with_terminals(self, telemetry: Telemetry) -> Telemetry:
+        """The same with Jupyter's names for its terminals, by which the browser opens them."""
+        terminals = getattr(self._web_settings.get("terminal_manager"), "terminals", {})
+        names = {
+            getattr(getattr(terminal, "ptyproc", None), "pid", None): name
+            for name, terminal in list(terminals.items())
+        }
+        if not names:
+            return telemetry
+        workers = [
+            worker.model_copy(update={"terminal": names[worker.pid]})
+            if worker.kind == "terminal" and worker.pid in names
+            else worker
+            for worker in telemetry.workers
+        ]
+        return telemetry.model_copy(update={"workers": workers})
 
     def close(self) -> None:
         self.kernels.close()
 
-    async def _notebook_paths(self) -> dict[str, str]:
+    async def _opened(self) -> dict[str, Opened]:
         try:
             sessions = await self._sessions.list_sessions()
-            return {each["kernel"]["id"]: each["path"] or each["name"] for each in sessions}
+            return {
+                each["kernel"]["id"]: Opened(
+                    name=each["path"] or each["name"],
+                    path=_notebook_path(each),
+                )
+                for each in sessions
+            }
         except Exception as error:
             # Names are decoration: without them the kernels are seen all the same.
             log.debug("no names of notebooks: %r", error)
             return {}
+
+
+def _notebook_path(session: Mapping[str, Any]) -> str:
+    is_notebook = session["type"] == "notebook" and len(session["path"]) <= MOST_PATH
+    return str(session["path"]) if is_notebook else ""

@@ -13,14 +13,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..core import idle
-from ..core.money import paid_until, usd
-from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, IdlePolicy, Market, Stop
+from ..core.idle_policy import bounded, in_force
+from ..core.money import paid_until, saved_usd, usd
+from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, IdleAnswer, IdlePolicy, Market, Stop
 from .awake import Awake
 from .book import Contact, LeaseBook
-from .cloud import Instance
 from .lease import Lease, LeaseState
 from .prices import PriceBook
 from .settings import Settings
+from .spending import Spending
 
 log = logging.getLogger(__name__)
 
@@ -44,8 +45,8 @@ class Beats:
     settings: Settings
     now: Callable[[], datetime]
     awake: Awake
-    instance_of: Callable[[Lease], Instance | None]
     wake: Callable[[], None]
+    spending: Spending
 
     def heard(self, lease_id: str) -> Contact:
         """The agent has spoken."""
@@ -102,7 +103,7 @@ class Beats:
         return BeatAnswer(
             state=self.book.contact(lease.lease_id).state,
             cost=self.cost(lease),
-            idle=lease.idle,
+            idle=in_force(lease.idle),
             extended_until=lease.extended_until,
             stop=lease.stop,
         )
@@ -111,17 +112,24 @@ class Beats:
         """What the lease's instances have cost so far: time at list prices, disks not included."""
         now = self.now()
         current = lease.segments[-1] if lease.segments else None
-        instance = self.instance_of(lease)
-        on_demand = self.prices.on_demand(instance.instance_type) if instance else None
+        spent = self.spending.of(lease.user, self.book)
         return Cost(
             usd=usd(lease.segments, now),
             usd_per_hour=current.usd_per_hour if current and not current.end else None,
             as_of=paid_until(lease.segments, now),
             since=lease.segments[0].start if lease.segments else lease.requested_at,
             market=Market(current.market) if current else None,
-            on_demand_usd_per_hour=on_demand.usd_per_hour if on_demand else None,
+            on_demand_usd_per_hour=self._on_demand(current.instance_type) if current else None,
             price_source=current.source if current else "",
+            saved_usd=saved_usd(lease.segments, now, self._on_demand),
+            today_usd=spent.today,
+            month_usd=spent.month,
         )
+
+    def _on_demand(self, instance_type: str) -> float | None:
+        """USD/hour; an instance type that is not known has no price."""
+        price = self.prices.on_demand(instance_type)
+        return price.usd_per_hour if price else None
 
     async def extend(self, lease: Lease, seconds: float) -> ExtendAnswer:
         """Push the idle stop away, as far as the lease's policy allows; never nearer."""
@@ -135,6 +143,25 @@ class Beats:
             self.wake()
         return ExtendAnswer(extended_until=until, bounded=allowed < seconds)
 
+    async def choose_idle(self, lease: Lease, seconds: float) -> IdleAnswer | None:
+        """Another idle limit, as its user asks and the policy allows; None where it leaves none."""
+        allowed = bounded(lease.idle, seconds)
+        if allowed is None:
+            return None
+        policy = lease.idle.model_copy(update={"user_server_seconds": allowed})
+        await self.set_policy(lease, policy)
+        return IdleAnswer(idle=in_force(policy), bounded=allowed != seconds)
+
+    async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
+        """Let another policy hold for a running server, and tell its agent."""
+        if policy != lease.idle:
+            # The agent tells of activity in time for the policy that it knows: nothing is decided
+            # by the new one before it has answered to it.
+            self.book.contact(lease.lease_id).idle_since = None
+            await self.book.change(lease.lease_id, idle=policy)
+            self.book.tell_agent(lease.lease_id)
+            self.wake()
+
     # --- what time decides ---
 
     def due(self, lease: Lease, now: datetime) -> tuple[datetime, Stop]:
@@ -146,15 +173,19 @@ class Beats:
         assert lease.ready_at is not None
         if contact.heard_at is None:
             contact.heard_at = self.awake()
-        policy = _within_a_calendar(lease.idle)
+        policy = _within_a_calendar(in_force(lease.idle))
         left = contact.heard_at + self.settings.agent_silent_after - self.awake()
         silent = now + timedelta(seconds=left)
         ends = [(silent, Stop(reason="lost", message="The instance fell silent"))]
-        idle_stop = idle.stop_at(policy, lease.ready_at, contact.idle_since, lease.extended_until)
+        idle_since = contact.idle_since
+        if idle_since is not None:
+            # It was told before the notebook listened, perhaps.
+            idle_since = max(idle_since, lease.ready_at)
+        idle_stop = idle.stop_at(policy, lease.ready_at, idle_since, lease.extended_until)
         if idle_stop is not None:
             max_age = timedelta(seconds=policy.max_age_seconds)
             too_old = bool(max_age) and idle_stop >= lease.ready_at + max_age
-            ends.append((idle_stop, _words(too_old, contact.idle_since)))
+            ends.append((idle_stop, _words(too_old, idle_since)))
         return min(ends, key=lambda end: end[0])
 
 
@@ -168,11 +199,11 @@ def _words(too_old: bool, idle_since: datetime | None) -> Stop:
 def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:
     if max(policy.server_seconds, policy.max_age_seconds) <= LONGEST:
         return policy
-    bounded = {
+    within = {
         "server_seconds": min(policy.server_seconds, LONGEST),
         "max_age_seconds": min(policy.max_age_seconds, LONGEST),
     }
-    return policy.model_copy(update=bounded)
+    return policy.model_copy(update=within)
 
 
 def _by_our_clock(beat: Beat, lease: Lease, now: datetime) -> datetime | None:

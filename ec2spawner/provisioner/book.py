@@ -41,9 +41,19 @@ class Contact:
 
 
 class LeaseBook:
-    def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], datetime],
+        forgotten: Callable[[Lease], None] = lambda lease: None,
+    ) -> None:
+        """`forgotten` is told of each ended lease that leaves memory."""
         self._store = store
         self._now = now
+        self._forgotten = forgotten
+        # Above all that an earlier process may have told an agent, so that ours is news to it.
+        self._first_state = int(now().timestamp())
         self._leases: dict[str, Lease] = {}
         self._last_ended: dict[tuple[str, str], Lease] = {}
         self._contacts: dict[str, Contact] = {}
@@ -67,6 +77,10 @@ class LeaseBook:
         """Open leases, of the given states or all, in the order of their requests."""
         wanted = states or tuple(OPEN)
         return iter([lease for lease in self._leases.values() if lease.state in wanted])
+
+    def in_memory(self) -> Iterator[Lease]:
+        """Open leases, and ended ones until they are forgotten."""
+        return iter(list(self._leases.values()))
 
     def of_server(self, user: str, server: str) -> Lease | None:
         """The newest open lease of a server."""
@@ -97,7 +111,7 @@ class LeaseBook:
         yield from self._leases.values()
 
     def contact(self, lease_id: str) -> Contact:
-        return self._contacts.setdefault(lease_id, Contact())
+        return self._contacts.setdefault(lease_id, Contact(state=self._first_state))
 
     # --- changing ---
 
@@ -188,6 +202,7 @@ class LeaseBook:
                 continue
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
+                self._forgotten(lease)
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)
 

@@ -33,6 +33,9 @@ class InstanceState(StrEnum):
 GONE = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 """From these an instance never comes back."""
 
+SPOT_TERMINATION = "Server.SpotInstanceTermination"
+"""EC2's StateReason code of a spot instance that AWS has taken back."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:

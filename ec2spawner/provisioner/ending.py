@@ -15,6 +15,7 @@ from typing import Any
 
 from ..core.money import close
 from ..wire import Stop
+from . import metrics
 from .book import LeaseBook
 from .claims import Claims
 from .cloud import Cloud, CloudError, Instance
@@ -153,6 +154,8 @@ class Ending:
             )
         except StoreError as error:
             log.error("The end of %s is not stored yet: %s", lease_id, error)
+        reason = lease.stop.reason if lease.stop else "failed"
+        metrics.ENDED.labels(reason).inc()
         self.book.tell_agent(lease_id)
         self.ended(self.book.get(lease_id) or lease)
         self.wake()

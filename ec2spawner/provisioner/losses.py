@@ -9,7 +9,7 @@ from ..wire import Stop
 from .adoption import Adoption
 from .book import LeaseBook
 from .claims import Claims
-from .cloud import GONE, Instance, InstanceState
+from .cloud import GONE, SPOT_TERMINATION, Instance, InstanceState
 from .ending import Ending
 from .keeping import Keeping
 from .lease import Lease, LeaseState
@@ -92,7 +92,7 @@ class Losses:
 def _why_gone(instance: Instance | None) -> Stop:
     if instance is None:
         return Stop(reason="lost", message="EC2 no longer lists the instance")
-    if instance.state_reason == "Server.SpotInstanceTermination":
+    if instance.state_reason == SPOT_TERMINATION:
         message = "AWS took the spot instance back"
         return Stop(reason="interruption", message=message)
     return Stop(reason="lost", message="The instance was terminated from outside the hub")

@@ -145,6 +145,7 @@ class PriceBook:
             start=start,
             end=end,
             source=price.source if price else "",
+            instance_type=instance.instance_type,
         )
 
     def _rate(self, discount: Discount) -> Price:

@@ -20,10 +20,12 @@ from ..core import money
 from ..core.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
+from . import metrics
 from .adoption import Adoption
 from .awake import Awake
 from .beats import Beats
 from .book import LeaseBook
+from .broken import Broken
 from .buying import Buying
 from .catalogue import Catalogue
 from .claims import Claims
@@ -44,6 +46,7 @@ from .offer_book import OfferBook
 from .prices import PriceBook
 from .reaper import Reaper
 from .settings import Settings
+from .spending import Spending
 from .starting import Starting
 from .store import Store, StoreError
 from .supply import Inventory
@@ -90,12 +93,18 @@ class Provisioner:
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._zones: dict[str, str] = {}
+        self.passed_at: float | None = None
+        """When the last pass went through, in seconds awake."""
+        self.listed_at: float | None = None
+        """When the last listing was complete, in seconds awake."""
         self._usual: dict[str, Mapping[Step, float]] = {}
         """By profile: what the store said last."""
 
-        self.book = book = LeaseBook(store, now=now)
+        self.spending = spending = Spending(store, now=now)
+        store.overhead_told = spending.count_overhead
+        self.book = book = LeaseBook(store, now=now, forgotten=spending.forgotten)
         self.watcher = watcher = Watcher(
-            cloud, settings, in_motion=self._in_motion, listed=self.wake
+            cloud, settings, in_motion=self._in_motion, listed=self._on_listed
         )
         self.images = ImageBook(cloud, settings.image, now=now)
         self.catalogue = Catalogue(cloud, types, settings, now=now, zones=self.zones)
@@ -215,6 +224,15 @@ class Provisioner:
             wake=self.wake,
             awake=awake,
         )
+        self.broken = Broken(
+            book=book,
+            claims=claims,
+            keeping=keeping,
+            starting=self.starting,
+            settings=settings,
+            fail=self.ending.begin,
+            wake=self.wake,
+        )
         self.unready = Unready(
             book=book,
             cloud=cloud,
@@ -239,7 +257,7 @@ class Provisioner:
             wake=self.wake,
         )
         self.labels = Labels(book, cloud, watcher, store.store_id, self.spawn_task)
-        self.beats = Beats(book, prices, settings, now, awake, self.instance_of, self.wake)
+        self.beats = Beats(book, prices, settings, now, awake, self.wake, spending)
         self.adoption = adoption = Adoption(book, watcher, homes, prices, settings, now, awake)
         self.reaper = Reaper(cloud, settings, store.store_id, homes.volume_ids, now, awake)
         self.losses = Losses(book, watcher, claims, self.unready, self.ending, keeping, adoption)
@@ -251,6 +269,7 @@ class Provisioner:
         snapshot = await self._store.load()
         self._zones = dict(await self._cloud.zones_of(self.settings.subnets))
         self.book.load(snapshot)
+        self.spending.begin(self.book)
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.keeping.load(snapshot.kept)
@@ -263,6 +282,7 @@ class Provisioner:
         self.spawn_task(self.prices.run(), "prices")
         self.spawn_task(self.catalogue.run(), "catalogue")
         self.spawn_task(self._look_image_up(), "image")
+        self.spawn_task(self.spending.run(), "spending")
         self.spawn_task(self.reaper.run(), "reaper")
         self.spawn_task(self.reaper.run_templates(), "templates")
         for intent in snapshot.intents:
@@ -377,7 +397,9 @@ class Provisioner:
             self._wake.clear()
             pause = PASS_INTERVAL
             try:
-                await self.reconcile()
+                with metrics.PASS_SECONDS.time(), metrics.PASSES_FAILED.count_exceptions():
+                    await self.reconcile()
+                self.passed_at = self.awake()
                 pause = self._until_next_deadline()
             except (CloudError, StoreError) as error:
                 log.error("Reconciling: %s", error)
@@ -487,6 +509,10 @@ class Provisioner:
         dues = [self.beats.due(lease, now) for lease in self.book.open(LeaseState.READY)]
         seconds = [(due[0] - now).total_seconds() for due in dues]
         return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])
+
+    def _on_listed(self) -> None:
+        self.listed_at = self.awake()
+        self.wake()
 
     async def _on_launched(self, launched: Launched, intent: Intent) -> None:
         self.inventory.expect(launched, intent, self.now())

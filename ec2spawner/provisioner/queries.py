@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import date, datetime, timedelta
+from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Final
 
 from sqlalchemy import Connection, Select, func, or_, select
 
-from ..core.money import Segment
+from ..core.money import Segment, add_days, midnight, usd_by_day
 from ..wire import Step
 from . import rows
 from .lease import Intent, IntentState, Lease, LeaseState, Snapshot, StepEvent
@@ -74,6 +74,29 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         .order_by(column.started_at, column.segment_id)
     )
     return tuple(map(rows.segment_from, _mappings(connection, query)))
+
+
+def spent_by_day(
+    connection: Connection, since: datetime, before: datetime
+) -> Mapping[str, Mapping[date, float | None]]:
+    """User -> day in UTC -> USD, of the leases that ended from `since` on and before `before`.
+
+    Of the days of that month; None where a price of that day is unknown.
+    """
+    month = midnight(since).replace(day=1)
+    lease, column = rows.lease_table.c, rows.segment_table.c
+    query = (
+        select(lease.user_name, *rows.segment_table.c)
+        .join(rows.lease_table, lease.lease_id == column.lease_id)
+        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since, lease.ended_at < before)
+        .order_by(column.lease_id, column.segment_id)
+    )
+    spent: dict[str, dict[date, float | None]] = {}
+    for _, of_lease in groupby(_mappings(connection, query), lambda row: row["lease_id"]):
+        found = list(of_lease)
+        days = usd_by_day(map(rows.segment_from, found), before, month)
+        add_days(spent.setdefault(found[0]["user_name"], {}), days)
+    return spent
 
 
 def served_until(connection: Connection, instance_ids: Collection[str]) -> Mapping[str, datetime]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from ..core.leaks import Kind, Known, Thing, verdict
+from . import metrics
 from .awake import Awake
 from .cloud import Cloud, CloudError
 from .settings import Settings
@@ -85,6 +86,7 @@ class Reaper:
         except CloudError as error:
             log.warning("Deleting %s %s: %s; trying again", thing.kind, thing.thing_id, error)
         else:
+            metrics.REAPED.labels(thing.kind.value).inc()
             log.warning("Deleted %s %s: it was left over", thing.kind, thing.thing_id)
 
     async def run_templates(self) -> None:
@@ -98,6 +100,7 @@ class Reaper:
             except CloudError as error:
                 log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
             else:
+                metrics.REAPED.labels(Kind.TEMPLATE.value).inc(number)
                 if number:
                     log.info("Deleted %d launch templates that were no longer used", number)
             await asyncio.sleep(self.settings.template_interval)

@@ -137,6 +137,7 @@ segment_table = Table(
     Column("started_at", Instant, nullable=False),
     Column("ended_at", Instant),
     Column("source", String, nullable=False),
+    Column("instance_type", String, nullable=False, server_default=""),
     Index(None, "lease_id"),
     Index(None, "instance_id"),
     Index(None, "started_at"),
@@ -300,6 +301,7 @@ def segment_row(segment: Segment, lease_id: str | None) -> Row:
         "started_at": segment.start,
         "ended_at": segment.end,
         "source": segment.source,
+        "instance_type": segment.instance_type,
     }
 
 
@@ -311,6 +313,7 @@ def segment_from(row: Row) -> Segment:
         start=row["started_at"],
         end=row["ended_at"],
         source=row["source"],
+        instance_type=row["instance_type"],
     )
 
 

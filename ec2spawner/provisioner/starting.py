@@ -13,6 +13,7 @@ from ..core.matching import Need, Supply, lease_for
 from ..core.names import lease_token, sha256_hex
 from ..core.tags import LEASE
 from ..wire import AgentEvent, Step, Stop
+from . import metrics
 from .agent_protocols import too_old_for, what_it_lacks
 from .awake import Awake
 from .book import LeaseBook
@@ -139,25 +140,34 @@ class Starting:
         would be as unfit. An instance that serves a lease already is left alone. Raises
         `ClaimRefused`, `InstanceUnwanted`.
         """
+        instance = await self.admitted(claimant, key, wait)
+        if instance is not None and self.book.of_instance(instance.instance_id) is None:
+            await self._give_up(instance, stop)
+
+    async def admitted(self, claimant: Claimant, key: str, wait: float) -> Instance | None:
+        """The instance of a verified claim; None where no listing shows it within `wait` seconds.
+
+        Raises `ClaimRefused`, `InstanceUnwanted`.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
         while (instance := await self.claims.admit(claimant, key, LISTING_PAUSE)) is None:
             if loop.time() > deadline:
-                return
+                return None
             await self.claims.wait(claimant.instance_id, LISTING_PAUSE)
-        if self.book.of_instance(instance.instance_id) is None:
-            await self._give_up(instance, stop)
+        return instance
 
     async def _give_up(self, instance: Instance, stop: Stop) -> None:
         """End an instance that nobody is served by, and the start that has waited for it."""
         log.error("%s is of no use: %s", instance.instance_id, stop.message)
-        need = self._need_for(instance)
+        need = self.need_for(instance)
         self.claims.turn_away([instance.instance_id])
         if need is not None:
             await self.fail(need.lease_id, stop)
         self.wake()
 
-    def _need_for(self, instance: Instance) -> Need | None:
+    def need_for(self, instance: Instance) -> Need | None:
+        """Whose start would get this instance now."""
         claimant = supply_of(instance)
         others = [s for s in self.supplies() if s.supply_id != claimant.supply_id]
         return lease_for(claimant, self.needs(), others)
@@ -198,7 +208,7 @@ class Starting:
         elif LEASE in instance.tags or instance.instance_id in self.book.served():
             raise InstanceUnwanted("this instance has served another lease")
         else:
-            need = self._need_for(instance)
+            need = self.need_for(instance)
             lease = self.book.get(need.lease_id) if need is not None else None
         if lease is None:
             return None
@@ -271,6 +281,8 @@ class Starting:
                     url=url,
                     ready_at=self.now(),
                 )
+                took = (self.now() - lease.requested_at).total_seconds()
+                metrics.START_SECONDS.labels(current.segments[-1].market.value).observe(took)
             case "failed":
                 message = event.message or "The notebook server did not start"
                 await self.fail(lease.lease_id, Stop(reason="failed", message=message))

@@ -16,7 +16,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
 from sqlalchemy import Connection, Table, delete, insert, make_url, select, update
@@ -25,7 +25,7 @@ from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 from ..core.keeping import Kept
 from ..core.money import Segment
 from ..wire import Step
-from . import queries, rows
+from . import metrics, queries, rows
 from .lease import Binding, Home, Intent, Lease, Snapshot
 from .migrations import ForeignSchemaError, SchemaTooNewError, upgrade
 from .store_database import Database, StoreAwayError, StoreError, StoreHeldError
@@ -61,6 +61,9 @@ class Store:
 
     unwritten: Unwritten
     """What has happened and could not be stored yet."""
+
+    overhead_told: Callable[[Segment], None] = staticmethod(lambda segment: None)
+    """Called with each segment of no lease, before it is stored."""
 
     def __init__(self, url: str, since: datetime) -> None:
         self.unwritten = Unwritten()
@@ -209,12 +212,19 @@ class Store:
 
     async def save_overhead_sooner_or_later(self, segment: Segment) -> None:
         """The same, with a later pass where it fails: the time was paid for all the same."""
+        self.overhead_told(segment)
         about = f"overhead of {segment.instance_id} from {segment.start.isoformat()}"
         await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment))
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
         return await self._read(lambda connection: queries.overhead(connection, since))
+
+    async def spent_by_day(
+        self, since: datetime, before: datetime
+    ) -> Mapping[str, Mapping[date, float | None]]:
+        """User -> day in UTC -> USD of the leases that ended from `since` on, before `before`."""
+        return await self._read(lambda connection: queries.spent_by_day(connection, since, before))
 
     async def served_until(self, instance_ids: Collection[str]) -> Mapping[str, datetime]:
         """When the last lease of each instance ended; without those that served none."""
@@ -267,6 +277,13 @@ class Store:
 
     async def _run(self, work: Callable[[], T]) -> T:
         """Run in the store's thread; what a database can raise comes out as `StoreError`."""
+        try:
+            return await self._run_explained(work)
+        except StoreError:
+            metrics.STORE_ERRORS.inc()
+            raise
+
+    async def _run_explained(self, work: Callable[[], T]) -> T:
         try:
             answer = await self._in_thread(work)
         except (StoreAwayError, StoreHeldError) as error:

@@ -11,7 +11,8 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
-from .cloud import GONE, Cloud, CloudError, Instance
+from . import metrics
+from .cloud import GONE, SPOT_TERMINATION, Cloud, CloudError, Instance
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -111,6 +112,7 @@ class Watcher:
         self.failure = None
         found = {instance.instance_id: instance for instance in listing}
         self._count_missing(found)
+        self._count_interruptions(found)
         self.instances = found
         self.listings += 1
         done, self._next = self._next, asyncio.Event()
@@ -120,6 +122,13 @@ class Watcher:
     def _fail(self, error: CloudError) -> None:
         log.warning("Listing instances failed, keeping the last listing: %s", error)
         self.failure = error
+
+    def _count_interruptions(self, found: Mapping[str, Instance]) -> None:
+        """Those that this process has seen running."""
+        for instance_id, before in self.instances.items():
+            after = found.get(instance_id, before)
+            if after.state_reason == SPOT_TERMINATION and before.state_reason != SPOT_TERMINATION:
+                metrics.INTERRUPTIONS.labels(after.instance_type).inc()
 
     def _count_missing(self, found: Mapping[str, Instance]) -> None:
         """Listings in quick succession are one: they may come from the same stale copy."""

@@ -6,8 +6,10 @@ agent is, and only while somebody looks.
 
 from __future__ import annotations
 
-from .gpus import GpuSource, find_gpus
+from .gpu_source import GpuSource
+from .gpus import find_gpus
+from .history import HistoryBuffer
 from .processes import Processes
 from .sampler import Sampler
 
-__all__ = ["GpuSource", "Processes", "Sampler", "find_gpus"]
+__all__ = ["GpuSource", "HistoryBuffer", "Processes", "Sampler", "find_gpus"]

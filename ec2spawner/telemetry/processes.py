@@ -1,21 +1,38 @@
-"""The user's processes, read from `/proc` in one pass."""
+"""The user's processes, read from `/proc`."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+TURNS = 10
+"""A process that is none of the user's is looked at in every tenth look, and a thread of the kernel
+once: a machine with a hundred cores has two thousand of these in its list."""
+
+MANY = 400
+LIST_SECONDS = 2.5
+"""With many processes, they are listed only so often: the list alone costs a microsecond for each.
+Until then a new one is not seen, and its CPU time counts a moment later."""
+
+KTHREADD = 2
+"""The parent of the kernel's threads, where a container does not hide it."""
 
 _NOBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(NamedTuple):
     pid: int
     parent: int
     group: int
+    session: int
+    """The process that leads its session; what detaches without `setsid` keeps it."""
     state: str
     """One letter as in `ps`; `Z` is a zombie."""
     terminal: int
@@ -28,6 +45,11 @@ class Process:
     """That of its descendants which have ended and been waited for."""
     started: int
     """When, in the kernel's ticks: with the number it names one process for good."""
+    resident_mib: float
+    """Memory in use; what it shares with others is in here too."""
+    name: str
+    """As in `ps`: 15 letters of the program, or whatever the process calls itself."""
+    uid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,27 +89,29 @@ class Processes:
             if each.pid not in users and each.state != "Z"
         )
 
-    def look(self) -> Look:
-        everything = dict(_read_all())
+    def look(self, everything: Mapping[int, Process] | None = None) -> Look:
+        """The user's among `everything`, or among what runs now."""
+        if everything is None:
+            everything = ProcessTable().read()
         children: dict[int, list[int]] = {}
-        for process, _ in everything.values():
+        for process in everything.values():
             children.setdefault(process.parent, []).append(process.pid)
         found: dict[int, Process] = {}
         waiting = [self.root_pid]
         while waiting:
             pid = waiting.pop()
-            if pid in everything and (pid, everything[pid][0].started) in self.spared:
+            if pid in everything and (pid, everything[pid].started) in self.spared:
                 continue
-            waiting.extend(children.get(pid, ()))
+            waiting.extend(children.pop(pid, ()))
             if pid in everything and (pid != self.root_pid or self.include_root):
-                found[pid] = everything[pid][0]
+                found[pid] = everything[pid]
         if self.uid is not None:
-            for pid, (process, uid) in everything.items():
-                if uid == self.uid and pid != self.root_pid:
+            for pid, process in everything.items():
+                if process.uid == self.uid and pid != self.root_pid:
                     found.setdefault(pid, process)
         cpu_seconds = sum(each.cpu_seconds + each.buried_cpu_seconds for each in found.values())
         if self.root_pid in everything and not self.include_root:
-            cpu_seconds += everything[self.root_pid][0].buried_cpu_seconds
+            cpu_seconds += everything[self.root_pid].buried_cpu_seconds
         return Look(list(found.values()), cpu_seconds)
 
     def list(self) -> list[Process]:
@@ -95,27 +119,82 @@ class Processes:
         return self.look().processes
 
 
-def _read_all() -> Iterator[tuple[int, tuple[Process, int]]]:
-    with os.scandir("/proc") as entries:
-        for entry in entries:
-            if entry.name.isdigit():
-                try:
-                    with open(f"/proc/{entry.name}/stat", "rb") as file:  # noqa: PTH123 - hot
-                        text = file.read()
-                    uid = entry.stat().st_uid
-                except OSError:
-                    continue
-                # The name, field 2, stands in brackets and may hold anything, brackets too.
-                fields = text[text.rindex(b")") + 2 :].split()
-                process = Process(
-                    pid=int(entry.name),
-                    parent=int(fields[1]),
-                    group=int(fields[2]),
-                    state=fields[0].decode(),
-                    terminal=int(fields[4]),
-                    foreground=int(fields[5]),
-                    cpu_seconds=(int(fields[11]) + int(fields[12])) / CLOCK_TICKS,
-                    buried_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
-                    started=int(fields[19]),
-                )
-                yield process.pid, (process, uid)
+class ProcessTable:
+    """All processes of the machine, read again and again."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Process] = {}
+        self._look = 0
+        self._listed_at = -math.inf
+
+    def read(self, closely: Collection[int] = ()) -> dict[int, Process]:
+        """All processes now. Those in `closely` are as they are; of the others a tenth is, and the
+        rest as it was in one of the last looks."""
+        self._look += 1
+        now = time.monotonic()
+        if len(self._known) > MANY and now - self._listed_at < LIST_SECONDS:
+            self._known = self._reread(closely)
+        else:
+            self._listed_at = now
+            self._known = self._list(closely)
+        return self._known
+
+    def _reread(self, closely: Collection[int]) -> dict[int, Process]:
+        found = dict(self._known)
+        for pid in closely:
+            process = read_process(pid)
+            if process is not None:
+                found[pid] = process
+            else:
+                found.pop(pid, None)
+        return found
+
+    def _list(self, closely: Collection[int]) -> dict[int, Process]:
+        known, turn = self._known, self._look % TURNS
+        has_kernel = KTHREADD in known and known[KTHREADD].name == "kthreadd"
+        found: dict[int, Process] = {}
+        for entry in os.listdir("/proc"):  # noqa: PTH208 - hot
+            if not entry.isdecimal():
+                continue
+            pid = int(entry)
+            process = known.get(pid)
+            if (
+                process is None
+                or pid in closely
+                or (pid % TURNS == turn and not (has_kernel and process.parent == KTHREADD))
+            ):
+                process = read_process(pid)
+            if process is not None:
+                found[pid] = process
+        return found
+
+
+def read_process(pid: int) -> Process | None:
+    """One process; None where it has ended, or cannot be understood."""
+    try:
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(file, 4096)
+        finally:
+            os.close(file)
+        uid = os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - hot
+        # The name, field 2, stands in brackets and may hold anything, brackets too.
+        start, end = text.index(b"("), text.rindex(b")")
+        fields = text[end + 2 :].split(None, 23)
+        return Process(
+            pid=pid,
+            parent=int(fields[1]),
+            group=int(fields[2]),
+            session=int(fields[3]),
+            state=fields[0].decode(),
+            terminal=int(fields[4]),
+            foreground=int(fields[5]),
+            cpu_seconds=(int(fields[11]) + int(fields[12])) / CLOCK_TICKS,
+            buried_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
+            started=int(fields[19]),
+            resident_mib=max(int(fields[21]), 0) * PAGE_BYTES / 2**20,
+            name=text[start + 1 : end].decode(errors="replace"),
+            uid=uid,
+        )
+    except (OSError, ValueError, IndexError):
+        return None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.idle import has_job
+from ..core.activity import has_job
 from ..wire import TerminalState
 from .processes import Process
 
@@ -59,10 +59,10 @@ def terminals(processes: Sequence[Process]) -> list[TerminalState]:
 
 def _foreground(group: int, processes: Sequence[Process]) -> str:
     """Command of the foreground job; empty while something waits at its prompt."""
-    if line := _command_line(group):
+    if line := command_line(group):
         return command(line, _asks_a_terminal(group))
     for each in processes:
-        if each.group == group and (line := _command_line(each.pid)):
+        if each.group == group and (line := command_line(each.pid)):
             found = command(line, _asks_a_terminal(each.pid))
             if has_job(found):
                 return found
@@ -126,7 +126,7 @@ def _base(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def _command_line(pid: int) -> list[str]:
+def command_line(pid: int) -> list[str]:
     """Empty where the process has ended."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -33,6 +33,8 @@ class Claim(Message):
     boot_seconds: Seconds | None = None
     """Seconds from kernel start to this agent's start, where known."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
+    broken: ShortText = ""
+    """For people: what is broken on this machine, so that it shall not be given to anybody."""
 
 
 class HomeMount(Message):

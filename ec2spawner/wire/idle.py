@@ -48,6 +48,8 @@ class IdlePolicy(Message):
     """The user may choose `server_seconds` from this"""
     user_server_max_seconds: Seconds = 0.0
     """to this; 0 is no choice."""
+    user_server_seconds: Seconds | None = None
+    """What the user chose: it takes the place of `server_seconds` and of `working_hours`."""
 
 
 class Idleness(Message):

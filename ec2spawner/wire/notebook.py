@@ -16,6 +16,8 @@ class KernelState(Message):
     id: str
     name: ShortText = ""
     """The notebook's path where known, else the kernel's name."""
+    path: ShortText = ""
+    """The notebook's path; empty for a console and where it is not known."""
     pid: int | None = None
     execution_state: Literal["idle", "busy", "starting", "unknown"] = "unknown"
     last_activity: AwareDatetime
@@ -85,7 +87,9 @@ class Notice(Message):
     ]
     level: Literal["info", "warning", "error"]
     title: ShortText
+    """With `until`, the beginning of a sentence that goes on "in 9 minutes"."""
     message: ShortText = ""
+    """No number in it ticks: a screen reader would read it aloud again and again."""
     until: AwareDatetime | None = None
     """What it warns of happens then: the browser counts down to it."""
     actions: list[Literal["keep", "stop", "panel"]] = []

@@ -12,11 +12,14 @@ SlowedBy = Literal["power", "heat", "hardware", "sync"]
 """Why a GPU's clocks are lower than they could be: its power limit, its temperature, a brake of
 the board, or other GPUs that it keeps step with."""
 
+Index = Annotated[int, Field(ge=0, le=4095)]
+Count = Annotated[int, Field(ge=0, le=2**64)]
+
 
 class MigSlice(Message):
     """One slice of a GPU that is cut into several (Multi-Instance GPU)."""
 
-    index: int
+    index: Index
     profile: ShortText = ""
     """As NVIDIA names its size: `1g.5gb`."""
     uuid: ShortText = ""
@@ -28,7 +31,7 @@ class MigSlice(Message):
 class GpuSample(Message):
     """One GPU, now."""
 
-    index: int
+    index: Index
     name: ShortText
     use_percent: Percent | None = None
     memory_used_mib: Annotated[float, Field(ge=0)] | None = None
@@ -43,10 +46,10 @@ class GpuSample(Message):
     memory_clock_mhz: Annotated[float, Field(ge=0)] | None = None
     slowed_by: Annotated[list[SlowedBy], Field(max_length=8)] = []
     """What holds the clocks down now."""
-    ecc_corrected: Annotated[int, Field(ge=0)] | None = None
+    ecc_corrected: Count | None = None
     """Memory errors since the driver was loaded."""
-    ecc_uncorrected: Annotated[int, Field(ge=0)] | None = None
-    xid: Annotated[int, Field(ge=0)] | None = None
+    ecc_uncorrected: Count | None = None
+    xid: Count | None = None
     """The last critical error that the driver has told of, by NVIDIA's number."""
     xid_at: AwareDatetime | None = None
     lost: bool = False
@@ -61,12 +64,14 @@ class Worker(Message):
     kind: Literal["kernel", "terminal", "program"]
     name: ShortText
     """For people: the notebook's path, what runs in the terminal, the program."""
-    pid: int
-    kernel_id: str = ""
+    pid: Count
+    kernel_id: Annotated[str, Field(max_length=200)] = ""
+    terminal: ShortText = ""
+    """The name of Jupyter's terminal, where it is one: the browser opens it by that."""
     cpu_percent: Annotated[float, Field(ge=0)] | None = None
     """Percent of one core."""
     memory_mib: Annotated[float, Field(ge=0)] | None = None
-    gpus: Annotated[list[int], Field(max_length=64)] = []
+    gpus: Annotated[list[Index], Field(max_length=64)] = []
     """Indices of the GPUs that it has memory on."""
     gpu_percent: Percent | None = None
     """Of the GPU that it uses most; unknown where the driver does not tell by process."""
@@ -79,12 +84,14 @@ class Telemetry(Message):
 
     at: AwareDatetime
     gpu_source: Literal["nvml", "simulated", "none"] = "none"
+    gpu_problem: ShortText = ""
+    """For people: why GPUs that are there cannot be read; empty where nothing is wrong."""
     gpus: Annotated[list[GpuSample], Field(max_length=64)] = []
     cpu_percent: Percent | None = None
     """Of all cores together."""
-    memory_used_mib: float | None = None
-    memory_total_mib: float | None = None
-    cpu_count: Annotated[int, Field(ge=1)] | None = None
+    memory_used_mib: Annotated[float, Field(ge=0)] | None = None
+    memory_total_mib: Annotated[float, Field(ge=0)] | None = None
+    cpu_count: Annotated[int, Field(ge=1, le=2**20)] | None = None
     disk_used_mib: Annotated[float, Field(ge=0)] | None = None
     """Of the file system that holds the home."""
     disk_total_mib: Annotated[float, Field(ge=0)] | None = None
@@ -98,7 +105,7 @@ class Telemetry(Message):
 
 
 class GpuHistory(Message):
-    index: int
+    index: Index
     name: ShortText = ""
     use_percent: list[float | None] = []
     memory_percent: list[float | None] = []

@@ -26,9 +26,9 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 
 
 class Message(BaseModel):
-    """Base of all messages: frozen, and deaf to fields of a newer protocol."""
+    """Base of all messages: frozen, deaf to fields of a newer protocol, and every number is one."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class Market(StrEnum):

@@ -3,7 +3,6 @@ import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
-import { keepLabel, sentences } from './describe.js';
 import type { StatusModel } from './model.js';
 import { messageOf, request } from './request.js';
 import { canControl, keepSeconds } from './state.js';
@@ -23,6 +22,11 @@ export class Actions {
   get available(): boolean {
     const { phase, status } = this.model.view;
     return phase === 'live' && status !== null && canControl(status);
+  }
+
+  /** True where the policy lets the user keep the server on. */
+  get mayKeep(): boolean {
+    return this.available && keepSeconds(this.model.view.status) > 0;
   }
 
   /** Keep the server on; answers whether that was granted. */
@@ -71,27 +75,19 @@ export class Actions {
     }
   }
 
-  /** All that is known of the server, with what can be done about it. */
-  async showDetails(): Promise<void> {
-    const seconds = keepSeconds(this.model.view.status);
-    const stop = Dialog.warnButton({ label: this.trans.__('Stop now…') });
-    const keep = Dialog.createButton({ label: keepLabel(seconds, this.trans) });
-    const close = Dialog.cancelButton({ label: this.trans.__('Close') });
-    const buttons = [
-      close,
-      ...(this.available ? [stop] : []),
-      ...(this.available && seconds > 0 ? [keep] : [])
-    ];
-    const answer = await showDialog({
-      title: this.trans.__('This server'),
-      body: paragraphs(sentences(this.model.view, this.trans)),
-      buttons,
-      defaultButton: 0
-    });
-    if (answer.button.label === stop.label) {
-      await this.stop();
-    } else if (answer.button.label === keep.label) {
-      await this.keep();
+  /** Stop after so many seconds without work from now on; answers whether that was granted. */
+  async chooseIdle(seconds: number): Promise<boolean> {
+    try {
+      const answer = await this._request('idle', { server_seconds: seconds });
+      Notification.success(messageOf(answer) ?? this.trans.__('The idle time is changed.'), {
+        autoClose: 5000
+      });
+      return true;
+    } catch (reason) {
+      this._tell(this.trans.__('The idle time could not be changed.'), reason);
+      return false;
+    } finally {
+      this.model.refresh();
     }
   }
 
@@ -106,7 +102,7 @@ export class Actions {
     await Promise.race([commands.execute(saveAll).catch(() => undefined), timeout]);
   }
 
-  private _request(path: 'extend' | 'stop', body?: unknown): Promise<unknown> {
+  private _request(path: 'extend' | 'idle' | 'stop', body?: unknown): Promise<unknown> {
     return request(this.app.serviceManager.serverSettings, path, body);
   }
 

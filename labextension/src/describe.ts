@@ -3,7 +3,7 @@
 import * as format from './format.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
-import { costAt, gpusOf, instant, stateOf, type State } from './state.js';
+import { costAt, gpusOf, stateOf, type State } from './state.js';
 import type { ICost, INotebookStatus } from './wire.js';
 
 /** How much room the status item may take. */
@@ -98,15 +98,37 @@ function stateText(state: State, now: number, words: Words): string {
   }
 }
 
+/** What has become of the server, for a screen reader: no number in it, so that it is not noise. */
+export function announcement(view: IView, words: Words): string {
+  const state = stateOf(view);
+  switch (state.kind) {
+    case 'loading':
+    case 'unknown':
+      return '';
+    case 'away':
+      return words.__('This server does not answer.');
+    case 'stopping':
+      return stoppingSentence(state.message, words);
+    case 'agent-silent':
+    case 'hub-silent':
+    case 'disk-full':
+      return troubleSentences(view, words).find(Boolean) ?? '';
+    case 'warned':
+      return words.__('This server stops soon.');
+    case 'idle':
+      return words.__('Nothing works on this server.');
+    case 'in-use':
+      return words.__('This server is in use.');
+  }
+}
+
 /** Everything, as sentences. Nothing in them ticks by the second. */
 export function sentences(view: IView, words: Words): string[] {
   const status = view.status;
   if (!status) {
-    return [
-      view.phase === 'away'
-        ? words.__('This server does not answer.')
-        : words.__('Asking this server what it costs and does.')
-    ];
+    return view.phase === 'away'
+      ? [words.__('This server does not answer.'), view.problem].filter(Boolean)
+      : [words.__('Asking this server what it costs and does.')];
   }
   return [
     ...troubleSentences(view, words),
@@ -117,13 +139,17 @@ export function sentences(view: IView, words: Words): string[] {
   ].filter(Boolean);
 }
 
-function troubleSentences(view: IView, words: Words): string[] {
+/** What is wrong with the server, or with what is known of it. */
+export function troubleSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
   if (state.kind === 'stopping') {
     return [stoppingSentence(state.message, words)];
   }
   if (state.kind === 'away') {
-    return [words.__('This server does not answer: what follows is what it said last.')];
+    return [
+      words.__('This server does not answer: what follows is what it said last.'),
+      view.problem
+    ];
   }
   if (state.kind === 'agent-silent') {
     return [words.__('The instance agent does not answer: cost and stop are as it said last.')];
@@ -135,7 +161,7 @@ function troubleSentences(view: IView, words: Words): string[] {
   ];
 }
 
-export function stoppingSentence(message: string, words: Words): string {
+function stoppingSentence(message: string, words: Words): string {
   return message
     ? words.__('This server is being stopped: %1', message)
     : words.__('This server is being stopped.');
@@ -204,33 +230,10 @@ function stopSentences(view: IView, words: Words): string[] {
 }
 
 /** Why there are no buttons; empty where there are. */
-function sharedSentence(status: INotebookStatus, words: Words): string {
+export function sharedSentence(status: INotebookStatus, words: Words): string {
   return status.managed && !status.can_control
     ? words.__('It is shared with you: its owner can keep it on, or stop it.')
     : '';
-}
-
-/**
- * The time left, as the idle warning says it: whole minutes until the last one, then 30 and 10
- * seconds. Screen readers read the warning aloud whenever it changes.
- */
-export function announced(milliseconds: number): number {
-  const seconds = milliseconds / 1000;
-  return (seconds > 30 ? Math.ceil(seconds / 60) * 60 : seconds > 10 ? 30 : 10) * 1000;
-}
-
-/** The idle warning: what will happen, when, what is kept and what is not. */
-export function warningText(view: IView, stopAt: number, words: Words): string {
-  const idleSince = instant(view.status?.idleness?.idle_since);
-  const left = announced(stopAt - view.now);
-  const title = words.__('This server stops in %1', format.duration(left, words));
-  const why =
-    idleSince === null
-      ? (view.status?.idleness?.sentence ?? '')
-      : words.__('Nothing has worked here for %1.', format.duration(view.now - idleSince, words));
-  const kept = words.__('Files are kept; what kernels hold in memory is not.');
-  const shared = view.status ? sharedSentence(view.status, words) : '';
-  return `${title}\n${[why, kept, shared].filter(Boolean).join(' ')}`;
 }
 
 /** `Keep for 1 hour`, or less where the policy allows less. */

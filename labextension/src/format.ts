@@ -6,7 +6,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 export type Words = Pick<TranslationBundle, '__' | '_n'>;
 
 /** As wide as a digit: keeps what stands beside a number in its place. */
-const FIGURE_SPACE = '\u2007';
+export const FIGURE_SPACE = '\u2007';
 const NO_BREAK_SPACE = '\u00a0';
 
 /** Room for `100`, so that nothing moves when a digit comes or goes. */
@@ -77,6 +77,11 @@ export function timeOfDay(instant: number, now: number, timeZone?: string): stri
   const time = new Intl.DateTimeFormat(undefined, { timeStyle: 'short', timeZone });
   const today = day.format(instant) === day.format(now);
   return today ? time.format(instant) : `${day.format(instant)}, ${time.format(instant)}`;
+}
+
+/** `November`, as months are counted for bills: in UTC. */
+export function monthName(instant: number): string {
+  return new Intl.DateTimeFormat(undefined, { month: 'long', timeZone: 'UTC' }).format(instant);
 }
 
 /** `NVIDIA A10G` -> `A10G`, `NVIDIA A100-SXM4-40GB` -> `A100`, `Tesla T4` -> `T4`. */

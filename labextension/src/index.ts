@@ -1,37 +1,72 @@
-import type { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette } from '@jupyterlab/apputils';
+import {
+  ILayoutRestorer,
+  type JupyterFrontEnd,
+  type JupyterFrontEndPlugin
+} from '@jupyterlab/application';
+import { ICommandPalette, IThemeManager } from '@jupyterlab/apputils';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 
 import { Actions } from './actions.js';
+import { HistoryModel } from './historyModel.js';
+import { chipIcon } from './icon.js';
 import { reportInput } from './input.js';
 import { StatusModel } from './model.js';
+import { NoticeBoard } from './noticeBoard.js';
+import { Opener } from './opener.js';
+import { Panel } from './panel.js';
 import { StatusItem } from './statusItem.js';
-import { Warning } from './warning.js';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'ec2spawner-lab:status',
   description: 'What this server costs, what its GPU does, and when it stops.',
   autoStart: true,
-  optional: [IStatusBar, ICommandPalette, ITranslator],
+  optional: [IStatusBar, ICommandPalette, ITranslator, ILayoutRestorer, IThemeManager],
   activate: (
     app: JupyterFrontEnd,
     statusBar: IStatusBar | null,
     palette: ICommandPalette | null,
-    translator: ITranslator | null
+    translator: ITranslator | null,
+    restorer: ILayoutRestorer | null,
+    themes: IThemeManager | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('ec2spawner_lab');
-    const { serverSettings } = app.serviceManager;
+    const { serverSettings, events } = app.serviceManager;
     const model = new StatusModel(serverSettings);
     const actions = new Actions(app, model, trans);
-    const item = new StatusItem(model, trans, () => void actions.showDetails());
+    const panel = newPanel(app, model, actions, themes, trans);
+    app.shell.add(panel, 'right', { rank: 1000 });
+    restorer?.add(panel, panel.id);
+    const openPanel = (): void => app.shell.activateById(panel.id);
+    const item = new StatusItem(model, trans, openPanel);
     item.id = 'ec2spawner-status';
     showItem(app, statusBar, item, model);
-    addCommands(app, palette, model, actions, trans);
-    new Warning(model, actions, trans);
+    addCommands(app, palette, model, actions, openPanel, trans);
+    new NoticeBoard(model, actions, events.stream, openPanel, trans);
     reportInput(serverSettings);
   }
 };
+
+function newPanel(
+  app: JupyterFrontEnd,
+  model: StatusModel,
+  actions: Actions,
+  themes: IThemeManager | null,
+  trans: TranslationBundle
+): Panel {
+  const history = new HistoryModel(app.serviceManager.serverSettings, () => panel.isVisible);
+  const panel: Panel = new Panel(model, history, actions, new Opener(app), themes, trans);
+  panel.id = 'ec2spawner-panel';
+  panel.title.icon = chipIcon;
+  panel.title.caption = trans.__('This Server');
+  model.changed.connect(() => {
+    if (model.view.phase === 'absent') {
+      history.dispose();
+      panel.dispose();
+    }
+  });
+  return panel;
+}
 
 /** In the status bar, or at the top where there is none: Notebook has its status up there. */
 function showItem(
@@ -61,14 +96,21 @@ function addCommands(
   palette: ICommandPalette | null,
   model: StatusModel,
   actions: Actions,
+  openPanel: () => void,
   trans: TranslationBundle
 ): void {
   const category = trans.__('Server');
   const commands = {
-    'ec2spawner:details': {
-      label: trans.__('Show What This Server Costs and When It Stops'),
+    'ec2spawner:open-panel': {
+      label: trans.__('Show What This Server Costs and Does'),
       isVisible: () => model.view.phase !== 'absent',
-      execute: () => actions.showDetails()
+      execute: openPanel
+    },
+    'ec2spawner:keep': {
+      label: trans.__('Keep This Server On'),
+      isEnabled: () => actions.mayKeep,
+      isVisible: () => model.view.phase !== 'absent',
+      execute: () => actions.keep()
     },
     'ec2spawner:stop': {
       label: trans.__('Stop This Server…'),

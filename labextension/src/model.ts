@@ -20,6 +20,8 @@ export interface IView {
   readonly status: INotebookStatus | null;
   /** The server's clock now, in ms since the epoch; it stands still while the server is away. */
   readonly now: number;
+  /** The server's own words for why it does not answer, where it has some. */
+  readonly problem: string;
 }
 
 /** Asks the notebook server for its status, and lets time pass between its answers. */
@@ -30,7 +32,7 @@ export class StatusModel implements IDisposable {
       name: 'ec2spawner:status',
       factory: () => this._ask(),
       frequency: { interval: POLL_MS, backoff: true, max: SLOWEST_POLL_MS },
-      standby: 'when-hidden'
+      standby: () => document.hidden
     });
     this._ticker = window.setInterval(() => this._tick(), 1000);
     document.addEventListener('visibilitychange', this._onVisibilityChange);
@@ -43,7 +45,8 @@ export class StatusModel implements IDisposable {
 
   get view(): IView {
     const elapsed = this._phase === 'live' ? performance.now() - this._answeredAt : 0;
-    return { phase: this._phase, status: this._status, now: this._serverNow + elapsed };
+    const now = this._serverNow + elapsed;
+    return { phase: this._phase, status: this._status, now, problem: this._problem };
   }
 
   /** Ask now instead of at the next turn. */
@@ -87,6 +90,7 @@ export class StatusModel implements IDisposable {
     this._serverNow = Date.parse(status.now);
     this._answeredAt = performance.now();
     this._failures = 0;
+    this._problem = '';
     this._phase = 'live';
   }
 
@@ -97,6 +101,7 @@ export class StatusModel implements IDisposable {
       return;
     }
     this._failures += 1;
+    this._problem = reason instanceof ServerConnection.ResponseError ? reason.message : '';
     if (this._failures >= FAILURES_UNTIL_AWAY && this._phase !== 'away') {
       this._serverNow = this.view.now;
       this._phase = 'away';
@@ -124,4 +129,5 @@ export class StatusModel implements IDisposable {
   private _serverNow = 0;
   private _answeredAt = 0;
   private _failures = 0;
+  private _problem = '';
 }

@@ -12,12 +12,12 @@ const TIMEOUT_MS = 15_000;
  */
 export async function request(
   serverSettings: ServerConnection.ISettings,
-  path: 'status' | 'extend' | 'stop' | 'input',
+  path: Question | 'extend' | 'idle' | 'stop' | 'input',
   body?: unknown
 ): Promise<unknown> {
-  const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api', path);
+  const url = URLExt.join(serverSettings.baseUrl, 'ec2spawner/api') + `/${path}`;
   const init: RequestInit = { signal: AbortSignal.timeout(TIMEOUT_MS) };
-  if (path !== 'status') {
+  if (!isQuestion(path)) {
     init.method = 'POST';
     init.body = JSON.stringify(body ?? {});
   }
@@ -27,6 +27,12 @@ export async function request(
     throw new ServerConnection.ResponseError(response, messageOf(answer) ?? response.statusText);
   }
   return answer;
+}
+
+type Question = 'status' | `history?since=${number}`;
+
+function isQuestion(path: string): path is Question {
+  return path === 'status' || path.startsWith('history?');
 }
 
 /** The words for people in an answer, if there are any. */

@@ -21,7 +21,6 @@ export class StatusItem extends Widget {
     this.addClass('ec2-StatusItem');
     this.node.tabIndex = 0;
     this.node.setAttribute('role', 'button');
-    this.node.setAttribute('aria-haspopup', 'dialog');
     model.changed.connect(this.update, this);
     this.update();
   }

@@ -1,5 +1,6 @@
 /**
- * The answers of `GET {base}/ec2spawner/api/status`, as `ec2spawner/wire` defines them.
+ * The answers of `GET {base}/ec2spawner/api/status` and `history`, and what comes on the event
+ * websocket, as `ec2spawner/wire` defines them.
  *
  * Instants are ISO 8601 in UTC; durations are seconds; prices are USD/hour; memory is MiB;
  * shares of a whole are percent, 0-100. `null` is unknown, never zero.
@@ -17,6 +18,25 @@ export interface ICost {
   market: 'spot' | 'on-demand' | null;
   on_demand_usd_per_hour: number | null;
   price_source: string;
+  /** What the same time on demand would have cost more. */
+  saved_usd: number | null;
+  /** All servers of this user since midnight UTC, this one included, at `as_of`. */
+  today_usd: number | null;
+  /** The same since the first of the month. */
+  month_usd: number | null;
+  /** What the user may spend in a month; null where no budget is set. */
+  budget_usd: number | null;
+}
+
+export type SlowedBy = 'power' | 'heat' | 'hardware' | 'sync';
+
+export interface IMigSlice {
+  index: number;
+  /** As NVIDIA names its size: `1g.5gb`. */
+  profile: string;
+  use_percent: number | null;
+  memory_used_mib: number | null;
+  memory_total_mib: number | null;
 }
 
 export interface IGpuSample {
@@ -27,27 +47,113 @@ export interface IGpuSample {
   memory_total_mib: number | null;
   temperature_c: number | null;
   power_w: number | null;
+  power_limit_w: number | null;
+  clock_mhz: number | null;
+  clock_max_mhz: number | null;
+  /** What holds the clocks down now. */
+  slowed_by: SlowedBy[];
+  /** Memory errors since the driver was loaded. */
+  ecc_corrected: number | null;
+  ecc_uncorrected: number | null;
+  /** The last critical error that the driver has told of, by NVIDIA's number. */
+  xid: number | null;
+  xid_at: string | null;
+  /** The GPU was there and does not answer any more. */
+  lost: boolean;
+  mig: IMigSlice[];
+}
+
+/** A kernel, a terminal or another program of the user, with all that it has started. */
+export interface IWorker {
+  kind: 'kernel' | 'terminal' | 'program';
+  name: string;
+  pid: number;
+  kernel_id: string;
+  /** The name of Jupyter's terminal, where it is one. */
+  terminal: string;
+  /** Percent of one core. */
+  cpu_percent: number | null;
+  memory_mib: number | null;
+  /** Indices of the GPUs that it has memory on. */
+  gpus: number[];
+  /** Of the GPU that it uses most. */
+  gpu_percent: number | null;
+  gpu_memory_mib: number | null;
 }
 
 export interface ITelemetry {
   at: string;
   gpu_source: 'nvml' | 'simulated' | 'none';
+  /** For people: why no GPU is seen; empty where nothing is wrong. */
+  gpu_problem: string;
   gpus: IGpuSample[];
   /** Of all cores together. */
   cpu_percent: number | null;
   memory_used_mib: number | null;
   memory_total_mib: number | null;
+  cpu_count: number | null;
+  /** Of the file system that holds the home. */
+  disk_used_mib: number | null;
+  disk_total_mib: number | null;
+  disk_read_mib_per_s: number | null;
+  disk_write_mib_per_s: number | null;
+  network_in_mib_per_s: number | null;
+  network_out_mib_per_s: number | null;
+  /** Who uses the GPUs and the CPU, the busiest first. */
+  workers: IWorker[];
 }
 
-export interface IIdlePolicy {
+export interface IGpuHistory {
+  index: number;
+  name: string;
+  use_percent: (number | null)[];
+  memory_percent: (number | null)[];
+}
+
+/** The last hour, oldest first; all lists are as long as `at`. */
+export interface IHistory {
+  step_seconds: number;
+  /** The end of each step, in seconds since the epoch by the server's clock. */
+  at: number[];
+  cpu_percent: (number | null)[];
+  memory_percent: (number | null)[];
+  gpus: IGpuHistory[];
+}
+
+/** Hours of the week in which another idle time counts. */
+export interface IWorkingHours {
+  /** 0 is Monday. */
+  days: number[];
+  /** Minutes after midnight where `timezone` is. */
+  from_minute: number;
+  to_minute: number;
+  timezone: string;
   server_seconds: number;
+}
+
+/** 0 turns a rule off. */
+export interface IIdlePolicy {
+  /** What is in force now. */
+  server_seconds: number;
+  kernel_seconds: number;
   user_may_extend_seconds: number;
+  max_age_seconds: number;
+  silent_kernel_seconds: number;
+  working_hours: IWorkingHours | null;
+  /** The user may choose `server_seconds` from this */
+  user_server_min_seconds: number;
+  /** to this; 0 is no choice. */
+  user_server_max_seconds: number;
+  /** What the user chose: `working_hours` do not count then. */
+  user_server_seconds: number | null;
 }
 
 export interface IIdleness {
   /** Since when nothing works; null while something does. */
   idle_since: string | null;
   busy_because: string;
+  /** The notebook that keeps the server on, where it is one. */
+  busy_path: string;
   /** When the server will be stopped if nothing happens. */
   stop_at: string | null;
   warn_at: string | null;
@@ -59,6 +165,26 @@ export interface IStop {
   reason: string;
   /** For people. */
   message: string;
+}
+
+/** Something that a person should know now, for as long as it holds. */
+export interface INotice {
+  /** The same notice has the same id, also after a reload of the page. */
+  id: string;
+  kind: 'idle' | 'stopping' | 'interruption' | 'budget' | 'gpu' | 'disk-full' | 'smaller-profile';
+  level: 'info' | 'warning' | 'error';
+  /** With `until` it goes on with the time that is left: "This server stops" + "in 9 minutes". */
+  title: string;
+  message: string;
+  until: string | null;
+  /** The main one first. */
+  actions: ('keep' | 'stop' | 'panel')[];
+}
+
+/** On the event websocket, whenever a notice comes or goes: all that hold now. */
+export interface INoticesEvent {
+  now: string;
+  notices: INotice[];
 }
 
 export interface INotebookStatus {
@@ -80,4 +206,5 @@ export interface INotebookStatus {
   hub_reachable: boolean;
   /** Which disk is full, and what to do; empty while none is. */
   disk_full: string;
+  notices: INotice[];
 }

@@ -1,7 +1,8 @@
 """A Jupyter server extension for tests: answers the status endpoint from a file.
 
 `CANNED_STATUS` names a folder: `status.json` is the answer (without `now`; absent means that
-the endpoint is absent too), and each POST becomes a line in `posts.jsonl`.
+the endpoint is absent too), `history.json` the last hour, and each POST becomes a line in
+`posts.jsonl`. A POST to `emit` goes out on the event websocket.
 """
 
 from __future__ import annotations
@@ -10,11 +11,15 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.serverapp import ServerApp
 from jupyter_server.utils import url_path_join
 from tornado import web
+
+from ec2spawner.notebook.notice_events import SCHEMA_ID, schema
+from ec2spawner.wire import History
 
 
 def _folder() -> Path:
@@ -31,6 +36,32 @@ class StatusHandler(APIHandler):
         self.finish(json.dumps({**json.loads(file.read_text()), "now": now}))
 
 
+class HistoryHandler(APIHandler):
+    @web.authenticated
+    def get(self) -> None:
+        file = _folder() / "history.json"
+        if not file.exists():
+            raise web.HTTPError(404)
+        since = float(self.get_query_argument("since", "0"))
+        history = History.model_validate_json(file.read_text())
+        first = next((i for i, at in enumerate(history.at) if at > since), len(history.at))
+
+        def cut(part: Any) -> Any:
+            lists = {name: value[first:] for name, value in part if isinstance(value, list)}
+            return part.model_copy(update={n: v for n, v in lists.items() if n != "gpus"})
+
+        gpus = [cut(gpu) for gpu in history.gpus]
+        self.finish(cut(history).model_copy(update={"gpus": gpus}).model_dump_json())
+
+
+class EmitHandler(APIHandler):
+    @web.authenticated
+    def post(self) -> None:
+        event = {"now": datetime.now(UTC).isoformat(), **(self.get_json_body() or {})}
+        self.event_logger.emit(schema_id=SCHEMA_ID, data=event)
+        self.finish({})
+
+
 class PostHandler(APIHandler):
     @web.authenticated
     def post(self, action: str) -> None:
@@ -45,11 +76,14 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 
 def _load_jupyter_server_extension(server: ServerApp) -> None:
+    server.event_logger.register_event_schema(schema())
     root = url_path_join(server.web_app.settings["base_url"], "ec2spawner", "api")
     server.web_app.add_handlers(
         ".*$",
         [
             (url_path_join(root, "status"), StatusHandler),
-            (url_path_join(root, "(extend|stop|input)"), PostHandler),
+            (url_path_join(root, "history"), HistoryHandler),
+            (url_path_join(root, "emit"), EmitHandler),
+            (url_path_join(root, "(extend|stop|idle|input)"), PostHandler),
         ],
     )

@@ -12,6 +12,9 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from canned_server import browser as browser
+from canned_server import page as page
+from canned_server import server as server
 from chromium import CHROMIUM, CHROMIUM_FLAGS
 from running_demo import RunningDemo
 
@@ -72,11 +75,11 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 async def _photograph(browser: Any, name: str) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    pages = [page for context in browser.contexts for page in context.pages]
-    for number, page in enumerate(pages, 1):
+    pages = [each for context in browser.contexts for each in context.pages]
+    for number, each in enumerate(pages, 1):
         path = OUTPUT / f"failed-{name}-{number}.png"
         try:
-            await page.screenshot(path=path, timeout=10_000)
-            print(f"{page.url} looked like {path}")
+            await each.screenshot(path=path, timeout=10_000)
+            print(f"{each.url} looked like {path}")
         except Exception as error:
-            print(f"{page.url} could not be photographed: {error}")
+            print(f"{each.url} could not be photographed: {error}")

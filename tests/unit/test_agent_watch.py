@@ -19,7 +19,7 @@ from ec2spawner.agent.lease_run import LeaseRun
 from ec2spawner.agent.notebook_process import NotebookProcess
 from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.agent.watch import OBSERVATION_LIMIT, Watch
-from ec2spawner.core.idle import Reading
+from ec2spawner.core.activity import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     BeatAnswer,
@@ -232,6 +232,10 @@ def test_a_simulated_gpu_follows_the_users_cpu() -> None:
     for _ in range(10):
         first, second = gpus.sample(100.0)
     assert first.use_percent > 90
+    assert first.power_w == first.power_limit_w
+    assert first.slowed_by == ["power"]
+    assert first.clock_mhz < first.clock_max_mhz
+    assert [user.pid for user in gpus.processes([(5, 90.0), (6, 2.0), (7, 20.0)])] == [5]
     assert second.use_percent == 0
     assert first.memory_used_mib < first.memory_total_mib == 15360
     for _ in range(10):

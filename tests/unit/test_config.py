@@ -21,12 +21,15 @@ from ec2spawner.config import (
     Profile,
     ProfileOptions,
     SnapshotSchedule,
+    UserMaySet,
+    WorkingHoursConfig,
     change_options,
     seconds,
     validate_options,
 )
 from ec2spawner.config.profile import DiskBounds, IdleBounds
 from ec2spawner.config.traits import OptionTraits
+from ec2spawner.core.idle_policy import in_force
 from ec2spawner.wire import IdlePolicy, Market
 
 GOOD: dict[str, Any] = {
@@ -142,8 +145,9 @@ def test_what_a_user_may_choose() -> None:
     assert t4.profile_options.disk_gib is not None
     assert (t4.profile_options.disk_gib.min, t4.profile_options.disk_gib.max) == (50, 500)
     assert works.idle_policy(t4).server_seconds == 1800
-    assert works.idle_policy(t4, 900).server_seconds == 900
-    assert works.idle_policy(t4, 600).warn_seconds == 300, "a warning comes before its stop"
+    chosen = in_force(works.idle_policy(t4, 960))
+    assert (chosen.server_seconds, chosen.user_server_seconds) == (960, 960)
+    assert in_force(works.idle_policy(t4, 60)).server_seconds == 900, "its bounds hold"
 
 
 def test_the_hubs_idle_time_may_lie_outside_what_a_user_may_choose() -> None:
@@ -248,11 +252,11 @@ def test_a_profile_changes_only_what_it_names() -> None:
 
 def test_the_warning_always_comes_before_the_stop() -> None:
     short = options(idle={"server": "20s"})
-    assert short.idle_policy(short.profile_list[0]).warn_seconds == 10
+    assert in_force(short.idle_policy(short.profile_list[0])).warn_seconds == 10
     hurried = options(**profiles({"display_name": "T4", "gpu": "T4", "idle": {"server": "4m"}}))
-    assert hurried.idle_policy(hurried.profile_list[0]).warn_seconds == 120
+    assert in_force(hurried.idle_policy(hurried.profile_list[0])).warn_seconds == 120
     never = options(idle={"server": 0})
-    assert never.idle_policy(never.profile_list[0]).server_seconds == 0
+    assert in_force(never.idle_policy(never.profile_list[0])).server_seconds == 0
 
 
 # --- what is refused -------------------------------------------------------------------------
@@ -509,6 +513,8 @@ def test_whatever_is_written_is_taken_or_refused_in_words(raw: dict[str, Any]) -
         DiskBounds,
         IdleBounds,
         IdleConfig,
+        UserMaySet,
+        WorkingHoursConfig,
         HomeConfig,
         HomeBounds,
         SnapshotSchedule,

@@ -195,6 +195,8 @@ MESSAGES = (
     wire.BeatAnswer,
     wire.Cost,
     wire.IdlePolicy,
+    wire.WorkingHours,
+    wire.IdleAnswer,
     wire.Stop,
     wire.ExtendAnswer,
     wire.NotebookStatus,

@@ -1,133 +1,30 @@
-"""Idleness: the rules as a table, and what must hold whatever happens."""
+"""Idleness: what is said and what follows, and what must hold whatever happens.
+
+The rules themselves are cases, see `idle_cases.py`.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
+from idle_cases import NOW, STARTED, ago, kernel, steady, worker
 
-from ec2spawner.core.idle import Past, Reading, Signals, assess, in_words
-from ec2spawner.wire import IdlePolicy, KernelState, TerminalState
+from ec2spawner.core.activity import Reading, Signals
+from ec2spawner.core.durations import in_words
+from ec2spawner.core.idle import Past, assess, stop_at
+from ec2spawner.wire import IdlePolicy, KernelState, TerminalState, WorkingHours
 
-NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
-STARTED = NOW - timedelta(hours=5)
 POLICY = IdlePolicy(server_seconds=3600, kernel_seconds=7200, warn_seconds=600)
-
-
-def ago(**units: float) -> datetime:
-    return NOW - timedelta(**units)
-
-
-def kernel(
-    state: str = "idle", active: datetime = STARTED, name: str = "train.ipynb"
-) -> KernelState:
-    return KernelState(id="k1", name=name, execution_state=state, last_activity=active)
-
-
-def terminal(foreground: str = "") -> TerminalState:
-    return TerminalState(name="1", foreground=foreground)
-
-
-def steady(percent: float, seconds: int = 60, end: datetime = NOW) -> list[Reading]:
-    """One reading a second up to `end`."""
-    return [
-        Reading(end - timedelta(seconds=seconds - each), percent) for each in range(seconds + 1)
-    ]
-
-
-WORKS = {
-    "a busy kernel": (
-        Signals(STARTED, kernels=[kernel("busy")]),
-        "train.ipynb is running",
-    ),
-    "a busy kernel without a notebook": (
-        Signals(STARTED, kernels=[kernel("busy", name="")]),
-        "A kernel is running",
-    ),
-    "a terminal's foreground job": (
-        Signals(STARTED, terminals=[terminal("python train.py")]),
-        "python train.py runs in a terminal",
-    ),
-    "a sleep in a terminal": (
-        Signals(STARTED, terminals=[terminal("sleep 600")]),
-        "sleep 600 runs in a terminal",
-    ),
-    "GPU use": (Signals(STARTED, gpu=steady(40)), "The GPU is in use"),
-    "CPU use": (Signals(STARTED, cpu=steady(90)), "A program of yours is using the CPU"),
-    "GPU use with pauses between batches": (
-        Signals(
-            STARTED,
-            gpu=[Reading(ago(seconds=60 - s), 90.0 if s % 8 < 2 else 0.0) for s in range(60)],
-        ),
-        "The GPU is in use",
-    ),
-    "a kernel that starts": (
-        Signals(STARTED, kernels=[kernel("starting", ago(seconds=20))]),
-        "train.ipynb is starting",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", WORKS)
-def test_what_works(name: str) -> None:
-    signals, because = WORKS[name]
-    idleness, past = assess(signals, POLICY, NOW)
-    assert idleness.busy_because == because
-    assert idleness.idle_since is None
-    assert idleness.stop_at is None
-    assert idleness.warn_at is None
-    assert idleness.sentence == f"{because}, so this server stays on."
-    assert past.last_active == NOW
-
-
-IDLE = {
-    "nothing at all": (Signals(STARTED), STARTED),
-    "an idle kernel": (
-        Signals(STARTED, kernels=[kernel("idle", ago(minutes=50))]),
-        ago(minutes=50),
-    ),
-    "typing": (Signals(STARTED, last_input=ago(minutes=3)), ago(minutes=3)),
-    "a shell at its prompt": (Signals(STARTED, terminals=[terminal()]), STARTED),
-    "a pager that was left open": (Signals(STARTED, terminals=[terminal("less log")]), STARTED),
-    "a log that was left open": (
-        Signals(STARTED, terminals=[terminal("journalctl -f"), terminal("tail -f train.log")]),
-        STARTED,
-    ),
-    "a monitor that was left open": (
-        Signals(STARTED, terminals=[terminal("watch nvidia-smi")]),
-        STARTED,
-    ),
-    "a GPU at rest": (Signals(STARTED, gpu=steady(2)), STARTED),
-    "a CPU at rest": (Signals(STARTED, cpu=steady(8)), STARTED),
-    "a page load": (
-        Signals(STARTED, cpu=[*steady(2, 60, ago(seconds=3)), *steady(100, 2)]),
-        STARTED,
-    ),
-    "a training run that has ended": (
-        Signals(STARTED, gpu=[*steady(95, 60, ago(seconds=60)), *steady(0, 59)]),
-        ago(seconds=60),
-    ),
-    "a kernel stuck in its start": (
-        Signals(STARTED, kernels=[kernel("starting", ago(minutes=10))]),
-        ago(minutes=10),
-    ),
-    "a kernel of which nothing is known": (
-        Signals(STARTED, kernels=[kernel("unknown", ago(minutes=10))]),
-        ago(minutes=10),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", IDLE)
-def test_what_does_not_work(name: str) -> None:
-    signals, since = IDLE[name]
-    idleness, _ = assess(signals, POLICY, NOW)
-    assert idleness.idle_since == since
-    assert idleness.busy_because == ""
-    assert idleness.stop_at == since + timedelta(hours=1)
-    assert idleness.warn_at == since + timedelta(minutes=50)
+HOURS = WorkingHours(
+    days=[0, 1, 2, 3, 4],
+    from_minute=480,
+    to_minute=1080,
+    timezone="Europe/Berlin",
+    server_seconds=10800,
+)
 
 
 def test_the_sentence_of_an_idle_server() -> None:
@@ -232,6 +129,56 @@ def test_a_hostile_name_stays_a_short_line() -> None:
     assert idleness.sentence.isprintable()
 
 
+def test_the_sentence_names_both_limits_of_working_hours() -> None:
+    policy = POLICY.model_copy(update={"working_hours": HOURS})
+    idleness, _ = assess(Signals(STARTED, last_input=ago(minutes=10)), policy, NOW)
+    assert idleness.sentence.startswith(
+        "Nothing has worked here since 13:50 UTC. It stops after 3 hours (Mon-Fri 08:00-18:00 "
+        "Europe/Berlin) or 1 hour (at other times) without work: "
+    )
+    assert idleness.stop_at == NOW + timedelta(hours=2, minutes=50)
+
+
+def test_a_silent_kernel_is_culled_when_it_has_been_idle_for_long_enough() -> None:
+    """Idle since it counts as work no more; and in its place among the others."""
+    policy = IdlePolicy(kernel_seconds=3600, silent_kernel_seconds=7200)
+    silent = kernel("busy", kernel_id="silent")
+    others = [
+        KernelState(id=name, execution_state="idle", last_activity=ago(hours=hours))
+        for name, hours in (("older", 4), ("younger", 1.2), ("young", 0.5))
+    ]
+    past, at, culled = None, ago(hours=3, minutes=30), {}
+    while at <= NOW:
+        seen = Signals(ago(days=2), [silent.model_copy(update={"last_activity": at}), *others])
+        seen = Signals(seen.started_at, seen.kernels, workers=[worker(1.1, kernel_id="silent")])
+        idleness, past = assess(seen, policy, at, past, 60 if past else None)
+        culled[at] = idleness.cull_kernels
+        at += timedelta(minutes=1)
+    assert "silent" not in culled[ago(minutes=31)]
+    assert culled[NOW] == ["older", "silent", "younger"]
+
+
+def test_a_kernel_that_was_silent_works_again_when_it_does_something() -> None:
+    policy = IdlePolicy(silent_kernel_seconds=600)
+    past, at = None, ago(minutes=30)
+    for cpu in [0.0] * 20 + [50.0] * 2:
+        seen = Signals(STARTED, [kernel("busy", at)], workers=[worker(cpu)])
+        idleness, past = assess(seen, policy, at, past, 60 if past else None)
+        assert (idleness.idle_since is None) == (at < ago(minutes=20) or cpu > 0)
+        at += timedelta(minutes=1)
+
+
+def test_a_kernel_elsewhere_is_believed() -> None:
+    """Nobody sees what a gateway's kernel uses."""
+    policy = IdlePolicy(silent_kernel_seconds=60)
+    elsewhere = kernel("busy").model_copy(update={"pid": None})
+    past = None
+    for minutes in range(10, 0, -1):
+        seen = Signals(STARTED, [elsewhere], workers=[])
+        idleness, past = assess(seen, policy, ago(minutes=minutes), past, 60 if past else None)
+        assert idleness.busy_because == "train.ipynb is running"
+
+
 @pytest.mark.parametrize(
     ("seconds", "words"),
     [
@@ -253,6 +200,7 @@ instants = st.integers(-6 * 3600, 600).map(lambda seconds: NOW + timedelta(secon
 kernels = st.builds(
     KernelState,
     id=st.uuids().map(str),
+    pid=st.none() | st.just(7),
     name=st.text(max_size=500),
     execution_state=st.sampled_from(["idle", "busy", "starting", "unknown"]),
     last_activity=instants,
@@ -271,6 +219,8 @@ policies = st.builds(
     kernel_seconds=st.sampled_from([0, 1, 60, 7200]),
     warn_seconds=st.sampled_from([0, 1, 600, 100000]),
     max_age_seconds=st.sampled_from([0, 1, 86400]),
+    silent_kernel_seconds=st.sampled_from([0, 1, 86400]),
+    working_hours=st.none() | st.just(HOURS),
     gpu_busy_percent=st.sampled_from([0, 5, 100]),
     cpu_busy_percent=st.sampled_from([0, 20, 200]),
 )
@@ -283,6 +233,7 @@ signals = st.builds(
     extended_until=st.none() | instants,
     gpu=readings,
     cpu=readings,
+    workers=st.none() | st.just([]),
 )
 
 
@@ -298,7 +249,10 @@ def test_any_assessment_makes_sense(seen: Signals, policy: IdlePolicy) -> None:
     if idleness.idle_since is None and not policy.max_age_seconds:
         assert idleness.stop_at is None
     if idleness.stop_at is not None and not policy.max_age_seconds:
-        assert idleness.stop_at >= idleness.idle_since + timedelta(seconds=policy.server_seconds)
+        limits = [policy.server_seconds]
+        limits += [policy.working_hours.server_seconds] if policy.working_hours else []
+        shortest = min(limit for limit in limits if limit)
+        assert idleness.stop_at >= idleness.idle_since + timedelta(seconds=shortest)
     if idleness.warn_at is not None:
         assert (idleness.idle_since or STARTED) <= idleness.warn_at or (
             idleness.warn_at == idleness.stop_at
@@ -346,3 +300,82 @@ def test_nothing_stops_before_it_was_idle_for_long_enough(
             assert monotonic - worked_at >= policy.server_seconds - 0.001
         if idleness.cull_kernels:
             assert monotonic - worked_at >= policy.kernel_seconds - 0.001
+
+
+@given(signals, policies, st.integers(1, 100))
+def test_what_stays_as_it_is_moves_nothing(seen: Signals, policy: IdlePolicy, minutes: int) -> None:
+    """An open tab that nobody touches is just this: the server's time runs out."""
+    assume(not any(each.execution_state != "idle" for each in seen.kernels))
+    assume(not any(each.foreground == "sleep 9" for each in seen.terminals))
+    seen = Signals(STARTED, seen.kernels, last_input=seen.last_input)
+    begun = NOW + timedelta(minutes=20)
+    idleness, past = assess(seen, policy, begun)
+    for minute in range(1, minutes + 1):
+        at = begun + timedelta(minutes=minute)
+        later, past = assess(seen, policy, at, past, 60)
+        assert (later.idle_since, later.stop_at) == (idleness.idle_since, idleness.stop_at)
+        assert set(idleness.cull_kernels) <= set(later.cull_kernels)
+
+
+working = st.sampled_from(
+    [
+        Signals(STARTED, kernels=[kernel("busy")], workers=[worker(5)]),
+        Signals(STARTED, kernels=[kernel("busy")], workers=[worker(0)], gpu=steady(5)),
+        Signals(STARTED, terminals=[TerminalState(name="1", foreground="sleep 99999")]),
+        Signals(STARTED, gpu=steady(100)),
+        Signals(STARTED, cpu=steady(100)),
+    ]
+)
+
+
+@given(st.lists(st.tuples(working, st.floats(1, 60)), min_size=1, max_size=40))
+def test_the_default_policy_stops_no_running_work(story: list[tuple[Signals, float]]) -> None:
+    past, now = None, NOW
+    for seen, seconds in story * 3:
+        now += timedelta(seconds=seconds)
+        moved = Signals(
+            STARTED,
+            seen.kernels,
+            seen.terminals,
+            gpu=[Reading(now - (NOW - each.at), each.percent) for each in seen.gpu],
+            cpu=[Reading(now - (NOW - each.at), each.percent) for each in seen.cpu],
+            workers=seen.workers,
+        )
+        idleness, past = assess(moved, IdlePolicy(), now, past, seconds if past else None)
+        assert (idleness.idle_since, idleness.stop_at) == (None, None)
+
+
+@given(signals, policies, st.floats(1, 10 * 86400))
+def test_max_age_always_ends(seen: Signals, policy: IdlePolicy, age: float) -> None:
+    policy = policy.model_copy(update={"max_age_seconds": age})
+    idleness, _ = assess(seen, policy, NOW)
+    assert idleness.stop_at is not None
+    assert idleness.stop_at <= seen.started_at + timedelta(seconds=age)
+
+
+@given(policies, instants, st.none() | instants)
+def test_an_extension_moves_the_stop_to_its_own_end_at_most(
+    policy: IdlePolicy, idle_since: datetime, until: datetime | None
+) -> None:
+    without = stop_at(policy, STARTED, idle_since, None)
+    extended = stop_at(policy, STARTED, idle_since, until)
+    assert (without is None) == (extended is None)
+    if without is not None and extended is not None:
+        assert without <= extended <= max(without, until or without)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 50), st.floats(0, 10)), max_size=60))
+def test_no_kernel_counts_out_before_it_was_silent_for_long_enough(
+    story: list[tuple[float, float]],
+) -> None:
+    """By elapsed time, whatever the wall clock says."""
+    policy = IdlePolicy(silent_kernel_seconds=200, server_seconds=3600)
+    past, used_at, elapsed = None, 0.0, 0.0
+    for seconds, percent in story:
+        elapsed += seconds
+        seen = Signals(STARTED, [kernel("busy", NOW)], workers=[worker(percent)])
+        idleness, past = assess(seen, policy, NOW, past, seconds if past else None)
+        if percent >= 10:
+            used_at = elapsed
+        if idleness.idle_since is not None:
+            assert elapsed - used_at >= policy.silent_kernel_seconds - 0.001

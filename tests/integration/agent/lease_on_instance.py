@@ -1,7 +1,7 @@
 """A real agent process between a metadata service and a hub that speak real HTTP.
 
-The hub here is the agent's counterpart in `ec2spawner.wire` and nothing more: the tests of the whole hub
-with real agents are elsewhere.
+The hub here is the agent's counterpart in `ec2spawner.wire` and nothing more: the tests of the
+whole hub with real agents are elsewhere.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from ec2spawner.wire import (
     ExtendAnswer,
     ExtendRequest,
     HomeMount,
+    IdleAnswer,
     IdlePolicy,
+    IdleRequest,
     LeaseGrant,
     Refusal,
     Stop,
@@ -92,6 +94,7 @@ class StubHub:
         self.stop: Stop | None = None
         self.extended_until: datetime | None = None
         self.extend_answer: ExtendAnswer | None = None
+        self.idle_answer: IdleAnswer | None = None
         self.stop_asked = 0
         self.granted_at = 0.0
         self.state = 1
@@ -178,6 +181,13 @@ class StubHub:
                     status=403, text=Refusal(message="no more extensions").model_dump_json()
                 )
             return web.Response(text=self.extend_answer.model_dump_json())
+        if call == "idle":
+            IdleRequest.model_validate_json(body)
+            if self.idle_answer is None:
+                refusal = Refusal(message="no choice of it").model_dump_json()
+                return web.Response(status=403, text=refusal)
+            self.idle = self.idle_answer.idle
+            return web.Response(text=self.idle_answer.model_dump_json())
         if call == "stop":
             self.stop_asked += 1
             return web.json_response({})

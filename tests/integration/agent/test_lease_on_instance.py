@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import time
-import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import aiohttp
 import psutil
 import pytest
+from jupyter_by_hand import Jupyter
 from lease_on_instance import (
     API_TOKEN,
     EVES_TOKEN,
@@ -26,62 +26,9 @@ from lease_on_instance import (
     until,
 )
 
-from ec2spawner.wire import ExtendAnswer, HomeMount, IdlePolicy, Stop
+from ec2spawner.wire import ExtendAnswer, HomeMount, IdleAnswer, IdlePolicy, Stop
 
 VOLUME = "vol-0123456789abcdef0"
-
-
-class Jupyter:
-    """Somebody at Ada's notebook server."""
-
-    def __init__(self, base_url: str, token: str = API_TOKEN) -> None:
-        self.base_url = base_url
-        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {token}"})
-
-    async def __aenter__(self) -> Jupyter:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.http.close()
-
-    async def call(self, method: str, path: str, **kwargs: Any) -> tuple[int, Any]:
-        async with self.http.request(method, self.base_url + path, **kwargs) as answer:
-            text = await answer.text()
-            return answer.status, json.loads(text) if text else None
-
-    async def status(self) -> Any:
-        status, body = await self.call("GET", "ec2spawner/api/status")
-        assert status == 200, body
-        return body
-
-    async def start_notebook(self, path: str) -> str:
-        """Open a notebook with a kernel; the kernel's id."""
-        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
-        status, session = await self.call("POST", "api/sessions", json=body)
-        assert status == 201, session
-        return str(session["kernel"]["id"])
-
-    async def execute(self, kernel_id: str, code: str) -> aiohttp.ClientWebSocketResponse:
-        url = f"{self.base_url}api/kernels/{kernel_id}/channels"
-        channels = await self.http.ws_connect(url)
-        header = {
-            "msg_id": uuid.uuid4().hex,
-            "msg_type": "execute_request",
-            "username": "ada",
-            "session": uuid.uuid4().hex,
-            "date": datetime.now(UTC).isoformat(),
-            "version": "5.3",
-        }
-        content = {"code": code, "silent": False, "store_history": True, "stop_on_error": True}
-        message = {
-            "header": header,
-            "parent_header": {},
-            "metadata": {},
-            "content": content,
-            "channel": "shell",
-        }
-        await channels.send_str(json.dumps(message))
-        return channels
 
 
 async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> None:
@@ -99,7 +46,7 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
     assert hub.event("ready").port == machine.port
     assert (machine.home / "notes.txt").read_text() == "kept"
 
-    async with Jupyter(machine.base_url) as ada:
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
         assert (await ada.call("GET", "lab/api/settings"))[0] == 200
         assert (await ada.call("POST", "api/contents", json={"type": "file"}))[0] == 201
@@ -139,7 +86,7 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
-    async with Jupyter(machine.base_url) as ada:
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
 
         async def idleness(busy_because: str) -> Any:
             """What is shown as soon as this is what keeps the server; empty for nothing."""
@@ -203,7 +150,7 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
-    async with Jupyter(machine.base_url) as ada:
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
 
         async def until_status(condition: Any) -> Any:
             async with asyncio.timeout(10):
@@ -230,15 +177,26 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         status = await until_status(lambda each: each["extended_until"])
         assert datetime.fromisoformat(status["idleness"]["stop_at"]) == until_then
 
+        chosen = {"server_seconds": 1800}
+        code, said = await ada.call("POST", "ec2spawner/api/idle", json=chosen)
+        assert (code, said["message"]) == (409, "no choice of it")
+        code, said = await ada.call("POST", "ec2spawner/api/idle", json={"server_seconds": 0})
+        assert code == 400
+        policy = hub.idle.model_copy(update={"server_seconds": 900, "user_server_seconds": 900})
+        hub.idle_answer = IdleAnswer(idle=policy, bounded=True)
+        code, said = await ada.call("POST", "ec2spawner/api/idle", json=chosen)
+        assert (code, said["message"]) == (200, "As far as the policy allows.")
+        status = await until_status(lambda each: each["idle_policy"]["server_seconds"] == 900)
+        assert "It stops after 15 minutes without work" in status["idleness"]["sentence"]
+
         assert (await ada.status())["can_control"]
         for token in (EVES_TOKEN, SERVICES_TOKEN):
             async with Jupyter(machine.base_url, token) as other:
                 status = await other.status()
                 assert (status["managed"], status["can_control"]) == (True, False)
-                for button in ("stop", "extend"):
-                    code, said = await other.call(
-                        "POST", f"ec2spawner/api/{button}", json={"seconds": 60}
-                    )
+                pressed = {"seconds": 60, "server_seconds": 60}
+                for button in ("stop", "extend", "idle"):
+                    code, said = await other.call("POST", f"ec2spawner/api/{button}", json=pressed)
                     assert (code, "Only the owner" in said["message"]) == (403, True)
         assert hub.stop_asked == 0
         assert (await ada.call("POST", "ec2spawner/api/stop", json={}))[0] == 200
@@ -252,7 +210,7 @@ async def test_nothing_of_a_killed_server_is_left(machine: Machine, hub: StubHub
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
-    async with Jupyter(machine.base_url) as ada:
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
         kernel = await ada.start_notebook("a.ipynb")
         code = (
             "import subprocess, time\n"

@@ -151,10 +151,34 @@ async def test_connections_are_counted(agent: Agent) -> None:
     crowd = [
         await asyncio.open_unix_connection(str(agent.socket.path)) for _ in range(MAX_CONNECTIONS)
     ]
-    await asyncio.sleep(0)
+    for _, each in crowd:
+        each.write(Observation(at=NOW).model_dump_json().encode() + b"\n")
+    await until(lambda: len(agent.observations) == MAX_CONNECTIONS)
     reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
     await until_hung_up(reader)
     for _, each in [*crowd, (reader, writer)]:
+        each.close()
+
+
+async def test_who_only_reads_makes_room_for_who_speaks(agent: Agent) -> None:
+    """Scripts that never hang up cannot keep the extension out."""
+    agent.socket.push(STATE)
+    path = str(agent.socket.path)
+    idle = [await asyncio.open_unix_connection(path) for _ in range(3 * MAX_CONNECTIONS)]
+    for reader, _ in idle:
+        line = await asyncio.wait_for(reader.readline(), 5)
+        assert AgentState.model_validate_json(line) == STATE, "each gets its state all the same"
+    link = AgentLink(path, lambda state: None)
+    running = asyncio.create_task(link.run())
+    await asyncio.wait_for(link.connected.wait(), 5)
+    assert link.send(Observation(at=NOW))
+    await until(lambda: agent.observations)
+    more = [await asyncio.open_unix_connection(path) for _ in range(3 * MAX_CONNECTIONS)]
+    assert await link.ask("extend", 60) == NotebookReply(id=1, ok=True, message="said the hub")
+    assert link.connected.is_set()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    for _, each in [*idle, *more]:
         each.close()
 
 

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 
-from ec2spawner.telemetry import Processes, Sampler
-from ec2spawner.telemetry.gpus import Kind
-from ec2spawner.wire import GpuSample
+from fake_nvml import FakeNvml
+
+from ec2spawner.telemetry import Processes, Sampler, find_gpus
+from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
+from ec2spawner.telemetry.processes import ProcessTable, read_process
+from ec2spawner.wire import GpuSample, KernelState, Worker
+
+ROOT = Path(__file__).parents[3]
 
 SHORT_LIVED = """
 for i in {1..40}; do (for ((j = 0; j < 20000; j++)); do :; done); done
@@ -44,6 +56,7 @@ class SlowGpus:
     """GPUs that take a while to read; who reads and who closes is noted."""
 
     kind: Kind = "simulated"
+    problem = ""
 
     def __init__(self) -> None:
         self.noted: list[tuple[str, int]] = []
@@ -51,6 +64,9 @@ class SlowGpus:
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         self.noted.append(("sample", threading.get_ident()))
         time.sleep(0.3)
+        return []
+
+    def processes(self, at_work: object) -> list[GpuProcess]:
         return []
 
     def close(self) -> None:
@@ -80,3 +96,185 @@ def test_one_thread_at_a_time_has_the_gpus_however_fast_it_is_stopped_and_starte
         assert owner in (0, thread), gpus.noted
         owner = 0 if what == "close" else thread
     assert owner == 0
+
+
+# --- who works ---------------------------------------------------------------------------------
+
+SPIN = "while True: pass"
+
+JOB = """
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+signal.sigwait({signal.SIGUSR1})
+while True: pass
+"""
+"""Works when it is told to."""
+
+KERNEL = f"""
+import subprocess, sys, time
+job = [sys.executable, "-c", {JOB!r}]
+shell = ["sh", "-c", '"$@" & echo $$ $!; wait', "sh", *job]
+subprocess.Popen(shell, start_new_session=True).wait()
+time.sleep(120)
+"""
+"""A kernel that starts a job by a shell, in a session of its own; it says the numbers of both."""
+
+
+@contextmanager
+def sampling(**options: object) -> Iterator[Sampler]:
+    sampler = Sampler(
+        find_gpus(json.dumps({"name": "T4", "count": 2, "memory_mib": 15360})),
+        Processes(os.getpid()),
+        interval=0.1,
+        **options,  # type: ignore[arg-type]
+    )
+    sampler.start()
+    try:
+        yield sampler
+    finally:
+        sampler.stop(timeout=10)
+
+
+def worker_of(sampler: Sampler, pid: int) -> Worker | None:
+    latest = sampler.latest
+    return next((each for each in latest.workers if each.pid == pid), None) if latest else None
+
+
+def test_a_kernel_with_what_has_detached_from_it() -> None:
+    kernel = subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True)
+    assert kernel.stdout is not None
+    shell, job = map(int, kernel.stdout.readline().split())
+    try:
+        with sampling() as sampler:
+            now = datetime.now(UTC)
+            sampler.see_kernels(
+                [KernelState(id="k", name="a.ipynb", pid=kernel.pid, last_activity=now)]
+            )
+            until(lambda: worker_of(sampler, kernel.pid) is not None)
+            worker = worker_of(sampler, kernel.pid)
+            assert worker is not None
+            assert (worker.kind, worker.name, worker.kernel_id) == ("kernel", "a.ipynb", "k")
+            # Neither its parent nor its session is there any more.
+            os.kill(shell, signal.SIGKILL)
+            until(lambda: read_process(shell) is None)
+            os.kill(job, signal.SIGUSR1)
+            until(lambda: ((worker_of(sampler, kernel.pid) or worker).cpu_percent or 0) > 5)
+            assert worker_of(sampler, job) is None, "it is the kernel's, no program of its own"
+    finally:
+        os.kill(job, signal.SIGKILL)
+        kernel.kill()
+        kernel.wait()
+
+
+def test_the_servers_own_use_of_the_cpu_is_no_work() -> None:
+    burner = subprocess.Popen([sys.executable, "-c", SPIN])
+    try:
+        with sampling() as counted, sampling(server_pid=lambda: burner.pid) as left_out:
+            until(lambda: any(reading.percent > 20 for reading in counted.readings()[1]))
+            until(lambda: len(left_out.readings()[1]) > 20)
+            mine = [reading.percent for reading in left_out.readings()[1]]
+            theirs = [reading.percent for reading in counted.readings()[1]]
+            assert sum(mine) / len(mine) < sum(theirs) / len(theirs) / 2
+            worker = worker_of(left_out, burner.pid)
+            assert worker is not None
+            assert worker.name == "The notebook server"
+            until(lambda: (worker_of(counted, burner.pid) or worker).gpus == [0])
+            latest = counted.latest
+            assert latest is not None
+            assert latest.gpu_source == "simulated"
+            assert latest.gpus[0].use_percent
+            assert latest.gpus[0].clock_max_mhz == latest.gpus[0].clock_mhz
+            other = worker_of(counted, burner.pid)
+            assert other is not None
+            assert other.name.startswith("python")
+    finally:
+        burner.kill()
+        burner.wait()
+
+
+def test_the_table_of_processes_is_up_to_date_where_it_matters() -> None:
+    table = ProcessTable()
+    child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        until(lambda: child.pid in table.read())
+        before = table.read({child.pid})[child.pid]
+        until(lambda: table.read({child.pid})[child.pid].cpu_seconds > before.cpu_seconds + 0.05)
+        assert before.parent == os.getpid()
+    finally:
+        child.kill()
+        child.wait()
+    until(lambda: child.pid not in table.read({child.pid}))
+
+
+def test_a_process_may_call_itself_what_it_likes() -> None:
+    name = ") Z 1 (\n"
+    text = (
+        f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}); print(flush=True); input()"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    process = read_process(child.pid)
+    child.communicate("\n", timeout=10)
+    assert process is not None
+    assert (process.parent, process.name) == (os.getpid(), name)
+    assert process.resident_mib > 1
+    assert read_process(2**22 + 1) is None
+
+
+LARGE = """
+import os, subprocess, sys, threading, time
+from datetime import UTC, datetime
+from pathlib import Path
+from ec2spawner.telemetry import Processes, Sampler, find_gpus, namespaces
+from ec2spawner.wire import KernelState
+# In a container, whoever has no device of NVIDIA's open is not believed to be on a GPU.
+namespaces.DEVICES = "/dev/null"
+null = subprocess.DEVNULL
+kernels = [subprocess.Popen(["sleep", "120"], stdin=null) for _ in range(20)]
+lines = [f"gpu {gpu} use 50" for gpu in range(8)]
+lines += [f"process {at % 8} {kernel.pid} 1000 5" for at, kernel in enumerate(kernels)]
+Path(os.environ["EC2SPAWNER_FAKE_NVML"]).write_text("\\n".join(lines) + "\\n")
+samples = []
+def took(telemetry):
+    samples.append((time.thread_time(), telemetry))
+processes = Processes(os.getpid(), include_root=True)
+sampler = Sampler(find_gpus(), processes, interval=0.25, home=Path.home(), on_sample=took)
+now = datetime.now(UTC)
+sampler.see_kernels([
+    KernelState(id=str(at), name=f"{at}.ipynb", pid=kernel.pid, last_activity=now)
+    for at, kernel in enumerate(kernels)
+])
+sampler.start()
+while len(samples) < 20:
+    time.sleep(0.1)
+sampler.stop()
+for kernel in kernels:
+    kernel.kill()
+    kernel.wait()
+print((samples[-1][0] - samples[3][0]) / (len(samples) - 4))
+print(samples[-1][1].model_dump_json())
+"""
+
+
+def test_eight_gpus_and_twenty_kernels_cost_little(tmp_path: Path) -> None:
+    """`python -m tests.bench widget` measures it well; here it is that nothing went wrong."""
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE],
+        env=os.environ | FakeNvml(tmp_path).environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seconds, said = done.stdout.splitlines()
+    telemetry = json.loads(said)
+    assert (telemetry["gpu_source"], len(telemetry["gpus"])) == ("nvml", 8)
+    kernels = [each for each in telemetry["workers"] if each["kind"] == "kernel"]
+    assert len(kernels) == 20
+    assert {each["gpu_percent"] for each in kernels} == {5}
+    assert {tuple(each["gpus"]) for each in kernels} == {(index,) for index in range(8)}
+    assert float(seconds) < 0.015, "one sample a second is under 0.5 % of a core on a quiet machine"

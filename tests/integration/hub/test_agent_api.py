@@ -180,7 +180,7 @@ async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
         deleting = asyncio.create_task(hub.api.delete(hub.server_path("joe")))
         answer = (await held).json()
         assert time.monotonic() - began < 1
-        assert answer["stop"]["reason"] == "user"
+        assert answer["stop"]["reason"] == "hub", "a service asked for it"
         assert (await joe.event("stopped")).status_code == 204
         assert (await deleting).is_success
         assert time.monotonic() - began < 5

@@ -1,21 +1,277 @@
-"""Nothing works: the server is stopped, JupyterHub knows at once, and the next page says why."""
+"""Idleness with real hubs, agents, notebooks and terminals: what is kept, what is stopped, under
+which policy, and what its user is told at the next login."""
 
 from __future__ import annotations
 
-import pytest
-from harness import Embedded, Hub, until
+import asyncio
+import json
+import sys
+import time
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import httpx
+from agent_by_hand import browser
+from harness import Embedded, Hub, demo_config, until
+from jupyter_by_hand import Jupyter
+
+GPU_JOB = """
+import time
+while True:
+    end = time.monotonic() + 0.04
+    while time.monotonic() < end:
+        pass
+    time.sleep(0.06)
+"""
+"""Without output. The demo's GPU is used as much as the CPU is."""
 
 
-@pytest.mark.parametrize(
-    "hub", [("--EC2Spawner.idle={'server': '6s', 'warn': '3s', 'kernel': '1h'}",)], indirect=True
+async def in_background(notebook: Jupyter, name: str, program: str) -> None:
+    """Run a program from a terminal that has its prompt back."""
+    file = {"type": "file", "format": "text", "content": program}
+    assert (await notebook.call("PUT", f"api/contents/{name}", json=file))[0] == 201
+    await notebook.type(f"nohup {sys.executable} {name} > /dev/null 2>&1 &")
+
+
+async def at_notebook(hub: Hub, user: str) -> Jupyter:
+    return Jupyter(f"{hub.url}/user/{user}/", await hub.user_token(user))
+
+
+async def next_page(hub: Hub, user: str) -> str:
+    """What the user sees who wants a server again."""
+    async with browser(hub, user) as client:
+        return (await client.get(f"/hub/spawn/{user}")).text
+
+
+async def until_policy(notebook: Jupyter, **expected: Any) -> Any:
+    """The status as soon as its policy says this."""
+
+    async def look() -> Any:
+        with suppress(aiohttp.ClientError, AssertionError, json.JSONDecodeError):
+            status = await notebook.status()
+            policy = status["idle_policy"] or {}
+            if expected.items() <= policy.items():
+                return status
+        return None
+
+    return await until(look, 40, f"a policy with {expected}")
+
+
+async def test_what_works_is_kept_and_what_does_not_is_stopped(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    config = demo_config(
+        tmp_path / "config",
+        "c.EC2Spawner.idle = {'server': '20s', 'warn': '4s', 'cpu_busy_percent': 0,"
+        " 'gpu_busy_percent': 0}",
+        "c.EC2Spawner.idle_by_group = {'waiting': {'busy_without_work': '6s'},"
+        " 'computing': {'gpu_busy_percent': 15}}",
+        "c.JupyterHub.load_groups = {'waiting': {'users': ['stuck']},"
+        " 'computing': {'users': ['gpu']}}",
+    )
+    hub = Hub(tmp_path / "hub", embedded, config=config)
+    users = ("sleeper", "silent", "gpu", "tab", "stuck")
+    try:
+        await hub.start()
+        await asyncio.gather(*(hub.start_server(user) for user in users))
+        async with AsyncExitStack() as stack:
+            at = {
+                user: await stack.enter_async_context(await at_notebook(hub, user))
+                for user in users
+            }
+            await at["sleeper"].type("sleep 600")
+            await in_background(at["gpu"], "fit.py", GPU_JOB)
+            kernel = await at["silent"].start_notebook("silent.ipynb")
+            await at["silent"].execute(kernel, "import time; time.sleep(600)")
+            kernel = await at["stuck"].start_notebook("stuck.ipynb")
+            await at["stuck"].execute(kernel, "input('name? ')")
+            kernel = await at["tab"].start_notebook("tab.ipynb")
+            await at["tab"].http.ws_connect(f"{at['tab'].base_url}api/kernels/{kernel}/channels")
+
+            async def poll() -> None:
+                while True:
+                    for path in ("api/kernels", "api/sessions", "ec2spawner/api/status"):
+                        with suppress(aiohttp.ClientError, json.JSONDecodeError):
+                            await at["tab"].call("GET", path)
+                    await asyncio.sleep(0.5)
+
+            polling = asyncio.create_task(poll())
+            began = time.monotonic()
+            await hub.wait_gone("tab", timeout=90)
+            await hub.wait_gone("stuck", timeout=90)
+            polling.cancel()
+            await asyncio.sleep(max(began + 40 - time.monotonic(), 0))
+            kept = {user: (await at[user].status())["idleness"] for user in users[:3]}
+        assert kept["sleeper"]["busy_because"] == "sleep 600 runs in a terminal"
+        assert kept["silent"]["busy_because"] == "silent.ipynb is running"
+        assert "fit.py is using the GPU" in kept["gpu"]["busy_because"]
+        assert kept["silent"]["busy_path"] == "silent.ipynb"
+        for user in ("tab", "stuck"):
+            assert "Nothing had worked there since" in await next_page(hub, user)
+        assert len(await embedded.instances()) == 3
+        tokens = (await hub.api.get("/users/tab/tokens")).json()["api_tokens"]
+        assert not [t for t in tokens if t["note"].startswith("Server at")]
+    finally:
+        await hub.stop()
+        print(hub.tail(120))
+
+
+async def keep_typing(notebook: Jupyter) -> None:
+    while True:
+        with suppress(aiohttp.ClientError, json.JSONDecodeError, RuntimeError):
+            await notebook.call("POST", "ec2spawner/api/input", json={})
+        await asyncio.sleep(0.5)
+
+
+BEFORE = (
+    "c.EC2Spawner.idle = {'server': '1h', 'user_may_set': {'server': ['15m', '8h']}}",
+    "c.EC2Spawner.idle_by_group = {'research': {'server': '2h'}}",
+    "c.JupyterHub.load_groups = {'research': {'users': ['ann']}}",
 )
-async def test_idle_server_is_stopped(hub: Hub, embedded: Embedded) -> None:
-    await hub.start_server("ann")
-    await hub.wait_gone("ann", timeout=40)
 
-    async def nothing() -> bool:
-        return not await embedded.instances()
+AFTER = (
+    "c.EC2Spawner.idle = {'server': '1h', 'warn': '4s', 'user_may_set': {'server': ['1s', '12s']}}",
+    "c.EC2Spawner.idle |= {'cpu_busy_percent': 0, 'gpu_busy_percent': 0}",
+    "c.EC2Spawner.idle_by_group = {'research': {'server': '3h'}}",
+    "async def hook(spawner, policy):",
+    "    if spawner.user.name == 'ann':",
+    "        raise LookupError('no such role')",
+    "    return {'max_age': '20s'} if spawner.user.name == 'cid' else {}",
+    "c.EC2Spawner.idle_hook = hook",
+)
 
-    await until(nothing, 10, "the instance to be gone")
-    tokens = (await hub.api.get("/users/ann/tokens")).json()["api_tokens"]
-    assert not [t for t in tokens if t["note"].startswith("Server at")]
+
+async def test_a_changed_policy_reaches_running_servers(embedded: Embedded, tmp_path: Path) -> None:
+    config = demo_config(tmp_path / "config", *BEFORE)
+    hub = Hub(tmp_path / "hub", embedded, config=config)
+    users = ("ann", "bob", "cid")
+    try:
+        await hub.start()
+        await asyncio.gather(*(hub.start_server(user) for user in users))
+        async with (
+            await at_notebook(hub, "ann") as ann,
+            await at_notebook(hub, "bob") as bob,
+        ):
+            await until_policy(ann, server_seconds=7200)
+            status = await until_policy(bob, server_seconds=3600)
+            bounds = ("user_server_min_seconds", "user_server_max_seconds")
+            assert [status["idle_policy"][name] for name in bounds] == [900, 28800]
+            told, said = await bob.call("POST", "ec2spawner/api/idle", json={"server_seconds": 60})
+            assert (told, said["message"]) == (200, "As far as the policy allows.")
+            await until_policy(bob, server_seconds=900, user_server_seconds=900)
+            told, said = await bob.call(
+                "POST", "ec2spawner/api/idle", json={"server_seconds": 1800}
+            )
+            assert (told, said["message"]) == (200, "")
+            assert (await bob.call("POST", "ec2spawner/api/idle", json={}))[0] == 400
+
+            await hub.kill()
+            demo_config(tmp_path / "config", *AFTER)
+            typing = asyncio.create_task(keep_typing(bob))
+            await hub.start()
+            # What its user has chosen holds within the new bounds, and the stop comes by it.
+            await until_policy(bob, server_seconds=12, user_server_seconds=12)
+            typing.cancel()
+            # Its function failed, so that the rest of the policy holds.
+            await until_policy(ann, server_seconds=10800, max_age_seconds=0)
+            await hub.wait_gone("bob", timeout=40)
+            await hub.wait_gone("cid", timeout=40)
+        assert "c.EC2Spawner.idle_hook failed" in hub.log.read_text()
+        assert "Nothing had worked there since" in await next_page(hub, "bob")
+        assert "It reached its maximum age" in await next_page(hub, "cid")
+
+        admin = {"Authorization": f"token {await hub.user_token('admin')}"}
+        async with httpx.AsyncClient(base_url=f"{hub.url}/hub/api", headers=admin) as client:
+            assert (await client.delete(hub.server_path("ann"))).is_success
+        await hub.wait_gone("ann")
+        assert "admin asked for it, with an admin&#39;s rights" in await next_page(hub, "ann")
+    finally:
+        await hub.stop()
+        print(hub.tail(120))
+
+
+TAMPERING = """
+import json, os, socket, threading, time
+from datetime import datetime, timedelta, timezone
+
+def said(**message):
+    return json.dumps(message).encode() + b"\\n"
+
+def now():
+    return datetime.now(timezone.utc)
+
+def lies(number):
+    kernel = {"id": "k", "name": "train.ipynb", "pid": 1, "execution_state": "busy"}
+    while True:
+        future = (now() + timedelta(days=300)).isoformat()
+        yield said(type="observation", at=future, last_input=future,
+                   kernels=[kernel | {"last_activity": future, "id": str(i)} for i in range(99)])
+        yield said(type="extend", id=number, seconds=2592000)
+        yield said(type="idle", id=number, seconds=2592000)
+
+def garbage(number):
+    while True:
+        yield from (b"{" * 90000 + b"\\n", said(type="state"), os.urandom(5000) + b"\\n")
+        yield said(type="reply", id=number, ok=True)
+
+def talk(what, number):
+    while True:
+        try:
+            with socket.socket(socket.AF_UNIX) as line:
+                line.connect(os.environ["EC2SPAWNER_AGENT_SOCKET"])
+                line.settimeout(0.05)
+                for each in what(number):
+                    line.sendall(each)
+                    try:
+                        line.recv(65536)
+                    except TimeoutError:
+                        pass
+        except OSError:
+            time.sleep(0.2)
+
+for number in range(3):
+    threading.Thread(target=talk, args=(lies, number)).start()
+    threading.Thread(target=talk, args=(garbage, number)).start()
+"""
+
+
+async def test_whoever_lies_to_the_agent_is_believed_until_max_age(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    """The user's own processes move their own display, and nothing else."""
+    config = demo_config(
+        tmp_path / "config",
+        "c.EC2Spawner.idle = {'server': '10s', 'warn': '3s', 'max_age': '30s',"
+        " 'user_may_extend': '1h', 'cpu_busy_percent': 0, 'gpu_busy_percent': 0}",
+        "c.JupyterHub.load_groups = {'patient': {'users': ['bob']}}",
+        "c.EC2Spawner.idle_by_group = {'patient': {'server': '10m', 'max_age': 0}}",
+    )
+    hub = Hub(tmp_path / "hub", embedded, config=config)
+    try:
+        await hub.start()
+        await asyncio.gather(*(hub.start_server(user) for user in ("eve", "bob")))
+        ready = time.monotonic()
+        async with await at_notebook(hub, "eve") as eve, await at_notebook(hub, "bob") as bob:
+            await in_background(eve, "evil.py", TAMPERING)
+
+            async def believed() -> Any:
+                status = await eve.status()
+                return status if status["idleness"]["busy_because"] else None
+
+            status = await until(believed, 15, "the lies to be believed")
+            assert status["idle_policy"]["server_seconds"] == 10
+            bound = datetime.now(UTC) + timedelta(hours=1, seconds=5)
+            if status["extended_until"]:
+                assert datetime.fromisoformat(status["extended_until"]) < bound
+            await hub.wait_gone("eve", timeout=60)
+            assert 25 < time.monotonic() - ready < 50
+            assert "It reached its maximum age" in await next_page(hub, "eve")
+            status = await until_policy(bob, server_seconds=600)
+            assert status["extended_until"] is None
+            assert status["idleness"]["busy_because"] == ""
+    finally:
+        await hub.stop()
+        print(hub.tail(120))

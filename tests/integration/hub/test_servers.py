@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import httpx
 from harness import Embedded, Hub, until
+
+from ec2spawner.wire import History
 
 
 async def notebook(hub: Hub, user: str, server: str = "") -> httpx.AsyncClient:
@@ -59,6 +62,10 @@ async def test_status_says_what_it_costs(hub: Hub) -> None:
             found = reply.json()
             return found if found["cost"] and found["telemetry"] else None
 
+        async def with_totals() -> dict | None:
+            found = await with_cost()
+            return found if found and found["cost"]["today_usd"] is not None else None
+
         status = await until(with_cost, 15, "the status to carry a cost")
         assert status["managed"]
         assert status["agent_connected"]
@@ -67,6 +74,52 @@ async def test_status_says_what_it_costs(hub: Hub) -> None:
         assert 0 < status["cost"]["usd_per_hour"] < status["cost"]["on_demand_usd_per_hour"]
         assert status["telemetry"]["gpu_source"] == "simulated"
         assert status["telemetry"]["gpus"][0]["name"] == "T4"
+        # Only once the hub has read what was spent before: until then it is unknown.
+        cost = (await until(with_totals, 70, "the totals of this user"))["cost"]
+        assert cost["usd"] <= cost["today_usd"] <= cost["month_usd"] < 1
+        assert 0 < cost["saved_usd"] < 0.1
+        assert cost["budget_usd"] is None
+
+        async def with_history() -> History | None:
+            found = History.model_validate((await client.get("ec2spawner/api/history")).json())
+            return found if found.at else None
+
+        history = await until(with_history, 15, "a step of the history")
+        assert [gpu.name for gpu in history.gpus] == ["T4"]
+        assert history.cpu_percent[-1] is not None
+        assert history.gpus[0].use_percent[-1] is not None
+        metrics = (await client.get("metrics")).text
+        (cost,) = re.findall("^ec2spawner_cost_usd ([0-9.e-]+)$", metrics, re.MULTILINE)
+        assert 0 < float(cost) < 0.1
+        assert 'ec2spawner_gpu_use_ratio{gpu="0",name="T4",' in metrics
+    await prometheus_reads_how_the_hub_stands(hub)
+
+
+async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
+    """With one server that runs, Ann's."""
+
+    async def with_cost() -> str | None:
+        reply = await hub.api.get("/metrics")
+        assert reply.status_code == 200, reply.text
+        return reply.text if 'usd_total{account="leases"} 0.0\n' not in reply.text else None
+
+    text = await until(with_cost, 15, "a cost in the metrics")
+    told = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("ec2spawner"))
+    value = {name.removeprefix("ec2spawner_"): float(number) for name, number in told.items()}
+    assert value['leases{state="ready"}'] == 1
+    assert value['leases{state="waiting"}'] == 0
+    kind = 'instance_type="g4dn.xlarge",market="spot",state="running"'
+    assert value[f"instances{{{kind}}}"] == 1
+    assert 0 < value['usd_per_hour{account="leases"}'] < 1
+    assert 0 < value['usd_total{account="leases"}'] < 1
+    assert value["pass_age_seconds"] < 30
+    assert value["listing_age_seconds"] < 60
+    assert value["pass_seconds_count"] > 0
+    assert value['start_seconds_count{market="spot"}'] == 1
+    assert value['aws_calls_total{action="CreateFleet",outcome="ok"}'] >= 1
+    assert value['aws_call_seconds_count{action="DescribeInstances"}'] >= 1
+    assert value["store_errors_total"] == 0
+    assert "ann" not in text.split("ec2spawner_", 1)[1].replace("scanned", "")
 
 
 async def test_options_are_refused_with_the_reason(hub: Hub) -> None:

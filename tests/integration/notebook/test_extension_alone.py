@@ -17,6 +17,8 @@ from typing import Any
 import aiohttp
 import pytest
 
+from ec2spawner.wire import History
+
 REPOSITORY = Path(__file__).parents[3]
 TOKEN = "token-of-this-test"
 
@@ -150,3 +152,44 @@ async def test_it_measures_by_itself_and_hides_what_it_cannot_know(server: Serve
     status = await server.status()
     assert datetime.fromisoformat(status["idleness"]["idle_since"]) > before
     await channels.close()
+
+
+async def test_history_metrics_and_the_terminal_that_works(server: Server) -> None:
+    _, terminal = await server.call("POST", "api/terminals")
+    line = await server.http.ws_connect(f"{server.url}/terminals/websocket/{terminal['name']}")
+    await line.send_str(json.dumps(["stdin", "sleep 321\r"]))
+
+    async with asyncio.timeout(30):
+        while not (history := (await server.call("GET", "ec2spawner/api/history"))[1])["at"]:
+            await asyncio.sleep(0.2)
+    found = History.model_validate(history)
+    assert found.step_seconds == 5
+    assert [gpu.name for gpu in found.gpus] == ["Simulated T4"]
+    assert len(found.gpus[0].use_percent) == len(found.cpu_percent) == len(found.at)
+    assert found.memory_percent[-1] is not None
+    _, later = await server.call("GET", f"ec2spawner/api/history?since={found.at[-1]}")
+    assert found.at[-1] not in later["at"]
+    assert (await server.call("GET", "ec2spawner/api/history?since=yesterday"))[0] == 400
+
+    async with asyncio.timeout(30):
+        while not (workers := await terminals_of(server)):
+            await asyncio.sleep(0.1)
+    assert [(each["name"], each["terminal"]) for each in workers] == [
+        ("sleep 321", terminal["name"])
+    ]
+
+    async with server.http.get(f"{server.url}/metrics") as answer:
+        text = await answer.text()
+    assert 'ec2spawner_gpu_use_ratio{gpu="0",name="Simulated T4",uuid="simulated-0"}' in text
+    assert "ec2spawner_idle_seconds 0.0" in text
+    assert "ec2spawner_cost_usd" not in text, "without an agent nobody knows what it costs"
+    async with aiohttp.ClientSession() as nobody:
+        for path in ("metrics", "ec2spawner/api/history"):
+            async with nobody.get(f"{server.url}/{path}") as answer:
+                assert answer.status == 403
+    await line.close()
+
+
+async def terminals_of(server: Server) -> list[Any]:
+    telemetry = (await server.status())["telemetry"] or {"workers": []}
+    return [each for each in telemetry["workers"] if each["kind"] == "terminal"]

@@ -35,6 +35,7 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
         ADA,
         choice,
         options=options,
+        idle=options.idle_policy(only, choice.server_idle_seconds),
         provisioner=world.provisioner,
         hub_api_url="http://10.0.0.5:8081/hub/api",
         sealed_start="sealed",
@@ -65,7 +66,7 @@ async def test_a_choice_replaces_only_what_it_names(world: World) -> None:
     )
     assert lease.spec.markets == (Market.ON_DEMAND,)
     assert lease.spec.disk_gib == 300
-    assert lease.idle.server_seconds == 7200
+    assert lease.idle.user_server_seconds == 7200
     assert lease.idle.kernel_seconds == 7200, "the hub's own"
     assert lease.launch_key != (await leased(world)).launch_key
 

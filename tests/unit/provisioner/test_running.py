@@ -144,10 +144,8 @@ async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> N
     assert stop.reason == "max-age"
 
 
-@pytest.mark.parametrize("absurd", [1e30, float("inf")])
-async def test_an_absurd_duration_means_never_and_stops_no_pass(
-    world: World, absurd: float
-) -> None:
+async def test_an_absurd_duration_means_never_and_stops_no_pass(world: World) -> None:
+    absurd = 1e30
     never = IdlePolicy(server_seconds=absurd, max_age_seconds=absurd)
     lease, agent = await world.ready("never", idle=never)
     await agent.beat(world.clock())

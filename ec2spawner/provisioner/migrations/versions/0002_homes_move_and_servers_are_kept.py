@@ -31,9 +31,13 @@ def upgrade() -> None:
     op.add_column("home", sa.Column("used_at", sa.DateTime(timezone=True), nullable=True))
     op.add_column("home", sa.Column("move", sa.JSON(), nullable=True))
     op.add_column("home", sa.Column("delete_at", sa.DateTime(timezone=True), nullable=True))
+    op.add_column(
+        "segment", sa.Column("instance_type", sa.String(), server_default="", nullable=False)
+    )
 
 
 def downgrade() -> None:
+    op.drop_column("segment", "instance_type")
     op.drop_column("store", "agents_at")
     op.drop_column("store", "epoch")
     op.drop_table("kept")

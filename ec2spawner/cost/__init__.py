@@ -1,0 +1,40 @@
+"""Cost of the work, not of the hour: of a cell, a block, an epoch.
+
+```python
+from ec2spawner import cost
+
+with cost.track("preparing"):
+    ...
+for epoch in cost.epochs(range(10)):
+    ...
+cost.now()
+```
+
+In a notebook `%load_ext ec2spawner.cost` adds `%%cost` and `%cost`. In a script it works the same.
+The figures are those of the hub, told by this machine's agent; without one, durations are all
+that is told. Amounts in USD are of the machine's time, without its disks.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .block import track
+from .rounds import epochs
+from .so_far import Now, now
+
+__all__ = ["Now", "epochs", "now", "track"]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext ec2spawner.cost`."""
+    from .magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """`%unload_ext ec2spawner.cost`."""
+    from .magics import unload
+
+    unload(shell)

@@ -1,0 +1,65 @@
+"""One line of output, shown anew in its place in a notebook, and written below in a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import sys
+import uuid
+from contextvars import ContextVar
+from typing import Any, Final, TextIO
+
+STYLE: Final = (
+    "color: var(--jp-ui-font-color2, inherit); font-size: var(--jp-ui-font-size1, inherit); "
+    "font-variant-numeric: tabular-nums"
+)
+
+depth: ContextVar[int] = ContextVar("ec2spawner_cost_depth", default=0)
+"""How many blocks are around this one, in this thread or task."""
+
+
+class Line:
+    """Where it goes is decided when it is shown: output may be redirected meanwhile."""
+
+    def __init__(self, file: TextIO | None = None, indent: int = 0) -> None:
+        self._file = file
+        self._indent = indent
+        self._display_id = ""
+
+    def show(self, text: str) -> None:
+        """Nothing that goes wrong here may end what is measured."""
+        with contextlib.suppress(Exception):
+            shell = None if self._file else notebook()
+            if shell is None:
+                stream = self._file or sys.stdout
+                stream.write(f"{'  ' * self._indent}{text}\n")
+                stream.flush()
+            else:
+                self._display(shell, text)
+
+    def is_in_place(self) -> bool:
+        """Whether what is shown next takes the place of this."""
+        return self._file is None and notebook() is not None
+
+    def _display(self, shell: Any, text: str) -> None:
+        again = bool(self._display_id)
+        self._display_id = self._display_id or uuid.uuid4().hex
+        style = f"{STYLE}; margin-left: {self._indent}em" if self._indent else STYLE
+        shell.display_pub.publish(
+            {
+                "text/plain": "  " * self._indent + text,
+                "text/html": f'<div style="{style}">{html.escape(text)}</div>',
+            },
+            transient={"display_id": self._display_id},
+            update=again,
+        )
+
+
+def notebook() -> Any:
+    """The kernel's shell where output goes into a notebook; None in a terminal or a script, and
+    while somebody else takes the standard output."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if getattr(shell, "kernel", None) is None:
+        return None
+    return shell if type(sys.stdout).__module__.startswith("ipykernel.") else None

@@ -1,0 +1,45 @@
+"""Money and time as people read them. Plain ASCII: it goes to any terminal and any log."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from math import floor, log10
+from typing import Final
+
+LEAST: Final = 1e-6
+"""USD; less is said to be less."""
+
+
+def money(usd: float) -> str:
+    """`USD 0.00021`, `USD 0.013`, `USD 0.19`, `USD 24.48`, `USD 1130`: two digits at least, and no
+    cents where it is dear. What is not zero never looks like it."""
+    if usd == 0:
+        return "USD 0"
+    if usd < LEAST:
+        return f"less than USD {LEAST:.6f}"
+    places = max(2, 1 - floor(log10(usd)))
+    return f"USD {usd:.0f}" if usd >= 1000 else f"USD {usd:.{places}f}"
+
+
+def lasted(seconds: float) -> str:
+    """`3 ms`, `0.42 s`, `12.3 s`, `1 min 23 s`, `2 h 5 min`, `3 d 4 h`."""
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 9.995:
+        return f"{seconds:.2f} s"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(seconds / 60)
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    hours = round(seconds / 3600)
+    return f"{hours // 24} d {hours % 24} h"
+
+
+def when(instant: datetime, now: datetime) -> str:
+    """`14:32 UTC`, with its day where that is another."""
+    day = "" if instant.date() == now.date() else f"{instant:%d %b} "
+    return f"{day}{instant:%H:%M} UTC"

@@ -1,0 +1,44 @@
+"""`ec2spawner gpu-check`: exit status 0, 1 for a slow or broken GPU, 2 where nothing could be
+measured that says anything."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+from .figures import Figures
+from .measure import FULL, SHORT, measure
+from .report import as_json, print_report
+from .verdict import Verdict, judge
+
+NO_TF32: dict[str, str] = {
+    "NVIDIA_TF32_OVERRIDE": "0",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "0",
+    "CUPY_TF32": "0",
+}
+"""FP32 shall be FP32. CUDA's libraries read these when they are loaded."""
+
+
+def run_gpu_check(arguments: argparse.Namespace) -> int:
+    os.environ.update(NO_TF32)
+
+    def hung(figures: Figures) -> None:
+        # The driver holds the other thread, and would hold an ordinary exit too.
+        status = _show(figures, arguments.json).exit_status
+        sys.stdout.flush()
+        os._exit(status)
+
+    figures = measure(SHORT if arguments.short else FULL, hung)
+    return _show(figures, arguments.json).exit_status
+
+
+def _show(figures: Figures, in_json: bool) -> Verdict:
+    verdict = judge(figures)
+    if in_json:
+        print(as_json(figures, verdict), flush=True)
+    else:
+        from rich.console import Console
+
+        print_report(verdict, Console())
+    return verdict

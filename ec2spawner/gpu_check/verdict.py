@@ -1,0 +1,161 @@
+"""Figures -> what is expected of each, and one line about the machine. Pure.
+
+The worst of a machine's GPUs is the machine's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from .expectation import HEALTHY, find_model, peaks
+from .figures import LABELS, MOST_USE, UNITS, Figure, FigureName, Figures, GpuFigures
+
+State = Literal["broken", "slow", "unmeasured", "busy", "unknown", "fine"]
+
+WORST_FIRST: Final[tuple[State, ...]] = (
+    "broken",
+    "slow",
+    "unmeasured",
+    "busy",
+    "unknown",
+    "fine",
+)
+
+EXIT_STATUS: Final[dict[State, int]] = {
+    "fine": 0,
+    "unknown": 0,
+    "slow": 1,
+    "broken": 1,
+    "busy": 2,
+    "unmeasured": 2,
+}
+
+ANOTHER_MACHINE: Final = (
+    "Stop this server and start it again on another machine; where the hub keeps yours after a "
+    'stop, choose "Begin afresh".'
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A figure beside what the GPU's datasheet says."""
+
+    name: FigureName
+    value: float | None
+    why_not: str
+    peak: float | None
+    """The datasheet's; None where it is not known."""
+
+    @property
+    def share(self) -> float | None:
+        """Of the peak."""
+        return None if self.value is None or not self.peak else self.value / self.peak
+
+    @property
+    def is_slow(self) -> bool:
+        return self.share is not None and self.share < HEALTHY[self.name]
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGpu:
+    gpu: GpuFigures
+    state: State
+    figures: tuple[Judged, ...]
+
+    @property
+    def label(self) -> str:
+        return f"GPU {self.gpu.index} ({self.gpu.name})"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    state: State
+    line: str
+    """For people."""
+    gpus: tuple[JudgedGpu, ...] = ()
+
+    @property
+    def exit_status(self) -> int:
+        return EXIT_STATUS[self.state]
+
+
+def judge(figures: Figures) -> Verdict:
+    if not figures.gpus:
+        why = figures.problem or "The NVIDIA driver shows no GPU."
+        return Verdict("unmeasured", f"Could not be measured. {why}")
+    gpus = tuple(_judge_gpu(gpu) for gpu in figures.gpus)
+    state = min((gpu.state for gpu in gpus), key=WORST_FIRST.index)
+    return Verdict(state, _line(state, gpus), gpus)
+
+
+def _judge_gpu(gpu: GpuFigures) -> JudgedGpu:
+    model = find_model(gpu.name, gpu.memory_mib)
+    known = peaks(model) if model is not None else {}
+    figures = tuple(_judged(figure, known.get(figure.name)) for figure in gpu.figures)
+    return JudgedGpu(gpu, _state(gpu, figures), figures)
+
+
+def _judged(figure: Figure, peak: float | None) -> Judged:
+    return Judged(figure.name, figure.value, figure.why_not, peak)
+
+
+def _state(gpu: GpuFigures, figures: tuple[Judged, ...]) -> State:
+    if gpu.broken:
+        return "broken"  # whatever else it does: no use by others flips a bit
+    if gpu.problem or all(figure.value is None for figure in figures):
+        return "unmeasured"
+    if gpu.used_by_others_percent is not None and gpu.used_by_others_percent > MOST_USE:
+        return "busy"
+    if any(figure.is_slow for figure in figures):
+        return "slow"
+    if all(figure.share is None for figure in figures):
+        return "unknown"
+    return "fine"
+
+
+def _line(state: State, gpus: tuple[JudgedGpu, ...]) -> str:
+    """Of the first GPU that is so; and how many more are."""
+    alike = [gpu for gpu in gpus if gpu.state == state]
+    first = alike[0]
+    more = f" So it is with {len(alike) - 1} more." if len(alike) > 1 else ""
+    match state:
+        case "broken":
+            return (
+                f"Broken: {first.label}: {first.gpu.broken}.{more} Trust no result of this machine. "
+                f"{ANOTHER_MACHINE}"
+            )
+        case "slow":
+            return (
+                f"Slower than it should be: {first.label}: {_slowness(first)}.{more} "
+                f"{ANOTHER_MACHINE} If that one is as slow, tell your admin."
+            )
+        case "unmeasured":
+            why = first.gpu.problem or "No figure could be measured."
+            return f"Could not be measured: {first.label}. {why}{more}"
+        case "busy":
+            use = first.gpu.used_by_others_percent or 0.0
+            return (
+                f"These figures cannot be compared: something else used {use:.0f} % of "
+                f"{first.label} meanwhile.{more} Stop it, or wait for it, and measure again."
+            )
+        case "unknown":
+            return f"Nothing is known of what {first.gpu.name} should do: judge by the figures."
+        case "fine":
+            return f"As fast as it should be: {_counted(gpus)}."
+
+
+def _slowness(gpu: JudgedGpu) -> str:
+    slow = [figure for figure in gpu.figures if figure.is_slow]
+    return ", ".join(
+        f"{LABELS[each.name]} {each.value:.3g} {UNITS[each.name]}, "
+        f"{100 * (each.share or 0):.0f} % of the {each.peak:.4g} on its datasheet"
+        for each in slow
+    )
+
+
+def _counted(gpus: tuple[JudgedGpu, ...]) -> str:
+    names = {gpu.gpu.name for gpu in gpus}
+    if len(names) > 1 or len(gpus) == 1:
+        return ", ".join(gpu.gpu.name for gpu in gpus)
+    return f"{len(gpus)} × {gpus[0].gpu.name}"

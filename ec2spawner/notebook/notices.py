@@ -1,0 +1,210 @@
+"""What a person should be told now. Pure: status + time -> the notices that hold.
+
+The one place where notices come from: the status carries them, and whenever the list changes the
+event websocket does. A notice that holds no more is in the list no more; its id tells the browser
+which it has shown already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from ..core.idle import idle_stop_at
+from ..wire import Cost, GpuSample, History, Idleness, IdlePolicy, NotebookStatus, Notice
+
+BUDGET_PERCENT = (80, 100)
+"""Shares of the month's budget at which the user is told."""
+
+UNUSED_PERCENT = 1.0
+"""A GPU that was never used more than this was not needed."""
+
+UNUSED_SECONDS = 55 * 60.0
+"""Without any use for this long of the last hour, a smaller profile would do."""
+
+OF_THE_PROGRAM = {
+    13: "a program on it did something that it may not do",
+    31: "a program on it used memory that is not its own",
+    43: "a program on it was stopped for an error of its own",
+    45: "a program on it was ended",
+    94: "memory of one program on it failed, and that program was ended",
+}
+"""Xids that a program can cause, which go when it ends. From NVIDIA's "XID Errors"."""
+
+OF_THE_MACHINE = {
+    48: "its memory failed in two bits at once",
+    61: "its microcontroller has stopped",
+    62: "its microcontroller has stopped",
+    63: "failing memory was replaced by spare memory",
+    64: "failing memory could not be replaced",
+    74: "its link to other GPUs failed",
+    79: "it fell off the bus",
+    95: "its memory failed beyond repair",
+    119: "its system processor does not answer",
+    120: "its system processor failed",
+}
+"""Xids that a program does not cause. From the same."""
+
+
+def notices(status: NotebookStatus, history: History | None = None) -> list[Notice]:
+    """All that hold at `status.now`, the gravest first."""
+    now = status.now
+    found = [
+        *_stopping(status),
+        *_gpu_errors(status),
+        *_idle(status, now),
+        *_disk_full(status),
+        *_budget(status.cost, now),
+        *_smaller_profile(status, history),
+    ]
+    order = {"error": 0, "warning": 1, "info": 2}
+    return sorted(found, key=lambda notice: order[notice.level])
+
+
+def _stopping(status: NotebookStatus) -> Iterator[Notice]:
+    if status.stop is None:
+        return
+    interrupted = status.stop.reason == "interruption"
+    yield Notice(
+        id=f"stopping-{status.stop.reason}",
+        kind="interruption" if interrupted else "stopping",
+        level="error" if interrupted else "warning",
+        title="This server is being stopped",
+        message=_sentences(
+            status.stop.message, "Files are kept; what kernels hold in memory is not."
+        ),
+    )
+
+
+def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
+    found = status.idleness
+    if status.stop or not found or not found.stop_at or not found.warn_at or now < found.warn_at:
+        return
+    may_keep = not _ends_by_age(found, status) and _may_extend(status.idle_policy)
+    yield Notice(
+        id=f"idle-{found.stop_at.timestamp():.0f}",
+        kind="idle",
+        level="warning",
+        title="This server stops",
+        message=f"{found.sentence} Files are kept; what kernels hold in memory is not.".strip(),
+        until=found.stop_at,
+        actions=["keep", "stop"] if may_keep else ["stop"],
+    )
+
+
+def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
+    """Whether the server's age ends it: then there is nothing to extend."""
+    policy = status.idle_policy
+    if found.idle_since is None or policy is None or not policy.max_age_seconds:
+        return found.idle_since is None
+    by_idleness = idle_stop_at(policy, found.idle_since, status.extended_until)
+    return by_idleness is None or (found.stop_at is not None and found.stop_at < by_idleness)
+
+
+def _may_extend(policy: IdlePolicy | None) -> bool:
+    return policy is not None and policy.user_may_extend_seconds > 0
+
+
+def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
+    for gpu in status.telemetry.gpus if status.telemetry else ():
+        name = f"GPU {gpu.index}"
+        if gpu.lost:
+            yield _of_gpu(
+                f"lost-{gpu.index}",
+                f"{name} does not answer any more",
+                "Start a new server: this machine needs a repair. Your files are kept.",
+                "error",
+            )
+        elif gpu.xid is not None:
+            yield _xid(gpu, name)
+        if gpu.ecc_uncorrected:
+            yield _of_gpu(
+                f"ecc-{gpu.index}",
+                f"{name} has memory errors that it cannot correct",
+                "Results computed on it may be wrong. Start a new server to get another machine.",
+                "error",
+            )
+
+
+def _xid(gpu: GpuSample, name: str) -> Notice:
+    xid = gpu.xid or 0
+    at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
+    if xid in OF_THE_PROGRAM:
+        what, mend, level = OF_THE_PROGRAM[xid], "Restart its kernel.", "warning"
+    else:
+        what = OF_THE_MACHINE.get(xid, "see NVIDIA's list of Xid errors")
+        mend, level = "If it comes again, start a new server to get another machine.", "error"
+    message = _sentences(f"Xid {xid}: {what}", mend)
+    return _of_gpu(f"xid-{gpu.index}-{xid}{at}", f"{name} reports an error", message, level)
+
+
+def _of_gpu(notice_id: str, title: str, message: str, level: str) -> Notice:
+    return Notice.model_validate(
+        {
+            "id": f"gpu-{notice_id}",
+            "kind": "gpu",
+            "level": level,
+            "title": title,
+            "message": message,
+            "actions": ["panel"],
+        }
+    )
+
+
+def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
+    if status.disk_full:
+        yield Notice(
+            id="disk-full",
+            kind="disk-full",
+            level="warning",
+            title="A disk is full",
+            message=status.disk_full,
+        )
+
+
+def _budget(cost: Cost | None, now: datetime) -> Iterator[Notice]:
+    """The highest threshold that is passed; each once a month."""
+    if cost is None or not cost.budget_usd or cost.month_usd is None:
+        return
+    share = 100 * cost.month_usd / cost.budget_usd
+    passed = [percent for percent in BUDGET_PERCENT if share >= percent]
+    if not passed:
+        return
+    yield Notice(
+        id=f"budget-{passed[-1]}-{now:%Y-%m}",
+        kind="budget",
+        level="warning" if passed[-1] >= 100 else "info",
+        title="Your budget of this month is used up"
+        if passed[-1] >= 100
+        else f"{passed[-1]} % of your budget of this month are used",
+        message=f"It is {cost.budget_usd:.2f} USD"
+        f"{', and what you spent is an estimate' if cost.estimate else ''}.",
+        actions=["panel"],
+    )
+
+
+def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterator[Notice]:
+    """GPUs are paid for and nothing uses them, while something else works here."""
+    gpus = status.telemetry.gpus if status.telemetry else []
+    if not status.managed or not gpus or history is None or status.stop:
+        return
+    if status.idleness is None or status.idleness.idle_since is not None:
+        return  # an idle server stops: another profile would save nothing
+    measured = [use for gpu in history.gpus for use in gpu.use_percent if use is not None]
+    unused = len(measured) / max(len(history.gpus), 1) * history.step_seconds >= UNUSED_SECONDS
+    if unused and max(measured) <= UNUSED_PERCENT:
+        yield Notice(
+            id="smaller-profile",
+            kind="smaller-profile",
+            level="info",
+            title="The GPU has not been used for an hour"
+            if len(gpus) == 1
+            else "The GPUs have not been used for an hour",
+            message="If your work needs none, a profile without a GPU costs less. "
+            "Your files come along.",
+            actions=["panel"],
+        )
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(f"{text.rstrip('.')}." for text in texts if text)

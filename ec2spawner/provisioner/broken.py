@@ -1,0 +1,77 @@
+"""Machines that are broken: their agent says so with its claim, and nobody is given them.
+
+The start that would have got such a machine gets another one, and counts it as one that died under
+it: so an image or an instance that always says so ends the start, and launches nothing for ever.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..core.tags import LEASE
+from ..wire import Stop
+from .book import LeaseBook
+from .claims import Claimant, Claims, InstanceUnwanted
+from .cloud import Instance
+from .keeping import Keeping
+from .lease import Lease, LeaseState
+from .settings import Settings
+from .starting import Starting
+
+log = logging.getLogger(__name__)
+
+ANOTHER: Final = "The GPU of the machine is broken; another one is started"
+
+
+@dataclass(slots=True)
+class Broken:
+    book: LeaseBook
+    claims: Claims
+    keeping: Keeping
+    starting: Starting
+    settings: Settings
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    wake: Callable[[], None]
+
+    async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> None:
+        """End an instance whose agent says that it is broken, and replace it.
+
+        It never had a lease, so its cost is overhead. Nothing happens where it has one: what a
+        user's own machine says of itself later moves nobody. Raises `ClaimRefused`, and
+        `InstanceUnwanted` once it is turned away.
+        """
+        instance = await self.starting.admitted(claimant, key, wait)
+        if instance is None or self.book.of_instance(instance.instance_id) is not None:
+            return
+        log.error("%s says that it is broken: %s", instance.instance_id, why)
+        lease = self._waits_for(instance, claimant)
+        self.claims.turn_away([instance.instance_id])
+        if lease is not None:
+            await self._replace(lease, why)
+        self.wake()
+        raise InstanceUnwanted("this machine is broken")
+
+    def _waits_for(self, instance: Instance, claimant: Claimant) -> Lease | None:
+        """The start that would get it; None where nobody would."""
+        if self.keeping.get(instance.instance_id) is not None:
+            return self.keeping.lease_for(instance, claimant.pending_time)
+        if LEASE in instance.tags or instance.instance_id in self.book.served():
+            return None
+        need = self.starting.need_for(instance)
+        return self.book.get(need.lease_id) if need is not None else None
+
+    async def _replace(self, lease: Lease, why: str) -> None:
+        if lease.state is not LeaseState.WAITING:
+            return
+        if lease.replaced < self.settings.replacements:
+            await self.book.send_back(lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1)
+            return
+        machines = "1 machine" if lease.replaced == 0 else f"{lease.replaced + 1} machines"
+        message = (
+            f"{machines} could not serve you, and the last one is broken. Try again later, or with "
+            f"another profile; an admin should look at the image. {why}"
+        )
+        await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))

@@ -1,0 +1,136 @@
+"""What each user has spent today and in this month, told from memory at any moment.
+
+The leases in memory are asked anew each time. Those that have left it are kept as a sum for each
+day: read from the store once, in the background, and added to as leases are forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from ..core.money import Segment, add_days, midnight, total, usd, usd_between, usd_by_day
+from .book import LeaseBook
+from .lease import Lease
+from .store import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+RETRY: Final = 30.0
+"""Seconds until a store that did not answer is asked again."""
+
+OVERHEAD_REMEMBERED: Final = 1000
+"""Stretches of overhead that may be told again, which happens within minutes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """USD of one user over all servers; None is unknown."""
+
+    today: float | None = None
+    """Since midnight, UTC."""
+    month: float | None = None
+    """Since the first of the month."""
+
+
+class Spending:
+    def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+        self._begun_at = now()
+        self._is_loaded = False
+        self._days: dict[str, dict[date, float | None]] = {}
+        """By user: of the leases that have left memory, in this month."""
+        self._month = _month(self._begun_at)
+        self._forgotten_usd = 0.0
+        self._paid_before = 0.0
+        """Of the open leases, when this process began."""
+        self._counted = 0.0
+        self._overhead: dict[tuple[str, datetime], float] = {}
+        self.overhead_usd = 0.0
+        """Of what belonged to no lease, since this process began, as far as prices are known."""
+
+    def begin(self, book: LeaseBook) -> None:
+        """The book holds what was open when this process began, and nothing has happened yet."""
+        self._begun_at = self._now()
+        self._paid_before = sum(_known_usd(each, self._begun_at) for each in book.in_memory())
+
+    async def run(self) -> None:
+        """Read what was spent before this process began, once; other reads and writes of the store
+        come between the days."""
+        since = _month(self._begun_at)
+        while since < self._begun_at:
+            before = min(since + timedelta(days=1), self._begun_at)
+            try:
+                spent = await self._store.spent_by_day(since, before)
+            except StoreError as error:
+                log.warning("What users have spent this month is unknown still: %s", error)
+                await asyncio.sleep(RETRY)
+                continue
+            first = self._month.date()  # another one meanwhile, perhaps
+            for user, days in spent.items():
+                of_month = {day: amount for day, amount in days.items() if day >= first}
+                add_days(self._days.setdefault(user, {}), of_month)
+            since = before
+        self._is_loaded = True
+
+    def forgotten(self, lease: Lease) -> None:
+        """An ended lease leaves memory: from now on it counts here."""
+        now = self._now()
+        self._forgotten_usd += _known_usd(lease, now)
+        days = usd_by_day(lease.segments, now, _month(now))
+        add_days(self._days.setdefault(lease.user, {}), days)
+
+    def of(self, user: str, book: LeaseBook) -> Spent:
+        """What the user has spent; unknown until the store has told what was before."""
+        now = self._now()
+        self._turn_the_page(_month(now))
+        if not self._is_loaded:
+            return Spent()
+        today, days = midnight(now), self._days.get(user, {})
+        ends = today + timedelta(days=1)
+        of_memory = [each.segments for each in book.in_memory() if each.user == user]
+        this_day = [usd_between(segments, now, today, ends) for segments in of_memory]
+        this_month = [usd_between(segments, now, self._month, ends) for segments in of_memory]
+        return Spent(
+            today=total([days.get(today.date(), 0.0), *this_day]),
+            month=total([*days.values(), *this_month]),
+        )
+
+    def since_begin(self, book: LeaseBook) -> float:
+        """USD of all leases since this process began, as far as prices are known; never less."""
+        now = self._now()
+        spent = sum(_known_usd(each, now) for each in book.in_memory())
+        self._counted = max(self._counted, spent + self._forgotten_usd - self._paid_before)
+        return self._counted
+
+    def count_overhead(self, segment: Segment) -> None:
+        """Time of no lease; told again with a later end, it is the same."""
+        key = segment.instance_id, segment.start
+        spent = 0.0 if segment.usd_per_hour is None else usd([segment], self._now()) or 0.0
+        self.overhead_usd += max(spent - self._overhead.pop(key, 0.0), 0.0)
+        self._overhead[key] = spent
+        while len(self._overhead) > OVERHEAD_REMEMBERED:
+            del self._overhead[next(iter(self._overhead))]
+
+    def _turn_the_page(self, month: datetime) -> None:
+        if month == self._month:
+            return
+        self._month, first = month, month.date()
+        kept = {
+            user: {day: spent for day, spent in days.items() if day >= first}
+            for user, days in self._days.items()
+        }
+        self._days = {user: days for user, days in kept.items() if days}
+
+
+def _month(instant: datetime) -> datetime:
+    return midnight(instant).replace(day=1)
+
+
+def _known_usd(lease: Lease, now: datetime) -> float:
+    return usd([each for each in lease.segments if each.usd_per_hour is not None], now) or 0.0

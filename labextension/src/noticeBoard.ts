@@ -1,0 +1,204 @@
+import { Notification } from '@jupyterlab/apputils';
+import type { Event } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { Actions } from './actions.js';
+import { keepLabel } from './describe.js';
+import type { StatusModel } from './model.js';
+import { noticeText } from './noticeText.js';
+import { instant, keepSeconds } from './state.js';
+import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
+
+const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
+
+/** Ids of suggestions that this browser has shown: they are made once, and never again. */
+const SHOWN_KEY = 'ec2spawner:shown-notices';
+const MOST_REMEMBERED = 50;
+
+/** Before these, what is open is saved: "files are kept" holds for what is in files. */
+const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interruption'];
+
+/**
+ * Shows what the server says that people should know: each notice once, for as long as it holds.
+ *
+ * It hears of them in each status, and on the event websocket: a hidden tab asks for no status.
+ */
+export class NoticeBoard {
+  constructor(
+    private readonly model: StatusModel,
+    private readonly actions: Actions,
+    events: Event.Stream,
+    private readonly openPanel: () => void,
+    private readonly trans: TranslationBundle
+  ) {
+    model.changed.connect(() => this._hearStatus());
+    events.connect((_, emission) => this._hearEvent(emission));
+  }
+
+  private _hearStatus(): void {
+    const { status } = this.model.view;
+    if (status && status !== this._status) {
+      this._status = status;
+      this._take(status);
+    }
+    this._shown.forEach(shown => this._refresh(shown));
+  }
+
+  private _hearEvent(emission: Event.Emission): void {
+    if (emission.schema_id === SCHEMA_ID) {
+      this._take(emission as unknown as INoticesEvent);
+    }
+  }
+
+  /** All that hold at `now`; a late answer does not bring back what has gone since. */
+  private _take({ now, notices }: Pick<INotebookStatus, 'now' | 'notices'>): void {
+    const at = Date.parse(now);
+    if (at < this._serverNow) {
+      return;
+    }
+    this._serverNow = at;
+    this._heardAt = performance.now();
+    const holding = new Set(notices.map(notice => notice.id));
+    for (const [id, shown] of this._shown) {
+      if (!holding.has(id)) {
+        this._shown.delete(id);
+        shown.withdraw();
+      }
+    }
+    for (const notice of notices) {
+      const shown = this._shown.get(notice.id);
+      if (shown) {
+        shown.notice = notice;
+        this._refresh(shown);
+      } else {
+        this._add(notice);
+      }
+    }
+  }
+
+  private _add(notice: INotice): void {
+    const shown = new Shown(notice);
+    this._shown.set(notice.id, shown);
+    if (notice.level === 'info' && isRemembered(notice.id)) {
+      return;
+    }
+    if (notice.level === 'info') {
+      remember(notice.id);
+    }
+    shown.show(this._text(notice), this._buttons(notice));
+    if (SAVED_BEFORE.includes(notice.kind)) {
+      void this.actions.saveAll();
+    }
+  }
+
+  private _refresh(shown: Shown): void {
+    shown.refresh(this._text(shown.notice), this._buttons(shown.notice));
+  }
+
+  private _text(notice: INotice): string {
+    const until = instant(notice.until);
+    const now = this._serverNow + performance.now() - this._heardAt;
+    const left = until === null ? null : until - now;
+    return noticeText(notice, left, this.model.view.status, this.trans);
+  }
+
+  private _buttons(notice: INotice): Notification.IAction[] {
+    const seconds = keepSeconds(this.model.view.status);
+    return notice.actions.flatMap<Notification.IAction>((action, index) => {
+      const displayType = index === 0 ? 'accent' : 'default';
+      if (action === 'panel') {
+        return [
+          { label: this.trans.__('Show details'), displayType, callback: () => this.openPanel() }
+        ];
+      }
+      if (!this.actions.available || (action === 'keep' && seconds === 0)) {
+        return [];
+      }
+      const isKeep = action === 'keep';
+      return [
+        {
+          label: isKeep ? keepLabel(seconds, this.trans) : this.trans.__('Stop now'),
+          displayType,
+          callback: () =>
+            void this._unlessDone(notice.id, isKeep ? this.actions.keep() : this.actions.stop())
+        }
+      ];
+    });
+  }
+
+  /** A button closes the notice; when nothing came of it, the notice holds still. */
+  private async _unlessDone(id: string, done: Promise<boolean>): Promise<void> {
+    const isDone = await done;
+    const shown = this._shown.get(id);
+    if (!isDone && shown) {
+      shown.show(this._text(shown.notice), this._buttons(shown.notice));
+    }
+  }
+
+  private readonly _shown = new Map<string, Shown>();
+  private _status: INotebookStatus | null = null;
+  private _serverNow = 0;
+  private _heardAt = 0;
+}
+
+/** One notice as JupyterLab's notification. */
+class Shown {
+  constructor(public notice: INotice) {}
+
+  show(text: string, actions: Notification.IAction[]): void {
+    this._id = Notification.emit(text, this.notice.level, { autoClose: false, actions });
+    this._last = summary(text, actions);
+  }
+
+  /** To update one that is not seen would bring back a toast that the user has just put away. */
+  refresh(message: string, actions: Notification.IAction[]): void {
+    const now = summary(message, actions);
+    if (this._id === null || now === this._last || !isOnScreen(this._id)) {
+      return;
+    }
+    this._last = now;
+    Notification.update({ id: this._id, message, autoClose: false, actions });
+  }
+
+  withdraw(): void {
+    if (this._id !== null) {
+      Notification.dismiss(this._id);
+      this._id = null;
+    }
+  }
+
+  private _id: string | null = null;
+  private _last = '';
+}
+
+function summary(text: string, actions: Notification.IAction[]): string {
+  return [text, ...actions.map(action => action.label)].join('\n');
+}
+
+/** True while the notification is seen, as a toast or in the notification centre. */
+function isOnScreen(id: string): boolean {
+  const centre = document.querySelector('.jp-Notification-Center');
+  return document.getElementById(id) !== null || centre !== null;
+}
+
+function remembered(): string[] {
+  try {
+    const found: unknown = JSON.parse(localStorage.getItem(SHOWN_KEY) ?? '[]');
+    return Array.isArray(found) ? found.filter(id => typeof id === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+function isRemembered(id: string): boolean {
+  return remembered().includes(id);
+}
+
+function remember(id: string): void {
+  try {
+    const ids = [id, ...remembered()].slice(0, MOST_REMEMBERED);
+    localStorage.setItem(SHOWN_KEY, JSON.stringify(ids));
+  } catch {
+    // A browser that keeps nothing shows it again.
+  }
+}

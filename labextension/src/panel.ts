@@ -1,0 +1,113 @@
+import type { IThemeManager } from '@jupyterlab/apputils';
+import type { Message } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+
+import type { Actions } from './actions.js';
+import { Announcer } from './announcer.js';
+import { CostSection } from './costSection.js';
+import { sentences, troubleSentences } from './describe.js';
+import { element, fill, setAttribute, setText } from './dom.js';
+import type { Words } from './format.js';
+import { GpuSection } from './gpuSection.js';
+import type { HistoryModel } from './historyModel.js';
+import { MachineSection } from './machineSection.js';
+import type { StatusModel } from './model.js';
+import type { Opener } from './opener.js';
+import { stateOf } from './state.js';
+import { StopSection } from './stopSection.js';
+import { WorkerSection } from './workerSection.js';
+
+/** The sidebar: what this server costs, what it does and who uses it, and when it stops. */
+export class Panel extends Widget {
+  constructor(
+    private readonly model: StatusModel,
+    private readonly history: HistoryModel,
+    actions: Actions,
+    opener: Opener,
+    themes: IThemeManager | null,
+    private readonly words: Words
+  ) {
+    super();
+    this.addClass('ec2-Panel');
+    this.node.tabIndex = -1;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', words.__('This server'));
+    this._announcer = new Announcer(words);
+    this._cost = new CostSection(words);
+    this._gpus = new GpuSection(words);
+    this._machine = new MachineSection(words);
+    this._workers = new WorkerSection(opener, words);
+    this._stop = new StopSection(actions, opener, words);
+    const sections = [this._cost, this._gpus, this._workers, this._machine, this._stop];
+    this.node.append(
+      this._announcer.node,
+      this._troubles,
+      ...sections.map(section => section.node)
+    );
+    model.changed.connect(this._onChanged, this);
+    history.changed.connect(this._onHistory, this);
+    themes?.themeChanged.connect(this._onTheme, this);
+  }
+
+  override dispose(): void {
+    this._gpus.dispose();
+    this._machine.dispose();
+    super.dispose();
+  }
+
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.node.focus();
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.model.refresh();
+    this.history.refresh();
+    this.update();
+  }
+
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    const view = this.model.view;
+    setAttribute(this.node, 'data-state', stateOf(view).kind);
+    const troubles = view.status ? troubleSentences(view, this.words) : sentences(view, this.words);
+    fill(
+      this._troubles,
+      troubles.filter(Boolean),
+      () => element('p'),
+      (node, text) => setText(node, text)
+    );
+    for (const section of [this._cost, this._gpus, this._workers, this._machine, this._stop]) {
+      section.update(view);
+    }
+    this._announcer.update(view);
+  }
+
+  private _onChanged(): void {
+    if (this.isVisible) {
+      this.update();
+    }
+  }
+
+  private _onHistory(): void {
+    const { history } = this.history;
+    if (history && this.isVisible) {
+      this._gpus.setHistory(history);
+      this._machine.setHistory(history);
+    }
+  }
+
+  private _onTheme(): void {
+    this._gpus.recolour();
+    this._machine.recolour();
+  }
+
+  private readonly _announcer: Announcer;
+  private readonly _troubles = element('div', 'ec2-Panel-troubles');
+  private readonly _cost: CostSection;
+  private readonly _gpus: GpuSection;
+  private readonly _machine: MachineSection;
+  private readonly _workers: WorkerSection;
+  private readonly _stop: StopSection;
+}

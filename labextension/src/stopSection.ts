@@ -1,0 +1,154 @@
+import type { Actions } from './actions.js';
+import { keepLabel, sharedSentence } from './describe.js';
+import { element, fill, setAttribute, setText, show } from './dom.js';
+import { duration, type Words } from './format.js';
+import type { IView } from './model.js';
+import type { Opener } from './opener.js';
+import { choices, policySentences, savedByStopping, stopText } from './policyText.js';
+import { Section } from './section.js';
+import { keepSeconds } from './state.js';
+import type { INotebookStatus } from './wire.js';
+
+/** When this server stops and why it does not now; what can be done about it. */
+export class StopSection extends Section {
+  constructor(
+    private readonly actions: Actions,
+    private readonly opener: Opener,
+    private readonly words: Words
+  ) {
+    super(words.__('When it stops'));
+    this._bar.append(element('div', 'ec2-Bar-part'));
+    this._keep = button(() => void actions.keep());
+    this._stop = button(() => void actions.stop());
+    this._jump = button(() => this.opener.openNotebook(this._path));
+    this._jump.className = 'ec2-Link';
+    this._select.className = 'ec2-Choice-select';
+    this._select.addEventListener('change', () => void this._choose());
+    this._choice.append(element('span', '', words.__('Stop after')), this._select);
+    this._rules.append(element('summary', '', words.__('All rules')), this._ruleList);
+    this.node.classList.add('ec2-StopSection');
+    // The heading is in it: what stays in reach must say what it is about.
+    const inReach = element('div', 'ec2-Stop', this.heading, this._headline, this._bar);
+    const buttons = element('div', 'ec2-Buttons', this._keep, this._stop);
+    inReach.append(this._sentence, this._jump, this._kept, buttons);
+    this.node.append(inReach, this._choice, this._rule, this._rules);
+  }
+
+  update(view: IView): void {
+    const { words } = this;
+    const status = view.status;
+    this.setShown(status !== null && (status.managed || status.idleness !== null));
+    if (!status) {
+      return;
+    }
+    setText(this.heading, status.managed ? words.__('When it stops') : words.__('At work'));
+    const text = stopText(view, words);
+    setText(this._headline, text.headline);
+    show(this._headline, text.headline !== '');
+    setAttribute(this.node, 'data-urgent', `${text.urgent}`);
+    show(this._bar, text.passed !== null);
+    const passed = Math.min(100, Math.max(0, text.passed ?? 0)).toFixed(1);
+    setAttribute(this._bar.firstElementChild as Element, 'style', `width: ${passed}%`);
+    setText(this._sentence, text.sentence);
+    setText(this._kept, text.kept || sharedSentence(status, words));
+    show(this._kept, this._kept.textContent !== '');
+    this._writeJump(status);
+    this._writeButtons(view, text.urgent);
+    this._writeChoice(status);
+    this._writePolicy(status);
+  }
+
+  private _writeJump(status: INotebookStatus): void {
+    this._path = status.idleness?.busy_path ?? '';
+    show(this._jump, this._path !== '');
+    setText(this._jump, this.words.__('Go to %1', this._path));
+  }
+
+  private _writeButtons(view: IView, urgent: boolean): void {
+    const { words, actions } = this;
+    const seconds = keepSeconds(view.status);
+    show(this._keep, actions.available && seconds > 0);
+    show(this._stop, actions.available);
+    setText(this._keep, keepLabel(seconds, words));
+    this._keep.classList.toggle('jp-mod-accept', urgent);
+    const saved = savedByStopping(view);
+    setText(
+      this._stop,
+      saved === null || saved < 0.01
+        ? words.__('Stop now…')
+        : words.__('Stop now, save %1', `$${saved.toFixed(2)}`)
+    );
+  }
+
+  private _writeChoice(status: INotebookStatus): void {
+    const offered = choices(status);
+    show(this._choice, offered.length > 0);
+    if (offered.length === 0 || !status.idle_policy) {
+      return;
+    }
+    const key = offered.join();
+    if (this._offered !== key) {
+      this._offered = key;
+      const options = offered.map(
+        seconds =>
+          new Option(
+            this.words.__('%1 without work', duration(seconds * 1000, this.words)),
+            `${seconds}`
+          )
+      );
+      this._select.replaceChildren(...options);
+    }
+    this._chosen = `${status.idle_policy.server_seconds}`;
+    if (document.activeElement !== this._select) {
+      this._select.value = this._chosen;
+    }
+  }
+
+  private async _choose(): Promise<void> {
+    if (!(await this.actions.chooseIdle(Number(this._select.value)))) {
+      this._select.value = this._chosen;
+    }
+  }
+
+  private _writePolicy(status: INotebookStatus): void {
+    const { words } = this;
+    const policy = status.managed ? status.idle_policy : null;
+    const [first = '', ...others] = policy ? policySentences(policy, words) : [];
+    setText(
+      this._rule,
+      status.managed
+        ? first
+        : words.__('Nothing here stops this server: that is decided elsewhere.')
+    );
+    show(this._rules, others.length > 0);
+    fill(
+      this._ruleList,
+      others,
+      () => element('li'),
+      (node, sentence) => setText(node, sentence)
+    );
+  }
+
+  private readonly _headline = element('p', 'ec2-Stop-headline');
+  private readonly _bar = element('div', 'ec2-Bar ec2-Stop-bar');
+  private readonly _sentence = element('p', 'ec2-Stop-sentence');
+  private readonly _kept = element('p', 'ec2-Quiet');
+  private readonly _keep: HTMLButtonElement;
+  private readonly _stop: HTMLButtonElement;
+  private readonly _jump: HTMLButtonElement;
+  private readonly _choice = element('label', 'ec2-Choice');
+  private readonly _select = element('select');
+  private readonly _rule = element('p', 'ec2-Quiet');
+  private readonly _rules = element('details', 'ec2-Rules');
+  private readonly _ruleList = element('ul');
+  private _path = '';
+  private _offered = '';
+  private _chosen = '';
+}
+
+function button(onClick: () => void): HTMLButtonElement {
+  const made = element('button', 'jp-mod-styled ec2-Button');
+  made.type = 'button';
+  made.addEventListener('click', onClick);
+  return made;
+}

@@ -1,0 +1,56 @@
+import { element, fill, setAttribute, setText, show } from './dom.js';
+import type { Words } from './format.js';
+import { shownWorkers, workerName, workerUse } from './machineText.js';
+import type { IView } from './model.js';
+import type { Opener } from './opener.js';
+import { Section } from './section.js';
+import type { IWorker } from './wire.js';
+
+/** Who uses the GPU and the CPU. A press on a name opens the notebook or terminal. */
+export class WorkerSection extends Section {
+  constructor(
+    private readonly opener: Opener,
+    private readonly words: Words
+  ) {
+    super(words.__('Who uses it'));
+    this.node.append(this._list, this._more);
+  }
+
+  update(view: IView): void {
+    const telemetry = view.status?.telemetry ?? null;
+    const { shown, more } = shownWorkers(telemetry?.workers ?? []);
+    this.setShown(shown.length > 0);
+    const gpus = telemetry?.gpus.length ?? 0;
+    fill(this._list, shown, newWorker, (node, worker) => this._write(node, worker, gpus));
+    show(this._more, more > 0);
+    setText(this._more, this.words._n('and %1 more', 'and %1 more', more, more));
+  }
+
+  private _write(node: HTMLElement, worker: IWorker, gpus: number): void {
+    const [link, plain, use] = node.children as unknown as HTMLButtonElement[];
+    const name = workerName(worker, this.words);
+    const canOpen = this.opener.canOpen(worker);
+    show(link, canOpen);
+    show(plain, !canOpen);
+    const shown = canOpen ? link : plain;
+    setText(shown, name);
+    setAttribute(shown, 'title', worker.name);
+    link.onclick = () => this.opener.open(worker);
+    setText(use, workerUse(worker, gpus, this.words));
+  }
+
+  private readonly _list = element('ul', 'ec2-Lines');
+  private readonly _more = element('p', 'ec2-Quiet');
+}
+
+function newWorker(): HTMLElement {
+  const link = element('button', 'ec2-Link ec2-Worker-name');
+  link.type = 'button';
+  return element(
+    'li',
+    'ec2-Line ec2-Worker',
+    link,
+    element('span', 'ec2-Worker-name'),
+    element('span', 'ec2-Line-value')
+  );
+}

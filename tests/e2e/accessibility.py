@@ -1,0 +1,25 @@
+"""axe-core in a page of the browser tests: what it finds that a person could not use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+RUN = """async within => {
+  const found = await axe.run(within, { resultTypes: ['violations'] });
+  return found.violations.flatMap(({ id, nodes }) =>
+    nodes.map(node =>
+      `${id}: ${node.html.slice(0, 150)} ${(node.any[0] ?? node.all[0] ?? node.none[0])?.message}`));
+}"""
+
+
+def violations(page: Any, within: str = "body") -> Any:
+    """Of WCAG A and AA and of axe's best practices; awaitable where the page is asynchronous."""
+    if not AXE.exists():
+        pytest.skip("no axe-core here: `npm ci` in labextension installs it")
+    return page.evaluate(
+        f"async within => {{ {AXE.read_text()}\n return ({RUN})(within); }}", within
+    )

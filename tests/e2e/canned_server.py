@@ -1,0 +1,286 @@
+"""A plain Jupyter server whose status the test decides, and a browser before it: the fixtures.
+
+No hub and no agent: what is told here is how a status looks and reads in JupyterLab and
+Notebook, and what a press of a button sends. Pictures go to `tests/output/`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chromium import CHROMIUM, CHROMIUM_FLAGS
+
+from ec2spawner.notebook.notices import notices
+from ec2spawner.wire import (
+    Cost,
+    GpuSample,
+    History,
+    Idleness,
+    IdlePolicy,
+    Market,
+    NotebookStatus,
+    Notice,
+    Telemetry,
+)
+
+ROOT = Path(__file__).parents[2]
+BUNDLE = ROOT / "ec2spawner" / "labextension"
+OUTPUT = ROOT / "tests" / "output"
+STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
+START_SECONDS = 60
+KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+ITEM = ".ec2-StatusItem"
+PANEL = "#ec2spawner-panel"
+
+
+def status(**changes: Any) -> NotebookStatus:
+    """A10G on spot, busy; 1.37 USD so far."""
+    now = datetime.now(UTC)
+    values: dict[str, Any] = {
+        "now": now,
+        "managed": True,
+        "can_control": True,
+        "agent_connected": True,
+        "cost": Cost(
+            usd=1.37,
+            usd_per_hour=0.42,
+            as_of=now,
+            since=now - timedelta(hours=3, minutes=16),
+            market=Market.SPOT,
+            on_demand_usd_per_hour=1.006,
+        ),
+        "profile": "A10G, 24 GB",
+        "instance_type": "g5.xlarge",
+        "idle_policy": IdlePolicy(),
+        "idleness": Idleness(
+            busy_because="train.ipynb is running",
+            sentence="train.ipynb is running, so this server stays on.",
+        ),
+        "telemetry": Telemetry(
+            at=now,
+            gpu_source="nvml",
+            gpus=[
+                GpuSample(
+                    index=0,
+                    name="NVIDIA A10G",
+                    use_percent=87,
+                    memory_used_mib=13542,
+                    memory_total_mib=22888,
+                )
+            ],
+        ),
+    }
+    return NotebookStatus(**{**values, **changes})
+
+
+def idle(stops_in: timedelta, since: timedelta, warn: timedelta) -> Idleness:
+    now = datetime.now(UTC)
+    stop_at = now + stops_in
+    return Idleness(
+        idle_since=now - since,
+        stop_at=stop_at,
+        warn_at=stop_at - warn,
+        sentence="Nothing works here.",
+    )
+
+
+@dataclass
+class Server:
+    """A plain Jupyter server with the lab extension and the canned status."""
+
+    url: str
+    folder: Path
+    settings: Path
+    log: Path
+    token: str = "canned"
+
+    def says(self, answer: NotebookStatus | None) -> None:
+        """What the status endpoint answers from now on, with the notices that follow from it;
+        None takes the endpoint away."""
+        file = self.folder / "status.json"
+        if answer is None:
+            file.unlink(missing_ok=True)
+            return
+        answer = answer.model_copy(update={"notices": [*answer.notices, *notices(answer)]})
+        draft = file.with_suffix(".new")
+        draft.write_text(answer.model_dump_json())
+        draft.replace(file)
+
+    def remembers(self, history: History | None) -> None:
+        """What the history endpoint knows from now on; None takes the endpoint away."""
+        file = self.folder / "history.json"
+        if history is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(history.model_dump_json())
+
+    def emits(self, *notices: Notice) -> None:
+        """These notices on the event websocket, and in no status."""
+        event = {"notices": [notice.model_dump(mode="json") for notice in notices]}
+        request = urllib.request.Request(
+            f"{self.url}/ec2spawner/api/emit",
+            data=json.dumps(event).encode(),
+            headers={"Authorization": f"token {self.token}"},
+        )
+        with urllib.request.urlopen(request, timeout=5) as answer:
+            assert answer.status == 200
+
+    def posts(self, action: str) -> list[dict[str, Any]]:
+        file = self.folder / "posts.jsonl"
+        lines = file.read_text().splitlines() if file.exists() else []
+        return [post for line in lines if (post := json.loads(line))["action"] == action]
+
+    def forget_posts(self) -> None:
+        (self.folder / "posts.jsonl").unlink(missing_ok=True)
+
+    def choose_theme(self, theme: str) -> None:
+        file = self.settings / "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+        file.write_text(json.dumps({"theme": f"JupyterLab {theme}"}))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("home")
+    extensions = home / "data" / "labextensions"
+    extensions.mkdir(parents=True)
+    (extensions / "ec2spawner-lab").symlink_to(BUNDLE)
+    settings = home / "lab-settings"
+    (settings / "@jupyterlab/apputils-extension").mkdir(parents=True)
+    (settings / "@jupyterlab/apputils-extension/notification.jupyterlab-settings").write_text(
+        json.dumps({"fetchNews": "false"})
+    )
+    (home / "work").mkdir()
+    (home / "work" / "train.ipynb").write_text(
+        json.dumps({"cells": [], "metadata": KERNEL, "nbformat": 4, "nbformat_minor": 5})
+    )
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    made = Server(f"http://127.0.0.1:{port}", home, settings, home / "server.log")
+    extensions_on = {"canned_status": True, "jupyterlab": True, "notebook": True}
+    extensions_on["ec2spawner.notebook"] = False
+    command = [
+        *(sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root"),
+        *("--ip=127.0.0.1", f"--port={port}", f"--IdentityProvider.token={made.token}"),
+        f"--ServerApp.root_dir={home / 'work'}",
+        f"--ServerApp.jpserver_extensions={extensions_on!r}",
+        f"--LabApp.user_settings_dir={settings}",
+        f"--LabApp.workspaces_dir={home / 'workspaces'}",
+        "--LabApp.expose_app_in_browser=True",
+    ]
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")},
+        "HOME": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        "PYTHONPATH": str(Path(__file__).parent),
+        "CANNED_STATUS": str(home),
+    }
+    with made.log.open("wb") as log:
+        process = subprocess.Popen(
+            command, cwd=home, env=environment, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        until(lambda: answers(f"{made.url}/api"), START_SECONDS, made.log.read_text)
+        yield made
+    finally:
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(server: Server, browser: Any) -> Iterator[Any]:
+    server.says(status())
+    server.remembers(None)
+    server.forget_posts()
+    server.choose_theme("Light")
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB")
+    context.set_default_timeout(START_SECONDS * 1000)
+    yield context.new_page()
+    context.close()
+
+
+def until(holds: Callable[[], bool], seconds: float, explain: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, explain()
+        time.sleep(0.1)
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def open_lab(page: Any, server: Server) -> Any:
+    """JupyterLab with a notebook open, its status item filled."""
+    page.goto(f"{server.url}/lab/tree/train.ipynb?token={server.token}&reset")
+    page.locator(".jp-Notebook").wait_for()
+    return filled_item(page)
+
+
+def open_notebook(page: Any, server: Server) -> Any:
+    """Notebook 7 with a notebook open, its status item filled."""
+    page.goto(f"{server.url}/notebooks/train.ipynb?token={server.token}")
+    return filled_item(page)
+
+
+def filled_item(page: Any) -> Any:
+    from playwright.sync_api import expect
+
+    item = page.locator(ITEM)
+    expect(item).to_be_visible(timeout=START_SECONDS * 1000)
+    expect(item).not_to_have_attribute("data-state", "loading", timeout=START_SECONDS * 1000)
+    return item
+
+
+def hide(page: Any, hidden: bool = True) -> None:
+    """As if another tab were before this one: a headless browser shows all of them."""
+    page.evaluate(
+        """hidden => {
+          const state = hidden ? 'hidden' : 'visible';
+          Object.defineProperty(document, 'hidden', { configurable: true, value: hidden });
+          Object.defineProperty(document, 'visibilityState', { configurable: true, value: state });
+          document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        hidden,
+    )
+
+
+def picture(page: Any, name: str) -> None:
+    """For people: what slides in has arrived after a second."""
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    page.wait_for_timeout(1000)
+    page.screenshot(path=OUTPUT / f"lab-{name}.png")

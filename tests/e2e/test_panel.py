@@ -1,0 +1,464 @@
+"""The panel in a real browser: what it says, how it looks, and what it costs the browser.
+
+One JupyterLab for all of it, before a server whose status the test decides. With
+`EC2SPAWNER_SCREENSHOTS=1` the pictures go to `docs/images/`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import panel_scenes as scenes
+import pytest
+from accessibility import violations
+from canned_server import (
+    BUNDLE,
+    ITEM,
+    PANEL,
+    ROOT,
+    STATUS_URL,
+    Server,
+    hide,
+    idle,
+    open_lab,
+    open_notebook,
+    status,
+    until,
+)
+from chromium import CHROMIUM
+
+from ec2spawner.wire import History, IdlePolicy, NotebookStatus, Stop
+
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+expect = playwright.expect
+
+PICTURES = ROOT / ("docs/images" if os.environ.get("EC2SPAWNER_SCREENSHOTS") else "tests/output")
+FOR_THE_DOCS = {"panel-light", "panel-dark", "panel-eight-gpus", "panel-idle"}
+THEMES = ("Light", "Dark")
+WIDTHS = (250, 400, 700)
+MINUTE = timedelta(minutes=1)
+IDLE = idle(9.7 * MINUTE, 50 * MINUTE, 10 * MINUTE)
+
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
+    pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
+]
+
+
+class Lab:
+    """JupyterLab with the panel open."""
+
+    def __init__(self, page: Any, server: Server) -> None:
+        self.page = page
+        self.server = server
+        self.panel = page.locator(PANEL)
+
+    def shows(self, answer: NotebookStatus, history: History | None = None) -> Any:
+        """The panel, when it has that status."""
+        self.server.remembers(history or scenes.last_hour())
+        self.server.says(answer)
+        with self.page.expect_response(STATUS_URL, timeout=10_000):
+            self.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        return self.panel
+
+    def choose_theme(self, theme: str) -> None:
+        self.page.evaluate(
+            """theme => window.jupyterapp.commands.execute(
+                 'apputils:change-theme', { theme })""",
+            f"JupyterLab {theme}",
+        )
+        expect(self.page.locator("body")).to_have_attribute(
+            "data-jp-theme-name", f"JupyterLab {theme}"
+        )
+
+    def widen(self, width: int) -> None:
+        """Drag the sidebar's edge."""
+        handle = self.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle:visible").last
+        box, panel = handle.bounding_box(), self.panel.bounding_box()
+        y = box["y"] + box["height"] / 2
+        self.page.mouse.move(box["x"] + box["width"] / 2, y)
+        self.page.mouse.down()
+        self.page.mouse.move(box["x"] + box["width"] / 2 + panel["width"] - width, y, steps=3)
+        self.page.mouse.up()
+        self.page.mouse.move(600, 300)
+        until(lambda: abs(self.panel.bounding_box()["width"] - width) < 12, 5)
+
+    def charts_are_drawn(self, count: int) -> None:
+        expect(self.panel.locator(".ec2-Chart canvas")).to_have_count(count, timeout=15_000)
+
+    def picture(self, name: str) -> Path:
+        folder = PICTURES if name in FOR_THE_DOCS else ROOT / "tests" / "output"
+        folder.mkdir(parents=True, exist_ok=True)
+        path: Path = folder / f"{name}.png"
+        self.page.wait_for_timeout(300)
+        self.panel.screenshot(path=path, style=".Toastify { display: none }")
+        return path
+
+
+@pytest.fixture(scope="module")
+def opened(server: Server, browser: Any) -> Iterator[Lab]:
+    server.choose_theme("Light")
+    server.says(status())
+    server.remembers(scenes.last_hour())
+    context = browser.new_context(viewport={"width": 1280, "height": 1000}, locale="en-GB")
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    item = open_lab(page, server)
+    item.focus()
+    page.keyboard.press("Enter")
+    lab = Lab(page, server)
+    expect(lab.panel).to_be_visible()
+    expect(lab.panel).to_be_focused()
+    yield lab
+    context.close()
+    assert problems == []
+
+
+@pytest.fixture
+def lab(opened: Lab) -> Lab:
+    opened.server.forget_posts()
+    hide(opened.page, False)
+    opened.choose_theme("Light")
+    opened.shows(working())
+    return opened
+
+
+def working(**changes: Any) -> NotebookStatus:
+    """The sketch's server: an A10G on spot that trains."""
+    values: dict[str, Any] = {"cost": scenes.cost(), "telemetry": scenes.machine(scenes.gpu())}
+    return status(**values | changes)
+
+
+def lines(panel: Any) -> dict[str, str]:
+    """Each name with its value, with every kind of space as one."""
+    found = {}
+    for line in panel.locator(".ec2-Line:visible").all():
+        name, *_, value = [re.sub(r"\s+", " ", t).strip() for t in line.inner_text().split("\n")]
+        found[name] = value
+    return found
+
+
+def test_says_what_it_costs_what_works_and_when_it_stops(lab: Lab) -> None:
+    panel = lab.panel
+    expect(panel.get_by_role("region", name="Cost")).to_contain_text("$1.37")
+    expect(panel.get_by_role("region", name="Cost")).to_contain_text("estimate")
+    said = lines(panel)
+    assert said["Now"] == "$0.42/h, spot"
+    assert said["Saved by spot"] == "$1.92"
+    assert said["Today"] == "$4.21"
+    assert "$62.10 of $200" in said.values()
+    expect(panel.get_by_role("meter")).to_have_attribute("aria-valuenow", "31")
+    assert said["GPU"] == "87 %"
+    assert "14.2 of 24 GB" in panel.get_by_role("region", name="A10G · 24 GB").inner_text()
+    assert said["train.ipynb"] == "81 % · 12.9 GB"
+    assert said["Terminal 1, python serve.py"] == "0 % · 0.4 GB"
+    assert said["tensorboard"] == "CPU 2 % · 0.3 GB"
+    assert said["Disk"] == "42.0 of 100 GB"
+    stops = panel.get_by_role("region", name="When it stops")
+    expect(stops).to_contain_text("train.ipynb is running, so this server stays on.")
+    expect(stops).to_contain_text("It stops after 1 hour without work: no running cell")
+    lab.charts_are_drawn(4)
+    chart = panel.get_by_role("img", name=re.compile("^GPU in the last hour"))
+    assert re.search(r"\d+ % on average, at most \d+ %", chart.get_attribute("aria-label"))
+
+
+def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
+    policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
+    panel = lab.shows(working(idleness=IDLE, idle_policy=policy))
+    expect(panel.locator(".ec2-Stop-headline")).to_have_text(re.compile(r"in 9 min \d\d s"))
+    first = panel.locator(".ec2-Stop-headline").inner_text()
+    until(lambda: panel.locator(".ec2-Stop-headline").inner_text() != first, 5)
+    expect(panel).to_contain_text("Nothing has worked here since")
+    panel.get_by_role("button", name="Keep for 1 hour").press("Enter")
+    until(lambda: lab.server.posts("extend") != [], 10)
+    assert lab.server.posts("extend") == [{"action": "extend", "seconds": 3600}]
+    panel.get_by_role("button", name="Stop now, save $0.06").click()
+    lab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+    assert lab.server.posts("stop") == []
+    choice = panel.get_by_label("Stop after")
+    expect(choice.locator("option")).to_have_text(
+        [
+            f"{each} without work"
+            for each in ("15 minutes", "30 minutes", "1 hour", "2 hours", "4 hours")
+        ]
+    )
+    expect(choice).to_have_value("3600")
+    choice.select_option("7200")
+    until(lambda: lab.server.posts("idle") != [], 10)
+    assert lab.server.posts("idle") == [{"action": "idle", "server_seconds": 7200}]
+
+
+def test_names_open_what_they_name(lab: Lab) -> None:
+    kernel = lab.page.evaluate(
+        "[...window.jupyterapp.serviceManager.sessions.running()][0].kernel.id"
+    )
+    worker = scenes.WORKERS[0].model_copy(update={"kernel_id": kernel, "name": "old/name.ipynb"})
+    busy = status().idleness.model_copy(update={"busy_path": "train.ipynb"})
+    telemetry = scenes.machine(scenes.gpu(), workers=[worker])
+    panel = lab.shows(working(telemetry=telemetry, idleness=busy))
+    tab = lab.page.locator("#jp-main-dock-panel .lm-TabBar-tab.jp-mod-current")
+    for name in ("name.ipynb", "Go to train.ipynb"):
+        lab.page.evaluate("window.jupyterapp.commands.execute('launcher:create')")
+        expect(tab).to_contain_text("Launcher")
+        panel.get_by_role("button", name=name, exact=True).press("Enter")
+        expect(tab).to_contain_text("train.ipynb")
+
+
+def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
+    lab.page.locator(ITEM).focus()
+    lab.page.keyboard.press("Enter")
+    expect(lab.panel).to_be_focused()
+    reached = []
+    for _ in range(4):
+        lab.page.keyboard.press("Tab")
+        reached.append(
+            lab.page.evaluate(
+                """() => {
+                  const node = document.activeElement;
+                  const seen = getComputedStyle(node).outlineStyle !== 'none';
+                  return [node.textContent, seen, !!node.closest('#ec2spawner-panel')];
+                }"""
+            )
+        )
+    names = ["Terminal 1, python serve.py", "Keep for 1 hour", "Stop now…", "All rules"]
+    assert reached == [[name, True, True] for name in names]
+    lab.page.keyboard.press("Enter")
+    expect(lab.panel).to_contain_text("A kernel that nobody has used for 2 hours is shut down.")
+    lab.page.keyboard.press("Enter")
+
+
+def test_a_hidden_tab_asks_for_nothing(lab: Lab) -> None:
+    asked: list[str] = []
+    lab.page.on("request", lambda request: asked.append(request.url))
+    hide(lab.page)
+    lab.page.wait_for_timeout(500)
+    asked.clear()
+    lab.page.wait_for_timeout(9000)
+    assert [url for url in asked if "ec2spawner" in url] == []
+    with lab.page.expect_request(re.compile("ec2spawner/api/status"), timeout=1500):
+        hide(lab.page, False)
+
+
+def test_a_panel_that_is_not_seen_asks_for_no_history(lab: Lab) -> None:
+    asked: list[str] = []
+    lab.page.on("request", lambda request: asked.append(request.url))
+    lab.page.evaluate("window.jupyterapp.shell.collapseRight()")
+    expect(lab.panel).to_be_hidden()
+    asked.clear()
+    lab.page.wait_for_timeout(6000)
+    assert [url for url in asked if "/history" in url] == []
+    with lab.page.expect_request(re.compile(r"/history\?since=\d{9,}"), timeout=3000):
+        lab.page.locator(ITEM).click()
+    expect(lab.panel).to_be_visible()
+
+
+def test_nothing_moves_when_digits_change(lab: Lab) -> None:
+    lab.charts_are_drawn(4)
+    lab.page.wait_for_timeout(500)
+    lab.page.evaluate(
+        """() => {
+          window.shifts = [];
+          new PerformanceObserver(list => {
+            for (const entry of list.getEntries()) {
+              window.shifts.push(...entry.sources.map(source => source.node?.className));
+            }
+          }).observe({ type: 'layout-shift' });
+        }"""
+    )
+    boxes = set()
+    for percent, dollars in ((7, 1.37), (42, 9.01), (100, 8.4)):
+        gpu = scenes.gpu(
+            use_percent=percent,
+            memory_used_mib=95 * percent,
+            power_w=2.5 * percent,
+            clock_mhz=16 * percent,
+            temperature_c=percent * 0.9,
+        )
+        telemetry = scenes.machine(gpu, cpu_percent=percent)
+        panel = lab.shows(working(telemetry=telemetry, cost=scenes.cost(usd=dollars)))
+        expect(panel).to_contain_text(f"{percent}\u00a0%")
+        parts = ".ec2-Section, .ec2-Line, .ec2-Chart, .ec2-Gpu-fact, button, .ec2-Cost"
+        boxes.add(
+            panel.evaluate(
+                """(panel, parts) => JSON.stringify([...panel.querySelectorAll(parts)]
+                     .map(node => Object.values(node.getBoundingClientRect().toJSON())
+                     .map(Math.round)))""",
+                parts,
+            )
+        )
+    assert len(boxes) == 1
+    assert lab.page.evaluate("window.shifts") == []
+
+
+def test_charts_take_the_colours_of_the_theme(lab: Lab) -> None:
+    lab.charts_are_drawn(4)
+    line_is_drawn = """chart => {
+      const probe = document.createElement('canvas').getContext('2d');
+      probe.fillStyle = getComputedStyle(chart).getPropertyValue('--ec2-chart-line').trim();
+      probe.fillRect(0, 0, 1, 1);
+      const [red, green, blue] = probe.getImageData(0, 0, 1, 1).data;
+      const canvas = chart.querySelector('canvas');
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      for (let i = 0; i < data.length; i += 4) {
+        if (data[i] === red && data[i + 1] === green && data[i + 2] === blue && data[i + 3]) {
+          return `${red} ${green} ${blue}`;
+        }
+      }
+      return '';
+    }"""
+    chart = lab.panel.locator(".ec2-Chart").first
+    colours = []
+    for theme in THEMES:
+        lab.choose_theme(theme)
+        until(lambda: chart.evaluate(line_is_drawn) != "", 5)
+        colours.append(chart.evaluate(line_is_drawn))
+    assert len(set(colours)) == len(THEMES)
+
+
+def test_pointing_at_a_chart_tells_what_was_then(lab: Lab) -> None:
+    lab.charts_are_drawn(4)
+    box = lab.panel.locator(".ec2-Chart").first.bounding_box()
+    value = lab.panel.locator(".ec2-Figure .ec2-Line-value").first
+    lab.page.mouse.move(box["x"] + box["width"] * 0.05, box["y"] + 20)
+    expect(value).to_have_text(re.compile(r"^0.% at \d\d:\d\d"))
+    lab.page.mouse.move(600, 300)
+    expect(value).to_have_text(re.compile(r"87.%$"))
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_is_accessible_and_nothing_sticks_out_at_any_width(lab: Lab, theme: str) -> None:
+    """In both themes, with one GPU and with eight of which some are in trouble."""
+    lab.choose_theme(theme)
+    policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
+    warned = idle(9.7 * MINUTE, 50 * MINUTE, 10 * MINUTE)
+    answers = {
+        f"panel-{theme.lower()}": (working(), 1, 4),
+        f"panel-eight-gpus-{theme.lower()}": (
+            working(telemetry=scenes.eight_gpus(), idle_policy=policy, idleness=warned),
+            8,
+            18,
+        ),
+    }
+    try:
+        for name, (answer, gpus, charts) in answers.items():
+            for width in WIDTHS:
+                lab.widen(width)
+                lab.shows(answer, scenes.last_hour(gpus))
+                lab.charts_are_drawn(charts)
+                assert sticks_out(lab.panel) == []
+                lab.picture(f"{name}-{width}")
+            assert violations(lab.page, PANEL) == []
+    finally:
+        lab.widen(WIDTHS[0])
+
+
+def sticks_out(panel: Any) -> Any:
+    return panel.evaluate(
+        """panel => {
+          const { left, right } = panel.getBoundingClientRect();
+          return [...panel.querySelectorAll('*')]
+            .filter(node => !node.closest('.ec2-mod-unseen') && node.getClientRects().length)
+            .filter(node => {
+              const box = node.getBoundingClientRect();
+              return box.right > right + 1 || box.left < left - 1;
+            })
+            .map(node => `${node.className}: ${node.textContent}`);
+        }"""
+    )
+
+
+def test_eight_gpus_are_told_apart_with_their_troubles(lab: Lab) -> None:
+    panel = lab.shows(working(telemetry=scenes.eight_gpus()), scenes.last_hour(8))
+    lab.charts_are_drawn(18)
+    expect(panel.get_by_role("heading", name="8 × A100 · 40 GB each")).to_be_visible()
+    parts = panel.locator(".ec2-Gpu")
+    expect(parts).to_have_count(8)
+    expect(parts.nth(1)).to_contain_text("slowed: power limit")
+    expect(parts.nth(2)).to_contain_text("slowed: heat, waits for other GPUs")
+    expect(parts.nth(6).get_by_role("listitem")).to_have_count(3)
+    expect(parts.nth(6).get_by_role("listitem").first).to_contain_text("3g.20gb")
+    expect(parts.nth(7)).to_contain_text("This GPU does not answer any more.")
+    expect(panel.get_by_text("and 3 more")).to_be_visible()
+    assert lines(panel)["a long name of a notebook, number 0.ipynb"].startswith("GPU 0-3, 5 ·")
+
+
+def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
+    alone = {"managed": False, "agent_connected": False, "cost": None, "idle_policy": None}
+    panel = lab.shows(working(**alone))
+    expect(panel.get_by_role("heading", name="At work")).to_be_visible()
+    expect(panel.get_by_role("region", name="Cost")).to_be_hidden()
+    expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
+    expect(panel).to_contain_text("Nothing here stops this server")
+    assert lines(panel)["GPU"] == "87 %"
+    assert "$" not in panel.inner_text()
+    assert violations(lab.page, PANEL) == []
+
+
+def test_troubles_are_told_in_words(lab: Lab) -> None:
+    panel = lab.shows(working(agent_connected=False))
+    expect(panel).to_contain_text("The instance agent does not answer")
+    expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
+    lab.shows(working(hub_reachable=False))
+    expect(panel).to_contain_text("The hub is not reached")
+    lab.shows(working(can_control=False))
+    expect(panel).to_contain_text("its owner can keep it on, or stop it")
+    expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
+    lab.shows(working(stop=Stop(reason="user", message="You pressed Stop now.")))
+    expect(panel).to_contain_text("This server is being stopped: You pressed Stop now.")
+    expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
+    now = datetime.now(UTC)
+    lab.shows(working(cost=scenes.cost(usd=None, usd_per_hour=None, saved_usd=None, since=now)))
+    expect(panel).to_contain_text("cost unknown")
+    expect(panel).to_contain_text("price unknown")
+    lab.shows(working(telemetry=scenes.machine()), scenes.last_hour(0))
+    expect(panel).to_contain_text("This machine has no GPU.")
+    lab.shows(working(telemetry=scenes.machine(gpu_problem="The NVIDIA driver is missing.")))
+    expect(panel).to_contain_text("The NVIDIA driver is missing.")
+    lab.shows(working(telemetry=scenes.machine(scenes.gpu(ecc_uncorrected=3, xid=31))))
+    expect(panel).to_contain_text("Xid 31")
+    expect(panel).to_contain_text("3 memory errors could not be corrected")
+    assert violations(lab.page, PANEL) == []
+
+
+def test_a_server_that_does_not_answer_says_so_and_comes_back(lab: Lab) -> None:
+    api = re.compile(r"/ec2spawner/api/")
+    lab.page.route(api, lambda route: route.fulfill(status=500, json={"message": "Out of order."}))
+    expect(lab.panel).to_contain_text("This server does not answer", timeout=20_000)
+    expect(lab.panel).to_contain_text("Out of order.")
+    expect(lab.panel).to_contain_text("$1.37")
+    lab.page.unroute(api)
+    lab.shows(working())
+    expect(lab.panel).not_to_contain_text("does not answer")
+
+
+def test_a_screen_reader_hears_of_a_change_once(lab: Lab) -> None:
+    spoken = lab.panel.get_by_role("status")
+    heard = spoken.evaluate_handle(
+        """node => {
+          const heard = [];
+          new MutationObserver(() => heard.push(node.textContent)).observe(node,
+            { childList: true, characterData: true, subtree: true });
+          return heard;
+        }"""
+    )
+    lab.shows(working(idleness=IDLE))
+    lab.page.wait_for_timeout(4000)
+    assert len(heard.json_value()) <= 1
+
+
+def test_notebook_has_it_too(page: Any, server: Server) -> None:
+    server.says(working())
+    server.remembers(scenes.last_hour())
+    open_notebook(page, server).click()
+    panel = page.locator(PANEL)
+    expect(panel).to_be_visible()
+    expect(panel.locator(".ec2-Chart canvas")).to_have_count(4)
+    (ROOT / "tests" / "output").mkdir(parents=True, exist_ok=True)
+    page.screenshot(path=ROOT / "tests" / "output" / "panel-in-notebook.png")

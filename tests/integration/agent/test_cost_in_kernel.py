@@ -1,0 +1,134 @@
+"""What the work costs, told in a real kernel of a real notebook beside a real agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+from jupyter_by_hand import Jupyter
+from lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
+
+COST = r"(?:less than )?USD [\d.]+ in [\d.]+ m?s"
+REMARK = r" \(estimate; USD 0\.50/hour\)"
+
+EPOCHS = """
+import time
+from ec2spawner import cost
+for epoch in cost.epochs(range(3), name="<b>epoch</b>"):
+    print("loss", epoch)
+    time.sleep(0.6)
+"""
+
+THREAD = """
+import threading
+def work():
+    with cost.track("in a thread"):
+        pass
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+"""
+
+REDIRECTED = """
+import contextlib, io
+with contextlib.redirect_stdout(io.StringIO()) as taken, cost.track("taken"):
+    pass
+taken.getvalue()
+"""
+
+
+class Kernel:
+    def __init__(self, ada: Jupyter, kernel_id: str) -> None:
+        self._ada = ada
+        self._id = kernel_id
+
+    async def run(self, code: str, interrupt_when: str = "") -> list[dict[str, Any]]:
+        """What the kernel says of this cell, in order; interrupted when it has printed that."""
+        channels = await self._ada.execute(self._id, code)
+        said: list[dict[str, Any]] = []
+        is_idle = is_replied = False
+        async with asyncio.timeout(30):
+            while not (is_idle and is_replied):
+                message = json.loads((await channels.receive()).data)
+                kind, content = message["header"]["msg_type"], message["content"]
+                if message["parent_header"].get("msg_type") != "execute_request":
+                    continue
+                is_idle |= kind == "status" and content["execution_state"] == "idle"
+                is_replied |= kind == "execute_reply"
+                said.append({"kind": kind} | content)
+                if interrupt_when and interrupt_when in content.get("text", ""):
+                    await self._ada.call("POST", f"api/kernels/{self._id}/interrupt")
+        await channels.close()
+        return said
+
+
+def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [each for each in said if each["kind"] in kinds]
+
+
+def told(said: list[dict[str, Any]]) -> str:
+    """The one line of cost that a cell has shown."""
+    [shown] = of_kind(said, "display_data")
+    return str(shown["data"]["text/plain"])
+
+
+async def test_cells_blocks_epochs_and_scripts_tell_their_cost(
+    machine: Machine, hub: StubHub
+) -> None:
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    await until(lambda: hub.beats, what="a beat, with whose answer the cost comes")
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
+        kernel = Kernel(ada, await ada.start_notebook("train.ipynb"))
+        assert of_kind(await kernel.run("%load_ext ec2spawner.cost"), "error", "stream") == []
+
+        said = await kernel.run("%%cost <i>fit</i>\nimport asyncio\nawait asyncio.sleep(0.1)\n42")
+        assert re.fullmatch(rf"<i>fit</i>: {COST}{REMARK}", told(said))
+        [shown] = of_kind(said, "display_data")
+        assert "&lt;i&gt;fit&lt;/i&gt;: " in shown["data"]["text/html"]
+        assert shown["metadata"] == {}
+        assert [each["data"]["text/plain"] for each in of_kind(said, "execute_result")] == ["42"]
+
+        said = await kernel.run(EPOCHS)
+        first, *later = of_kind(said, "display_data", "update_display_data")
+        assert first["kind"] == "display_data"
+        assert {each["kind"] for each in later} == {"update_display_data"}
+        assert {each["transient"]["display_id"] for each in later} == {
+            first["transient"]["display_id"]
+        }
+        line = first["data"]["text/plain"]
+        forecast = r"; so far .*; forecast USD [\d.]+; 1\.\d\d s left, until \d\d:\d\d UTC"
+        assert re.fullmatch(rf"<b>epoch</b> 1 of 3: {COST}{forecast}{REMARK}", line), line
+        last = later[-1]["data"]["text/plain"]
+        assert re.fullmatch(rf"3 <b>epoch</b>s: {COST}; .* each{REMARK}", last), last
+        assert "".join(each["text"] for each in of_kind(said, "stream")) == (
+            "loss 0\nloss 1\nloss 2\n"
+        )
+
+        said = await kernel.run("%%cost\nprint('go', flush=True)\ntime.sleep(30)", "go")
+        assert re.fullmatch(rf"{COST}, ended by KeyboardInterrupt{REMARK}", told(said))
+        assert of_kind(said, "execute_reply")[0]["ename"] == "KeyboardInterrupt"
+
+        said = await kernel.run("%%cost\n1 / 0")
+        assert "ended by ZeroDivisionError" in told(said)
+        assert of_kind(said, "execute_reply")[0]["ename"] == "ZeroDivisionError"
+
+        assert told(await kernel.run(THREAD)).startswith("in a thread: ")
+        said = await kernel.run(REDIRECTED)
+        [result] = of_kind(said, "execute_result")
+        assert "taken: " in result["data"]["text/plain"]
+        assert of_kind(said, "display_data") == []
+        said = await kernel.run("%cost")
+        assert re.fullmatch(
+            r"This server has cost USD 0\.01\d* so far; USD 0\.50/hour \(estimate\)", told(said)
+        )
+
+        (machine.home / "train.py").write_text(EPOCHS)
+        await ada.type(f"{PYTHON} train.py > train.log; mv train.log done.log")
+        log = machine.home / "done.log"
+        await until(log.exists, what="the script in the terminal")
+        lines = log.read_text().splitlines()
+        assert re.match(rf"3 <b>epoch</b>s: {COST}; .* each{REMARK}", lines[-1]), lines

@@ -1,0 +1,97 @@
+"""Which kernels are shut down on a real server, and what its processes can make the agent say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from jupyter_by_hand import Jupyter
+from lease_on_instance import API_TOKEN, Machine, StubHub, until
+
+from ec2spawner.wire import IdlePolicy
+
+BUSY = """import time
+while True:
+    end = time.monotonic() + 0.02
+    while time.monotonic() < end: pass
+    time.sleep(0.06)"""
+"""A quarter of a core, without output."""
+
+
+async def test_idle_kernels_are_shut_down_then_silent_ones_and_busy_ones_never(
+    machine: Machine, hub: StubHub
+) -> None:
+    hub.idle = IdlePolicy(
+        server_seconds=120,
+        kernel_seconds=4,
+        silent_kernel_seconds=8,
+        cpu_busy_percent=0,
+        gpu_busy_percent=0,
+    )
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
+        kernels = {
+            name: await ada.start_notebook(f"{name}.ipynb") for name in ("busy", "stuck", "idle")
+        }
+        await ada.execute(kernels["idle"], "1 + 1")
+        await ada.execute(kernels["stuck"], "input('name? ')")
+        await ada.execute(kernels["busy"], BUSY)
+
+        async def until_left(*names: str) -> None:
+            expected = {kernels[name] for name in names}
+            async with asyncio.timeout(45):
+                while {k["id"] for k in (await ada.call("GET", "api/kernels"))[1]} != expected:
+                    await asyncio.sleep(0.1)
+
+        await until_left("busy", "stuck")
+        await until_left("busy")
+        found = (await ada.status())["idleness"]
+        assert found["busy_because"] == "busy.ipynb is running"
+        assert (found["busy_kernel_id"], found["busy_path"]) == (kernels["busy"], "busy.ipynb")
+        # And long after it would have been its turn.
+        await asyncio.sleep(8)
+        await until_left("busy")
+
+
+async def test_what_a_users_process_says_moves_the_display_and_no_more(
+    machine: Machine, hub: StubHub
+) -> None:
+    """The word of the notebook comes after it; none of it reaches the hub but as idleness."""
+    hub.idle = IdlePolicy(server_seconds=300, cpu_busy_percent=0, gpu_busy_percent=0)
+    await machine.boot()
+    hub.give(machine.lease())
+    await until(lambda: hub.event("ready"), what="ready")
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
+
+        async def until_busy(because: str) -> Any:
+            async with asyncio.timeout(15):
+                while (status := await ada.status())["idleness"]["busy_because"] != because:
+                    await asyncio.sleep(0.05)
+            return status
+
+        before = await until_busy("")
+        reader, writer = await asyncio.open_unix_connection(str(machine.root / "run/agent.sock"))
+        kernel = {"id": "k", "name": "\x1b[31mlie", "execution_state": "busy", "pid": 1}
+        future = (datetime.now(UTC) + timedelta(days=300)).isoformat()
+        lie = {"type": "observation", "at": future, "last_input": future}
+        lie["kernels"] = [kernel | {"last_activity": future}]  # type: ignore[assignment]
+        writer.write(json.dumps(lie).encode() + b"\n")
+        status = await until_busy("[31mlie is running")
+        assert {k: status[k] for k in ("idle_policy", "extended_until", "profile")} == {
+            k: before[k] for k in ("idle_policy", "extended_until", "profile")
+        }
+        await until(lambda: hub.beats[-1][1].busy_because == "[31mlie is running", what="a beat")
+        # The notebook's own word, within seconds.
+        status = await until_busy("")
+        idle_since = datetime.fromisoformat(status["idleness"]["idle_since"])
+        assert idle_since <= datetime.now(UTC)
+        for line in (b'{"type": "stop"}\n', b'{"type": "extend", "id": 1, "seconds": 1e999}\n'):
+            writer.write(line)
+        assert hub.stop_asked == 0
+        writer.close()
+        assert reader is not None
+        assert (await ada.status())["agent_connected"]

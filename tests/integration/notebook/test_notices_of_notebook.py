@@ -1,0 +1,131 @@
+"""A hidden tab asks for nothing: what it must know comes over the event websocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pwd
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from ec2spawner.agent.local_socket import LocalSocket
+from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.notebook.notice_events import SCHEMA_ID
+from ec2spawner.wire import (
+    AgentState,
+    Idleness,
+    IdlePolicy,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+    Stop,
+)
+
+REPOSITORY = Path(__file__).parents[3]
+TOKEN = "token-of-this-test"
+
+
+async def reply(request: NotebookRequest) -> NotebookReply:
+    return NotebookReply(id=request.id, ok=True)
+
+
+def observe(observation: Observation) -> None:
+    """Nothing follows from it here."""
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[LocalSocket]:
+    """The agent's side of the line, and nothing else of it."""
+    who = pwd.getpwuid(os.geteuid())
+    user = NotebookUser(who.pw_name, who.pw_uid, who.pw_gid, (), tmp_path, who.pw_shell)
+    line = LocalSocket(tmp_path, user, observe, reply)
+    await line.start()
+    yield line
+    await line.close()
+
+
+@pytest.fixture
+async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER")}
+    environment = kept | {
+        "HOME": str(tmp_path),
+        "PYTHONPATH": str(REPOSITORY),
+        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
+        "EC2SPAWNER_AGENT_SOCKET": str(agent.path),
+    }
+    options = ["--allow-root", "--no-browser", f"--port={port}", "--port-retries=0"]
+    with (tmp_path / "log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "jupyter_server",
+            *options,
+            f"--IdentityProvider.token={TOKEN}",
+            cwd=tmp_path,
+            env=environment,
+            stdout=log,
+            stderr=log,
+        )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with asyncio.timeout(40), aiohttp.ClientSession() as http:
+            while True:
+                assert process.returncode is None, (tmp_path / "log").read_text()
+                try:
+                    async with http.get(f"{url}/api") as answer:
+                        assert answer.status == 200
+                        break
+                except aiohttp.ClientError:
+                    await asyncio.sleep(0.05)
+        yield url
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(15):
+            await process.wait()
+        print((tmp_path / "log").read_text()[-4000:])
+
+
+def state(idleness: Idleness, stop: Stop | None = None) -> AgentState:
+    return AgentState(at=datetime.now(UTC), idle_policy=IdlePolicy(), idleness=idleness, stop=stop)
+
+
+async def next_kinds(events: aiohttp.ClientWebSocketResponse) -> list[str]:
+    async with asyncio.timeout(20):
+        while True:
+            event: dict[str, Any] = json.loads(await events.receive_str())
+            if event["schema_id"] == SCHEMA_ID:
+                return [notice["kind"] for notice in event["notices"]]
+
+
+async def test_a_tab_that_asks_for_nothing_is_told_when_a_notice_comes_and_goes(
+    agent: LocalSocket, url: str
+) -> None:
+    now, minute = datetime.now(UTC), timedelta(minutes=1)
+    warned = Idleness(idle_since=now - 50 * minute, warn_at=now - minute, stop_at=now + 9 * minute)
+    async with (
+        aiohttp.ClientSession(headers={"Authorization": f"token {TOKEN}"}) as http,
+        http.ws_connect(f"{url}/api/events/subscribe") as events,
+    ):
+        agent.push(state(warned))
+        assert await next_kinds(events) == ["idle"]
+        async with http.get(f"{url}/ec2spawner/api/status") as answer:
+            assert [each["kind"] for each in (await answer.json())["notices"]] == ["idle"]
+
+        agent.push(state(Idleness(busy_because="train.ipynb is running")))
+        assert await next_kinds(events) == []
+
+        agent.push(state(warned, Stop(reason="interruption", message="AWS takes it back")))
+        assert await next_kinds(events) == ["interruption"]

@@ -1,0 +1,75 @@
+"""Somebody at a notebook server: notebooks, cells and terminals over its HTTP and websockets."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+
+
+class Jupyter:
+    """Somebody at a notebook server, with a token for it."""
+
+    def __init__(self, base_url: str, token: str) -> None:
+        self.base_url = base_url
+        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {token}"})
+
+    async def __aenter__(self) -> Jupyter:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.http.close()
+
+    async def call(self, method: str, path: str, **kwargs: Any) -> tuple[int, Any]:
+        async with self.http.request(method, self.base_url + path, **kwargs) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if text else None
+
+    async def status(self) -> Any:
+        status, body = await self.call("GET", "ec2spawner/api/status")
+        assert status == 200, body
+        return body
+
+    async def start_notebook(self, path: str) -> str:
+        """Open a notebook with a kernel; the kernel's id."""
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
+        status, session = await self.call("POST", "api/sessions", json=body)
+        assert status == 201, session
+        return str(session["kernel"]["id"])
+
+    async def execute(self, kernel_id: str, code: str) -> aiohttp.ClientWebSocketResponse:
+        """Run a cell; the kernel's websocket, with everything that it will say."""
+        url = f"{self.base_url}api/kernels/{kernel_id}/channels"
+        channels = await self.http.ws_connect(url)
+        header = {
+            "msg_id": uuid.uuid4().hex,
+            "msg_type": "execute_request",
+            "username": "ada",
+            "session": uuid.uuid4().hex,
+            "date": datetime.now(UTC).isoformat(),
+            "version": "5.3",
+        }
+        content = {"code": code, "silent": False, "stop_on_error": True, "allow_stdin": True}
+        message = {
+            "header": header,
+            "parent_header": {},
+            "metadata": {},
+            "content": content,
+            "channel": "shell",
+        }
+        await channels.send_str(json.dumps(message))
+        return channels
+
+    async def type(self, line: str) -> str:
+        """Open a terminal and type a line into it; the terminal's name."""
+        status, terminal = await self.call("POST", "api/terminals")
+        assert status == 200, terminal
+        name = str(terminal["name"])
+        async with self.http.ws_connect(f"{self.base_url}terminals/websocket/{name}") as socket:
+            await socket.receive()  # set up
+            await socket.send_str(json.dumps(["stdin", f"{line}\r"]))
+            await socket.receive()  # its echo
+        return name

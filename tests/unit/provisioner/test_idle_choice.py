@@ -1,0 +1,126 @@
+"""Idle policies of running servers: what their users choose, and what the hub changes."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from world import Agent, World, until
+
+from ec2spawner.core.idle_policy import in_force
+from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.wire import IdlePolicy, WorkingHours
+
+OPEN = IdlePolicy(
+    server_seconds=3600, user_server_min_seconds=900, user_server_max_seconds=8 * 3600
+)
+
+
+async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None:
+    lease, agent = await world.ready(idle=OPEN)
+    beats = world.provisioner.beats
+    state = (await agent.beat(world.clock())).state
+    held = asyncio.create_task(agent.beat(world.clock(), hold=50.0, state_seen=state))
+    await asyncio.sleep(0.05)
+    answer = await beats.choose_idle(world.now(lease), 7200)
+    assert answer is not None
+    assert (answer.idle.server_seconds, answer.bounded) == (7200, False)
+    assert (await asyncio.wait_for(held, 5)).idle == answer.idle
+    for asked, gets in ((1, 900), (10**6, 8 * 3600)):
+        answer = await beats.choose_idle(world.now(lease), asked)
+        assert answer is not None
+        assert (answer.idle.server_seconds, answer.bounded) == (gets, True)
+    await world.kill()
+    await world.restart()
+    assert in_force(world.now(lease).idle).server_seconds == 8 * 3600
+    assert world.now(lease).idle.server_seconds == 3600, "the admin's own is not lost"
+
+
+async def test_the_stop_comes_by_the_choice(world: World) -> None:
+    lease, agent = await world.ready(idle=OPEN)
+    await agent.beat_often(1800)
+    idle_since = world.clock()
+    await world.provisioner.beats.choose_idle(world.now(lease), 900)
+    for _ in range(14):
+        world.clock.advance(60)
+        await agent.beat(idle_since)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(60)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert stop.reason == "idle"
+
+
+@pytest.mark.parametrize("max_age", [0.0, 7200.0])
+async def test_a_policy_without_bounds_leaves_no_choice(world: World, max_age: float) -> None:
+    lease, _ = await world.ready(idle=IdlePolicy(max_age_seconds=max_age))
+    assert await world.provisioner.beats.choose_idle(world.now(lease), 60) is None
+    assert world.now(lease).idle.user_server_seconds is None
+
+
+async def test_nothing_is_chosen_beyond_max_age_and_max_age_holds(world: World) -> None:
+    lease, agent = await world.ready(idle=OPEN.model_copy(update={"max_age_seconds": 7200}))
+    answer = await world.provisioner.beats.choose_idle(world.now(lease), 8 * 3600)
+    assert answer is not None
+    assert (answer.idle.server_seconds, answer.bounded) == (7200, True)
+    await agent.beat_often(7199)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(1)
+    stop = (await world.state(lease, LeaseState.ENDING)).stop
+    assert stop is not None
+    assert stop.reason == "max-age"
+
+
+async def test_a_shorter_policy_decides_nothing_before_the_agent_has_answered_to_it(
+    world: World,
+) -> None:
+    """Under the longer one it had no reason to tell at once that somebody types."""
+    lease, agent = await world.ready(idle=OPEN)
+    await agent.beat(world.clock())
+    world.clock.advance(60)
+    short = IdlePolicy(server_seconds=30)
+    await world.provisioner.beats.set_policy(world.now(lease), short)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    assert (await agent.beat(world.clock() - timedelta(seconds=5))).idle == in_force(short)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(25)
+    await world.state(lease, LeaseState.ENDING)
+
+
+async def test_what_was_told_before_the_notebook_listened_does_not_count(world: World) -> None:
+    """A boot may take longer than a server may be idle."""
+    lease = await world.request(idle=IdlePolicy(server_seconds=60))
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim() is not None
+    await agent.beat(world.clock())
+    world.clock.advance(120)
+    await agent.event("ready")
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(60)
+    await world.state(lease, LeaseState.ENDING)
+
+
+async def test_hours_of_the_week_are_followed_by_the_hub(world: World) -> None:
+    """The clock of these tests stands at noon of a Friday, in UTC."""
+    assert (world.clock().weekday(), world.clock().hour) == (4, 12)
+    hours = WorkingHours(
+        days=[4], from_minute=0, to_minute=13 * 60, timezone="UTC", server_seconds=3 * 3600
+    )
+    policy = IdlePolicy(server_seconds=600, working_hours=hours)
+    lease, agent = await world.ready(idle=policy)
+    idle_since = world.clock()
+    for _ in range(59):
+        world.clock.advance(60)
+        await agent.beat(idle_since)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.READY
+    world.clock.advance(60)
+    await world.state(lease, LeaseState.ENDING)
+    await until(lambda: world.now(lease).stop is not None)

@@ -1,0 +1,163 @@
+"""`%%cost` and `%cost` in a real IPython shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from agent_says import AgentSays, agent_that_says
+from agent_says import cost as told
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
+
+from ec2spawner.cost import agent as agent_line
+
+COST = r"(?:less than )?USD [\d.]+ in [\d.]+ m?s \(estimate; USD 3\.60/hour, spot\)\n"
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
+    monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
+    with agent_that_says(told()) as running:
+        monkeypatch.setenv(agent_line.SOCKET, running.path)
+        yield running
+
+
+@pytest.fixture
+def shell(agent: AgentSays) -> Iterator[InteractiveShell]:
+    config = Config()
+    config.HistoryManager.enabled = False
+    InteractiveShell.clear_instance()
+    shell = InteractiveShell.instance(config=config)
+    shell.run_line_magic("load_ext", "ec2spawner.cost")
+    yield shell
+    InteractiveShell.clear_instance()
+
+
+def run(shell: InteractiveShell, cell: str) -> Any:
+    return shell.run_cell(cell, store_history=True)
+
+
+def test_a_cell_runs_as_without_it_and_tells_its_cost(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = run(shell, "%%cost training run\nx = 20\nprint(x)\nx + 1")
+    assert (result.result, shell.user_ns["x"]) == (21, 20)
+    said = capsys.readouterr().out
+    assert re.fullmatch(rf"20\nOut\[\d+\]: 21\ntraining run: {COST}", said), said
+
+
+def test_a_cell_may_await(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
+    run(shell, "%%cost\nimport asyncio\nawait asyncio.sleep(0.12)\ny = 1")
+    assert shell.user_ns["y"] == 1
+    assert re.fullmatch(r"USD [\d.]+ in 0\.1\d s \(.*\)\n", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(("code", "error"), [("1 / 0", "ZeroDivisionError"), ("if", "SyntaxError")])
+def test_an_exception_is_shown_with_its_line_and_the_cost_is_told(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], code: str, error: str
+) -> None:
+    result = run(shell, f"%%cost\nx = 1\n{code}")
+    assert type(result.error_in_exec or result.error_before_exec).__name__ == error
+    said = capsys.readouterr().out
+    assert f"s, ended by {error} (estimate" in said
+    assert re.search(r"line 3|----> 3", re.sub(r"\x1b\[[\d;]*m", "", said)), said
+
+
+def test_it_goes_together_with_other_magics(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(shell, "%%cost outer\n%%capture taken\nprint('inside')")
+    said = capsys.readouterr().out
+    assert re.fullmatch(rf"outer: {COST}", said), said
+    assert shell.user_ns["taken"].stdout == "inside\n"
+    run(shell, "%%cost\nfrom __future__ import annotations\nz = 3")
+    assert shell.user_ns["z"] == 3
+    assert re.fullmatch(COST, capsys.readouterr().out)
+    run(shell, "%%capture taken\nget_ipython().run_cell_magic('cost', 'inner', 'w = 4')")
+    assert shell.user_ns["w"] == 4
+    assert re.fullmatch(rf"inner: {COST}", shell.user_ns["taken"].stdout)
+
+
+def test_cells_in_cells_end_in_order(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(shell, "%%cost outer\nget_ipython().run_cell('%%cost inner\\nq = 1')\nNone")
+    names = re.findall(r"^ *(\w+): (?:less than )?USD", capsys.readouterr().out, re.MULTILINE)
+    assert names == ["inner", "outer"]
+    run(shell, "1")
+    assert "USD" not in capsys.readouterr().out
+
+
+def test_other_cells_are_left_alone(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(shell, "s = '''\n%%cost\n'''\nlen(s)")
+    assert shell.user_ns["s"] == "\n%%cost\n"
+    run(shell, "%%costly\npass")
+    said = capsys.readouterr()
+    assert "USD" not in said.out
+    assert "costly" in said.out + said.err
+
+
+def test_a_line_tells_now_and_measures_code(
+    shell: InteractiveShell, agent: AgentSays, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(shell, "v = %cost sum(range(10))").success
+    assert shell.user_ns["v"] == 45
+    assert re.fullmatch(rf"sum\(range\(10\)\): {COST}", capsys.readouterr().out)
+    run(shell, "%cost k = 5")
+    assert shell.user_ns["k"] == 5
+    capsys.readouterr()
+    agent.say(told(2.5, 0.19, saved_usd=1.5, today_usd=4.0, month_usd=80.25))
+    agent_line._last = ("", 0.0, agent_line.Reading())
+    run(shell, "%cost")
+    assert capsys.readouterr().out == (
+        "This server has cost USD 2.50 so far; USD 0.19/hour (spot); USD 1.50 less than on demand; "
+        "all your servers today USD 4.00; this month USD 80.25 (estimate)\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "said"),
+    [
+        (None, "The cost of this server is unknown: the hub has not told it yet\n"),
+        (
+            told(None, None),
+            "The cost of this server so far is unknown: the price of this machine is not known\n",
+        ),
+        (
+            told(None, 0.5),
+            (
+                "The cost of this server so far is unknown: a price is not known; "
+                "USD 0.50/hour (spot) (estimate)\n"
+            ),
+        ),
+    ],
+)
+def test_a_line_says_what_is_unknown(
+    shell: InteractiveShell,
+    agent: AgentSays,
+    capsys: pytest.CaptureFixture[str],
+    says: Any,
+    said: str,
+) -> None:
+    agent.say(says)
+    run(shell, "%cost")
+    assert capsys.readouterr().out == said
+
+
+def test_loading_twice_tells_once_and_unloading_ends_it(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_line_magic("reload_ext", "ec2spawner.cost")
+    shell.run_line_magic("load_ext", "ec2spawner.cost")
+    run(shell, "%%cost once\nNone")
+    assert capsys.readouterr().out.count("USD") == 2, "its cost and its rate"
+    shell.run_line_magic("unload_ext", "ec2spawner.cost")
+    run(shell, "%%cost\nNone")
+    said = capsys.readouterr()
+    assert "USD" not in said.out
+    assert "cost" in said.out + said.err

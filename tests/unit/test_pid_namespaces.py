@@ -1,0 +1,42 @@
+"""In a container, a driver may name processes by numbers that are others' there."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.telemetry import namespaces
+from ec2spawner.telemetry.gpu_source import GpuProcess
+from ec2spawner.telemetry.namespaces import OF_THE_MACHINE, Namespace
+from ec2spawner.telemetry.processes import ProcessTable
+
+
+def place(folder: Path, text: str) -> Path:
+    link = folder / "pid"
+    link.symlink_to(text)
+    return link
+
+
+def test_only_who_has_a_gpu_open_is_believed_to_be_on_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = ProcessTable().read()
+    told = GpuProcess(os.getpid(), 0, 100.0, 50.0)
+    inside = Namespace(place(tmp_path, "pid:[4026532001]"))
+    assert inside.told(told, processes) == GpuProcess(0, 0, 100.0, 50.0)
+    # Whoever has the device open is who the driver means.
+    device = tmp_path / "nvidia0"
+    monkeypatch.setattr(namespaces, "DEVICES", str(device))
+    with device.open("w"):
+        assert Namespace(tmp_path / "pid").told(told, processes) == told
+    unknown = GpuProcess(2**22 + 5, 0)
+    assert inside.told(unknown, processes) == unknown
+
+
+def test_on_the_machine_itself_the_driver_is_right(tmp_path: Path) -> None:
+    processes = ProcessTable().read()
+    told = GpuProcess(os.getpid(), 0)
+    assert Namespace(place(tmp_path, OF_THE_MACHINE)).told(told, processes) == told
+    assert Namespace(tmp_path / "nothing").told(told, processes) == told
