@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from . import iri_grammar
+
 STOPPED = 130
 """Exit status after Ctrl-C, as of a shell."""
 
@@ -27,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    iri_grammar.defer()
     if arguments.command == "check":
         from .check.command import run_check
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +13,16 @@ from postgresql_server import PostgreSQL
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs.
 settings.register_profile("ec2spawner", deadline=None, print_blob=True)
 settings.load_profile("ec2spawner")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files that take longest come first, as their `slow` marks say: begun last, one would run
+    while all other workers have nothing left to do."""
+    seconds: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        if mark := item.get_closest_marker("slow"):
+            seconds[item.path] += mark.kwargs["seconds"]
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 @pytest.fixture(scope="session")
