@@ -4,13 +4,18 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
+# One thing after the other, but for what only reads: the checks.
+ifneq ($(MAKECMDGOALS),checks)
 .NOTPARALLEL:
+endif
 
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
-# Each browser test keeps a core busy; more than four at once only wait for each other.
-WORKERS ?= $(shell cores=$$(nproc); echo $$((cores < 4 ? cores : 4)))
+CORES := $(shell nproc)
+# Tests wait for a third of their time: one more than there are cores. But each browser test keeps a
+# core busy: more than four at once only wait for each other.
+WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
 BENCH ?= spawn
 ARGS ?=
 
@@ -25,7 +30,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A failure that depends on the order of a set is told again by its seed.
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help venv demo test lint types frontend docs pytest bench clean chromium postgresql
+.PHONY: help venv demo test checks lint types frontend docs pytest bench clean chromium postgresql
 
 help:  ## What there is to make
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,7 +38,11 @@ help:  ## What there is to make
 demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address it prints
 	ec2spawner demo $(ARGS)
 
-test: lint types frontend docs chromium postgresql pytest  ## Everything, browser tests included
+test: venv chromium postgresql  ## Everything, browser tests included
+	$(MAKE) --no-print-directory --jobs=$(CORES) checks
+	$(MAKE) --no-print-directory pytest
+
+checks: types docs lint frontend
 
 lint: venv  ## Style of Python and TypeScript
 	ruff format --check .
@@ -49,9 +58,10 @@ frontend: venv
 docs: venv  ## The documentation, warnings as errors
 	sphinx-build -q -W --keep-going -b html docs docs/_build/html
 
-# Last in `test`, so that its summary is what one reads.
+# Last in `test`, so that its summary is what one reads. In the order of tests/conftest.py: the files
+# that take longest first, where xdist would begin with those of many tests.
 pytest: venv
-	pytest -n $(WORKERS) --dist loadfile --durations=15 $(ARGS)
+	pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
 
 bench: venv  ## BENCH=spawn: measure one of the benches
 	python -m tests.bench $(BENCH) $(ARGS)

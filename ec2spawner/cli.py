@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from . import iri_grammar
 from .gpu_check.options import gpu_check_options
 
 STOPPED = 130
@@ -33,6 +34,7 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .gpu_check.command import run_gpu_check
 
         return run_gpu_check(arguments)
+    iri_grammar.defer()
     if arguments.command == "check":
         from .check.command import run_check
 

@@ -228,7 +228,7 @@ class EC2Spawner(OptionTraits, Spawner):
         provisioner = await self._provisioner()
         while not (lease := provisioner.book.get(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
-        usual = await provisioner.usual_durations(lease.profile)
+        usual = await provisioner.usual_durations.of_steps(lease.profile)
         while lease is not None:
             yield progress_event(lease, usual, provisioner.now(), bound_zone(provisioner, lease))
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:

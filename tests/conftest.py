@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,11 +19,20 @@ HAS_GPU = Path("/proc/driver/nvidia/version").exists()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests marked `gpu` are left out where there is none, and the summary counts them so."""
+    """Tests marked `gpu` are left out where there is none, and the summary counts them so.
+
+    Files that take longest come first, as their `slow` marks say: begun last, one would run
+    while all other workers have nothing left to do.
+    """
     of_gpu = [] if HAS_GPU else [item for item in items if item.get_closest_marker("gpu")]
     if of_gpu:
         config.hook.pytest_deselected(items=of_gpu)
         items[:] = [item for item in items if item not in of_gpu]
+    seconds: defaultdict[Path, float] = defaultdict(float)
+    for item in items:
+        if mark := item.get_closest_marker("slow"):
+            seconds[item.path] += mark.kwargs["seconds"]
+    items.sort(key=lambda item: -seconds[item.path])
 
 
 def pytest_report_header() -> str:

@@ -100,7 +100,7 @@ class Fault:
     for first, in the same place.
     """
 
-    error: CloudError | None
+    error: Exception | None
     times: int
     after_effect: bool = False
     gate: asyncio.Event | None = None
@@ -127,6 +127,10 @@ class SimulatedCloud:
     """From the call until a snapshot is complete."""
     snapshot_lag: float = 0.0
     """From the call until a listing shows a snapshot."""
+    volume_lag: float = 0.0
+    """From the call until a listing shows a volume."""
+    late_looks: int = 0
+    """So many looks at one volume show none yet."""
     capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
     """By market, instance type and zone; no entry is no limit."""
     errors: dict[tuple[Market, str, str], LaunchError] = field(default_factory=dict)
@@ -162,7 +166,7 @@ class SimulatedCloud:
 
     # --- the test's side ---
 
-    def fail(self, name: str, error: CloudError, times: int = 1, *, after: bool = False) -> None:
+    def fail(self, name: str, error: Exception, times: int = 1, *, after: bool = False) -> None:
         """Let the next calls raise; `after`: they take effect, only the answer is lost."""
         self._faults[name].append(Fault(error, times, after))
 
@@ -446,6 +450,9 @@ class SimulatedCloud:
 
     async def volume(self, volume_id: str) -> Volume | None:
         await self._lose_answer(await self._receive("volume", volume_id))
+        if self.late_looks > 0:
+            self.late_looks -= 1
+            return None
         return self.volumes.get(volume_id)
 
     async def modify_volume(self, volume_id: str, size_gib: int) -> None:
@@ -506,7 +513,13 @@ class SimulatedCloud:
 
     async def list_volumes(self, hub: str) -> Sequence[Volume]:
         await self._lose_answer(await self._receive("list_volumes", hub))
-        return [v for v in self.volumes.values() if v.tags.get("ec2spawner:hub") == hub]
+        newest = self.clock() - timedelta(seconds=self.volume_lag)
+        return [
+            volume
+            for volume in self.volumes.values()
+            if volume.tags.get("ec2spawner:hub") == hub
+            and (not self.volume_lag or (volume.created_at or newest) <= newest)
+        ]
 
     async def attach_volume(self, volume_id: str, instance_id: str) -> None:
         faults = await self._receive("attach_volume", volume_id, instance_id)

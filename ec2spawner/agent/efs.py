@@ -17,11 +17,15 @@ from pathlib import Path
 from ..wire import HomeMount
 from .command import TIMED_OUT, run
 from .home import SKELETON, HomeError
-from .places import MountError, link_in_place_of, make_folder, open_folder, unmount
+from .places import MountError, give_all_below, link_in_place_of, make_folder, open_folder, unmount
 from .settings import Settings
 
 MOUNT_SECONDS = 60.0
 """A file system that answers is mounted in two; a firewall in between says nothing at all."""
+
+UMOUNT_SECONDS = 60.0
+"""A file system that does not answer is waited for without end (`hard`): what has not been written
+within this is lost, and the machine can be given back."""
 
 NFS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
 """What AWS recommends for EFS without its mount helper."""
@@ -57,8 +61,8 @@ class EfsHome:
         """
         if self._settings.file_systems is not None:
             return
-        said = await unmount(self._user.home)
-        await unmount(self._base)
+        said = await unmount(self._user.home, UMOUNT_SECONDS)
+        await unmount(self._base, UMOUNT_SECONDS)
         if said:
             raise HomeError(f"the home was still in use and was let go all the same: {said}")
 
@@ -187,7 +191,6 @@ class EfsHome:
             folder.chmod(0o700)  # copied from the skeleton, too
         if not self._user.is_agent:
             # Simulated instances have users of different numbers, real ones of one image do not.
-            for parent_of, folders, files in os.walk(folder):
-                for name in (".", *folders, *files):
-                    os.lchown(Path(parent_of, name), self._user.uid, self._user.gid)
+            give_all_below(folder, self._user.uid, self._user.gid)
+            os.lchown(folder, self._user.uid, self._user.gid)
         link_in_place_of(self._user.home, folder)

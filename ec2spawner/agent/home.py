@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ..wire import HomeMount
 from .command import run
-from .places import link_in_place_of, unmount
+from .places import give_all_below, link_in_place_of, unmount
 from .settings import NotebookUser
 from .volume import VolumeError, find_volume
 
@@ -143,14 +143,16 @@ class Home:
         if SKELETON.is_dir():
             shutil.copytree(SKELETON, home, symlinks=True, dirs_exist_ok=True)
         if not self._user.is_agent:
-            for folder, names, files in os.walk(home):
-                for name in (*names, *files):
-                    os.lchown(Path(folder, name), self._user.uid, self._user.gid)
+            give_all_below(home, self._user.uid, self._user.gid)
 
     def _give_to_user(self, home: Path) -> None:
         """The top folder belongs to the user; below it they are its master since long."""
         if not self._user.is_agent:
-            os.chown(home, self._user.uid, self._user.gid)
+            folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fchown(folder, self._user.uid, self._user.gid)
+            finally:
+                os.close(folder)
 
 
 def _reads_as_zeros(device: Path) -> bool:

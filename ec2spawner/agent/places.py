@@ -7,14 +7,29 @@ have put in its way.
 from __future__ import annotations
 
 import asyncio
-import errno
+import logging
 import os
+import re
 import stat
 from pathlib import Path
+from typing import Final
 
-from .command import run
+from .command import COMMAND_SECONDS, TIMED_OUT, run
 
-UMOUNT_TRIES = 6
+log = logging.getLogger(__name__)
+
+UMOUNT_TRIES: Final = 6
+
+UMOUNT_SECONDS: Final = COMMAND_SECONDS
+"""For all tries together: what a machine with much memory has not written yet takes minutes."""
+
+LAZY_SECONDS: Final = 10.0
+"""To take a mount out of sight, which waits for nobody."""
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+_ESCAPED: Final = re.compile(r"\\([0-7]{3})")
+"""How the kernel writes spaces and the like there."""
 
 
 class MountError(Exception):
@@ -83,6 +98,16 @@ def open_folder(parent: int, name: str, *, path: str) -> int:
         raise MountError(f"{path}: {name} is a link or no folder ({error.strerror})") from error
 
 
+def give_all_below(folder: Path, uid: int, gid: int) -> None:
+    """What is in a folder becomes somebody's, links themselves and not where they lead.
+
+    By descriptors: whoever may write there could put a link in place of a folder meanwhile.
+    """
+    for _, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
+        for name in (*folders, *files):
+            os.chown(name, uid, gid, dir_fd=opened, follow_symlinks=False)
+
+
 def link_in_place_of(place: Path, target: Path) -> None:
     """`place` becomes a link; what was there is hidden, as a mount would hide it."""
     if place.is_symlink():
@@ -95,29 +120,38 @@ def link_in_place_of(place: Path, target: Path) -> None:
     place.symlink_to(target, target_is_directory=True)
 
 
-def _is_mounted(place: Path) -> bool:
-    try:
-        place.lstat()
-    except OSError as error:
-        # What was mounted by a program that has died is there still, and answers so.
-        return error.errno == errno.ENOTCONN
-    return os.path.ismount(place)
+def is_mounted(place: Path) -> bool:
+    """As the kernel's own list says: to look at the place itself could take for ever, where the
+    file server does not answer."""
+    real = str(place.parent.resolve() / place.name)
+    points = (line.split()[4] for line in MOUNTS.read_text(errors="replace").splitlines())
+    return any(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), each) == real for each in points)
 
 
-async def unmount(place: Path) -> str:
+async def unmount(place: Path, seconds: float = UMOUNT_SECONDS) -> str:
     """Let go of what is mounted there, which writes everything down; nothing there is no error.
 
-    What umount said where it was still in use: then it is flushed, gone from there all the same,
-    and what holds it can no longer open anything below it. Else empty.
+    What umount said where it was still in use, or did not come to an end within `seconds`: then it
+    is gone from there all the same, and what holds it can no longer open anything below it. What
+    was in use is flushed, what hangs cannot be. Else empty.
     """
-    if not await asyncio.to_thread(_is_mounted, place):
+    if not await asyncio.to_thread(is_mounted, place):
         return ""
-    said = ""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    status, said = 0, ""
     for attempt in range(UMOUNT_TRIES):
-        status, said = await run("umount", "--recursive", str(place))
-        if status == 0:
-            return ""
+        left = max(deadline - loop.time(), 0.0)
+        status, said = await run("umount", "--recursive", str(place), seconds=left)
+        if status in {0, TIMED_OUT}:
+            break
         await asyncio.sleep(0.1 * (attempt + 1))
-    await asyncio.to_thread(os.sync)
-    await run("umount", "--lazy", str(place))
+    if status == 0:
+        return ""
+    if status == TIMED_OUT:
+        log.error("%s: umount hangs since %.0f s; it is let go without it", place, seconds)
+    else:
+        left = max(deadline - loop.time(), 0.0)
+        await run("sync", "--file-system", str(place), seconds=left)
+    await run("umount", "--lazy", "--no-canonicalize", str(place), seconds=LAZY_SECONDS)
     return said or "umount failed"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
-import importlib.util
 import json
 import os
 import shutil
@@ -24,7 +23,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import ModuleType
+
+from .. import iri_grammar
 
 SERVER = "jupyterhub-singleuser"
 
@@ -76,7 +76,7 @@ def preload() -> None:
     Nothing of it is garbage: without collections the imports take a fifth less time, and what
     they made is left out of all later ones.
     """
-    defer_iri_grammar()
+    iri_grammar.defer()
     gc.disable()
     for name in PRELOADED:
         try:
@@ -175,27 +175,6 @@ def _say(what: str) -> None:
     """One line in the notebook's log."""
     sys.stderr.write(f"{what}\n")
     sys.stderr.flush()
-
-
-def defer_iri_grammar() -> None:
-    """Load the grammar of `rfc3987_syntax` only when somebody checks an IRI.
-
-    jsonschema imports it to offer a format that hardly any schema uses, and compiling its grammar
-    is half of the server's whole start. `importlib.util.LazyLoader` does not help: jsonschema
-    takes a name out of it at once.
-    """
-    name = "rfc3987_syntax"
-    if name in sys.modules or importlib.util.find_spec(name) is None:
-        return
-    stand_in = ModuleType(name, "Stands in for rfc3987_syntax until somebody checks an IRI.")
-
-    def is_valid_syntax(term: str, value: str) -> bool:
-        if sys.modules.get(name) is stand_in:
-            del sys.modules[name]
-        return bool(importlib.import_module(name).is_valid_syntax(term, value))
-
-    stand_in.is_valid_syntax = is_valid_syntax  # type: ignore[attr-defined]
-    sys.modules[name] = stand_in
 
 
 if __name__ == "__main__":

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ..provisioner.cloud import CloudError, LaunchRequest, LaunchSpec
+from ..provisioner.cloud import CloudError, Interface, LaunchRequest, LaunchSpec
 from .client import Answer, Client
+from .interfaces import list_interfaces
 from .launch import fleet_request
 from .tags import of_hub, to_ec2
 from .templates import Template, list_templates, template_data, template_name
@@ -108,6 +109,10 @@ class Account:
     async def templates(self, hub: str) -> Sequence[Template]:
         """The hub's launch templates, of any of its stores."""
         return await list_templates(self._client, of_hub(hub))
+
+    async def interfaces(self, hub: str) -> Sequence[Interface]:
+        """The hub's network interfaces, those of its instances too."""
+        return await list_interfaces(self._client, hub)
 
     async def zones(self) -> Sequence[str]:
         """The availability zones of the region that the account may use."""
@@ -217,6 +222,12 @@ class Account:
 
     async def try_detach(self, volume_id: str, instance_id: str) -> CloudError | None:
         return await self._try("detach_volume", VolumeId=volume_id, InstanceId=instance_id)
+
+    async def try_console(self, instance_id: str) -> CloudError | None:
+        return await self._try("get_console_output", InstanceId=instance_id)
+
+    async def try_delete_interface(self, interface_id: str) -> CloudError | None:
+        return await self._try("delete_network_interface", NetworkInterfaceId=interface_id)
 
     async def _try(self, operation: str, **parameters: Any) -> CloudError | None:
         try:

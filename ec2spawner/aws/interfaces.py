@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..provisioner.cloud import CloudError, Interface
@@ -14,8 +14,16 @@ _GONE: Final = "InvalidNetworkInterfaceID.NotFound"
 
 async def free_interfaces(client: Client, hub: str) -> list[Interface]:
     """The hub's interfaces that are attached to nothing: complete, or a `CloudError`."""
-    filters = [*of_hub(hub), {"Name": "status", "Values": ["available"]}]
-    return await client.pages("describe_network_interfaces", _interfaces, Filters=filters)
+    return await list_interfaces(client, hub, {"Name": "status", "Values": ["available"]})
+
+
+async def list_interfaces(
+    client: Client, hub: str, *filters: Mapping[str, object]
+) -> list[Interface]:
+    """All of the hub's that EC2's filters let through: complete, or a `CloudError`."""
+    return await client.pages(
+        "describe_network_interfaces", _interfaces, Filters=[*of_hub(hub), *filters]
+    )
 
 
 async def delete_interface(client: Client, interface_id: str) -> None:

@@ -25,6 +25,7 @@ from ..provisioner.cloud import (
     DataVolume,
     Image,
     Instance,
+    Interface,
     LaunchRequest,
     LaunchSpec,
     Volume,
@@ -50,8 +51,10 @@ OF_EXISTING: Final = (
     "ec2:ModifyVolume",
     "ec2:DeleteVolume",
     "ec2:DeleteSnapshot",
+    "ec2:DeleteNetworkInterface",
+    "ec2:GetConsoleOutput",
 )
-"""What is done to things that exist."""
+"""What is done to things that exist, or asked about them one by one."""
 
 T = TypeVar("T")
 
@@ -70,10 +73,13 @@ async def judge_permissions(
     volume_listing, volumes = await _look("ec2:DescribeVolumes", cloud.list_volumes(hub))
     template_listing, templates = await _look("ec2:DescribeLaunchTemplates", account.templates(hub))
     copy_listing, copies = await _look("ec2:DescribeSnapshots", cloud.list_snapshots(hub))
-    interfaces, _ = await _look("ec2:DescribeNetworkInterfaces", cloud.free_interfaces(hub))
-    findings = [listing, volume_listing, template_listing, copy_listing, interfaces]
+    interface_listing, interfaces = await _look(
+        "ec2:DescribeNetworkInterfaces", account.interfaces(hub)
+    )
+    findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
     findings.append(judge_reservations(await account.try_reservations()))
     trials = _of_existing(account, instances, volumes, templates)
+    trials += _of_interfaces(account, interfaces)
     trials += _of_homes(account, hub, [v for v in volumes if HOME in v.tags], copies)
     if missing := [action for action in OF_EXISTING if action not in {t.action for t in trials}]:
         said = "the hub has made nothing yet on which to try it"
@@ -151,7 +157,17 @@ def _of_existing(
         Trial("ec2:TerminateInstances", lambda: account.try_terminate(of_instance)),
         Trial("ec2:StopInstances", lambda: account.try_stop(of_instance)),
         Trial("ec2:StartInstances", lambda: account.try_start(of_instance)),
+        Trial("ec2:GetConsoleOutput", lambda: account.try_console(of_instance), harmless=True),
     ]
+
+
+def _of_interfaces(account: Account, interfaces: Sequence[Interface]) -> list[Trial]:
+    """On an instance's, where there is one: EC2 deletes none that is attached."""
+    if not interfaces:
+        return []
+    interface = min(interfaces, key=lambda each: each.attached_to is None).interface_id
+    action = "ec2:DeleteNetworkInterface"
+    return [Trial(action, lambda: account.try_delete_interface(interface))]
 
 
 def _of_homes(

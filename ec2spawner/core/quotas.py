@@ -73,3 +73,17 @@ def quota_class(market: Market, instance_type: str) -> str:
 def quota_of(market: Market, instance_type: str) -> Quota | None:
     """The quota that a type counts against; None where this table does not know it."""
     return QUOTAS.get((market, quota_class(market, instance_type)))
+
+
+def quota_words(market: Market, instance_type: str) -> str:
+    """That the quota of a type is used up, with its name where this table knows it."""
+    quota = quota_of(market, instance_type)
+    name = quota.name if quota else f"{market} {instance_type}"
+    return f"the account's quota “{name}” is used up"
+
+
+def quota_in_log(market: Market, instance_type: str) -> str:
+    """The same for the admin, who asks AWS for more of it by its code."""
+    quota = quota_of(market, instance_type)
+    code = f" (Service Quotas, ec2, {quota.code})" if quota else ""
+    return f"{quota_words(market, instance_type)}{code}"

@@ -27,8 +27,10 @@ class DryRuns:
             "CreateLaunchTemplate": self._template_name,
             "CreateSnapshot": self._volume,
             "CreateVolume": self._zone,
+            "DeleteNetworkInterface": self._interface,
             "DeleteVolume": self._volume,
             "DetachVolume": self._volume,
+            "GetConsoleOutput": self._instance_exists,
             "ModifyVolume": self._volume,
             "RunInstances": instances.check_run,
             "StartInstances": self._instances_exist,
@@ -52,6 +54,13 @@ class DryRuns:
 
     async def _instances_exist(self, parameters: Mapping[str, Any]) -> None:
         self._instances.check_exist(parameters)
+
+    async def _instance_exists(self, parameters: Mapping[str, Any]) -> None:
+        self._instances.check_exist({"InstanceIds": [parameters.get("InstanceId", "")]})
+
+    async def _interface(self, parameters: Mapping[str, Any]) -> None:
+        interface_id = parameters.get("NetworkInterfaceId", "")
+        await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[interface_id])
 
     async def _zone(self, parameters: Mapping[str, Any]) -> None:
         zone = parameters.get("AvailabilityZone", "")

@@ -122,8 +122,8 @@ class Gate:
         form = protocol.parse_form(body) if not target else {}
         action = target.rpartition(".")[2] or form.get("Action", "")
         call = self._calls.received(action)
+        kind = self._faults.next_for(action)
         try:
-            kind = self._faults.next_for(action)
             if kind is not None and kind != faults.CUT_AFTER:
                 call["outcome"] = kind
                 await faults.strike(kind, client_gone)
@@ -134,6 +134,9 @@ class Gate:
             call["outcome"] = "ok" if answer.status < 400 else _error_code(answer)
             return answer
         except EC2Error as error:
+            if kind == faults.CUT_AFTER:  # whatever the answer was
+                call["outcome"] = kind
+                raise ConnectionCutError from error
             call["outcome"] = error.code
             return _error_answer(error, as_json=bool(target))
         except (ConnectionCutError, PlainServerError):

@@ -152,7 +152,7 @@ class AgentHandler(APIHandler):
         """The instance's private address, as EC2 says and never as the instance says."""
         address = None
         for _ in range(ADDRESS_LISTINGS):
-            instance = self.provisioner.instance_of(lease)
+            instance = self.provisioner.watcher.instance_of(lease)
             address = instance and instance.private_address
             if address:
                 break
@@ -257,7 +257,7 @@ class ClaimsHandler(AgentHandler):
     async def data(self, lease: Lease) -> list[DataMount]:
         """The instance's data volumes, by EC2's word of what is attached to it."""
         for _ in range(VOLUME_LISTINGS):
-            instance = self.provisioner.instance_of(lease)
+            instance = self.provisioner.watcher.instance_of(lease)
             mounts = data_mounts(lease.spec, instance.volumes) if instance else None
             if mounts is not None:
                 return list(mounts)

@@ -47,7 +47,9 @@ async def cards_of(
     """What this server may be, and the hub's options as they are for it. Raises `NotStarted`."""
     options = await _unless_broken(options_for_page(hub_options, spawner))
     profiles = await open_profiles(options, spawner)
-    zones = provisioner.zones_for(spawner.user.name, spawner.name, home_kind=options.home.kind)
+    zones = provisioner.placement.zones_for(
+        spawner.user.name, spawner.name, home_kind=options.home.kind
+    )
     return options, await cards_for(options, provisioner, profiles, zones)
 
 

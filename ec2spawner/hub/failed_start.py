@@ -88,7 +88,7 @@ async def _of_home(
 async def _instead_of(
     lease: Lease, spawner: Spawner, options: Options, provisioner: Provisioner
 ) -> tuple[Alternative, ...]:
-    zones = provisioner.zones_of(lease.spec)
+    zones = provisioner.placement.zones_of(lease.spec)
     asked = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
     known = (offer.usd_per_hour for offer in asked if offer.usd_per_hour is not None)
     profiles = await open_profiles(options, spawner)
@@ -131,7 +131,9 @@ def told(
         of_home=[(each, link(each.user_options)) for each in of_home],
     )
     told_of_home = [f"{each.words}: {each.takes} Send {_sent(each)}." for each in of_home]
-    text = " ".join(part for part in (message, listed, *told_of_home) if part)
+    follows = [part for part in (listed, *told_of_home) if part]
+    said = f"{message.rstrip('. ')}." if message and follows else message
+    text = " ".join(part for part in (said, *follows) if part)
     return NotStarted(text, reason=reason, html=html, status_code=503)
 
 
@@ -152,8 +154,8 @@ def alternative_words(alternative: Alternative) -> str:
 
 def bound_zone(provisioner: Provisioner, lease: Lease) -> str:
     """The only zone that the server's files allow; empty where they leave the choice."""
-    zones = provisioner.zones_of(lease.spec)
-    bound = lease.home_kind == "ebs" and zones < set(provisioner.zones())
+    zones = provisioner.placement.zones_of(lease.spec)
+    bound = lease.home_kind == "ebs" and zones < set(provisioner.placement.zones())
     return min(zones, default="") if bound else ""
 
 
@@ -164,16 +166,22 @@ async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> N
     """For a start that was not done within `seconds`, whose lease this ends: what it waited for,
     and what to do."""
     lease = provisioner.book.get(lease_id)
-    usual = await provisioner.usual_durations(lease.profile) if lease else {}
+    usual = await provisioner.usual_durations.of_steps(lease.profile) if lease else {}
     if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
         message = moving_words(bound_zone(provisioner, lease), seconds)
     else:
         message = late_words(current_step(lease) if lease else Step.REQUEST, usual, seconds)
         if failure := provisioner.watcher.failure:
             message = blind_words(failure, seconds)
+        elif busy := provisioner.keeping.why_not_started(lease_id):
+            message = f"{too_late_words(seconds)}: {busy}"
     with suppress(StoreError):  # it holds in memory, and the next pass stores it
-        await provisioner.ending.begin(lease_id, Stop(reason="failed", message=message))
+        await provisioner.ending.begin(lease_id, Stop(reason="failed", message=message[:500]))
     return NotStarted(message, reason="timeout", status_code=503)
+
+
+def too_late_words(seconds: float) -> str:
+    return f"Your server was not ready within {duration_words(seconds)}"
 
 
 def moving_words(zone: str, seconds: float) -> str:
@@ -189,7 +197,7 @@ def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
         waited_for += f", which usually takes {duration_words(usual[step])}"
     given_back = "" if step is Step.REQUEST else " Its machine is given back."
     return (
-        f"Your server was not ready within {duration_words(seconds)}: {waited_for}.{given_back} "
+        f"{too_late_words(seconds)}: {waited_for}.{given_back} "
         "Try again, or choose another; if it happens again, tell an admin"
     )
 
@@ -197,6 +205,6 @@ def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
 def blind_words(failure: CloudError, seconds: float) -> str:
     """For a start during which EC2 did not show the hub its instances."""
     return (
-        f"Your server was not ready within {duration_words(seconds)}: the hub could not list its "
-        f"machines in EC2. {in_words(failure)}"
+        f"{too_late_words(seconds)}: the hub could not list its machines in EC2. "
+        f"{in_words(failure)}"
     )

@@ -63,8 +63,8 @@ async def follow_choice(
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
     if options.home.move == "never":
         raise NotStarted("move_home: homes do not move on this hub. Leave it out", reason="options")
-    if zone not in provisioner.zones():
-        known = ", ".join(provisioner.zones())
+    if zone not in provisioner.placement.zones():
+        known = ", ".join(provisioner.placement.zones())
         raise NotStarted(
             f"move_home: this hub uses no such zone. Send one of: {known}", reason="options"
         )

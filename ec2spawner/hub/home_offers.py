@@ -48,7 +48,7 @@ def move_offer(
         kind.name
         for kind in provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
     ]
-    zones = [zone for zone in provisioner.zones() if zone != home.zone]
+    zones = [zone for zone in provisioner.placement.zones() if zone != home.zone]
     offers = provisioner.offers.open(types, zones, tuple(markets))
     if not offers:
         return None

@@ -31,7 +31,7 @@ async def cards_for(
     options: Options, provisioner: Provisioner, profiles: Sequence[Profile], zones: Iterable[str]
 ) -> tuple[Card, ...]:
     """A card for each profile. `zones` are those that the user's home allows."""
-    usual = await provisioner.usual_start_seconds([profile.slug for profile in profiles])
+    usual = await provisioner.usual_durations.of_starts([profile.slug for profile in profiles])
     zones, cards = tuple(sorted(set(zones))), []
     for profile in profiles:
         cards.append(_card(options, provisioner, profile, zones, usual))

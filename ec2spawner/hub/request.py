@@ -67,7 +67,7 @@ async def new_lease(
             DataVolume(each.snapshot, each.path) for each in options.data_volumes_of(profile)
         ),
     )
-    types = _types(provisioner, profile, options, provisioner.zones_of(spec))
+    types = _types(provisioner, profile, options, provisioner.placement.zones_of(spec))
     provisioner.prices.want(types)
     spec = replace(spec, instance_types=types)
     return Lease(
@@ -116,7 +116,7 @@ def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
 
 
 def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[str, ...]:
-    subnets = provisioner.subnets_for(server.user, server.name, home_kind=home_kind)
+    subnets = provisioner.placement.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
         raise NoneInThisZone(
@@ -142,7 +142,9 @@ def _types(
         machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
     said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
     error = NotStarted
-    if _fitting(provisioner.catalogue, profile, options.architecture, provisioner.zones()):
+    if _fitting(
+        provisioner.catalogue, profile, options.architecture, provisioner.placement.zones()
+    ):
         said += ", where your files are; another zone of this hub has it"
         error = NoneInThisZone
     raise error(

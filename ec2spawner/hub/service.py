@@ -49,13 +49,13 @@ class HubService:
         return CERTIFICATES_SINCE if self.authority else SPOKEN[-1]
 
     def _knows(self, instance_id: str) -> bool:
-        return self.provisioner is not None and self.provisioner.knows_instance(instance_id)
+        return self.provisioner is not None and self.provisioner.inventory.knows(instance_id)
 
     def lease_ended(self, lease: Lease) -> None:
         """Let JupyterHub notice at once what its next poll would tell it."""
         spawner = self.spawners.get(lease.lease_id)
         if spawner is not None and spawner.ready and self.provisioner is not None:
-            self.provisioner.spawn_task(_notify(spawner), f"notify {lease.lease_id}")
+            self.provisioner.background.spawn(_notify(spawner), f"notify {lease.lease_id}")
 
 
 async def _notify(spawner: Spawner) -> None:

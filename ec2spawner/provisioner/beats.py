@@ -164,29 +164,42 @@ class Beats:
 
     # --- what time decides ---
 
-    def due(self, lease: Lease, now: datetime) -> tuple[datetime, Stop]:
-        """When this ready lease must end if nothing happens, and with which words.
+    def due(self, lease: Lease, now: datetime) -> datetime:
+        """When this ready lease must end if nothing happens.
 
         `now` as its pass has read it: the clock may be set at any moment.
         """
+        silent_at, idle_at = self._ends(lease, now)
+        return silent_at if idle_at is None else min(silent_at, idle_at)
+
+    def why(self, lease: Lease, now: datetime) -> Stop:
+        """With which words it ends then. Apart from `due`: that is asked of each at each pass."""
+        silent_at, idle_at = self._ends(lease, now)
+        if idle_at is None or silent_at <= idle_at:
+            return Stop(reason="lost", message="The instance fell silent")
+        assert lease.ready_at is not None
+        policy = _within_a_calendar(in_force(lease.idle))
+        max_age = timedelta(seconds=policy.max_age_seconds)
+        too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
+        return _words(too_old, self._idle_since(lease))
+
+    def _ends(self, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
+        """When its agent counts as silent, and when it has been idle or there for too long."""
         contact = self.book.contact(lease.lease_id)
         assert lease.ready_at is not None
         if contact.heard_at is None:
             contact.heard_at = self.awake()
-        policy = _within_a_calendar(in_force(lease.idle))
         left = contact.heard_at + self.settings.agent_silent_after - self.awake()
-        silent = now + timedelta(seconds=left)
-        ends = [(silent, Stop(reason="lost", message="The instance fell silent"))]
-        idle_since = contact.idle_since
-        if idle_since is not None:
-            # It was told before the notebook listened, perhaps.
-            idle_since = max(idle_since, lease.ready_at)
-        idle_stop = idle.stop_at(policy, lease.ready_at, idle_since, lease.extended_until)
-        if idle_stop is not None:
-            max_age = timedelta(seconds=policy.max_age_seconds)
-            too_old = bool(max_age) and idle_stop >= lease.ready_at + max_age
-            ends.append((idle_stop, _words(too_old, idle_since)))
-        return min(ends, key=lambda end: end[0])
+        policy = _within_a_calendar(in_force(lease.idle))
+        since = self._idle_since(lease)
+        ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
+        return now + timedelta(seconds=left), ends
+
+    def _idle_since(self, lease: Lease) -> datetime | None:
+        """Not from before the notebook listened, whenever that was told."""
+        since = self.book.contact(lease.lease_id).idle_since
+        assert lease.ready_at is not None
+        return max(since, lease.ready_at) if since else None
 
 
 def _words(too_old: bool, idle_since: datetime | None) -> Stop:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..core.money import close
 from ..wire import PROTOCOL, Step, Telemetry
-from .lease import OPEN, Lease, LeaseState, Snapshot, StepEvent
+from .lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from .store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -61,10 +61,12 @@ class LeaseBook:
         self._writes: set[asyncio.Task[None]] = set()
         self._unsaved: set[str] = set()
         """Leases that are not stored as they are: `save_again` does it."""
+        self._stored: dict[str, Lease] = {}
+        """By id: what the store has of each lease in `_leases`."""
 
     def load(self, snapshot: Snapshot) -> None:
         for lease in snapshot.leases:
-            self._leases[lease.lease_id] = lease
+            self._leases[lease.lease_id] = self._stored[lease.lease_id] = lease
         for lease in snapshot.ended_lately:
             self._last_ended[lease.user, lease.server] = lease
 
@@ -98,13 +100,18 @@ class LeaseBook:
         """True for every open lease and those that ended lately."""
         return any(lease.lease_id == lease_id for lease in self._remembered())
 
-    def served(self) -> dict[str, datetime | None]:
-        """The instances of all leases in memory: until when each served, None while it does."""
-        return {
-            segment.instance_id: segment.end
-            for lease in self._remembered()
-            for segment in lease.segments
-        }
+    def served(self) -> set[str]:
+        """The instances of all leases in memory."""
+        return {segment.instance_id for lease in self._remembered() for segment in lease.segments}
+
+    def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
+        """Id and end of the last lease of an instance; None where memory knows of none."""
+        last = None
+        for lease in self._remembered():
+            for segment in lease.segments:
+                if segment.instance_id == instance_id and segment.end is not None:
+                    last = lease.lease_id, segment.end
+        return last
 
     def _remembered(self) -> Iterator[Lease]:
         yield from self._last_ended.values()
@@ -196,15 +203,22 @@ class LeaseBook:
         return True
 
     def forget_ended(self, before: datetime) -> None:
-        """Drop ended leases from memory that ended before then and are stored."""
+        """Drop ended leases from memory that ended before then and are stored.
+
+        The last one of each server stays for as long as its user may want to know why it ended.
+        """
         for lease in list(self._leases.values()):
             if lease.lease_id in self._unsaved:
                 continue
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
                 self._forgotten(lease)
+                self._stored.pop(lease.lease_id, None)
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)
+        for server, last in list(self._last_ended.items()):
+            if last.ended_at is not None and last.ended_at < before - ENDED_LATELY:
+                del self._last_ended[server]
 
     async def save_again(self) -> None:
         """Store what is not stored yet. A failure is logged, and the next pass tries again."""
@@ -213,6 +227,15 @@ class LeaseBook:
                 await self._save(self._leases[lease_id])
         except StoreError as error:
             log.error("%d leases are not stored yet: %s", len(self._unsaved), error)
+
+    async def be_stored(self, lease_id: str) -> None:
+        """Return once the store has the lease as it is now. Raises `StoreError`.
+
+        For what is said once, or believed for good: memory alone would be lost with the process.
+        """
+        lease = self._leases.get(lease_id)
+        if lease is not None and self._stored.get(lease_id) is not lease:
+            await self._save(lease)
 
     async def _save(self, lease: Lease) -> None:
         task = asyncio.create_task(self._write(lease))
@@ -226,6 +249,8 @@ class LeaseBook:
         except StoreError:
             self._unsaved.add(lease.lease_id)
             raise
+        if lease.lease_id in self._leases:
+            self._stored[lease.lease_id] = lease
         if self._leases.get(lease.lease_id) is lease:  # and nothing was remembered since
             self._unsaved.discard(lease.lease_id)
 

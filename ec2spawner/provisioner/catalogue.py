@@ -19,6 +19,7 @@ from ..core import profiles
 from ..data import InstanceType
 from .cloud import Cloud, CloudError
 from .settings import Settings
+from .surviving import Surviving
 
 log = logging.getLogger(__name__)
 
@@ -88,9 +89,12 @@ class Catalogue:
 
     async def run(self) -> None:
         """Refresh for ever: once a day, sooner after a failure or for types that are new."""
+        surviving = Surviving("Reading instance types")
         while True:
             self._wake.clear()
-            well = await self.refresh()
+            well = False
+            with surviving:
+                well = await self.refresh()
             settings = self._settings
             pause = settings.catalogue_interval if well else settings.catalogue_retry
             try:

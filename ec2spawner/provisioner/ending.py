@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from ..core.money import close
+from ..core.money import close, overhead_key
 from ..wire import Stop
 from . import metrics
 from .book import LeaseBook
@@ -184,12 +184,26 @@ class Ending:
         instances = [each for each in instances if each.instance_id not in self._asked]
         if not instances:
             return  # most passes: nothing to read from the store
-        ids = [instance.instance_id for instance in instances]
-        await self.terminate(ids)
-        # Leases of an earlier process are not in memory, and one that just ended not yet stored.
-        now, stored, served = self.now(), await self.store.served_until(ids), self.book.served()
+        await self.terminate([instance.instance_id for instance in instances])
+        now = self.now()
         for instance in instances:
-            start = served.get(instance.instance_id) or stored.get(instance.instance_id)
-            start = start or instance.launched_at
-            segment = self.prices.segment(instance, start, max(now, start))
-            await self.store.save_overhead_sooner_or_later(segment)
+            await self._account(instance, now)
+
+    async def _account(self, instance: Instance, until: datetime) -> None:
+        """What it has cost since its last lease, or since its launch, is overhead.
+
+        All of it is done again by a later pass where the store fails, also what is read: the next
+        listing may not show the instance any more.
+        """
+        # One that just ended may not be stored yet.
+        remembered = self.book.last_served(instance.instance_id)
+
+        async def save() -> None:
+            # Leases of an earlier process are not in memory.
+            last = remembered or await self.store.last_served(instance.instance_id)
+            follows, start = last or ("", instance.launched_at)
+            segment = self.prices.segment(instance, start, max(until, start))
+            await self.store.save_overhead(segment, overhead_key(instance.launched_at, follows))
+
+        about = f"overhead of {instance.instance_id}, which served nobody at its end"
+        await self.store.unwritten.sooner_or_later(about, save)

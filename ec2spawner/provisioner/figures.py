@@ -71,7 +71,7 @@ def figures(provisioner: Provisioner) -> Figures:
         leases_usd=provisioner.spending.since_begin(provisioner.book),
         overhead_usd=provisioner.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
-        pass_age=_age(provisioner.passed_at, awake),
+        pass_age=_age(provisioner.reconciler.passed_at, awake),
         listing_age=_age(provisioner.listed_at, awake),
     )
 

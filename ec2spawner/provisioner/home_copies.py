@@ -45,8 +45,14 @@ class HomeCopies:
     _looking: bool = False
     _deleting: bool = False
     _asked: dict[str, float] = field(default_factory=dict)
-    """By home id, in seconds awake: when its last snapshot was asked for, which no listing may
-    show yet."""
+    """By home id, in seconds awake: when its last snapshot was asked for a moment ago. The answer
+    may be lost, and no listing show it yet."""
+    _made: dict[str, float] = field(default_factory=dict)
+    """By home id, in seconds awake: when this process made its last snapshot. EC2's clock tells its
+    age, and ours may be ahead: each look would make one, and push an older state out."""
+    _empty_looks: dict[str, int] = field(default_factory=dict)
+    """By id of a home that goes for good: so many looks in a row, `RETRY_INTERVAL` apart, have
+    shown nothing more of it."""
 
     def follow(self) -> None:
         """Look where it is time to."""
@@ -89,10 +95,15 @@ class HomeCopies:
         schedule = self.settings.home.schedule
         if schedule is None:
             return
+        lately = self.awake() - RETRY_INTERVAL
+        self._asked = {home_id: at for home_id, at in self._asked.items() if at > lately}
+        enough = self.awake() - schedule.every + LOOK_INTERVAL
+        self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
+        done = self._asked.keys() | self._made.keys()
         in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
         there = {volume.volume_id for volume in volumes}
         for home in self.homes.live():
-            if home.volume_id not in there or home.move is not None or self._was_asked(home):
+            if home.volume_id not in there or home.move is not None or home.home_id in done:
                 continue
             due = is_due(
                 schedule,
@@ -105,17 +116,13 @@ class HomeCopies:
             if due:
                 await self._make(home)
 
-    def _was_asked(self, home: Home) -> bool:
-        """And the answer was lost, perhaps, and no listing shows it yet."""
-        asked = self._asked.get(home.home_id)
-        return asked is not None and self.awake() - asked < RETRY_INTERVAL
-
     async def _make(self, home: Home) -> None:
         assert home.volume_id is not None
         self._asked[home.home_id] = self.awake()
         tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
         try:
             copy = await self.cloud.create_snapshot(home.volume_id, tags)
+            self._made[home.home_id] = self.awake()
             if self.homes.find(home.home_id) is None:  # deleted for good meanwhile
                 await self.cloud.delete_snapshot(copy.snapshot_id)
         except CloudError as error:
@@ -163,15 +170,27 @@ class HomeCopies:
             self._deleting = False
 
     async def _delete(self, home: Home) -> None:
-        """Raises `CloudError`, also while an instance holds its volume: tried again later."""
+        """What there is of it; and forget it once several looks in a row have shown nothing.
+
+        Listings lag: a snapshot made seconds ago may be in none of them, and nobody would look
+        for it any more. Raises `CloudError`, also while an instance holds its volume: tried again
+        later.
+        """
+        looks = self._empty_looks.pop(home.home_id, 0)
         listed = await self.cloud.list_volumes(self.settings.hub)
         mine = {HOME: home.home_id, STORE: self.store_id}.items()
         volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
         for volume_id in volumes:
             await self.cloud.delete_volume(volume_id)
-        for snapshot in await self._ours():
-            if snapshot.tags[HOME] == home.home_id:
-                await self.cloud.delete_snapshot(snapshot.snapshot_id)
+        copies = [
+            each.snapshot_id for each in await self._ours() if each.tags[HOME] == home.home_id
+        ]
+        for snapshot_id in copies:
+            await self.cloud.delete_snapshot(snapshot_id)
+        looks = 0 if volumes or copies else looks + 1
+        if looks < self.settings.missing_listings:
+            self._empty_looks[home.home_id] = looks
+            return
         await self.homes.forget(home)
         log.warning("The home %s of %r is deleted for good", home.volume_id, home.user)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from ..core.launch_errors import THROTTLES
 from ..core.moves import CopyState, Move, MoveStep, next_step
 from ..core.names import client_token, new_id
 from ..core.tags import MOVE, SNAPSHOT, STORE
@@ -171,6 +172,8 @@ class HomeMoves:
                 await self._give_up(home, error.message)
             else:
                 log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
+                if error.code in FULL | THROTTLES:  # none was made: the next look asks again
+                    await self.homes.save(replace(home, move=replace(move, snapshot_asked_at=None)))
             return False
         await self.homes.save(replace(home, move=replace(move, snapshot_id=copy.snapshot_id)))
         return True
@@ -206,17 +209,22 @@ class HomeMoves:
         return False
 
     async def _ask_anew(self, home: Home, move: Move) -> None:
-        listed = await self.cloud.list_volumes(self.settings.hub)
         kept = {move.from_volume_id, home.volume_id, *move.discard}
-        stray = [v.volume_id for v in listed if v.tags.get(MOVE) == move.move_id]
+        stray = await self._volumes_of(move)
         discard = (*move.discard, *(each for each in stray if each not in kept))
         move = replace(move, volume_token=client_token("move"), discard=discard)
         await self.homes.save(replace(home, move=move))
 
+    async def _volumes_of(self, move: Move) -> list[str]:
+        """Ids of those that it made: more than one where an answer was lost."""
+        mine = {MOVE: move.move_id, STORE: self.store_id}.items()
+        listed = await self.cloud.list_volumes(self.settings.hub)
+        return [each.volume_id for each in listed if mine <= each.tags.items()]
+
     async def _clean_up(self, home: Home, move: Move) -> None:
         """The files are where they were wanted, and a server has got ready with them."""
-        for volume_id in (move.from_volume_id, *move.discard):
-            assert volume_id != home.volume_id
+        old = {move.from_volume_id, *move.discard, *await self._volumes_of(move)}
+        for volume_id in sorted(old - {home.volume_id}):
             await self.cloud.delete_volume(volume_id)
         await self._delete_copies(move)
         log.info("%s of %r has moved to %s", home.volume_id, home.user, move.zone)

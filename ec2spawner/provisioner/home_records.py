@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from dataclasses import replace
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from ..core.names import tag_value
 from ..core.tags import HOME, HUB, NAME, SERVER, STORE, USER
@@ -13,6 +14,18 @@ from .cloud import Volume
 from .lease import Home, Lease
 from .settings import Settings
 from .store import Store, StoreError
+
+FORGOTTEN_KEPT: Final = timedelta(days=1)
+"""A home that was deleted for good is known as that so long: whoever was at work on it has come to
+an end by then, and no listing shows its volume any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A home that was deleted for good."""
+
+    wanted_at: datetime
+    forgotten_at: datetime
 
 
 class HomeRecords:
@@ -25,8 +38,8 @@ class HomeRecords:
         self._homes: dict[tuple[str, str], Home] = {}
         self._leaving: dict[str, Home] = {}
         """Homes that are being deleted for good, by id."""
-        self._forgotten: dict[str, datetime] = {}
-        """Homes that were deleted for good, by id, and since when that was wanted."""
+        self._forgotten: dict[str, Forgotten] = {}
+        """Homes that were deleted for good lately, by id."""
         self._found: dict[tuple[str, str], Volume] = {}
         """Volumes of this store without a record, by tags of user and server: handed over."""
 
@@ -98,7 +111,8 @@ class HomeRecords:
         if home.delete_at is None:
             # It was given up while somebody was at work on it: what that made goes, too.
             leaving = self._leaving.get(home.home_id)
-            given_up = leaving.delete_at if leaving else self._forgotten.get(home.home_id)
+            gone = self._forgotten.get(home.home_id)
+            given_up = leaving.delete_at if leaving else gone.wanted_at if gone else None
             home = replace(home, delete_at=given_up)
         before = self.find(home.home_id)
         self._put(home)
@@ -137,7 +151,13 @@ class HomeRecords:
         """Its volume and snapshots are deleted."""
         await asyncio.shield(self._store.delete_home(home.home_id))
         self._leaving.pop(home.home_id, None)
-        self._forgotten[home.home_id] = home.delete_at or self._now()
+        now = self._now()
+        self._forgotten = {
+            home_id: gone
+            for home_id, gone in self._forgotten.items()
+            if now - gone.forgotten_at < FORGOTTEN_KEPT
+        }
+        self._forgotten[home.home_id] = Forgotten(home.delete_at or now, now)
         self._found.pop((tag_value(home.user), tag_value(home.server)), None)
 
     def tags(self, home: Home) -> dict[str, str]:

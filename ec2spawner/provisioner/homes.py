@@ -74,7 +74,8 @@ class Homes(HomeRecords):
         self._compared = False
         """With the cloud's volumes, since this process began."""
         self._foreign: dict[tuple[str, str], str] = {}
-        """Volume ids of homes that another store of this hub made, by tags of user and server."""
+        """Volume ids of homes that another store of this hub made, by tags of user and server, as
+        the last look showed them."""
         self.newest: dict[str, VolumeSnapshot] = {}
         """The newest complete snapshot of each home, by its id, as the last look showed it."""
         self.gone: set[str] = set()
@@ -95,6 +96,7 @@ class Homes(HomeRecords):
     async def compare(self, volumes: Sequence[Volume]) -> None:
         """The same with a complete listing. Raises `CloudError`."""
         by_home: dict[str, list[Volume]] = {}
+        foreign: dict[tuple[str, str], str] = {}
         for volume in volumes:
             home_id, owner = volume.tags.get(HOME), _owner_tags(volume.tags)
             if not home_id or volume.state in ENDING_STATES:
@@ -102,7 +104,8 @@ class Homes(HomeRecords):
             if volume.tags.get(STORE) == self._store.store_id:
                 by_home.setdefault(home_id, []).append(volume)
             else:
-                self._foreign[owner] = volume.volume_id
+                foreign[owner] = volume.volume_id
+        self._foreign = foreign
         listed = {volume.volume_id for volume in volumes}
         for home in self.live():
             await self._compare_one(home.home_id, by_home.pop(home.home_id, []), listed)
@@ -323,7 +326,7 @@ class Homes(HomeRecords):
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
         """Let the next start make a new volume, from a snapshot of this home or, without one,
         empty. Raises `CloudError`, with code `HomeExists` while the volume is there."""
-        if home.volume_id is not None and await self._cloud.volume(home.volume_id) is not None:
+        if home.volume_id is not None and await self._is_there(home.home_id, home.volume_id):
             said = f"the home's volume {home.volume_id} is there"
             raise CloudError("HomeExists", said, retryable=False)
         size = home.size_gib
@@ -344,6 +347,15 @@ class Homes(HomeRecords):
                 move=None,
             )
         )
+
+    async def _is_there(self, home_id: str, volume_id: str) -> bool:
+        """Looks until it is seen, or has not been for as many times as count: listings lag. One
+        that was found gone already has been looked for so often."""
+        for _ in range(1 if home_id in self.gone else LOOKS_UNTIL_GONE):
+            if await self._cloud.volume(volume_id) is not None:
+                return True
+            await asyncio.sleep(ATTACH_PAUSE)
+        return False
 
     def _own_snapshot(
         self, home: Home, listed: Sequence[VolumeSnapshot], snapshot_id: str

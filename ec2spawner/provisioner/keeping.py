@@ -24,13 +24,15 @@ from ..core.keeping import (
     moved_with_clock,
     why_surplus,
 )
-from ..core.launch_errors import SOLD_OUT
 from ..core.matching import Need
+from ..core.money import overhead_key
 from ..core.tags import LEASE
 from ..wire import Market, Step, Stop
+from .awake import Awake
 from .book import LeaseBook
 from .claims import Claims
 from .cloud import GONE, Cloud, CloudError, Instance, InstanceState
+from .kept_starts import KeptStarts
 from .keys import fit_key_of
 from .lease import Lease, LeaseState
 from .prices import PriceBook
@@ -38,12 +40,9 @@ from .settings import Settings
 from .store import Store, StoreError
 from .supply import supply_of
 from .watcher import Watcher
+from .why_not_kept import NEVER_CAME
 
 log = logging.getLogger(__name__)
-
-START_TRIES: Final = 6
-"""So often EC2 is asked to start an instance for which it has no room, before its user is told:
-a minute, at the pace below."""
 
 CALL_PACE: Final = 5.0
 """Between two calls for one instance, in busy intervals: ten seconds."""
@@ -61,16 +60,19 @@ class Keeping:
     prices: PriceBook
     settings: Settings
     now: Callable[[], datetime]
+    awake: Awake
     need_of: Callable[[Lease], Need]
     terminate: Callable[[Sequence[str]], Coroutine[Any, Any, None]]
+    starts: KeptStarts
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     _kept: dict[str, Kept] = field(default_factory=dict)
     """By instance id."""
     _called: dict[str, float] = field(default_factory=dict)
     """By instance id: when EC2 was last asked to stop or start it, on the loop's clock."""
-    _refused: dict[str, int] = field(default_factory=dict)
-    """By lease id: how often EC2 had no room for its instance."""
+    _waited_since: dict[tuple[str, bool], float] = field(default_factory=dict)
+    """By lease id, and whether its start was asked for: since when, in seconds awake, it has
+    waited for its stopped instance."""
 
     def load(self, kept: Sequence[Kept]) -> None:
         self._kept = {each.instance_id: each for each in kept}
@@ -104,6 +106,12 @@ class Keeping:
     def serves(self, lease: Lease) -> bool:
         """True for a waiting lease that will have a kept instance: none is launched for it."""
         return any(self._taker(kept) is lease for kept in self._kept.values())
+
+    def why_not_started(self, lease_id: str) -> str:
+        """Of a lease that waits for a stopped instance which EC2 was too busy to start; else
+        empty."""
+        asked = (k for k in self._kept.values() if k.started_for == lease_id)
+        return next((self.starts.why_not(lease_id, kept.instance_id) for kept in asked), "")
 
     def lease_for(self, instance: Instance, pending_time: datetime) -> Lease | None:
         """The lease that takes a kept instance whose agent claims; `pending_time` is that of its
@@ -197,7 +205,9 @@ class Keeping:
                 await self._save(kept)
 
     async def follow(self, now: datetime) -> None:
-        self._refused = {each: n for each, n in self._refused.items() if self.book.get(each)}
+        self.starts.forget_ended()
+        waiting = {lease.lease_id for lease in self.book.open(LeaseState.WAITING)}
+        self._waited_since = {x: at for x, at in self._waited_since.items() if x[0] in waiting}
         for kept in list(self._kept.values()):
             await self._follow(kept, now)
 
@@ -208,7 +218,8 @@ class Keeping:
             if holder.lease_id != kept.lease_id:
                 await self.forget(kept.instance_id)
         elif self.watcher.is_gone(kept.instance_id):
-            await self._account(kept, instance, now)
+            if instance is not None:
+                await self._account(kept, instance)
             await self.forget(kept.instance_id)
         elif instance is not None and self._serves_unknown(kept, instance):
             # The store is an older one: JupyterHub is asked for that server before it may end.
@@ -217,11 +228,11 @@ class Keeping:
         elif instance is not None:
             taker = self._taker(kept)
             if taker is not None:
-                await self._bring(kept, instance, taker, now)
+                await self._bring(kept, instance, taker)
             elif why := self._why_surplus(kept, instance, now):
-                await self._end(kept, instance, why, now)
+                await self._end(kept, instance, why)
             elif kept.then == "stop" and instance.state in AWAKE:
-                await self._stop_again(kept, instance, now)
+                await self._stop_again(kept, instance)
 
     def _serves_unknown(self, kept: Kept, instance: Instance) -> bool:
         """True for an instance that was given to a lease of which this store knows nothing."""
@@ -271,48 +282,53 @@ class Keeping:
             silent_seconds=self._silent_seconds(kept),
         )
 
-    async def _bring(self, kept: Kept, instance: Instance, lease: Lease, now: datetime) -> None:
+    async def _bring(self, kept: Kept, instance: Instance, lease: Lease) -> None:
         """Towards the claim of its agent: a lingering one claims by itself."""
         if kept.then == "linger":
             self.claims.wake(kept.instance_id)
             return
         asked = kept.started_for == lease.lease_id
-        since = kept.asked_at if asked and kept.asked_at else lease.requested_at
-        if now - since > timedelta(seconds=self.settings.boot_timeout):
-            await self.fail(lease.lease_id, Stop(reason="failed", message=_NEVER_CAME))
+        since = self._waited_since.setdefault((lease.lease_id, asked), self.awake())
+        if self.awake() - since > self.settings.boot_timeout:
+            message = self.why_not_started(lease.lease_id) or NEVER_CAME
+            await self.fail(lease.lease_id, Stop(reason="failed", message=message))
         elif instance.state is InstanceState.STOPPED:
             if not asked:
                 # Before the call: what claims with a new key is then known to be our start.
                 kept = replace(kept, started_for=lease.lease_id, asked_at=self.now())
                 await self._save(kept)
+                self._waited_since[lease.lease_id, True] = self.awake()
                 story = "Starting your kept machine"
                 await self.book.note(lease.lease_id, Step.BOOT, story, kept.instance_id)
-            self._call(kept, self._start(kept, lease))
+            self._call(kept, self.starts.start(kept.instance_id, lease))
         elif instance.state in AWAKE and not asked:
-            await self._stop_again(kept, instance, now)  # awake for nobody: begin from its stop
+            await self._stop_again(kept, instance)  # awake for nobody: begin from its stop
 
-    async def _stop_again(self, kept: Kept, instance: Instance, now: datetime) -> None:
+    async def _stop_again(self, kept: Kept, instance: Instance) -> None:
         """Awake without a lease: its start was cancelled, or its stop did not get through."""
         if instance.launched_at > kept.launched_at:
-            segment = self.prices.segment(instance, instance.launched_at, now)
-            await self.store.save_overhead_sooner_or_later(segment)
+            await self._account(kept, instance)
             kept = replace(kept, launched_at=instance.launched_at)
             await self._save(kept)
         self._call(kept, self._stop(kept))
 
-    async def _end(self, kept: Kept, instance: Instance, why: str, now: datetime) -> None:
+    async def _end(self, kept: Kept, instance: Instance, why: str) -> None:
         if not self._may_call(kept.instance_id):
             return
         log.info("Ending %s, kept for %r/%r: %s", kept.instance_id, kept.user, kept.server, why)
-        await self._account(kept, instance, now)
+        await self._account(kept, instance)
         await self.terminate([kept.instance_id])
 
-    async def _account(self, kept: Kept, instance: Instance | None, now: datetime) -> None:
-        """What it cost while it was nobody's is overhead; stopped, an instance costs nothing."""
-        if instance is None or kept.then != "linger":
-            return
-        segment = self.prices.segment(instance, kept.kept_at, max(now, kept.kept_at))
-        await self.store.save_overhead_sooner_or_later(segment)
+    async def _account(self, kept: Kept, instance: Instance) -> None:
+        """What it has cost as nobody's, up to now, is overhead; stopped, it costs nothing."""
+        start = kept.kept_at
+        if kept.then == "stop":
+            if instance.state not in AWAKE or instance.launched_at <= kept.launched_at:
+                return
+            start = max(start, instance.launched_at)
+        segment = self.prices.segment(instance, start, max(self.now(), start))
+        key = overhead_key(instance.launched_at, kept.lease_id)
+        await self.store.save_overhead_sooner_or_later(segment, key)
 
     # --- calls ---
 
@@ -341,30 +357,6 @@ class Keeping:
                 await self._save(replace(kept, until=min(kept.until, self.now())))
         self.watcher.refresh_soon()
 
-    async def _start(self, kept: Kept, lease: Lease) -> None:
-        try:
-            await self.cloud.start([kept.instance_id])
-        except CloudError as error:
-            log.warning("Starting %s again: %s", kept.instance_id, error)
-            await self._start_failed(kept, lease, error)
-        self.watcher.refresh_soon()
-
-    async def _start_failed(self, kept: Kept, lease: Lease, error: CloudError) -> None:
-        if error.retryable or error.code == "IncorrectInstanceState":
-            return
-        if error.code not in SOLD_OUT:
-            said = error.message.rstrip(". ")
-            message = f"Your kept machine cannot be started: {said}. {_CHOICE}"
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
-            return
-        tries = self._refused[lease.lease_id] = self._refused.get(lease.lease_id, 0) + 1
-        if tries >= START_TRIES:
-            message = f"AWS has no room for your kept machine right now. {_CHOICE}"
-            await self.fail(lease.lease_id, Stop(reason="capacity", message=message))
-        else:
-            words = "AWS has no room for your kept machine yet; asking again"
-            await self.book.note(lease.lease_id, Step.BOOT, words, kept.instance_id)
-
     async def _save(self, kept: Kept) -> None:
         """Raises `StoreError`, and then nothing has changed: what is done must be stored before."""
         before = self._kept.get(kept.instance_id)
@@ -377,13 +369,6 @@ class Keeping:
                 if before is not None:
                     self._kept[kept.instance_id] = before
             raise
-
-
-_CHOICE: Final = (
-    "Try again later, or begin afresh: what is outside your home is lost then, your home is not"
-)
-
-_NEVER_CAME: Final = f"Your kept machine was started and never got in touch. {_CHOICE}"
 
 
 def _told(stop: Stop, decision: Decision) -> Stop:

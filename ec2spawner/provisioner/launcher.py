@@ -19,6 +19,7 @@ from ..core.launch_errors import ErrorClass, LaunchError, error_class
 from ..core.matching import Supply
 from ..core.names import client_token
 from ..core.offers import MAX_PURCHASES, OfferKey
+from ..core.quotas import quota_in_log
 from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..wire import Market
 from .answers import done_with, is_busy, is_partly_busy, is_refused, telling
@@ -404,3 +405,7 @@ def _report(request: LaunchRequest, answer: LaunchAnswer) -> None:
             code,
             alike[0].message,
         )
+        if error_class(code) is ErrorClass.QUOTA:
+            asked = types or {kind for kind, _ in request.offers}
+            used_up = {quota_in_log(request.market, each) for each in asked}
+            log.warning("%s", "; ".join(sorted(used_up)))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
+from typing import Final
 
 from ..core.keeping import AfterStop, Kept
 from ..core.launch_errors import LaunchError
@@ -35,6 +36,9 @@ class LeaseState(StrEnum):
 
 
 OPEN = frozenset(LeaseState) - {LeaseState.ENDED}
+
+ENDED_LATELY: Final = timedelta(days=30)
+"""The newest ended lease of a server stays in memory so long. The store keeps all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,4 +213,5 @@ class Snapshot:
     kept: tuple[Kept, ...] = ()
     """Instances that wait for their user."""
     ended_lately: tuple[Lease, ...] = field(default=())
-    """The newest ended lease of each (user, server): why it stopped is told at the next login."""
+    """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
+    stopped is told at the next login."""

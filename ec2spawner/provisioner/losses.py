@@ -14,7 +14,7 @@ from .ending import Ending
 from .keeping import Keeping
 from .lease import Lease, LeaseState
 from .supply import supply_of
-from .unready import STOPPED_GRACE, Unready
+from .unready import POWERED_OFF, STOPPED_GRACE, Unready
 from .watcher import Watcher
 
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
@@ -95,4 +95,7 @@ def _why_gone(instance: Instance | None) -> Stop:
     if instance.state_reason == SPOT_TERMINATION:
         message = "AWS took the spot instance back"
         return Stop(reason="interruption", message=message)
+    if instance.state_reason == POWERED_OFF:
+        message = "The instance powered itself off: no hub answered it for long, or somebody did it"
+        return Stop(reason="lost", message=message)
     return Stop(reason="lost", message="The instance was terminated from outside the hub")

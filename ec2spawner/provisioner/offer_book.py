@@ -10,11 +10,19 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from dataclasses import dataclass
 from datetime import datetime
 
+from ..core.launch_errors import ErrorClass, LaunchError, error_class
 from ..core.offers import Offer, OfferKey, next_purchase, ranked
 from ..core.sold_out import Mark, SoldOut
 from ..wire import Market
 from .catalogue import Catalogue
-from .cloud import MAX_OFFERS, LaunchAnswer, LaunchRequest, LaunchSpec
+from .cloud import (
+    MAX_OFFERS,
+    CloudError,
+    Instance,
+    LaunchAnswer,
+    LaunchRequest,
+    LaunchSpec,
+)
 from .prices import PriceBook
 
 
@@ -181,6 +189,15 @@ class OfferBook:
         self.sold_out.forget_old(now)
         brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
         self.sold_out.learn(request.market, request.offers, answer.errors, brought, zones, now)
+
+    def learn_of_start(self, instance: Instance, error: CloudError) -> None:
+        """Remember that EC2 did not start a stopped instance, for want of room or of quota."""
+        if error_class(error.code) not in {ErrorClass.OFFER, ErrorClass.QUOTA}:
+            return  # the others may be of what this one instance is
+        kind, zone = instance.instance_type, instance.zone
+        told = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
+        asked, zones = ((kind, ""),), {"": zone}
+        self.sold_out.learn(instance.market, asked, (told,), (), zones, self._now())
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that has free addresses, as far as is known.

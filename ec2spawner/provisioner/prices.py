@@ -23,6 +23,7 @@ from ..wire import Market
 from .cloud import Cloud, CloudError, Instance
 from .coverage import Coverage
 from .settings import Settings
+from .surviving import Surviving
 
 log = logging.getLogger(__name__)
 
@@ -162,9 +163,11 @@ class PriceBook:
 
     async def run(self) -> None:
         """Refresh for ever: at the interval, and sooner for types that are new."""
+        surviving = Surviving("Reading prices")
         while True:
             self._wake.clear()
-            await self.refresh()
+            with surviving:
+                await self.refresh()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.price_interval):
                     await self._wake.wait()

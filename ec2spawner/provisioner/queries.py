@@ -9,12 +9,22 @@ from itertools import groupby, pairwise
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
 
 from ..core.money import Segment, add_days, midnight, usd_by_day
 from ..wire import Step
 from . import rows
-from .lease import Intent, IntentState, Lease, LeaseState, Snapshot, StepEvent
+from .lease import (
+    ENDED_LATELY,
+    OPEN,
+    Binding,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    Snapshot,
+    StepEvent,
+)
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
@@ -22,30 +32,60 @@ one out is safe: `Store.save_binding` asks the database, which keeps them all.""
 
 
 def snapshot(connection: Connection, since: datetime) -> Snapshot:
-    """All that still matters; of the answered intents those created at `since` or later."""
-    lease, intent, binding = rows.lease_table.c, rows.intent_table.c, rows.binding_table.c
-    is_open = lease.state != LeaseState.ENDED
-    held = select(lease.instance_id).where(is_open, lease.instance_id.is_not(None))
-    intents = (
-        select(rows.intent_table)
-        .where(or_(intent.state == IntentState.OPEN, intent.created_at >= since))
-        .order_by(intent.created_at, intent.client_token)
-    )
-    bindings = (
-        select(rows.binding_table)
-        .where(or_(binding.bound_at >= since - BINDINGS_LOADED, binding.instance_id.in_(held)))
-        .order_by(binding.bound_at, binding.instance_id)
-    )
+    """All that still matters; of the answered intents those created at `since` or later.
+
+    How long that takes does not depend on how much has ended: each part is found by an index.
+    """
     kept = select(rows.kept_table).order_by(rows.kept_table.c.instance_id)
     homes = select(rows.home_table).order_by(rows.home_table.c.home_id)
     return Snapshot(
-        leases=_leases(connection, select(lease.lease_id).where(is_open)),
-        intents=tuple(map(rows.intent_from, _mappings(connection, intents))),
-        bindings=tuple(map(rows.binding_from, _mappings(connection, bindings))),
+        leases=_leases(connection, _open_leases()),
+        intents=_intents(connection, _unanswered_or_young(since)),
+        bindings=_bindings(connection, since - BINDINGS_LOADED),
         homes=tuple(map(rows.home_from, _mappings(connection, homes))),
         kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
-        ended_lately=_leases(connection, _newest_ended()),
+        ended_lately=_leases(connection, _newest_ended(since - ENDED_LATELY)),
     )
+
+
+def _open_leases() -> Select[tuple[str]]:
+    lease = rows.lease_table.c
+    # Not `!= ENDED`: no index finds what a row is not.
+    return select(lease.lease_id).where(lease.state.in_(sorted(OPEN)))
+
+
+def _unanswered_or_young(since: datetime) -> CompoundSelect[tuple[str]]:
+    # Two searches: with `or` and an order, SQLite reads the whole table.
+    intent = rows.intent_table.c
+    return union(
+        select(intent.client_token).where(intent.state == IntentState.OPEN),
+        select(intent.client_token).where(intent.created_at >= since),
+    )
+
+
+def _intents(connection: Connection, tokens: CompoundSelect[tuple[str]]) -> tuple[Intent, ...]:
+    intent = rows.intent_table.c
+    query = (
+        select(rows.intent_table)
+        .where(intent.client_token.in_(tokens))
+        .order_by(intent.created_at, intent.client_token)
+    )
+    return tuple(map(rows.intent_from, _mappings(connection, query)))
+
+
+def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
+    """Those of `since` or later, and of the instances that open leases hold."""
+    lease, binding = rows.lease_table.c, rows.binding_table.c
+    held = select(lease.instance_id).where(
+        lease.state.in_(sorted(OPEN)), lease.instance_id.is_not(None)
+    )
+    wanted = union(select(binding.instance_id).where(binding.bound_at >= since), held)
+    query = (
+        select(rows.binding_table)
+        .where(binding.instance_id.in_(wanted))
+        .order_by(binding.bound_at, binding.instance_id)
+    )
+    return tuple(map(rows.binding_from, _mappings(connection, query)))
 
 
 def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
@@ -99,16 +139,21 @@ def spent_by_day(
     return spent
 
 
-def served_until(connection: Connection, instance_ids: Collection[str]) -> Mapping[str, datetime]:
-    """When the last lease of each instance ended; without those that served none."""
+def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime] | None:
+    """Id and end of the instance's last lease that has ended; None where it served none.
+
+    The last is whose account was written last: by the hub's clock it may have ended before others.
+    """
     column = rows.segment_table.c
     query = (
-        select(column.instance_id, func.max(column.ended_at).label("ended_at"))
-        .where(column.instance_id.in_(instance_ids), column.lease_id.is_not(None))
+        select(column.lease_id, column.ended_at)
+        .where(column.instance_id == instance_id, column.lease_id.is_not(None))
         .where(column.ended_at.is_not(None))
-        .group_by(column.instance_id)
+        .order_by(column.segment_id.desc())
+        .limit(1)
     )
-    return {row["instance_id"]: row["ended_at"] for row in _mappings(connection, query)}
+    row = connection.execute(query).one_or_none()
+    return (row.lease_id, row.ended_at) if row else None
 
 
 def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
@@ -137,19 +182,16 @@ def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
     return seconds
 
 
-def _newest_ended() -> Select[tuple[str]]:
-    """Ids of the newest ended lease of each (user, server)."""
+def _newest_ended(since: datetime) -> Select[tuple[str]]:
+    """Ids of the newest lease of each (user, server) that ended at `since` or later."""
     lease = rows.lease_table.c
-    newest_first = (
-        func.coalesce(lease.ended_at, lease.requested_at).desc(),
-        lease.lease_id.desc(),
-    )
     place = func.row_number().over(
-        partition_by=(lease.user_name, lease.server_name), order_by=newest_first
+        partition_by=(lease.user_name, lease.server_name),
+        order_by=(lease.ended_at.desc(), lease.lease_id.desc()),
     )
     ranked = (
         select(lease.lease_id, place.label("place"))
-        .where(lease.state == LeaseState.ENDED)
+        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since)
         .subquery()
     )
     return select(ranked.c.lease_id).where(ranked.c.place == 1)

@@ -18,6 +18,7 @@ from . import metrics
 from .awake import Awake
 from .cloud import Cloud, CloudError
 from .settings import Settings
+from .surviving import Surviving
 
 log = logging.getLogger(__name__)
 
@@ -43,11 +44,13 @@ class Reaper:
 
     async def run(self) -> None:
         """Look once at the start and then every `reap_interval`, for ever."""
+        surviving = Surviving("Looking for disks and interfaces left over")
         while True:
-            try:
-                await self.look()
-            except CloudError as error:
-                log.warning("Looking for disks and interfaces left over failed: %s", error)
+            with surviving:
+                try:
+                    await self.look()
+                except CloudError as error:
+                    log.warning("Looking for disks and interfaces left over failed: %s", error)
             await asyncio.sleep(self.settings.reap_interval)
 
     async def look(self) -> None:
@@ -91,16 +94,19 @@ class Reaper:
 
     async def run_templates(self) -> None:
         """Delete launch templates that are no longer used, once a day, for ever."""
+        surviving = Surviving("Deleting old launch templates")
         while True:
-            before = self.now() - TEMPLATES_KEPT
-            try:
-                number = await self.cloud.delete_old_templates(
-                    self.settings.hub, self.store_id, before
-                )
-            except CloudError as error:
-                log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
-            else:
-                metrics.REAPED.labels(Kind.TEMPLATE.value).inc(number)
-                if number:
-                    log.info("Deleted %d launch templates that were no longer used", number)
+            with surviving:
+                await self._delete_old_templates()
             await asyncio.sleep(self.settings.template_interval)
+
+    async def _delete_old_templates(self) -> None:
+        hub, before = self.settings.hub, self.now() - TEMPLATES_KEPT
+        try:
+            number = await self.cloud.delete_old_templates(hub, self.store_id, before)
+        except CloudError as error:
+            log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
+        else:
+            metrics.REAPED.labels(Kind.TEMPLATE.value).inc(number)
+            if number:
+                log.info("Deleted %d launch templates that were no longer used", number)

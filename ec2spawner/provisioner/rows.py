@@ -108,7 +108,7 @@ lease_table = Table(
     Column("image", JSON(none_as_null=True)),
     Column("after_stop", JSON(none_as_null=True)),
     Column("mounts", JSON(none_as_null=True)),
-    Index(None, "state"),
+    Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
     Index(None, "user_name", "server_name", "ended_at"),
@@ -138,6 +138,8 @@ segment_table = Table(
     Column("ended_at", Instant),
     Column("source", String, nullable=False),
     Column("instance_type", String, nullable=False, server_default=""),
+    # Of overhead: told again, it is the same. None in what schema 0001 wrote.
+    Column("overhead_key", String),
     Index(None, "lease_id"),
     Index(None, "instance_id"),
     Index(None, "started_at"),
@@ -291,7 +293,7 @@ def event_from(row: Row) -> StepEvent:
     )
 
 
-def segment_row(segment: Segment, lease_id: str | None) -> Row:
+def segment_row(segment: Segment, lease_id: str | None, overhead_key: str | None = None) -> Row:
     """A segment of the lease, or of overhead where `lease_id` is None."""
     return {
         "lease_id": lease_id,
@@ -302,6 +304,7 @@ def segment_row(segment: Segment, lease_id: str | None) -> Row:
         "ended_at": segment.end,
         "source": segment.source,
         "instance_type": segment.instance_type,
+        "overhead_key": overhead_key,
     }
 
 

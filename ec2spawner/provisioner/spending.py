@@ -50,7 +50,7 @@ class Spending:
         self._paid_before = 0.0
         """Of the open leases, when this process began."""
         self._counted = 0.0
-        self._overhead: dict[tuple[str, datetime], float] = {}
+        self._overhead: dict[tuple[str, str], float] = {}
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known."""
 
@@ -108,9 +108,9 @@ class Spending:
         self._counted = max(self._counted, spent + self._forgotten_usd - self._paid_before)
         return self._counted
 
-    def count_overhead(self, segment: Segment) -> None:
-        """Time of no lease; told again with a later end, it is the same."""
-        key = segment.instance_id, segment.start
+    def count_overhead(self, segment: Segment, since: str) -> None:
+        """Time of no lease since what `since` names; told again with a later end, it is the same."""
+        key = segment.instance_id, since
         spent = 0.0 if segment.usd_per_hour is None else usd([segment], self._now()) or 0.0
         self.overhead_usd += max(spent - self._overhead.pop(key, 0.0), 0.0)
         self._overhead[key] = spent

@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..core.matching import Need, Supply, lease_for
+from ..core.money import overhead_key
 from ..core.names import lease_token, sha256_hex
 from ..core.tags import LEASE
 from ..wire import AgentEvent, Step, Stop
@@ -25,13 +26,16 @@ from .keeping import Keeping
 from .keys import base_key_of
 from .lease import Lease, LeaseState
 from .prices import PriceBook
-from .store import Store
+from .store import Store, StoreError
 from .supply import supply_of
 
 log = logging.getLogger(__name__)
 
 LISTING_PAUSE = 1.0
 """Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
+
+STORE_PAUSE = 1.0
+"""Seconds until a ready lease that could not be stored is tried again: JupyterHub waits for it."""
 
 RESTART_SILENCE = 75.0
 """Seconds: an agent that lives is heard at least every 50 s, and a call takes a moment."""
@@ -105,9 +109,21 @@ class Starting:
                 lease = self.book.get(lease_id)
                 if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
                     raise StartFailed((lease and lease.stop) or Stop(reason="failed"))
-                if lease.state is LeaseState.READY:
+                if lease.state is not LeaseState.READY:
+                    await self.book.wait_for_change(lease_id, timeout)
+                elif await self._is_stored(lease_id):
                     return lease
-                await self.book.wait_for_change(lease_id, timeout)
+                else:
+                    await self.book.wait_for_change(lease_id, STORE_PAUSE)
+
+    async def _is_stored(self, lease_id: str) -> bool:
+        """JupyterHub believes in a server that runs: the next process shall know it, too."""
+        try:
+            await self.book.be_stored(lease_id)
+        except StoreError as error:
+            log.warning("That %s is ready is not stored yet: %s", lease_id, error)
+            return False
+        return True
 
     # --- claims ---
 
@@ -226,7 +242,8 @@ class Starting:
                 )
         if free_at < wanted_at:  # for somebody else, who no longer wanted it, or for nobody
             unused = self.prices.segment(instance, free_at, wanted_at)
-            overhead = self.store.save_overhead_sooner_or_later(unused)
+            which = overhead_key(instance.launched_at, kept.lease_id if kept else "")
+            overhead = self.store.save_overhead_sooner_or_later(unused, which)
             self.spawn_task(overhead, f"overhead of {unused.instance_id}")
         segment = self.prices.segment(instance, max(free_at, wanted_at))
         lease = await self.book.change(
@@ -256,8 +273,13 @@ class Starting:
     # --- what the agent reports ---
 
     async def agent_event(self, lease: Lease, event: AgentEvent, url: str) -> None:
-        """Apply `home`, `notebook`, `ready` or `failed`; `url` is where `ready` listens."""
+        """Apply `home`, `notebook`, `ready` or `failed`; `url` is where `ready` listens.
+
+        Raises `StoreError`, and then the agent shall say it again: until it is stored.
+        """
         current = self.book.get(lease.lease_id)
+        if current is not None and current.state is LeaseState.READY:
+            await self.book.be_stored(lease.lease_id)
         if current is None or current.state is not LeaseState.STARTING:
             return
         if current.instance_id != lease.instance_id:

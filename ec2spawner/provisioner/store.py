@@ -17,9 +17,24 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
+from functools import cache
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection, Table, delete, insert, make_url, select, update
+from sqlalchemy import (
+    Connection,
+    Delete,
+    Insert,
+    Table,
+    Update,
+    and_,
+    bindparam,
+    delete,
+    insert,
+    make_url,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from ..core.keeping import Kept
@@ -62,7 +77,7 @@ class Store:
     unwritten: Unwritten
     """What has happened and could not be stored yet."""
 
-    overhead_told: Callable[[Segment], None] = staticmethod(lambda segment: None)
+    overhead_told: Callable[[Segment, str], None] = staticmethod(lambda segment, key: None)
     """Called with each segment of no lease, before it is stored."""
 
     def __init__(self, url: str, since: datetime) -> None:
@@ -194,8 +209,11 @@ class Store:
 
         await self._write(write)
 
-    async def save_overhead(self, segment: Segment) -> None:
-        """Keep a segment that belongs to no lease; saved again with its end, it is the same."""
+    async def save_overhead(self, segment: Segment, key: str) -> None:
+        """Keep a segment that belongs to no lease, in the place of what was kept by its `key`.
+
+        See `core.money.overhead_key`.
+        """
 
         def write(connection: Connection) -> None:
             column = rows.segment_table.c
@@ -203,18 +221,21 @@ class Store:
                 delete(rows.segment_table).where(
                     column.lease_id.is_(None),
                     column.instance_id == segment.instance_id,
-                    column.started_at == segment.start,
+                    or_(
+                        column.overhead_key == key,
+                        and_(column.overhead_key.is_(None), column.started_at == segment.start),
+                    ),
                 )
             )
-            connection.execute(insert(rows.segment_table), [rows.segment_row(segment, None)])
+            connection.execute(insert(rows.segment_table), [rows.segment_row(segment, None, key)])
 
         await self._write(write)
 
-    async def save_overhead_sooner_or_later(self, segment: Segment) -> None:
+    async def save_overhead_sooner_or_later(self, segment: Segment, key: str) -> None:
         """The same, with a later pass where it fails: the time was paid for all the same."""
-        self.overhead_told(segment)
-        about = f"overhead of {segment.instance_id} from {segment.start.isoformat()}"
-        await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment))
+        self.overhead_told(segment, key)
+        about = f"overhead of {segment.instance_id} since {key}"
+        await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment, key))
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
@@ -226,9 +247,9 @@ class Store:
         """User -> day in UTC -> USD of the leases that ended from `since` on, before `before`."""
         return await self._read(lambda connection: queries.spent_by_day(connection, since, before))
 
-    async def served_until(self, instance_ids: Collection[str]) -> Mapping[str, datetime]:
-        """When the last lease of each instance ended; without those that served none."""
-        return await self._read(lambda connection: queries.served_until(connection, instance_ids))
+    async def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
+        """Id and end of the instance's last lease that has ended; None where it served none."""
+        return await self._read(lambda connection: queries.last_served(connection, instance_id))
 
     async def usual_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
@@ -366,11 +387,29 @@ def open_database(url: str) -> Database:
 
 def _upsert(connection: Connection, table: Table, row: rows.Row) -> None:
     key = table.primary_key.columns[0]
-    if connection.execute(update(table).where(key == row[key.name]), [row]).rowcount == 0:
-        connection.execute(insert(table), [row])
+    if connection.execute(_update_of(table), {**row, "of_key": row[key.name]}).rowcount == 0:
+        connection.execute(_insert_into(table), row)
 
 
 def _replace(connection: Connection, table: Table, lease_id: str, new: Sequence[rows.Row]) -> None:
-    connection.execute(delete(table).where(table.c.lease_id == lease_id))
+    connection.execute(_delete_from(table), {"of_lease": lease_id})
     if new:
-        connection.execute(insert(table), new)
+        connection.execute(_insert_into(table), new)
+
+
+# Made once each: to make one, and to find it among those compiled, takes longer than to execute it.
+
+
+@cache
+def _update_of(table: Table) -> Update:
+    return update(table).where(table.primary_key.columns[0] == bindparam("of_key"))
+
+
+@cache
+def _delete_from(table: Table) -> Delete:
+    return delete(table).where(table.c.lease_id == bindparam("of_lease"))
+
+
+@cache
+def _insert_into(table: Table) -> Insert:
+    return insert(table)

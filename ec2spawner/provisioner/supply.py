@@ -64,6 +64,10 @@ class Inventory:
     _seen_at: dict[str, float] = field(default_factory=dict)
     """By instance id, in seconds awake: when this process first saw it listed."""
 
+    def knows(self, instance_id: str) -> bool:
+        """Whether a listing shows it, or a launch has been answered with it."""
+        return instance_id in self.watcher.instances or instance_id in self.expected
+
     def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
         self.expected[launched.instance_id] = Expected(launched, intent, now)
 
@@ -104,7 +108,7 @@ class Inventory:
         silent: list[Instance] = []
         leased = {lease.instance_id for lease in self.book.open()}
         leased |= {each for each in self.watcher.instances if self.is_kept(each)}
-        served = self.book.served().keys()
+        served = self.book.served()
         for instance in self.watcher.instances.values():
             if not self._is_ours(instance) or instance.instance_id in leased:
                 continue
@@ -119,7 +123,7 @@ class Inventory:
         supplies += [
             self._supply_of_expected(expected)
             for expected in self.expected.values()
-            if expected.launched.instance_id not in {*self.watcher.instances, *leased}
+            if expected.launched.instance_id not in {*self.watcher.instances, *leased, *served}
         ]
         # Last, so that a booted instance is not given up for a promise that may be broken.
         supplies += self.launcher.promises(self._arrived())

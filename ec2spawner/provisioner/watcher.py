@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from . import metrics
 from .cloud import GONE, SPOT_TERMINATION, Cloud, CloudError, Instance
+from .lease import Lease
 from .settings import Settings
 
 log = logging.getLogger(__name__)
@@ -68,6 +69,10 @@ class Watcher:
     async def first_listing(self, timeout: float) -> bool:
         """True once something is known; waits at most `timeout` s for it."""
         return self.listings > 0 or await self.next_listing(timeout)
+
+    def instance_of(self, lease: Lease) -> Instance | None:
+        """The lease's instance as the last listing showed it."""
+        return self.instances.get(lease.instance_id or "")
 
     def is_gone(self, instance_id: str) -> bool:
         """Seen terminated, or missing from several complete listings in a row."""

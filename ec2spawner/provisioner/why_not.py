@@ -8,7 +8,7 @@ from typing import Literal
 
 from ..core.launch_errors import ErrorClass, LaunchError, error_class
 from ..core.offers import Offer
-from ..core.quotas import quota_of
+from ..core.quotas import quota_words
 from ..core.sold_out import Mark
 from ..wire import Stop
 from .attempts import MARKS, error_words, zones_words
@@ -20,6 +20,8 @@ LONGEST = 500
 
 _TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
 """Of several reasons in one market and zone, which one is told."""
+
+LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
 
 _SOON = timedelta(hours=12)
 
@@ -44,7 +46,7 @@ def why_not(
     said = [*sold_out, *quotas] or [_nowhere(home_zone)]
     sentences = [f"EC2 has no machine of this kind for you right now: {'; '.join(said)}."]
     if quotas:
-        sentences.append("An admin can ask AWS for a larger quota, in Service Quotas.")
+        sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
     if refused:
         sentences.append(f"Some of it EC2 refused; please tell an admin: {_mend(refused)}.")
     if home_zone:
@@ -86,11 +88,8 @@ def _sold_out(offers: Iterable[tuple[Offer, Mark | None]]) -> list[str]:
 
 
 def _quotas(offers: Iterable[Offer]) -> list[str]:
-    names: dict[str, None] = {}
-    for offer in offers:
-        quota = quota_of(offer.market, offer.instance_type)
-        names[quota.name if quota else f"{offer.market} {offer.instance_type}"] = None
-    return [f"the account's quota “{name}” is used up" for name in names]
+    words = (quota_words(offer.market, offer.instance_type) for offer in offers)
+    return list(dict.fromkeys(words))
 
 
 def _refused(errors: Sequence[LaunchError]) -> str:

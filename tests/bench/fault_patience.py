@@ -93,6 +93,7 @@ STOP_MARGIN: Final = 6.0 * SLOWNESS
 BUSY_INTERVAL: Final = 0.3
 QUIET_INTERVAL: Final = 0.4
 MARKED_FOR: Final = timedelta(seconds=2)
+LISTING_GRACE: Final = timedelta(seconds=5 * SLOWNESS)
 REAP_GRACE: Final = 0.5
 REAP_INTERVAL: Final = 1.0
 REAPS: Final = "BENCH_REAPS"
@@ -232,7 +233,8 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
     ("ec2spawner.provisioner.homes", "ATTACH_TIMEOUT", HURRIED.attach),
     ("ec2spawner.provisioner.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
-    ("ec2spawner.provisioner.provisioner", "PASS_INTERVAL", 1.0),
+    ("ec2spawner.provisioner.reconciler", "PASS_INTERVAL", 1.0),
+    ("ec2spawner.core.moves", "LISTING_GRACE", LISTING_GRACE),
     ("ec2spawner.provisioner.unready", "BOOT_LOG_SECONDS", HURRIED.boot_log),
     ("ec2spawner.provisioner.reaper", "verdict", partial(verdict, grace=REAP_GRACE)),
     # So that what one cell has sold out can be asked for in the next.

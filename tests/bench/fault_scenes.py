@@ -15,7 +15,7 @@ from tests.bench.fault_cells import Cell, Ended, Mode, Scene, unclear
 from tests.bench.fault_commands import Commands
 from tests.bench.fault_detours import play_detour, record_detour
 from tests.bench.fault_patience import BOUNDS, HURRIED, MARKED_FOR, PLAIN, bound_of_start
-from tests.bench.fault_site import USUAL, Site, timed
+from tests.bench.fault_site import SOON, USUAL, Site, timed
 from tests.harness import until
 
 QUIET = 1.0
@@ -34,6 +34,9 @@ the others it goes on with what it knows."""
 AGAIN_TIMEOUT = 45.0
 """Seconds in which a hub that could not begin notices that AWS answers again: its pauses grow to
 half a minute."""
+
+BACKGROUND = (3.0, SOON)
+"""Seconds within which a hub has read what nobody waits for; the longer where calls hang."""
 
 Done = Callable[[Ended], None]
 
@@ -194,7 +197,8 @@ async def _again(site: Site, user: str, ended: Ended) -> Ended:
 @dataclass(slots=True)
 class Beginnings:
     """Hubs that begin while AWS fails: with the same fault in all that they read, so that few
-    have to begin, and then in ever less of it, so that each call's part is seen."""
+    have to begin, and then in ever less of it, so that each call's part is seen. A call that
+    another one's failure has kept from being made is struck at the next beginning."""
 
     site: Site
     done: Done
@@ -210,10 +214,16 @@ class Beginnings:
         for cell in cells:
             if cell.row.action.name in FOR_BEGINNING:
                 self.done(await self._without(cell))
-        others = [cell for cell in cells if cell.row.action.name not in FOR_BEGINNING]
-        if others:
-            for ended in await self._with(others):
-                self.done(ended)
+        left = [cell for cell in cells if cell.row.action.name not in FOR_BEGINNING]
+        while left:
+            ended = await self._with(left)
+            hidden = [each.cell for each in ended if not each.struck]
+            if len(hidden) == len(left):
+                hidden = []
+            for each in ended:
+                if each.cell not in hidden:
+                    self.done(each)
+            left = hidden
 
     async def _without(self, cell: Cell) -> Ended:
         """The provisioner cannot begin: the hub ends with its reason, or people are told."""
@@ -271,11 +281,10 @@ class Beginnings:
                 for cell in [each for each in left if each.row.action.name == name]:
                     ended.append(await self._start(cell))
                     left.remove(cell)
-                    await site.clear()
-                    await site.order(left)
+                    await site.leave_only(left)
         if left:
             told = await self._start(left[0])
-            struck = [await site.struck(cell) for cell in left]
+            struck = await site.struck_by_now(left, BACKGROUND[left[0].kind == "hang"])
             ended += [
                 replace(told, cell=cell, struck=each)
                 for cell, each in zip(left, struck, strict=True)

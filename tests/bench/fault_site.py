@@ -116,10 +116,10 @@ class Site:
             reply = await self.hub.api.post(
                 self.hub.server_path(user), json=options, timeout=limit + 1
             )
-            if reply.status_code == httpx.codes.CREATED:
-                return ""
-            if reply.status_code == httpx.codes.ACCEPTED:
-                return await self._follow(user)
+            if reply.is_success:
+                # JupyterHub looks at the spawner of a failed start, and says 201 for one that is
+                # slow after it.
+                return "" if await self._is_ready(user) else await self._follow(user)
             return str(reply.json()["message"])
 
     async def _follow(self, user: str) -> str:
@@ -143,6 +143,10 @@ class Site:
             assert reply.status_code in {202, 204}, f"{reply.status_code} {reply.text}"
             while await self.is_there(user):
                 await asyncio.sleep(0.1)
+
+    async def _is_ready(self, user: str) -> bool:
+        model = await self.hub.model(user)
+        return model is not None and bool(model["ready"])
 
     async def is_there(self, user: str) -> bool:
         """True while JupyterHub has anything of the user's server."""
@@ -199,6 +203,14 @@ class Site:
                     await asyncio.sleep(0.1)
         return await self.struck(cell)
 
+    async def struck_by_now(self, cells: Collection[Cell], seconds: float) -> list[bool]:
+        """Of each; those that nobody waits for have that long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not all([await self.struck(cell) for cell in cells]):
+                    await asyncio.sleep(0.1)
+        return [await self.struck(cell) for cell in cells]
+
     async def awake(self) -> tuple[str, ...]:
         """Instances that still run a while after all servers have stopped."""
         with suppress(TimeoutError):
@@ -215,6 +227,14 @@ class Site:
 
     async def order(self, cells: Collection[Cell]) -> None:
         self._ordered_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        await self._order(cells)
+
+    async def leave_only(self, cells: Collection[Cell]) -> None:
+        """Let no other fault strike any more. What has struck since the order still counts."""
+        await self.clear()
+        await self._order(cells)
+
+    async def _order(self, cells: Collection[Cell]) -> None:
         for cell in cells:
             fault = {"action": cell.row.action.name, "kind": cell.fault, "times": cell.mode.times}
             await self.embedded.control("faults", fault)

@@ -41,7 +41,7 @@ NOTEBOOK = "Untitled.ipynb"
 SPAWN_SECONDS = 60
 IDLE_SECONDS = 90
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60), pytest.mark.timeout(300)]
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=35), pytest.mark.timeout(240)]
 
 
 @pytest.fixture

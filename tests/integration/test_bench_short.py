@@ -56,7 +56,7 @@ async def short_bench(name: str, timeout: float = 220) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=45)
 @pytest.mark.timeout(240)
 async def test_short_spawn_bench_gives_every_figure() -> None:
     said = await short_bench("spawn")
@@ -74,7 +74,7 @@ async def test_short_spawn_bench_gives_every_figure() -> None:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=35)
 @pytest.mark.timeout(240)
 async def test_short_offers_bench_gives_every_figure() -> None:
     said = await short_bench("offers")
@@ -94,7 +94,7 @@ async def test_short_offers_bench_gives_every_figure() -> None:
     assert figures["extra_calls_again"] <= 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=75)
 @pytest.mark.timeout(420)
 async def test_short_kill_bench_finds_points_and_kills_at_them() -> None:
     said = await short_bench("kill", timeout=400)
@@ -106,7 +106,7 @@ async def test_short_kill_bench_finds_points_and_kills_at_them() -> None:
     assert all(said["met"].values()), {name: figures[name] for name in said["met"]}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=125)
 @pytest.mark.timeout(420)
 async def test_short_faults_bench_ends_every_cell_well() -> None:
     said = await short_bench("faults", timeout=400)

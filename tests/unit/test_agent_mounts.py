@@ -4,23 +4,25 @@ where root allows."""
 from __future__ import annotations
 
 import asyncio
-import errno
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ec2spawner.agent import efs as efs_module
+from ec2spawner.agent import places as places_module
 from ec2spawner.agent.data_volume import DataVolume
 from ec2spawner.agent.efs import EfsHome
 from ec2spawner.agent.home import HomeError
 from ec2spawner.agent.identity import Identity
 from ec2spawner.agent.mounts import Mounts
-from ec2spawner.agent.places import MountError, make_mount_point, unmount
+from ec2spawner.agent.places import MountError, give_all_below, make_mount_point, unmount
 from ec2spawner.agent.scratch import Scratch
 from ec2spawner.agent.settings import NotebookUser, Settings
 from ec2spawner.wire import BucketMount, DataMount, HomeMount, IdlePolicy, LeaseGrant
@@ -118,26 +120,81 @@ def test_a_folder_of_a_group_of_users_is_no_way_to_a_place(tmp_path: Path) -> No
         make_mount_point(tmp_path, "/data/imagenet", tmp_path / "home")
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: giving a folder away needs root")
+def test_a_folder_that_becomes_a_link_while_it_is_given_away_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, victim = tmp_path / "home", tmp_path / "etc"
+    for folder in (home / "work", victim):
+        folder.mkdir(parents=True)
+        for name in ("passwd", "shadow"):
+            (folder / name).touch()
+    chown = os.chown
+
+    def swapped(path: str, *owner: int, **how: Any) -> None:
+        """Its owner is quick: between one file and the next there is a link in place of both."""
+        chown(path, *owner, **how)
+        if Path(path).name in {"passwd", "shadow"} and not (home / "work").is_symlink():
+            (home / "work").rename(tmp_path / "elsewhere")
+            (home / "work").symlink_to(victim)
+
+    monkeypatch.setattr(os, "chown", swapped)
+    give_all_below(home, SOMEBODY, SOMEBODY)
+    assert (home / "work").is_symlink()
+    assert {file.stat().st_uid for file in victim.iterdir()} == {0}
+    assert {file.stat().st_uid for file in (tmp_path / "elsewhere").iterdir()} == {SOMEBODY}
+
+
+def put_in_front(monkeypatch: pytest.MonkeyPatch, folder: Path, **programs: str) -> None:
+    """Shell scripts in place of programs of the system."""
+    for name, script in programs.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def say_mounted(monkeypatch: pytest.MonkeyPatch, folder: Path, *places: Path) -> None:
+    """In place of the kernel's list of mounts."""
+    escaped = [str(place).replace(" ", r"\040") for place in places]
+    lines = [f"1 2 0:3 / {place} rw - nfs4 server:/ rw" for place in escaped]
+    (folder / "mountinfo").write_text("\n".join(lines))
+    monkeypatch.setattr(places_module, "MOUNTS", folder / "mountinfo")
+
+
 async def test_what_a_dead_program_had_mounted_is_let_go_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file system in user space whose program was killed answers ENOTCONN to everything."""
-    (tmp_path / "umount").write_text(f'#!/bin/sh\necho "$@" >{tmp_path}/said\n')
-    (tmp_path / "umount").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    lstat, place = Path.lstat, tmp_path / "data"
-
-    def dead(path: Path) -> os.stat_result:
-        if path == place:
-            raise OSError(errno.ENOTCONN, "Transport endpoint is not connected")
-        return lstat(path)
-
-    monkeypatch.setattr(Path, "lstat", dead)
+    place = tmp_path / "my data"
+    put_in_front(monkeypatch, tmp_path, umount=f'echo "$@" >{tmp_path}/said')
+    say_mounted(monkeypatch, tmp_path, place)
     assert await unmount(place) == ""
     assert (tmp_path / "said").read_text() == f"--recursive {place}\n"
     (tmp_path / "said").unlink()
     assert await unmount(tmp_path / "nothing") == ""
     assert not (tmp_path / "said").exists()
+
+
+async def test_a_file_server_that_does_not_answer_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing touches what hangs: not the look whether it is mounted, and no flush."""
+    place = tmp_path / "home"
+    hang = f'echo "$0 $@" >>{tmp_path}/said; case "$1" in --lazy) exit 0;; esac; exec sleep 60'
+    put_in_front(monkeypatch, tmp_path, umount=hang, sync=hang)
+    say_mounted(monkeypatch, tmp_path, place)
+
+    def stuck(path: Path) -> None:
+        assert path != place, "to look at it may take for ever"
+
+    monkeypatch.setattr(Path, "lstat", stuck)
+    began = time.monotonic()
+    assert "took more than" in await unmount(place, 0.3)
+    assert time.monotonic() - began < 5
+    assert "umount hangs" in caplog.text
+    first, last = (tmp_path / "said").read_text().splitlines()
+    assert first.endswith(f"umount --recursive {place}")
+    assert last.endswith(f"umount --lazy --no-canonicalize {place}")
 
 
 # --- data ---------------------------------------------------------------------------------------

@@ -88,22 +88,6 @@ def test_the_environment_is_the_notebooks_as_if_it_were_activated(tmp_path: Path
     assert "EC2SPAWNER_RUN_DIR" not in given
 
 
-def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
-    pytest.importorskip("rfc3987_syntax")
-    code = (
-        "import sys\n"
-        "from ec2spawner.agent.waiting_notebook import defer_iri_grammar\n"
-        "defer_iri_grammar()\n"
-        "from jsonschema import Draft7Validator\n"
-        "assert 'lark' not in sys.modules, 'compiled by the import'\n"
-        "schema = {'type': 'string', 'format': 'iri'}\n"
-        "check = Draft7Validator(schema, format_checker=Draft7Validator.FORMAT_CHECKER).is_valid\n"
-        "assert check('http://example.org/\\u00e9') and not check('not an iri')\n"
-        "assert 'lark' in sys.modules\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 @pytest.fixture
 def user_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A site directory of the user's own, that came with the home."""

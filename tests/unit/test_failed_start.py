@@ -43,6 +43,11 @@ def test_the_text_stands_by_itself_and_the_html_says_the_same_with_links() -> No
     assert (failure.status_code, failure.reason) == (503, "capacity")
 
 
+def test_what_follows_a_message_begins_a_sentence() -> None:
+    failure = told("There is no room", [A10G], reason="capacity", link=link)
+    assert failure.jupyterhub_message.startswith("There is no room. You can start now: ")
+
+
 def test_a_price_that_is_the_lowest_of_several_says_so() -> None:
     failure = told("", [replace(A10G, dearer_may_come=True)], reason="capacity", link=link)
     assert "A10G, 24 GB, on-demand from $1.01/h" in failure.jupyterhub_message

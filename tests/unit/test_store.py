@@ -20,7 +20,14 @@ from stored import NOW, SECOND, dump, intent, lease, other_program, story
 
 from ec2spawner.core.money import Segment
 from ec2spawner.provisioner import rows
-from ec2spawner.provisioner.lease import Binding, Home, IntentState, LeaseState, StepEvent
+from ec2spawner.provisioner.lease import (
+    ENDED_LATELY,
+    Binding,
+    Home,
+    IntentState,
+    LeaseState,
+    StepEvent,
+)
 from ec2spawner.provisioner.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import Market, Step, Stop
 
@@ -185,6 +192,8 @@ async def test_load_tells_open_leases_from_the_newest_ended_of_each_server(store
     await store.save_lease(
         lease("named", server="gpu", ended_at=NOW, events=story(1, 2, 3, 4), **ended)
     )
+    long_ago = NOW - ENDED_LATELY - timedelta(days=1)
+    await store.save_lease(lease("long-ago", server="cpu", ended_at=long_ago, **ended))
     await store.save_lease(lease("open", requested_at=NOW + 2 * SECOND))
     loaded = await store.load()
     assert [one.lease_id for one in loaded.leases] == ["open"]
@@ -249,12 +258,33 @@ async def test_a_volume_belongs_to_one_home(store: Store) -> None:
 
 async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
     running = Segment("i-1", Market.ON_DEMAND, 0.5, NOW)
-    await store.save_overhead(running)
-    await store.save_overhead(replace(running, end=NOW + SECOND))
-    await store.save_overhead(Segment("i-2", Market.SPOT, None, NOW - SECOND, NOW))
+    await store.save_overhead(running, "boot")
+    await store.save_overhead(replace(running, end=NOW + SECOND), "boot")
+    await store.save_overhead(Segment("i-2", Market.SPOT, None, NOW - SECOND, NOW), "boot")
     await store.save_lease(lease(segments=(Segment("i-3", Market.SPOT, 0.1, NOW),)))
     assert await store.overhead(NOW) == (replace(running, end=NOW + SECOND),)
     assert len(await store.overhead(NOW - SECOND)) == 2
+
+
+async def test_overhead_told_again_by_a_clock_that_was_set_is_the_same(store: Store) -> None:
+    before = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + SECOND)
+    await store.save_overhead(before, "boot lease-1")
+    told_again = replace(before, start=NOW - SECOND)
+    await store.save_overhead(told_again, "boot lease-1")
+    after = replace(before, start=NOW - SECOND, usd_per_hour=0.4)
+    await store.save_overhead(after, "boot lease-2")
+    assert await store.overhead(NOW - SECOND) == (told_again, after)
+
+
+async def test_who_served_last_is_told_by_the_order_of_the_accounts(store: Store) -> None:
+    """The hub's clock was set back between the two."""
+    first = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + 60 * SECOND)
+    second = replace(first, start=NOW + SECOND, end=NOW + 10 * SECOND)
+    await store.save_lease(lease("lease-1", segments=(first,)))
+    await store.save_lease(lease("lease-2", segments=(second,)))
+    await store.save_overhead(replace(first, end=NOW + 90 * SECOND), "boot lease-2")
+    assert await store.last_served("i-1") == ("lease-2", second.end)
+    assert await store.last_served("i-2") is None
 
 
 # --- usual durations ---

@@ -149,7 +149,7 @@ leases = st.builds(
     segments=st.lists(segments, max_size=5).map(tuple),
     after_stop=st.builds(AfterStop),
     mounts=mounts,
-)
+).filter(lambda lease: lease.state is not LeaseState.ENDED or lease.ended_at is not None)
 requests = st.builds(
     LaunchRequest,
     client_token=text,
@@ -293,7 +293,7 @@ def test_kept_instances(empty: Empty, kept: Kept) -> None:
 @given(segments)
 def test_overhead(empty: Empty, segment: Segment) -> None:
     async def work(store: Store) -> tuple[Segment, ...]:
-        await store.save_overhead(segment)
+        await store.save_overhead(segment, "boot")
         return await store.overhead(LONG_AGO)
 
     assert asyncio.run(kept_in(empty(), work)) == (segment,)

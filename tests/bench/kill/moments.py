@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import Pool
 
 from ec2spawner.provisioner import rows
-from ec2spawner.provisioner.provisioner import Provisioner
+from ec2spawner.provisioner.reconciler import Reconciler
 
 ORDERS, TRACE, PASSES = "orders.json", "trace.tsv", "passes"
 """In the hub's directory: what the bench orders, what has happened, a byte for each pass."""
@@ -120,10 +120,10 @@ def _watch_store(moments: Moments) -> None:
 
 def _count_passes(directory: Path) -> None:
     passes = os.open(directory / PASSES, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    reconcile = Provisioner.reconcile
+    reconcile = Reconciler.reconcile
 
-    async def counted(self: Provisioner) -> None:
+    async def counted(self: Reconciler) -> None:
         await reconcile(self)
         os.write(passes, b".")
 
-    Provisioner.reconcile = counted  # type: ignore[method-assign]
+    Reconciler.reconcile = counted  # type: ignore[method-assign]

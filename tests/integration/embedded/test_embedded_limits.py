@@ -155,6 +155,14 @@ def test_cut_before_it_took_effect_and_after(lab: Any) -> None:
     assert outcomes[-3:] == ["cut-before", "cut-after", "ok"]
 
 
+def test_an_answer_that_is_an_error_gets_lost_as_well(lab: Any) -> None:
+    lab.control("faults", {"action": "CreateVolume", "kind": "cut-after"})
+    with pytest.raises(ConnectionClosedError):
+        lab.ec2.create_volume(AvailabilityZone=lab.facts.zones[0], Size=1, DryRun=True)
+    outcomes = [c["outcome"] for c in lab.control("calls") if c["action"] == "CreateVolume"]
+    assert outcomes[-1] == "cut-after"
+
+
 def test_a_call_that_hangs_never_takes_effect(lab: Any) -> None:
     lab.control("faults", {"action": "CreateVolume", "kind": "hang"})
     impatient = lab.client(read_timeout=0.5)

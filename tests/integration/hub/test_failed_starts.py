@@ -86,24 +86,6 @@ async def test_timed_out_start_says_what_it_waited_for_and_leaves_no_instance(
     await wait_until_nothing_runs(embedded)
 
 
-async def test_sold_out_everywhere_says_so(hub: Hub, embedded: Embedded) -> None:
-    for market in ("spot", "on-demand"):
-        offer = {"market": market, "instance_type": "*", "zone": "*", "available": 0}
-        await embedded.control("capacity", offer)
-    reply = await hub.request_server("ann")
-    assert reply.status_code == 503
-    assert "spot and on-demand are sold out" in reply.json()["message"]
-    assert not await embedded.instances()
-
-
-async def test_spot_sold_out_is_an_on_demand_server(hub: Hub, embedded: Embedded) -> None:
-    offer = {"market": "spot", "instance_type": "*", "zone": "*", "available": 0}
-    await embedded.control("capacity", offer)
-    await hub.start_server("ann")
-    assert [i["market"] for i in await embedded.instances()] == ["on-demand"]
-    assert len(await embedded.calls("CreateFleet")) == 2
-
-
 async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 3})
     async with asyncio.TaskGroup() as tasks:

@@ -4,11 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
 
 import httpx
+import pytest
+import pytest_asyncio
 from harness import Embedded, Hub, until
 
+
 from ec2spawner.wire import History
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Embedded]:
+    running = await Embedded(tmp_path_factory.mktemp("embedded")).start()
+    yield running
+    await running.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
+    """One for all tests, each of which has users of its own and leaves no server running."""
+    running = Hub(tmp_path_factory.mktemp("hub"), embedded)
+    try:
+        yield await running.start()
+    finally:
+        await running.stop()
+        print(running.tail(150))
 
 
 async def notebook(hub: Hub, user: str, server: str = "") -> httpx.AsyncClient:
@@ -41,20 +65,20 @@ async def test_several_servers_at_once_with_odd_names(hub: Hub, embedded: Embedd
 
 
 async def test_files_survive_a_stop_and_another_profile(hub: Hub) -> None:
-    await hub.start_server("ann", options={"profile": "cpu"})
-    async with await notebook(hub, "ann") as client:
+    await hub.start_server("ben", options={"profile": "cpu"})
+    async with await notebook(hub, "ben") as client:
         body = {"type": "file", "format": "text", "content": "kept"}
         assert (await client.put("api/contents/notes.txt", json=body)).is_success
-    await hub.stop_server("ann")
-    await hub.start_server("ann", options={"profile": "a10g-24-gb"})
-    async with await notebook(hub, "ann") as client:
+    await hub.stop_server("ben")
+    await hub.start_server("ben", options={"profile": "a10g-24-gb"})
+    async with await notebook(hub, "ben") as client:
         assert (await client.get("api/contents/notes.txt")).json()["content"] == "kept"
-    await hub.stop_server("ann")
+    await hub.stop_server("ben")
 
 
 async def test_status_says_what_it_costs(hub: Hub) -> None:
-    await hub.start_server("ann")
-    async with await notebook(hub, "ann") as client:
+    await hub.start_server("cleo")
+    async with await notebook(hub, "cleo") as client:
 
         async def with_cost() -> dict | None:
             reply = await client.get("ec2spawner/api/status")
@@ -93,10 +117,11 @@ async def test_status_says_what_it_costs(hub: Hub) -> None:
         assert 0 < float(cost) < 0.1
         assert 'ec2spawner_gpu_use_ratio{gpu="0",name="T4",' in metrics
     await prometheus_reads_how_the_hub_stands(hub)
+    await hub.stop_server("cleo")
 
 
 async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
-    """With one server that runs, Ann's."""
+    """With one server that runs, Cleo's."""
 
     async def with_cost() -> str | None:
         reply = await hub.api.get("/metrics")
@@ -115,17 +140,17 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
     assert value["pass_age_seconds"] < 30
     assert value["listing_age_seconds"] < 60
     assert value["pass_seconds_count"] > 0
-    assert value['start_seconds_count{market="spot"}'] == 1
+    assert value['start_seconds_count{market="spot"}'] >= 1
     assert value['aws_calls_total{action="CreateFleet",outcome="ok"}'] >= 1
     assert value['aws_call_seconds_count{action="DescribeInstances"}'] >= 1
     assert value["store_errors_total"] == 0
-    assert "ann" not in text.split("ec2spawner_", 1)[1].replace("scanned", "")
+    assert "cleo" not in text
 
 
 async def test_options_are_refused_with_the_reason(hub: Hub) -> None:
-    reply = await hub.request_server("ann", options={"profile": "t5"})
+    reply = await hub.request_server("dan", options={"profile": "t5"})
     assert reply.status_code == 400
     assert "profile: there is none called" in reply.json()["message"]
-    reply = await hub.request_server("ann", options={"disk": 1})
+    reply = await hub.request_server("dan", options={"disk": 1})
     assert reply.status_code == 400
     assert "disk" in reply.json()["message"]

@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 from world import World
 
-from ec2spawner.provisioner import homes, provisioner, starting, store_sqlite
+from ec2spawner.provisioner import homes, reconciler, starting, store_sqlite
 from ec2spawner.provisioner.store import Store
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a person does not see, shortened; nothing is left out."""
-    monkeypatch.setattr(provisioner, "PASS_INTERVAL", 0.03)
-    monkeypatch.setattr(provisioner, "SHORTEST_WAIT", 0.005)
+    monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
+    monkeypatch.setattr(reconciler, "SHORTEST_WAIT", 0.005)
     monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from simulated_cloud import Clock, Fault, Machine, SimulatedCloud
+from simulated_cloud import Call, Clock, Fault, Machine, SimulatedCloud
 from virtual_time import VirtualTimeLoop
 from world import SETTINGS, Agent, World
 
@@ -102,10 +102,26 @@ class DistantCloud(SimulatedCloud):
     """Told of each instance, whoever hears the answer."""
     boots: set[tuple[str, datetime]] = field(default_factory=set)
     """Instance id and launch time of each start of a stopped instance."""
+    contested: list[Call] = field(default_factory=list)
+    """Calls to attach a volume that another instance held. EC2 refuses; nobody is to ask."""
+
+    failed_at: dict[str, datetime] = field(default_factory=dict)
+    """When a call of each name last failed, or lost its answer."""
 
     async def _receive(self, name: str, *arguments: Any) -> Fault | None:
         await asyncio.sleep(LATENCY)
-        return await SimulatedCloud._receive(self, name, *arguments)
+        if name == "attach_volume":
+            volume_id, instance_id = arguments
+            if self.volumes[volume_id].attached_to not in {None, instance_id}:
+                self.contested.append(Call(name, arguments, self.clock()))
+        try:
+            loses_answer = await SimulatedCloud._receive(self, name, *arguments)
+        except CloudError:
+            self.failed_at[name] = self.clock()
+            raise
+        if loses_answer is not None:
+            self.failed_at[name] = self.clock()
+        return loses_answer
 
     async def _lose_answer(self, fault: Fault | None) -> None:
         await asyncio.sleep(LATENCY)
@@ -149,6 +165,26 @@ class DistantCloud(SimulatedCloud):
         return any(
             fault.times or (fault.gate and not fault.gate.is_set()) for fault in faults
         ) or any(machine.hidden for machine in self.machines.values())
+
+    def has_failed_lately(self, *names: str, seconds: float) -> bool:
+        """The same of calls that were made: what nobody asks for is no excuse."""
+        latest = self.clock() - timedelta(seconds=seconds)
+        hangs = [
+            fault
+            for name in names
+            for fault in self._faults[name]
+            if not fault.times and fault.gate and not fault.gate.is_set()
+        ]
+        failed = [name for name in names if name in self.failed_at]
+        return (
+            bool(hangs)
+            or any(self.failed_at[name] >= latest for name in failed)
+            or any(machine.hidden for machine in self.machines.values())
+        )
+
+    def forget_met_faults(self) -> None:
+        for name, faults in self._faults.items():
+            self._faults[name] = [f for f in faults if f.times or (f.gate and not f.gate.is_set())]
 
     def be_well(self) -> None:
         self._faults.clear()
@@ -256,6 +292,7 @@ class InhabitedWorld(World):
                 del self.cloud.machines[instance_id], self._seen_ended[instance_id]
                 self.agents.pop(instance_id, None)
         self.cloud.calls.clear()
+        self.distant.forget_met_faults()
 
     async def close(self) -> None:
         await self.kill()
@@ -319,6 +356,11 @@ class InhabitedWorld(World):
             if machine.ended is None and instance_id in self.agents
         ]
 
+    def given(self) -> list[str]:
+        """Those of them that have been a user's since their last boot."""
+        ids = [machine.instance.instance_id for machine in self.ours()]
+        return [instance_id for instance_id in ids if self.agents[instance_id].lease is not None]
+
 
 class Inhabitant(Agent):
     """An instance's own life. `temper`: good, `mute` (never phones home), `stuck` (never gets
@@ -379,6 +421,7 @@ class Inhabitant(Agent):
 
     async def _without_hub(self) -> None:
         if self._is_abandoned:
+            self.place.may_end.setdefault(self.instance_id, "idle, and without a hub for long")
             self._power_off()
         await asyncio.sleep(RETRY)
 

@@ -244,14 +244,18 @@ async def test_a_quota_closes_its_market_to_all_types_of_its_class(
     assert asked(world)[-1][0] is SPOT
 
 
-async def test_a_quota_in_every_market_is_the_reason_and_has_its_name(world: World) -> None:
+async def test_a_quota_in_every_market_is_the_reason_and_has_its_name(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     world.cloud.refuse("MaxSpotInstanceCountExceeded", SPOT)
     world.cloud.refuse("VcpuLimitExceeded", ON_DEMAND)
     stop = await world.ending_of(await world.request())
     assert stop.reason == "quota"
     assert "“All G and VT Spot Instance Requests” is used up" in stop.message
     assert "“Running On-Demand G and VT instances” is used up" in stop.message
+    assert "Choose another profile, or ask an admin" in stop.message
     assert "An admin can ask AWS for a larger quota" in stop.message
+    assert {"L-3819A6DF", "L-DB2E81BA"} <= {*caplog.text.replace(")", " ").split()}
     assert stop.message.endswith("before 12:03 UTC.")
 
 

@@ -17,6 +17,7 @@ from ec2spawner.core.price_history import Pace, PricePoint
 from ec2spawner.hub.cards import Card
 from ec2spawner.hub.pages import SAMPLES, cards_for
 from ec2spawner.provisioner.cloud import LaunchAnswer, LaunchRequest
+from ec2spawner.provisioner.usual_durations import UsualDurations
 from ec2spawner.wire import Market
 
 ZONES = ("us-east-1a", "us-east-1b")
@@ -110,7 +111,7 @@ async def test_a_home_bound_to_a_zone_sees_that_zone(world: World) -> None:
     first = card.first()
     assert first is not None
     assert first.offer.usd_per_hour == 0.25
-    assert world.provisioner.zones_for("ann", "") == set(ZONES)
+    assert world.provisioner.placement.zones_for("ann", "") == set(ZONES)
 
 
 async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
@@ -156,10 +157,10 @@ async def test_many_cards_let_others_run_between_them(
 ) -> None:
     turns = 0
 
-    async def at_once(_profiles: Iterable[str]) -> Mapping[str, float]:
+    async def at_once(_: UsualDurations, _profiles: Iterable[str]) -> Mapping[str, float]:
         return {}  # without the store, which lets others run anyway
 
-    monkeypatch.setattr(world.provisioner, "usual_start_seconds", at_once)
+    monkeypatch.setattr(UsualDurations, "of_starts", at_once)
 
     async def other() -> None:
         nonlocal turns

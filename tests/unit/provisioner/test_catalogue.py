@@ -71,6 +71,17 @@ async def test_a_failure_keeps_what_was_known(cloud: SimulatedCloud, catalogue: 
     assert catalogue.read_at == read_at
 
 
+async def test_it_is_read_again_after_a_bug(
+    cloud: SimulatedCloud, catalogue: Catalogue, caplog: pytest.LogCaptureFixture
+) -> None:
+    cloud.fail("offerings", ZeroDivisionError("a bug"), times=2)
+    running = asyncio.create_task(catalogue.run())
+    await until(lambda: catalogue.read_at is not None, "read")
+    running.cancel()
+    told = [r for r in caplog.records if "failed" in r.message]
+    assert [bool(each.exc_info) for each in told] == [True, False]
+
+
 # --- EC2's word ------------------------------------------------------------------------------
 
 

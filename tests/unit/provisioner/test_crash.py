@@ -188,3 +188,20 @@ async def test_a_hub_that_starts_without_ec2_goes_on_when_it_answers(world: Worl
     assert await world.provisioner.watcher.first_listing(5)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
+
+
+async def test_an_instance_that_has_served_is_nobodys_prospect_after_a_restart(
+    world: World,
+) -> None:
+    """Its launch was answered lately, and EC2 lists it no more: nobody waits for it."""
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.settle()
+    await world.kill()
+    del world.cloud.machines[agent.instance_id]
+    await world.start()
+    await world.complete_passes(2)
+    await world.request("eve")
+    await until(world.cloud.running, "a machine of her own")

@@ -82,7 +82,7 @@ async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) 
         segment = world.provisioner.prices.segment(
             instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
         )
-        await world.store.save_overhead_sooner_or_later(segment)
+        await world.store.save_overhead_sooner_or_later(segment, "boot")
     assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from world import World, until
@@ -80,6 +81,19 @@ async def test_a_kill_at_each_call_leaves_no_copy_too_many(
     assert len(set(asked)) == len(asked)
 
 
+async def test_a_clock_that_is_ahead_of_ec2s_makes_no_copy_at_each_look(world: World) -> None:
+    """Each would push an older state out, until all that is kept is of the last hour."""
+    await world.restart(home=HOURLY)
+    volume_id = await used_home(world)
+    for seconds in (3600, 900, 900):
+        attached(world, volume_id)
+        await look(world, seconds)
+        for each, copy in world.cloud.snapshots.items():
+            started_at = min(copy.started_at, world.clock() - timedelta(days=2))
+            world.cloud.snapshots[each] = replace(copy, started_at=started_at)
+    assert len(world.cloud.of("create_snapshot")) == 1
+
+
 async def test_copies_of_another_store_and_of_nobody_are_left_alone(world: World) -> None:
     await world.restart(home=replace(HOURLY, schedule=Schedule(every=3600, keep=1)))
     volume_id = await used_home(world)
@@ -132,6 +146,14 @@ async def test_what_a_move_left_over_is_deleted(world: World) -> None:
 # --- for good --------------------------------------------------------------------------------
 
 
+async def gone_for_good(world: World) -> None:
+    """Let pass what it takes until nothing more of homes that shall go is looked for."""
+    for _ in range(2 * world.settings.missing_listings):
+        world.clock.advance(60)
+        await world.watch_passes(1)
+    assert world.provisioner.homes.leaving() == ()
+
+
 async def stopped_with_copies(world: World) -> str:
     await world.restart(home=HOURLY)
     lease, agent = await world.ready(home_kind="ebs")
@@ -154,6 +176,7 @@ async def test_a_home_that_shall_go_goes_with_its_copies_and_its_record(world: W
     await world.complete_passes(1)
     assert world.cloud.volumes == {}
     assert world.cloud.snapshots == {}
+    await gone_for_good(world)
     await world.restart()
     assert world.provisioner.homes.leaving() == ()
     await world.ready(home_kind="ebs")
@@ -173,6 +196,24 @@ async def test_a_home_that_shall_go_goes_also_after_a_kill(world: World, call: s
     await world.complete_passes(1)
     assert world.cloud.volumes == {}
     assert world.cloud.snapshots == {}
+
+
+async def test_a_copy_that_no_listing_shows_yet_goes_as_well(world: World) -> None:
+    """It was made seconds before the user was deleted."""
+    await stopped_with_copies(world)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    world.clock.advance(100)
+    world.cloud.snapshot_lag = 90
+    taken = {**world.provisioner.homes.tags(home), tags.SNAPSHOT: "scheduled"}
+    late = await world.cloud.create_snapshot(str(home.volume_id), taken)
+    await world.provisioner.homes.leave(home)
+    await world.complete_passes(1)
+    assert list(world.cloud.snapshots) == [late.snapshot_id]
+    for _ in range(2):
+        await look(world, 60)
+    assert world.cloud.snapshots == {}
+    await gone_for_good(world)
 
 
 async def test_a_home_that_an_instance_still_holds_goes_later(world: World) -> None:
@@ -197,7 +238,8 @@ async def test_one_home_that_cannot_go_yet_keeps_no_other_from_going(world: Worl
         home = world.provisioner.homes.of(user, "")
         assert home is not None
         await world.provisioner.homes.leave(home)
-    await look(world, 120)
+    for _ in range(world.settings.missing_listings + 1):
+        await look(world, 60)
     assert list(world.cloud.volumes) == [held]
     assert [home.user for home in world.provisioner.homes.leaving()] == ["ada"]
 
@@ -219,7 +261,7 @@ async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answe
     moving = world.provisioner.homes.of("ada", "")
     assert moving is not None
     await world.provisioner.homes.leave(moving)
-    await until(lambda: not world.provisioner.homes.leaving(), "deleted")
+    await gone_for_good(world)
     gate.set()
     world.clock.advance(120)
     await world.complete_passes(2)

@@ -165,6 +165,32 @@ async def test_a_lost_answer_to_the_snapshot_makes_no_second_one(world: World) -
     assert len(world.cloud.of("create_snapshot")) == 1
 
 
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "ConcurrentSnapshotLimitExceeded"])
+async def test_a_snapshot_that_was_certainly_not_made_is_asked_for_again_soon(
+    world: World, code: str
+) -> None:
+    """Without the pause in which a listing may still show one."""
+    before = await with_a_file(world)
+    refused = CloudError(code, "later", retryable=code == "RequestLimitExceeded")
+    world.cloud.fail("create_snapshot", refused, times=2)
+    await assert_moved(world, before, await served(world, await move(world)))
+
+
+async def test_a_volume_whose_answer_is_lost_goes_although_no_listing_showed_it(
+    world: World,
+) -> None:
+    """The admin has changed what homes are made of since, so that EC2 refuses the same token."""
+    before = await with_a_file(world)
+    world.cloud.volume_lag = 60
+    world.cloud.fail("create_volume", LOST, after=True)
+    lease = await move(world)
+    await until(lambda: len(world.cloud.volumes) == 2, "a volume that nobody knows of")
+    await world.restart(home=replace(world.settings.home, volume_type="io2"))
+    await until(lambda: len(world.cloud.volumes) == 3, "another one")
+    world.clock.advance(120)
+    await assert_moved(world, before, await served(world, lease))
+
+
 async def test_a_move_that_cannot_be_leaves_the_files_where_they_were(world: World) -> None:
     before = await with_a_file(world)
     refused = CloudError("UnauthorizedOperation", "You may not.", retryable=False)

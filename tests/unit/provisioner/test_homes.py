@@ -12,6 +12,7 @@ from ec2spawner.core import tags
 from ec2spawner.core.retention import Schedule
 from ec2spawner.provisioner import homes
 from ec2spawner.provisioner.cloud import CloudError, VolumeSpec
+from ec2spawner.provisioner.home_copies import LOOK_INTERVAL
 from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.provisioner.settings import HomeRules
 from ec2spawner.provisioner.store import StoreError
@@ -247,8 +248,11 @@ async def test_a_volume_that_an_admin_made_under_the_homes_tags_takes_its_place(
     assert list(world.cloud.volumes) == ["vol-restored"]
 
 
-async def test_a_volume_that_is_there_is_never_replaced(world: World) -> None:
+@pytest.mark.parametrize("late_looks", [0, 5])
+async def test_a_volume_that_is_there_is_never_replaced(world: World, late_looks: int) -> None:
+    """Not even where EC2's listing lags, and shows it only after some looks."""
     await stopped(world)
+    world.cloud.late_looks = late_looks
     home = world.provisioner.homes.of("ada", "")
     assert home is not None
     with pytest.raises(CloudError, match="is there"):
@@ -389,6 +393,25 @@ async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_th
     assert list(world.cloud.volumes) == [volume_id]
 
 
+async def test_a_foreign_home_keeps_its_user_out_until_it_is_deleted(world: World) -> None:
+    volume_id = await stopped(world)
+    await world.kill()
+    world.database = "another.sqlite"
+    await world.start()
+    await world.settle()
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
+    assert volume_id in (await world.ending_of(lease)).message
+    await asyncio.gather(claim, return_exceptions=True)
+    await until(lambda: not world.cloud.running(), "its instance to end")
+    del world.cloud.volumes[volume_id]
+    world.clock.advance(LOOK_INTERVAL)
+    await world.complete_passes(2)
+    lease, _ = await world.ready(home_kind="ebs")
+    assert lease.state is LeaseState.READY
+
+
 async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
     world: World,
 ) -> None:
@@ -396,7 +419,7 @@ async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
     volume_id = await stopped(world)
     for market in Market:
         world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
-    subnets = world.provisioner.subnets_for("ada", "", home_kind="none")
+    subnets = world.provisioner.placement.subnets_for("ada", "", home_kind="none")
     assert subnets == ("subnet-a", "subnet-b")
     before = len(world.cloud.of("detach_volume"))
     lease = await world.request(home_kind="none", spec=replace(SPEC, subnets=subnets))

@@ -101,6 +101,19 @@ async def test_its_waiting_is_overhead_and_nothing_is_paid_twice(world: World) -
     assert served.segments[0].start == second.requested_at
 
 
+async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: World) -> None:
+    first, agent = await kept(world, LINGER)
+    world.cloud.fail("terminate", BUSY)
+    world.clock.advance(LINGER.seconds + 1)
+    await until(lambda: world.cloud.of("terminate"), "a call that fails")
+    world.clock.jump(-30)
+    await until(lambda: not world.provisioner.keeping.holds(agent.instance_id), "its end")
+    await world.settle()
+    [waited] = await world.store.overhead(first.requested_at)
+    assert waited.end is not None
+    assert (waited.end - waited.start).total_seconds() == LINGER.seconds + 1
+
+
 @pytest.mark.parametrize("reason", ["idle", "budget", "admin", "interruption", "lost"])
 async def test_it_lingers_only_for_whoever_stopped_it(world: World, reason: str) -> None:
     lease, agent = await ready(world, LINGER)
@@ -342,11 +355,58 @@ async def test_no_room_for_it_is_told_after_some_tries_and_it_stays(world: World
     assert launches(world) == 1
 
 
+async def test_no_quota_for_it_says_so_and_which_and_offers_none_of_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError("VcpuLimitExceeded", "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "quota"
+    assert "quota “Running On-Demand G and VT instances” is used up" in stop.message
+    assert "ask an admin" in stop.message
+    assert "choose another profile" in stop.message
+    assert "L-DB2E81BA" in caplog.text
+    zones = world.provisioner.placement.zones_of(lease.spec)
+    assert not world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
+    assert world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.SPOT,))
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
 async def test_a_throttled_start_is_asked_again(world: World) -> None:
     await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=2)
-    await again(world, STOP)
+    lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
+    assert any("asking again" in event.message for event in world.now(lease).events)
+    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
+
+
+async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", BUSY, times=100_000)
+    lease = await again(world, STOP)
+    await until(lambda: world.provisioner.keeping.why_not_started(lease.lease_id), "refused")
+    world.clock.advance(world.settings.boot_timeout + 1)
+    stop = await world.ending_of(lease)
+    assert stop.message.startswith("AWS has refused the hub's calls to start your kept machine")
+    assert "RequestLimitExceeded" in stop.message
+    assert "never got in touch" not in stop.message
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+async def test_a_machine_that_was_started_and_is_silent_is_not_called_refused(
+    world: World,
+) -> None:
+    """The answer to its start was lost."""
+    await kept(world, STOP)
+    world.cloud.fail("start", BUSY, after=True)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.complete_passes(1)
+    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
 
 
 async def test_a_throttled_stop_is_asked_again(world: World) -> None:
@@ -380,6 +440,37 @@ async def test_one_that_never_calls_fails_the_start_in_words_and_is_stopped(worl
     world.clock.advance(world.settings.boot_timeout + 1)
     assert "never got in touch" in (await world.ending_of(lease)).message
     await until(world.cloud.stopped, "it is stopped again")
+
+
+async def test_no_start_fails_because_the_clock_was_set_or_no_hub_ran(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    world.clock.jump(world.settings.boot_timeout + 1)
+    await world.complete_passes(2)
+    await world.kill()
+    world.clock.advance(world.settings.boot_timeout + 1)
+    await world.start()
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.WAITING
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+
+
+async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
+    world: World,
+) -> None:
+    await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.provisioner.keeping.give_up(lease.user, lease.server)
+    world.clock.advance(20)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    await world.settle()
+    [booted] = [s for s in await world.store.overhead(lease.requested_at) if s.end != s.start]
+    assert booted.end is not None
+    assert 20 <= (booted.end - booted.start).total_seconds() < 21
 
 
 # --- who may speak for it --------------------------------------------------------------------

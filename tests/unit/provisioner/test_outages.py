@@ -92,10 +92,10 @@ async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_wri
     world: World,
 ) -> None:
     await world.ready()
-    usual = await world.provisioner.usual_durations("t4")
+    usual = await world.provisioner.usual_durations.of_steps("t4")
     assert usual
     with locked(world):
-        assert await world.provisioner.usual_durations("t4") == usual
+        assert await world.provisioner.usual_durations.of_steps("t4") == usual
 
 
 # --- what has happened ---
@@ -134,6 +134,54 @@ async def test_what_an_unneeded_instance_cost_is_accounted_for_later(world: Worl
     [segment] = await world.store.overhead(begun)
     assert segment.instance_id == instance_id
     assert segment.end is not None
+
+
+async def test_it_is_accounted_for_also_where_the_store_cannot_be_read_at_its_end(
+    world: World,
+) -> None:
+    begun = world.clock()
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    world.clock.advance(60)
+    world.run_sql("ALTER TABLE segment RENAME TO hidden")
+    await world.stop(lease, "failed")
+    await until(lambda: not world.cloud.running(), "the instance to end")
+    await world.complete_passes(1)
+    del world.cloud.machines[instance_id]  # no listing shows it any more
+    await world.complete_passes(1)
+    world.run_sql("ALTER TABLE hidden RENAME TO segment")
+    await world.complete_passes(1)
+    [segment] = await world.store.overhead(begun)
+    assert segment.instance_id == instance_id
+    assert segment.end is not None
+    assert (segment.end - segment.start).total_seconds() == pytest.approx(60, abs=1)
+
+
+async def test_a_server_is_ready_once_that_is_stored_and_its_agent_says_it_until_then(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    wait = world.provisioner.starting.wait_ready(lease.lease_id, 60)
+    waiting = asyncio.create_task(wait)
+    world.break_store()
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            await agent.event("ready")
+    await world.complete_passes(1)
+    assert not waiting.done(), "JupyterHub believes what the next process would not know"
+    waiting.cancel()
+    await world.kill()
+    world.mend_store()
+    await world.start()
+    assert world.now(lease).state is LeaseState.STARTING
+    await agent.event("ready")
+    ready = await world.provisioner.starting.wait_ready(lease.lease_id, 60)
+    assert ready.state is LeaseState.READY
+    [stored] = (await world.store.load()).leases
+    assert stored.state is LeaseState.READY
 
 
 # --- a database server ---
@@ -189,15 +237,18 @@ async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
     postgresql.stop()
     follower = World(world.folder)
     follower.cloud, follower.clock, follower.store_url = world.cloud, world.clock, world.store_url
-    world.provisioner.reconcile, reconcile = _never, world.provisioner.reconcile  # type: ignore[method-assign]
+    world.provisioner.reconciler.reconcile, reconcile = (
+        _never,
+        world.provisioner.reconciler.reconcile,
+    )  # type: ignore[method-assign]
     await asyncio.to_thread(postgresql.start)
     await follower.start()
     try:
         lease, newer = await follower.ready("new")
-        world.provisioner.reconcile = reconcile  # type: ignore[method-assign]
+        world.provisioner.reconciler.reconcile = reconcile  # type: ignore[method-assign]
         world.clock.advance(world.settings.adoption_grace + 1)  # of a lease that it does not know
         with pytest.raises(StoreError, match="another hub holds"):
-            await world.provisioner.reconcile()
+            await world.provisioner.reconciler.reconcile()
         assert set(world.cloud.running()) == {agent.instance_id, newer.instance_id}
         assert follower.now(lease).state is LeaseState.READY
     finally:

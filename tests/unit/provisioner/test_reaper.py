@@ -82,6 +82,20 @@ async def test_homes_and_what_others_made_stay(world: World) -> None:
     }
 
 
+async def test_a_bug_ends_one_look_and_is_logged_once_with_its_traceback(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.restart(reap_interval=LOOK)
+    left_over(world, "vol-1")
+    await looks(world)
+    caplog.clear()
+    world.cloud.fail("free_volumes", ZeroDivisionError("a bug"), times=3)
+    world.clock.advance(GRACE)
+    await until(lambda: not world.cloud.volumes, "deleted")
+    told = [r for r in caplog.records if "left over failed" in r.message]
+    assert [bool(each.exc_info) for each in told] == [True, False, False]
+
+
 async def test_a_refusal_is_tried_again_and_hides_nothing_else(world: World) -> None:
     await world.restart(reap_interval=LOOK)
     left_over(world, "vol-1")

@@ -170,7 +170,7 @@ async def test_a_deadline_that_cannot_be_told_does_not_end_the_reconciler(
         raise OverflowError("date value out of range")
 
     with caplog.at_level(logging.ERROR), monkeypatch.context() as poison:
-        poison.setattr(world.provisioner, "_until_next_deadline", poisoned)
+        poison.setattr(world.provisioner.reconciler, "_until_next_deadline", poisoned)
         world.provisioner.wake()
         await until(lambda: asked)
     await world.ready()
@@ -205,7 +205,7 @@ async def test_a_change_that_could_not_be_stored_is_tried_again_at_the_close(
     with pytest.raises(StoreError):
         await world.provisioner.beats.extend(world.now(lease), 600)
     extended = world.now(lease)
-    world.provisioner.reconcile = _never  # type: ignore[method-assign]
+    world.provisioner.reconciler.reconcile = _never  # type: ignore[method-assign]
     world.mend_store()
     await world.provisioner.close()
     await world.start()
@@ -345,7 +345,12 @@ async def test_an_instance_that_ends_is_told_apart_from_one_that_aws_takes(world
     assert (await world.ending_of(taken)).reason == "interruption"
     lost, agent = await world.ready("lost")
     world.cloud.end(agent.instance_id, "Client.UserInitiatedShutdown")
-    assert (await world.ending_of(lost)).reason == "lost"
+    stop = await world.ending_of(lost)
+    assert (stop.reason, "from outside the hub" in stop.message) == ("lost", True)
+    off, agent = await world.ready("off")
+    world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
+    stop = await world.ending_of(off)
+    assert (stop.reason, "powered itself off" in stop.message) == ("lost", True)
 
 
 async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> None:

@@ -24,6 +24,9 @@ DAY = 1440
 COMES = 0.6
 """Share of the people who work on a day of the week; at its end, a tenth of them."""
 
+CALLS_MADE = tuple(name for name in CALLS if name not in {"stop", "start"})
+"""Nobody's machine is kept here: `test_invariants` keeps them."""
+
 FORGETS = 0.3
 """Share of the sessions that nobody stops: the idle policy does."""
 
@@ -132,14 +135,14 @@ class Workdays:
         self.back_at = self.minute + 1 + int(self.random.expovariate(1 / (180 if long else 3)))
 
     def _fault(self) -> bool:
-        name, error = self.random.choice(CALLS), self.random.choice([LOST, BUSY])
+        name, error = self.random.choice(CALLS_MADE), self.random.choice([LOST, BUSY])
         after = error is LOST and self.random.random() < 0.5
         self.world.cloud.fail(name, error, self.random.randint(1, 4), after=after)
         return True
 
     def _hang(self) -> bool:
         gate = self.world.cloud.hold(
-            self.random.choice(CALLS), after=self.random.random() < 0.5, then=LOST
+            self.random.choice(CALLS_MADE), after=self.random.random() < 0.5, then=LOST
         )
         self.world.loop.call_later(self.random.uniform(5, 70), gate.set)
         return True
@@ -204,9 +207,26 @@ class Workdays:
         intent = machine.instance.tags[tags.INTENT]
         if self.world.provisioner.launcher.is_open(intent):
             return False
-        self.world.cloud.copy(machine.instance.instance_id)
+        copied = self.world.cloud.copy(machine.instance.instance_id)
+        # Nobody's business but that of whoever made it, who ends it some day.
+        self._ends.append((self.minute + 2 * DAY, lambda: self.world.cloud.end(copied)))
         return True
 
+
+MEANING = {
+    "crash": "the hub is killed in the midst of its work, and comes back after minutes or hours",
+    "fault": "one to four calls of a kind fail, or take effect and lose their answer",
+    "hang": "a call hangs for up to 70 s, then fails",
+    "listings_lag": "listings show new instances later than before, or at once again",
+    "listing_lacks": "listings lack an instance that runs, for 3 s or for two minutes",
+    "interruption": "AWS takes an instance back",
+    "sold_out": "spot or on-demand is sold out in all zones, for up to an hour",
+    "price_moves": "spot prices change",
+    "bad_image": "the agent of the next machine never calls, or never gets ready",
+    "silence": "a running server's agent dies",
+    "clock_jump": "the hub's clock is set by up to half a minute",
+    "copied_tags": "somebody launches an instance with the tags of one of ours",
+}
 
 RATES = {
     "crash": 3.0,

@@ -87,7 +87,8 @@ class World:
             monotonic=self.clock.monotonic,
             ended=self.ended.append,
         )
-        reconcile = provisioner.reconcile
+        reconciler = provisioner.reconciler
+        reconcile = reconciler.reconcile
 
         async def counted() -> None:
             try:
@@ -95,15 +96,12 @@ class World:
             finally:
                 self.passes += 1
 
-        provisioner.reconcile = counted  # type: ignore[method-assign]
+        reconciler.reconcile = counted  # type: ignore[method-assign]
         await provisioner.start()
 
     async def kill(self) -> None:
         """The process ends here: nothing is finished, nothing is said to anybody."""
-        tasks = list(self.provisioner._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self.provisioner.background.end()
         await self.store.close()
 
     async def restart(self, **settings: Any) -> None:
@@ -148,9 +146,7 @@ class World:
             f"ec2spawner {name}"
             for name in ("watch", "prices", "catalogue", "templates", "reaper", "reconcile")
         }
-        await until(
-            lambda: {task.get_name() for task in self.provisioner._tasks} <= loops, "settled"
-        )
+        await until(lambda: self.provisioner.background.names() <= loops, "settled")
 
     # --- leases ---
 
@@ -178,7 +174,7 @@ class World:
         return lease
 
     def subnets(self, user: str) -> tuple[str, ...]:
-        return self.provisioner.subnets_for(user, "")
+        return self.provisioner.placement.subnets_for(user, "")
 
     def now(self, lease: Lease) -> Lease:
         """The lease as it is now."""

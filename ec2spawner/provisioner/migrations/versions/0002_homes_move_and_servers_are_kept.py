@@ -16,6 +16,10 @@ def upgrade() -> None:
     op.add_column("store", sa.Column("agents_at", sa.String(), server_default="", nullable=False))
     op.add_column("lease", sa.Column("after_stop", sa.JSON(), nullable=True))
     op.add_column("lease", sa.Column("mounts", sa.JSON(), nullable=True))
+    op.add_column("segment", sa.Column("overhead_key", sa.String(), nullable=True))
+    # A hub reads open leases and those that ended lately, not all that ever were.
+    op.create_index(op.f("ix_lease_state_ended_at"), "lease", ["state", "ended_at"])
+    op.drop_index(op.f("ix_lease_state"), "lease")
     op.create_table(
         "kept",
         sa.Column("instance_id", sa.String(), nullable=False),
@@ -41,6 +45,9 @@ def downgrade() -> None:
     op.drop_column("store", "agents_at")
     op.drop_column("store", "epoch")
     op.drop_table("kept")
+    op.drop_column("segment", "overhead_key")
+    op.create_index(op.f("ix_lease_state"), "lease", ["state"])
+    op.drop_index(op.f("ix_lease_state_ended_at"), "lease")
     op.drop_column("lease", "mounts")
     op.drop_column("lease", "after_stop")
     for name in ("delete_at", "move", "used_at", "from_snapshot", "volume_token"):

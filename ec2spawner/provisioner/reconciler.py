@@ -1,0 +1,202 @@
+"""The pass: keeps instances and leases in step with what the cloud shows.
+
+Level-triggered. A pass looks at the waiting list, the last listing and the calls under way,
+and does what is missing; nothing is remembered as a step. Everything may be killed between any
+two lines: the next pass, or the next process, goes on from what is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ..core import money
+from ..core.matching import balance
+from ..wire import Stop
+from . import metrics
+from .adoption import Adoption
+from .awake import Awake
+from .beats import Beats
+from .book import LeaseBook
+from .buying import Buying
+from .claims import Claims
+from .cloud import CloudError
+from .ending import Ending
+from .home_bringing import HomeBringing
+from .home_copies import HomeCopies
+from .home_moves import HomeMoves
+from .keeping import Keeping
+from .keys import launch_key_of
+from .labels import Labels
+from .launcher import Launcher
+from .lease import Lease, LeaseState
+from .losses import Losses
+from .placement import Placement
+from .prices import PriceBook
+from .settings import Settings
+from .starting import Starting
+from .store import Store, StoreError
+from .supply import Inventory
+from .unready import Unready
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+PASS_INTERVAL = 5.0
+"""Seconds between two passes at most; events and deadlines make them sooner."""
+
+SHORTEST_WAIT = 0.25
+"""Seconds between two passes at least, when a deadline is all that there is."""
+
+INTENTS_KEPT = timedelta(hours=1)
+"""Launch calls that were answered stay in memory so long, and while an instance carries them."""
+
+ENDED_KEPT = timedelta(minutes=10)
+"""Ended leases stay in memory so long: a late beat is answered 410 instead of 404."""
+
+
+@dataclass(eq=False)
+class Reconciler:
+    """Passes, one after the other: it decides when each part does what is missing."""
+
+    settings: Settings
+    now: Callable[[], datetime]
+    awake: Awake
+    woken: asyncio.Event
+    """Set by whoever wants a pass to begin now."""
+    store: Store
+    book: LeaseBook
+    watcher: Watcher
+    placement: Placement
+    prices: PriceBook
+    launcher: Launcher
+    claims: Claims
+    inventory: Inventory
+    keeping: Keeping
+    ending: Ending
+    bringing: HomeBringing
+    home_moves: HomeMoves
+    home_copies: HomeCopies
+    starting: Starting
+    unready: Unready
+    buying: Buying
+    labels: Labels
+    beats: Beats
+    adoption: Adoption
+    losses: Losses
+    passed_at: float | None = None
+    """When the last pass went through, in seconds awake."""
+
+    async def run(self) -> None:
+        while not await self.watcher.first_listing(timeout=PASS_INTERVAL):
+            log.info("Waiting for the first complete listing of instances")
+        while True:
+            self.woken.clear()
+            pause = PASS_INTERVAL
+            try:
+                with metrics.PASS_SECONDS.time(), metrics.PASSES_FAILED.count_exceptions():
+                    await self.reconcile()
+                self.passed_at = self.awake()
+                pause = self._until_next_deadline()
+            except (CloudError, StoreError) as error:
+                log.error("Reconciling: %s", error)
+            except Exception:
+                log.exception("A reconcile pass failed; the next one goes on")
+            # Not `wait_for`: on Python 3.11 that can swallow a cancellation, here and elsewhere.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self.woken.wait()
+            await asyncio.sleep(self.settings.batch_window)
+
+    async def reconcile(self) -> None:
+        """One pass: look at everything once, and do what is missing."""
+        set_by = self.awake.tick()
+        self.beats.clock_was_set(set_by)
+        self.keeping.clock_was_set(set_by)
+        now = self.now()
+        self.ending.resume()  # what was decided goes on whatever the store says
+        await self.store.hold()  # or another hub may be at work here
+        await self.book.save_again()
+        await self.store.unwritten.again()
+        self.book.forget_ended(now - ENDED_KEPT)
+        await self.losses.follow()
+        self.losses.replace_stillborn()
+        self.unready.end_what_is_late()
+        await self._follow_homes()
+        await self._end_what_is_due(now)
+        await self.keeping.follow(now)
+        self._forget_gone(now)
+        await self._balance()
+        self.labels.follow()
+        self.bringing.follow(self.watcher.instances)
+        self.home_moves.follow()
+        self.home_copies.follow()
+        await self._reprice(now)
+
+    async def _follow_homes(self) -> None:
+        """A lease that waits while its home is being made is bound to the zone of that."""
+        for lease in self.book.open(LeaseState.WAITING):
+            subnets = self.placement.subnets_for(lease.user, lease.server)
+            if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
+                continue
+            spec = replace(lease.spec, subnets=subnets)
+            await self.book.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
+
+    async def _end_what_is_due(self, now: datetime) -> None:
+        silent: list[tuple[Lease, Stop]] = []
+        for lease in list(self.book.open(LeaseState.READY)):
+            if self.beats.due(lease, now) > now:
+                continue
+            stop = self.beats.why(lease, now)
+            if stop.reason == "lost":
+                silent.append((lease, stop))
+            else:
+                await self.ending.begin(lease.lease_id, stop)
+        silent_ends = self.adoption.braked(silent, "their agents are silent")
+        for lease, stop in [*silent_ends, *self.adoption.unclaimed()]:
+            await self.ending.begin(lease.lease_id, stop)
+
+    def _forget_gone(self, now: datetime) -> None:
+        """What no listing shows and no lease holds: nothing grows for as long as the hub runs."""
+        self.inventory.forget_old(now)
+        leased = {lease.instance_id for lease in self.book.open() if lease.instance_id}
+        self.claims.forget_gone(self.watcher.instances.keys() | leased)
+        self.launcher.forget_old(now - INTENTS_KEPT, self.watcher.instances.values())
+
+    async def _reprice(self, now: datetime) -> None:
+        for lease in self.book.open(LeaseState.STARTING, LeaseState.READY):
+            instance = self.watcher.instance_of(lease)
+            if instance is None or self.book.get(lease.lease_id) is not lease:
+                continue
+            price = self.prices.price_of(instance)
+            if price is None:
+                continue
+            segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
+            if segments != lease.segments:
+                await self.book.change(lease.lease_id, segments=segments)
+                self.book.tell_agent(lease.lease_id)
+
+    async def _balance(self) -> None:
+        """Launch what is missing, terminate what nobody needs."""
+        while tokens := self.launcher.not_looked_up(self.watcher.instances.values()):
+            await self.launcher.look_up(tokens)
+        stock = self.inventory.take_stock()
+        result = balance(self.starting.needs(), stock.supplies)
+        missing = frozenset(result.missing)
+        self.unready.never_spoke(stock.silent, missing)
+        listed = self.watcher.instances
+        surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
+        unknown = self.adoption.unknown(stock.unknown)
+        self.losses.on_offer = frozenset(supply.supply_id for supply in stock.supplies)
+        self.buying.buy(missing - self.starting.judged)
+        await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
+
+    def _until_next_deadline(self) -> float:
+        now = self.now()
+        dues = [self.beats.due(lease, now) for lease in self.book.open(LeaseState.READY)]
+        seconds = [(due - now).total_seconds() for due in dues]
+        return min([PASS_INTERVAL, *(max(left, SHORTEST_WAIT) for left in seconds if left > -1)])

@@ -1,0 +1,43 @@
+"""What runs for ever goes on after a bug in one of its turns."""
+
+from __future__ import annotations
+
+import logging
+from types import TracebackType
+from typing import Self
+
+log = logging.getLogger(__name__)
+
+
+class Surviving:
+    """`with surviving:` around one turn: its failure is logged, and goes no further.
+
+    The same failure again is one line without its traceback. What is no `Exception`, such as a
+    cancellation, goes on.
+    """
+
+    def __init__(self, what: str) -> None:
+        """`what` runs, for the log."""
+        self._what = what
+        self._logged = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool:
+        if error is None:
+            self._logged = ""
+        if not isinstance(error, Exception):
+            return False
+        said = repr(error)
+        if said == self._logged:
+            log.error("%s failed as before, and goes on: %s", self._what, said)
+        else:
+            log.error("%s failed, and goes on", self._what, exc_info=error)
+        self._logged = said
+        return True
