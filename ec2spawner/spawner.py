@@ -301,7 +301,7 @@ class EC2Spawner(OptionTraits, Spawner):
             if lease.state is LeaseState.READY:
                 options = (await self._service()).options
                 following = follow_configuration(options, self, provisioner, lease)
-                provisioner.spawn_task(following, f"idle policy of {lease.lease_id}")
+                provisioner.background.spawn(following, f"idle policy of {lease.lease_id}")
         return lease
 
     async def _adopt(self, provisioner: Provisioner, lease: Lease) -> Lease:
