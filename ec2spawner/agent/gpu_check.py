@@ -32,7 +32,7 @@ async def broken_gpu(device: Path | None, *, seconds: float = CHECK_SECONDS) -> 
 
     `device`: without it this machine has no GPU, and there is nothing to check.
     """
-    if device is None or not device.exists():
+    if device is None or not await asyncio.to_thread(device.exists):
         return ""
     try:
         told = json.loads(await _run(seconds))

@@ -78,8 +78,9 @@ class Driver:
 
     def _device(self, index: int) -> Device:
         handle, memory = c_int(), c_size_t()
-        name, bus_id = ctypes.create_string_buffer(_NAME_BYTES), ctypes.create_string_buffer(
-            _BUS_ID_BYTES
+        name, bus_id = (
+            ctypes.create_string_buffer(_NAME_BYTES),
+            ctypes.create_string_buffer(_BUS_ID_BYTES),
         )
         self.call("cuDeviceGet", byref(handle), c_int(index))
         self.call("cuDeviceGetName", name, c_int(_NAME_BYTES), handle)

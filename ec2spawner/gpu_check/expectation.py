@@ -18,7 +18,7 @@ HEALTHY: Final[Mapping[FigureName, float]] = {
     # Copies inside reach 75 to 90 % of the peak; memory with ECC switched on is at the lower end.
     "memory": 0.6,
     # A T4 at its 70 W reaches 37 % of its FP16 peak, and is healthy
-    # (forums.developer.nvidia.com/t/about-gpu-peak-performance/264462); other GPUs reach 50 to 90 %.
+    # (forums.developer.nvidia.com/t/about-gpu-peak-performance/264462); others reach more.
     "fp32": 0.25,
     "fp16": 0.25,
 }

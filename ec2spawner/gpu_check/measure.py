@@ -175,7 +175,9 @@ class _Copies:
             return Figure(name, None, f"only {self._free // MIB} MiB of the GPU's memory are free")
         copy, block = self._context, self._block
         # Each byte is read once and written once.
-        return Figure(name, self._best(lambda: copy.within(self._other, self._one, block), 2 * block))
+        return Figure(
+            name, self._best(lambda: copy.within(self._other, self._one, block), 2 * block)
+        )
 
     def _best(self, copy: Callable[[], None], counted: int) -> float | None:
         """GB/s of the fastest round, in the GPU's own time."""

@@ -53,7 +53,9 @@ def from_json(line: str) -> Figures:
 
 
 def _gpu(told: dict[str, Any]) -> GpuFigures:
-    figures = tuple(Figure(each["name"], each["value"], each["why_not"]) for each in told["figures"])
+    figures = tuple(
+        Figure(each["name"], each["value"], each["why_not"]) for each in told["figures"]
+    )
     return GpuFigures(
         told["index"],
         told["name"],

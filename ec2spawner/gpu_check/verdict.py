@@ -122,8 +122,8 @@ def _line(state: State, gpus: tuple[JudgedGpu, ...]) -> str:
     match state:
         case "broken":
             return (
-                f"Broken: {first.label}: {first.gpu.broken}.{more} Trust no result of this machine. "
-                f"{ANOTHER_MACHINE}"
+                f"Broken: {first.label}: {first.gpu.broken}.{more} Trust no result of this "
+                f"machine. {ANOTHER_MACHINE}"
             )
         case "slow":
             return (

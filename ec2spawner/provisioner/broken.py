@@ -46,7 +46,7 @@ class Broken:
         instance = await self.starting.admitted(claimant, key, wait)
         if instance is None or self.book.of_instance(instance.instance_id) is not None:
             return
-        log.error("%s says that it is broken: %s", instance.instance_id, why)
+        log.error("%s says that it is broken: %r", instance.instance_id, why)
         lease = self._waits_for(instance, claimant)
         self.claims.turn_away([instance.instance_id])
         if lease is not None:

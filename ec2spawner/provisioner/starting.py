@@ -304,7 +304,8 @@ class Starting:
                     ready_at=self.now(),
                 )
                 took = (self.now() - lease.requested_at).total_seconds()
-                metrics.START_SECONDS.labels(current.segments[-1].market.value).observe(took)
+                for segment in current.segments[-1:]:
+                    metrics.START_SECONDS.labels(segment.market.value).observe(took)
             case "failed":
                 message = event.message or "The notebook server did not start"
                 await self.fail(lease.lease_id, Stop(reason="failed", message=message))

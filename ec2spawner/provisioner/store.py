@@ -77,11 +77,12 @@ class Store:
     unwritten: Unwritten
     """What has happened and could not be stored yet."""
 
-    overhead_told: Callable[[Segment, str], None] = staticmethod(lambda segment, key: None)
+    overhead_told: Callable[[Segment, str], None]
     """Called with each segment of no lease, before it is stored."""
 
     def __init__(self, url: str, since: datetime) -> None:
         self.unwritten = Unwritten()
+        self.overhead_told = lambda segment: None
         self._database = open_database(url)
         self._since = since
         self._is_open = False

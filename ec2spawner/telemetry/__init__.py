@@ -1,7 +1,7 @@
 """What the machine does: GPUs, CPU, memory, processes and terminals, sampled by one thread.
 
 The instance agent samples for the whole life of a lease; the notebook extension only where no
-agent is, and only while somebody looks.
+agent is, and more slowly while nobody looks.
 """
 
 from __future__ import annotations

@@ -35,13 +35,13 @@ export function merged(known: IHistory | null, news: IHistory): IHistory {
   };
 }
 
-/** Another machine (or a server that has begun anew) has other GPUs or an earlier clock. */
+/** Another machine has other GPUs; one whose clock was set back has other times. */
 export function isSameMachine(known: IHistory, news: IHistory): boolean {
   const names = (gpus: IGpuHistory[]): string => gpus.map(gpu => gpu.index).join();
   return (
     known.step_seconds === news.step_seconds &&
     names(known.gpus) === names(news.gpus) &&
-    (news.at.at(-1) ?? Infinity) >= (known.at[0] ?? 0)
+    (news.at.at(-1) ?? Infinity) >= since(known)
   );
 }
 

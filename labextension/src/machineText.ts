@@ -204,7 +204,7 @@ export function workerUse(worker: IWorker, gpuCount: number, words: Words): stri
 }
 
 function gigabytes(mib: number, words: Words): string {
-  return words.__('%1 GB', padded((mib / 1024).toFixed(1), 4));
+  return words.__('%1 GB', (mib / 1024).toFixed(1));
 }
 
 /** `0-3, 7`. */

@@ -25,5 +25,6 @@ export function noticeText(
       ? notice.title
       : words.__('%1 in %2', notice.title, duration(announced(left), words));
   const shared = status && notice.actions.includes('keep') ? sharedSentence(status, words) : '';
-  return [title, [notice.message, shared].filter(Boolean).join(' ')].filter(Boolean).join('\n');
+  // JupyterLab cuts a toast after 140 characters: what tells whose the buttons are comes first.
+  return [title, [shared, notice.message].filter(Boolean).join(' ')].filter(Boolean).join('\n');
 }

@@ -2,7 +2,7 @@
 
 Of `kill` besides: `--list` names its points, `--only TEXT` takes those with TEXT in their names;
 of `faults`, `--only EXPRESSION` takes the cells whose names it matches somewhere: they are as in
-`stop: TerminateInstances, hang, once`.
+`stop: TerminateInstances, hang, once`. `widget --no-peers` installs nothing.
 
 Exit status 0 when everything was measured, whether goals are met or not; 1 when it could not be.
 """
@@ -18,17 +18,23 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import faults, offers, spawn
+from tests.bench import faults, offers, spawn, widget
 from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
 
-BENCHES = {"faults": faults.run, "kill": kill.run, "offers": offers.run, "spawn": spawn.run}
+BENCHES = {
+    "faults": faults.run,
+    "kill": kill.run,
+    "offers": offers.run,
+    "spawn": spawn.run,
+    "widget": widget.run,
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
-    if shutil.which("configurable-http-proxy") is None:
+    if options.bench != "widget" and shutil.which("configurable-http-proxy") is None:
         sys.stderr.write("configurable-http-proxy is not on PATH: `make bench` puts it there\n")
         return 1
     # With --json the table is for whoever watches, and standard output for whoever reads.
@@ -38,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         run = partial(kill.run, only=options.only, listing=options.list)
     if options.bench == "faults":
         run = partial(faults.run, only=options.only)
+    if options.bench == "widget":
+        run = partial(widget.run, peers=options.peers)
     try:
         result = run(options.starts, options.short, console)
     except StartFailedError as error:
@@ -59,10 +67,14 @@ def _parser() -> argparse.ArgumentParser:
         "--starts",
         type=_count,
         metavar="N",
-        help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once",
+        help="starts of each hub; of `offers`, hubs; of `kill` and `faults`, hubs at once; of "
+        "`widget`, kernels",
     )
     parser.add_argument("--list", action="store_true", help="of `kill`: name its points")
     parser.add_argument("--only", default="", metavar="TEXT", help="of `kill`, `faults`: only such")
+    parser.add_argument(
+        "--no-peers", dest="peers", action="store_false", help="of `widget`: ours alone"
+    )
     parser.add_argument("--json", action="store_true", help="the figures as the last line")
     return parser
 

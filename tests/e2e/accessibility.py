@@ -11,8 +11,8 @@ AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" /
 RUN = """async within => {
   const found = await axe.run(within, { resultTypes: ['violations'] });
   return found.violations.flatMap(({ id, nodes }) =>
-    nodes.map(node =>
-      `${id}: ${node.html.slice(0, 150)} ${(node.any[0] ?? node.all[0] ?? node.none[0])?.message}`));
+    nodes.map(({ html, any, all, none }) =>
+      `${id}: ${html.slice(0, 150)} ${[...any, ...all, ...none][0]?.message}`));
 }"""
 
 

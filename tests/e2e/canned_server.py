@@ -40,6 +40,7 @@ from ec2spawner.wire import (
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "ec2spawner" / "labextension"
 OUTPUT = ROOT / "tests" / "output"
+FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
 START_SECONDS = 60
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
@@ -284,3 +285,12 @@ def picture(page: Any, name: str) -> None:
     OUTPUT.mkdir(parents=True, exist_ok=True)
     page.wait_for_timeout(1000)
     page.screenshot(path=OUTPUT / f"lab-{name}.png")
+
+
+def picture_of(part: Any, name: str, in_docs: bool = True) -> None:
+    """Of a part of the page; without what slides in, and with `EC2SPAWNER_SCREENSHOTS=1` for
+    the docs."""
+    folder = ROOT / "docs" / "images" if in_docs and FOR_THE_DOCS else OUTPUT
+    folder.mkdir(parents=True, exist_ok=True)
+    part.page.wait_for_timeout(300)
+    part.screenshot(path=folder / f"{name}.png", style=".Toastify { display: none }")

@@ -19,6 +19,7 @@ from canned_server import (
     open_lab,
     open_notebook,
     picture,
+    picture_of,
     status,
     until,
 )
@@ -41,21 +42,21 @@ def texts(item: Any) -> list[str]:
     return [re.sub(r"\s+", " ", text) for text in item.locator("span").all_inner_texts()]
 
 
-def test_shows_as_much_as_there_is_room_for(page: Any, server: Server) -> None:
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: str) -> None:
+    server.choose_theme(theme)
     item = open_lab(page, server)
     expect(item).to_have_attribute("data-form", "wide")
-    assert texts(item) == ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]
-    picture(page, "wide")
-    for width, form, shorter in (
+    for width, form, shown in (
+        (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
         (1000, "medium", ["GPU 87 %", "$1.37", "in use"]),
         (620, "narrow", ["$1.37"]),
+        (1280, "wide", ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]),
     ):
         page.set_viewport_size({"width": width, "height": 800})
         expect(item).to_have_attribute("data-form", form)
-        assert texts(item) == shorter
-        picture(page, form)
-    page.set_viewport_size({"width": 1280, "height": 800})
-    expect(item).to_have_attribute("data-form", "wide")
+        assert texts(item) == shown
+        picture_of(page.locator("#jp-main-statusbar"), f"status-{theme}-{form}".lower())
 
 
 def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
@@ -163,7 +164,8 @@ def test_warns_before_the_stop_and_extends(
 ) -> None:
     minutes = timedelta(minutes=1)
     server.choose_theme(theme)
-    server.says(status(idleness=idle(9.25 * minutes, 50 * minutes, 10 * minutes)))
+    warned = idle(9.7 * minutes, 50 * minutes, 10 * minutes)
+    server.says(status(idleness=warned))
     item = where(page, server)
     toast = page.locator(".Toastify__toast")
     expect(toast).to_contain_text(re.compile(r"This server stops in \d+ minutes"))
@@ -172,7 +174,9 @@ def test_warns_before_the_stop_and_extends(
     expect(item).to_contain_text(re.compile(r"stops in 9:\d\d"))
     keep = toast.get_by_role("button", name="Keep for 1 hour")
     keep.focus()
-    expect(toast).to_contain_text("This server stops in 9 minutes", timeout=40_000)
+    reworded = warned.model_copy(update={"sentence": "Still nothing works here."})
+    server.says(status(idleness=reworded))
+    expect(toast).to_contain_text("Still nothing works here.", timeout=10_000)
     expect(keep).to_be_focused()
     picture(page, f"warning-{where.__name__}-{theme}".lower())
 

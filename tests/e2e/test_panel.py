@@ -6,11 +6,9 @@ One JupyterLab for all of it, before a server whose status the test decides. Wit
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import panel_scenes as scenes
@@ -20,13 +18,13 @@ from canned_server import (
     BUNDLE,
     ITEM,
     PANEL,
-    ROOT,
     STATUS_URL,
     Server,
     hide,
     idle,
     open_lab,
     open_notebook,
+    picture_of,
     status,
     until,
 )
@@ -37,8 +35,6 @@ from ec2spawner.wire import History, IdlePolicy, NotebookStatus, Stop
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
 
-PICTURES = ROOT / ("docs/images" if os.environ.get("EC2SPAWNER_SCREENSHOTS") else "tests/output")
-FOR_THE_DOCS = {"panel-light", "panel-dark", "panel-eight-gpus", "panel-idle"}
 THEMES = ("Light", "Dark")
 WIDTHS = (250, 400, 700)
 MINUTE = timedelta(minutes=1)
@@ -91,14 +87,6 @@ class Lab:
 
     def charts_are_drawn(self, count: int) -> None:
         expect(self.panel.locator(".ec2-Chart canvas")).to_have_count(count, timeout=15_000)
-
-    def picture(self, name: str) -> Path:
-        folder = PICTURES if name in FOR_THE_DOCS else ROOT / "tests" / "output"
-        folder.mkdir(parents=True, exist_ok=True)
-        path: Path = folder / f"{name}.png"
-        self.page.wait_for_timeout(300)
-        self.panel.screenshot(path=path, style=".Toastify { display: none }")
-        return path
 
 
 @pytest.fixture(scope="module")
@@ -196,16 +184,15 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
 
 
 def test_names_open_what_they_name(lab: Lab) -> None:
-    kernel = lab.page.evaluate(
-        "[...window.jupyterapp.serviceManager.sessions.running()][0].kernel.id"
-    )
+    running = "[...window.jupyterapp.serviceManager.sessions.running()]"
+    kernel = lab.page.wait_for_function(f"{running}.at(0)?.kernel?.id").json_value()
     worker = scenes.WORKERS[0].model_copy(update={"kernel_id": kernel, "name": "old/name.ipynb"})
     busy = status().idleness.model_copy(update={"busy_path": "train.ipynb"})
     telemetry = scenes.machine(scenes.gpu(), workers=[worker])
     panel = lab.shows(working(telemetry=telemetry, idleness=busy))
     tab = lab.page.locator("#jp-main-dock-panel .lm-TabBar-tab.jp-mod-current")
     for name in ("name.ipynb", "Go to train.ipynb"):
-        lab.page.evaluate("window.jupyterapp.commands.execute('launcher:create')")
+        lab.page.evaluate("() => void window.jupyterapp.commands.execute('launcher:create')")
         expect(tab).to_contain_text("Launcher")
         panel.get_by_role("button", name=name, exact=True).press("Enter")
         expect(tab).to_contain_text("train.ipynb")
@@ -249,7 +236,7 @@ def test_a_hidden_tab_asks_for_nothing(lab: Lab) -> None:
 def test_a_panel_that_is_not_seen_asks_for_no_history(lab: Lab) -> None:
     asked: list[str] = []
     lab.page.on("request", lambda request: asked.append(request.url))
-    lab.page.evaluate("window.jupyterapp.shell.collapseRight()")
+    lab.page.evaluate("() => void window.jupyterapp.shell.collapseRight()")
     expect(lab.panel).to_be_hidden()
     asked.clear()
     lab.page.wait_for_timeout(6000)
@@ -336,6 +323,7 @@ def test_pointing_at_a_chart_tells_what_was_then(lab: Lab) -> None:
 def test_is_accessible_and_nothing_sticks_out_at_any_width(lab: Lab, theme: str) -> None:
     """In both themes, with one GPU and with eight of which some are in trouble."""
     lab.choose_theme(theme)
+    lab.panel.evaluate("panel => panel.blur()")
     policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
     warned = idle(9.7 * MINUTE, 50 * MINUTE, 10 * MINUTE)
     answers = {
@@ -353,7 +341,7 @@ def test_is_accessible_and_nothing_sticks_out_at_any_width(lab: Lab, theme: str)
                 lab.shows(answer, scenes.last_hour(gpus))
                 lab.charts_are_drawn(charts)
                 assert sticks_out(lab.panel) == []
-                lab.picture(f"{name}-{width}")
+                picture_of(lab.panel, f"{name}-{width}")
             assert violations(lab.page, PANEL) == []
     finally:
         lab.widen(WIDTHS[0])
@@ -460,5 +448,4 @@ def test_notebook_has_it_too(page: Any, server: Server) -> None:
     panel = page.locator(PANEL)
     expect(panel).to_be_visible()
     expect(panel.locator(".ec2-Chart canvas")).to_have_count(4)
-    (ROOT / "tests" / "output").mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=ROOT / "tests" / "output" / "panel-in-notebook.png")
+    picture_of(page.locator("body"), "panel-in-notebook", in_docs=False)

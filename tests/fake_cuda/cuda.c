@@ -3,7 +3,7 @@
  *     FAKE_CUDA_GPUS         how many GPUs there are (1)
  *     FAKE_CUDA_NAME         of each (Tesla T4)
  *     FAKE_CUDA_MEMORY_MIB   of each (15360)
- *     FAKE_CUDA_FREE_MIB     of that, what nobody holds (320)
+ *     FAKE_CUDA_FREE_MIB     of that, what nobody holds (160)
  *     FAKE_CUDA_TO_GPU       GB/s, and so are the next two (12.2)
  *     FAKE_CUDA_FROM_GPU     (12.9)
  *     FAKE_CUDA_MEMORY       read and written (250)
@@ -158,7 +158,7 @@ result cuCtxSynchronize(void) { IN_CONTEXT("cuCtxSynchronize"); return SUCCESS; 
 result cuMemGetInfo_v2(size_t *free_size, size_t *total)
 {
     IN_CONTEXT("cuMemGetInfo_v2");
-    *free_size = ((size_t)number("FAKE_CUDA_FREE_MIB", 320) << 20) - used;
+    *free_size = ((size_t)number("FAKE_CUDA_FREE_MIB", 160) << 20) - used;
     *total = (size_t)number("FAKE_CUDA_MEMORY_MIB", 15360) << 20;
     return SUCCESS;
 }
@@ -167,7 +167,7 @@ result cuMemGetInfo_v2(size_t *free_size, size_t *total)
 result cuMemAlloc_v2(address *at, size_t size)
 {
     IN_CONTEXT("cuMemAlloc_v2");
-    if (used + size > (size_t)number("FAKE_CUDA_FREE_MIB", 320) << 20) return OUT_OF_MEMORY;
+    if (used + size > (size_t)number("FAKE_CUDA_FREE_MIB", 160) << 20) return OUT_OF_MEMORY;
     size_t *piece = malloc(size + 64);
     if (!piece) return OUT_OF_MEMORY;
     *piece = size;

@@ -114,3 +114,23 @@ async def test_short_faults_bench_ends_every_cell_well() -> None:
     assert said["figures"]["said"] >= 4
     # Also that every action of the source is called by some part of the journey.
     assert all(said["met"].values()), said["figures"]
+
+
+@pytest.mark.slow(seconds=30)
+@pytest.mark.timeout(240)
+async def test_short_widget_bench_measures_us_and_nothing() -> None:
+    said = await short_bench("widget")
+    figures = said["figures"]
+    # That all kernels and GPUs are in the status is seen to by the bench itself.
+    assert (figures["kernels"], figures["gpus"]) == (2, 8)
+    for prefix in ("", "bare_"):
+        assert 0 < figures[f"{prefix}status_p50_ms"] <= figures[f"{prefix}status_p99_ms"]
+        # Turns of less than a millisecond are not noted: there may be none.
+        assert 0 <= figures[f"{prefix}stall_max_ms"] <= (figures[f"{prefix}turn_max_ms"] or 0)
+        assert figures[f"{prefix}server_cpu_percent"] > 0
+    assert figures["sampler_cpu_percent"] > 0
+    assert 0.3 < figures["samples_per_s"] < 1.2
+    # Neither a browser nor anybody else's widget is in the short form.
+    assert figures["browser_percent"] is None
+    assert figures["resource_usage_stall_max_ms"] is None
+    assert not said["met"]["browser_percent"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from fake_cuda import FakeCuda
+from fake_nvml import FakeNvml
 
 from ec2spawner.gpu_check import watchdog
 
@@ -46,8 +47,21 @@ def check(
     )
 
 
-def told(environment: dict[str, str], *options: str) -> tuple[int, dict[str, Any]]:
-    done = check(environment, "--json", *options)
+QUICK = """
+import sys
+from ec2spawner.gpu_check import command, measure, watchdog
+command.SHORT = measure.Plan(seconds=0.002, products=False)
+command.FULL = measure.Plan(seconds=0.02, products=True)
+from ec2spawner.gpu_check.__main__ import main
+sys.exit(main())
+"""
+"""The check, with hardly any time for each figure: the library's clock needs none."""
+
+
+def told(
+    environment: dict[str, str], *options: str, code: str = QUICK
+) -> tuple[int, dict[str, Any]]:
+    done = check(environment, "--json", *options, code=code)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 
@@ -59,7 +73,7 @@ def values(gpu: dict[str, Any]) -> dict[str, float]:
 def test_a_healthy_gpu_is_measured_in_under_three_seconds(cuda: FakeCuda, left: Path) -> None:
     begun = time.monotonic()
     environment = cuda.environment(to_gpu=12.2, from_gpu=12.9, memory=250, left=left)
-    status, report = told(environment, "--short")
+    status, report = told(environment, "--short", code="")
     took = time.monotonic() - begun
     assert (status, report["verdict"]["state"]) == (0, "fine"), report
     [gpu] = report["gpus"]
@@ -160,13 +174,21 @@ def test_a_slice_is_measured_and_nothing_is_expected_of_it(cuda: FakeCuda, left:
     assert values(report["gpus"][0])["memory"] == pytest.approx(250, rel=0.01)
 
 
-HANGS = """
-import sys
-from ec2spawner.gpu_check import watchdog
-watchdog.HANG_SECONDS = 0.5
-from ec2spawner.gpu_check.__main__ import main
-sys.exit(main())
-"""
+@pytest.mark.parametrize(("use", "state"), [(85, "busy"), (4, "slow")])
+def test_beside_the_work_of_others_no_figure_is_compared(
+    cuda: FakeCuda, tmp_path: Path, use: int, state: str
+) -> None:
+    nvml = FakeNvml(tmp_path)
+    nvml.say(f"gpu 0 use 0\ngpu 1 use {use}")
+    both = f"{cuda.folder}{os.pathsep}{nvml.folder}"
+    environment = nvml.environment | cuda.environment(gpus=2, slow_gpu=1)
+    status, report = told(environment | {"LD_LIBRARY_PATH": both}, "--short")
+    assert [gpu["used_by_others_percent"] for gpu in report["gpus"]] == [0, use]
+    assert report["verdict"]["state"] == state
+    assert status == {"busy": 2, "slow": 1}[state]
+
+
+HANGS = QUICK.replace("command.SHORT", "watchdog.HANG_SECONDS = 0.5; command.SHORT")
 
 
 @pytest.mark.parametrize("call", ["cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuEventSynchronize"])
@@ -178,7 +200,7 @@ def test_a_gpu_that_hangs_is_broken_and_holds_nobody_up(cuda: FakeCuda, call: st
     assert "it stopped answering in the middle of a copy" in json.loads(line)["verdict"]["line"]
 
 
-# --- matrix products, by a library that stands in for PyTorch -------------------------------------
+# --- matrix products, by a library that stands in for PyTorch ---------------------------------
 
 TORCH = """
 import time
@@ -217,7 +239,7 @@ def matmul(a, b, out):
     if dtype == float32:
         assert not matmul_settings.allow_tf32
     {way}
-    time.sleep(2 * side**3 / {{"float32": 5e12, "float16": 40e12}}[dtype])
+    time.sleep(2 * side**3 / {{"float32": 50e12, "float16": 400e12}}[dtype])
 """
 
 
@@ -233,8 +255,8 @@ def test_matrix_products_are_measured_where_a_library_is(cuda: FakeCuda, tmp_pat
     assert status == 0, report
     found = values(report["gpus"][0])
     # Sleeping takes longer than asked for, on a machine that is busy much longer.
-    assert 2 < found["fp32"] <= 5
-    assert 4 < found["fp16"] <= 40
+    assert 10 < found["fp32"] <= 50
+    assert 20 < found["fp16"] <= 400
 
 
 @pytest.mark.parametrize(
@@ -257,13 +279,13 @@ def test_a_library_that_does_not_work_costs_its_figures_alone(
     assert all(why in each["why_not"] for each in left_out)
 
 
-# --- a real one ------------------------------------------------------------------------------------
+# --- a real one -------------------------------------------------------------------------------
 
 
 @pytest.mark.gpu
 def test_a_real_gpu_is_measured() -> None:
     begun = time.monotonic()
-    status, report = told({}, "--short")
+    status, report = told({}, "--short", code="")
     print(json.dumps(report, indent=2))
     assert report["verdict"]["state"] in {"fine", "unknown", "busy"}, report["verdict"]
     assert status in {0, 2}

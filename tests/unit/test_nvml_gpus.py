@@ -250,10 +250,10 @@ def test_a_driver_that_knows_only_the_older_names(fake: FakeNvml) -> None:
 def test_a_driver_that_does_not_open_is_said_once_and_asked_again(
     fake: FakeNvml, code: int, problem: str
 ) -> None:
-    told = tell(fake.environment, (f"init {code}\n", 1.0, 50), ("gpu 0 use 5\n", 1.0, 61))
-    assert told.looks[49]["kind"] == "none"
-    assert told.looks[49]["gpus"] == []
-    assert told.looks[49]["problem"].startswith(problem)
+    told = tell(fake.environment, (f"init {code}\n", 1.0, 200), ("gpu 0 use 5\n", 1.0, 61))
+    assert told.looks[199]["kind"] == "none"
+    assert told.looks[199]["gpus"] == []
+    assert told.looks[199]["problem"].startswith(problem)
     assert (told.last["kind"], told.last["problem"]) == ("nvml", "")
     assert told.last["gpus"][0]["use_percent"] == 5
     assert len(told.log) == 1, told.log

@@ -93,6 +93,12 @@ def test_limits_of_nothing_and_of_more_than_a_week() -> None:
     assert stop_after(friday, 3600, hours(always, 0)) is None
 
 
+def test_at_the_very_beginning_of_the_hours_they_count() -> None:
+    office = hours("Mon-Fri 08:00-18:00 Europe/Berlin", "3h")
+    assert stop_after(berlin("2026-11-20 07:00"), 3600, office) == berlin("2026-11-20 10:00")
+    assert stop_after(berlin("2026-11-20 06:50"), 3600, office) == berlin("2026-11-20 07:50")
+
+
 def test_a_zone_that_a_machine_does_not_know_leaves_the_other_limit() -> None:
     nowhere = hours("Mon-Sun 00:00-24:00 UTC").model_copy(update={"timezone": "../etc/passwd"})
     friday = berlin("2026-11-20 12:00")

@@ -308,6 +308,7 @@ class Machine:
                 {"name": "Simulated T4", "count": 1, "memory_mib": 15360}
             ),
             "EC2SPAWNER_POWEROFF": f"touch {self.root / 'off'}",
+            "EC2SPAWNER_GPU_DEVICE": "",
         }
         with open(self.root / "agent.log", "ab") as log:
             self.agent = await asyncio.create_subprocess_exec(

@@ -369,3 +369,41 @@ async def test_words_of_an_instance_are_one_line_of_the_log(hub: Hub) -> None:
     log = hub.log.read_text()
     assert not [line for line in log.splitlines() if line.startswith(forged)]
     assert "\x1b[2J" not in log
+
+
+async def test_a_machine_that_is_broken_is_replaced_and_the_start_goes_on(hub: Hub) -> None:
+    """Its words reach the person who waits as text; they pay for the second machine alone."""
+    known = {instance["instance_id"] for instance in await hub.embedded.instances()}
+    starting = asyncio.create_task(hub.request_server("uma"))
+    broken = await agent_of_new_instance(hub, known)
+    forged = "[C 2026-01-01 00:00:00.000 JupyterHub app:1] broken"
+    reply = await call(hub, "claims", broken.claim(broken=f"{MARKUP}\n{forged}"))
+    assert (reply.status_code, reply.json()["message"]) == (410, "this machine is broken")
+    agent = await agent_of_new_instance(hub, known | {broken.instance_id})
+    try:
+        await agent.obtain_lease()
+        stream = asyncio.create_task(hub.api.get("/users/uma/server/progress"))
+        await agent.serve()
+        assert (await agent.event("ready", port=agent.grant["port"])).status_code == 204
+        assert (await starting).is_success
+        events = [
+            json.loads(line.removeprefix("data: "))
+            for line in (await stream).text.splitlines()
+            if line.startswith("data: ")
+        ]
+        assert "another one is started" in json.dumps(events[-2].get("steps")), events
+        assert not [event for event in events if "<script>" in event.get("html_message", "")]
+        await hub.wait_ready("uma")
+
+        async def ended() -> bool:
+            found = {instance["instance_id"] for instance in await hub.embedded.instances()}
+            return broken.instance_id not in found
+
+        await until(ended, 20, "the broken machine to end")
+        log = hub.log.read_text()
+        assert f"{broken.instance_id} says that it is broken" in log
+        assert not [line for line in log.splitlines() if line.startswith(forged)]
+        too_long = broken.claim(broken="x" * 501)
+        assert (await call(hub, "claims", too_long)).status_code == 400
+    finally:
+        await end_by_hand(agent, "uma")

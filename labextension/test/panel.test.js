@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { costText } from '../lib/costText.js';
+import {
+  clockText,
+  gpusTitle,
+  gpuTroubles,
+  heatText,
+  memoryText,
+  shownWorkers,
+  workerName,
+  workerUse
+} from '../lib/machineText.js';
+import { announced, noticeText } from '../lib/noticeText.js';
+import { choices, policySentences, savedByStopping, stopText } from '../lib/policyText.js';
+
+const words = {
+  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
+  _n: (one, many, count, ...values) => words.__(count === 1 ? one : many, ...values)
+};
+const plain = text => text.replace(/[\u2007\u00a0 ]+/g, ' ').trim();
+const NOW = Date.UTC(2026, 10, 20, 12, 0);
+const MINUTE = 60_000;
+const at = minutes => new Date(NOW + minutes * MINUTE).toISOString();
+
+const cost = (changes = {}) => ({
+  usd: 1.37,
+  usd_per_hour: 0.42,
+  as_of: at(0),
+  since: at(-60),
+  estimate: true,
+  market: 'spot',
+  on_demand_usd_per_hour: 1.006,
+  price_source: 'a list',
+  saved_usd: 1.92,
+  today_usd: 4.2,
+  month_usd: 62.1,
+  budget_usd: 200,
+  ...changes
+});
+
+const values = text => Object.fromEntries(text.lines.map(line => [line.name, line.value]));
+
+test('the cost is told with what it is made of', () => {
+  const text = costText(cost(), NOW, words);
+  assert.equal(text.amount, '$1.37');
+  assert.equal(text.mark, 'estimate');
+  assert.equal(values(text)['Now'], '$0.42/h, spot');
+  assert.equal(values(text)['Saved by spot'], '$1.92');
+  assert.equal(values(text)['Today'], '$4.20');
+  assert.equal(values(text)['November'], '$62.10 of $200');
+  assert.equal(text.budget.percent, 31);
+});
+
+test('all that grows grows between answers', () => {
+  const text = costText(cost(), NOW + 60 * MINUTE, words);
+  assert.equal(text.amount, '$1.79');
+  assert.equal(values(text)['Today'], '$4.62');
+  assert.equal(values(text)['November'], '$62.52 of $200');
+  assert.equal(values(text)['Saved by spot'], '$2.51');
+});
+
+test('what is not known is left out or said, and never zero', () => {
+  const nothing = { usd: null, usd_per_hour: null, saved_usd: null, today_usd: null };
+  const text = costText(cost({ ...nothing, month_usd: null, market: null }), NOW, words);
+  assert.equal(text.amount, 'cost unknown');
+  assert.equal(text.mark, '');
+  assert.deepEqual(values(text), { Now: 'price unknown' });
+  assert.equal(text.budget, null);
+  assert.equal(costText(cost({ budget_usd: null }), NOW, words).budget, null);
+  assert.equal(costText(cost({ estimate: false }), NOW, words).mark, '');
+});
+
+const gpu = (changes = {}) => ({
+  index: 0,
+  name: 'NVIDIA A10G',
+  memory_total_mib: 22888,
+  temperature_c: 61,
+  power_w: 212,
+  power_limit_w: 300,
+  clock_mhz: 1695,
+  clock_max_mhz: 1710,
+  slowed_by: [],
+  ecc_corrected: 0,
+  ecc_uncorrected: 0,
+  xid: null,
+  xid_at: null,
+  lost: false,
+  mig: [],
+  ...changes
+});
+
+test('GPUs have a title', () => {
+  const of = (...gpus) => gpusTitle({ gpu_source: 'nvml', gpus }, words);
+  assert.equal(of(gpu()), 'A10G · 24 GB');
+  assert.equal(of(gpu(), gpu({ index: 1 })), '2 × A10G · 24 GB each');
+  assert.equal(of(gpu({ name: '', memory_total_mib: null })), 'GPU');
+  const simulated = gpusTitle({ gpu_source: 'simulated', gpus: [gpu()] }, words);
+  assert.equal(simulated, 'A10G · 24 GB · simulated');
+});
+
+test('heat, power and clocks are told where they are known', () => {
+  assert.equal(heatText(gpu(), words), '61 °C · 212 of 300 W');
+  assert.equal(plain(heatText(gpu({ power_w: 9, power_limit_w: null }), words)), '61 °C · 9 W');
+  assert.equal(heatText(gpu({ power_w: null, temperature_c: null }), words), '');
+  assert.equal(clockText(gpu(), words), '1695 of 1710 MHz');
+  const slowed = gpu({ slowed_by: ['power', 'heat', 'a reason of later'] });
+  assert.equal(clockText(slowed, words), '1695 MHz · slowed: power limit, heat');
+  assert.equal(clockText(gpu({ clock_mhz: null, slowed_by: ['heat'] }), words), 'slowed: heat');
+  assert.equal(clockText(gpu({ clock_mhz: null }), words), '');
+});
+
+test('troubles of a GPU are told in words', () => {
+  const told = changes => gpuTroubles(gpu(changes), NOW, words).map(each => each.text);
+  assert.deepEqual(told({}), []);
+  assert.deepEqual(told({ ecc_corrected: 1 }), ['1 memory error was corrected.']);
+  assert.match(told({ ecc_uncorrected: 2 })[0], /^2 memory errors could not be corrected/);
+  assert.match(told({ xid: 79 })[0], /Xid 79/);
+  assert.deepEqual(told({ lost: true, xid: 79, ecc_corrected: 3 }).length, 1);
+});
+
+test('a number takes the same room whatever it is', () => {
+  const used = [0, 5, 9.96, 24].map(gb => memoryText((gb * 1e9) / 2 ** 20, 22888, words));
+  assert.equal(new Set(used.map(text => text.length)).size, 1);
+  assert.equal(memoryText(null, 22888, words), '–');
+  assert.equal(plain(memoryText(7400, 1179648, words)), '7 of 1152 GB');
+});
+
+const worker = (changes = {}) => ({
+  kind: 'kernel',
+  name: 'work/train.ipynb',
+  pid: 1,
+  kernel_id: 'k',
+  terminal: '',
+  cpu_percent: 104,
+  memory_mib: 2048,
+  gpus: [0],
+  gpu_percent: 81,
+  gpu_memory_mib: 13200,
+  ...changes
+});
+
+test('workers are told with what they use', () => {
+  assert.equal(workerName(worker(), words), 'train.ipynb');
+  const terminal = worker({ kind: 'terminal', name: 'python', terminal: '2' });
+  assert.equal(workerName(terminal, words), 'Terminal 2, python');
+  assert.equal(workerName(worker({ kind: 'terminal', name: '' }), words), 'Terminal');
+  assert.equal(plain(workerUse(worker(), 1, words)), '81 % · 12.9 GB');
+  const several = worker({ gpus: [7, 0, 2, 1] });
+  assert.equal(plain(workerUse(several, 8, words)), 'GPU 0-2, 7 · 81 % · 12.9 GB');
+  assert.equal(plain(workerUse(worker({ gpus: [] }), 1, words)), 'CPU 104 % · 2.0 GB');
+  assert.equal(workerUse(worker({ gpus: [], cpu_percent: null }), 1, words), '');
+});
+
+test('the busiest are shown, in an order that does not jump', () => {
+  const names = [...'hgfedcbaz'];
+  const { shown, more } = shownWorkers([
+    worker({ kind: 'program', name: 'p', gpus: [] }),
+    ...names.map((name, pid) => worker({ name, pid }))
+  ]);
+  assert.equal(shown.map(each => each.name).join(''), 'bcdefghp');
+  assert.equal(more, 2);
+});
+
+const policy = (changes = {}) => ({
+  server_seconds: 3600,
+  kernel_seconds: 0,
+  user_may_extend_seconds: 14400,
+  max_age_seconds: 0,
+  silent_kernel_seconds: 0,
+  working_hours: null,
+  user_server_min_seconds: 0,
+  user_server_max_seconds: 0,
+  user_server_seconds: null,
+  ...changes
+});
+
+test('the policy is told in plain words', () => {
+  assert.match(policySentences(policy(), words)[0], /^It stops after 1 hour without work: no/);
+  const never = policySentences(policy({ server_seconds: 0 }), words);
+  assert.deepEqual(never, ['It is not stopped for being idle.']);
+  const hours = { days: [4, 0, 1, 2, 3], from_minute: 480, to_minute: 1110, timezone: 'UTC' };
+  const working = policy({ working_hours: { ...hours, server_seconds: 10800 } });
+  assert.match(
+    policySentences(working, words)[0],
+    /after 3 hours \(Mon–Fri 8:00–18:30, UTC\) or 1 hour \(at other times\) without work/
+  );
+  const all = policy({ max_age_seconds: 86400, kernel_seconds: 7200, silent_kernel_seconds: 60 });
+  assert.equal(policySentences(all, words).length, 4);
+});
+
+function view(changes = {}) {
+  const status = {
+    managed: true,
+    can_control: true,
+    agent_connected: true,
+    hub_reachable: true,
+    cost: cost(),
+    idle_policy: policy(),
+    idleness: { idle_since: at(-50), stop_at: at(10), warn_at: at(1), sentence: 'Said.' },
+    stop: null,
+    ...changes
+  };
+  return { phase: 'live', status, now: NOW, problem: '' };
+}
+
+test('an idle server says when it stops, since when, and what is kept', () => {
+  const text = stopText(view(), words);
+  assert.equal(text.headline, 'in 10 min 00 s');
+  assert.equal(text.urgent, false);
+  assert.match(text.sentence, /^Nothing has worked here since /);
+  assert.match(text.kept, /^Files are kept/);
+  assert.equal(Math.round(text.passed), 83);
+  const soon = { idle_since: at(-50), stop_at: at(0.5), warn_at: at(-1), sentence: '' };
+  assert.equal(stopText(view({ idleness: soon }), words).headline, 'in 30 s');
+  assert.equal(stopText(view({ idleness: soon }), words).urgent, true);
+  const busy = { idle_since: null, stop_at: null, warn_at: null, sentence: 'It runs.' };
+  const kept = stopText(view({ idleness: busy, extended_until: at(60) }), words);
+  assert.equal(kept.headline, '');
+  assert.equal(kept.sentence, 'It runs.');
+  assert.match(kept.kept, /^You asked to keep it on until/);
+});
+
+test('a stop now saves the rest of the idle time', () => {
+  assert.equal(savedByStopping(view()).toFixed(2), '0.07');
+  assert.equal(savedByStopping(view({ cost: cost({ usd_per_hour: null }) })), null);
+  assert.equal(savedByStopping(view({ cost: null })), null);
+});
+
+test('the user chooses within the bounds of the policy, and only where they may', () => {
+  const bounds = { user_server_min_seconds: 1200, user_server_max_seconds: 9000 };
+  const offered = choices(view({ idle_policy: policy(bounds) }).status);
+  assert.deepEqual(offered, [1200, 1800, 3600, 7200, 9000]);
+  assert.deepEqual(choices(view().status), []);
+  assert.deepEqual(choices(view({ idle_policy: policy(bounds), can_control: false }).status), []);
+  assert.deepEqual(choices(null), []);
+});
+
+const notice = (changes = {}) => ({
+  id: 'idle-1',
+  kind: 'idle',
+  level: 'warning',
+  title: 'This server stops',
+  message: 'Nothing works here.',
+  until: at(9),
+  actions: ['keep', 'stop'],
+  ...changes
+});
+
+test('a notice counts down, and tells whose the buttons are', () => {
+  const { status } = view();
+  assert.equal(
+    noticeText(notice(), 9 * MINUTE, status, words),
+    'This server stops in 9 minutes\nNothing works here.'
+  );
+  assert.equal(noticeText(notice({ message: '' }), null, status, words), 'This server stops');
+  const shared = view({ can_control: false }).status;
+  assert.match(noticeText(notice(), 9 * MINUTE, shared, words), /its owner can keep it on/);
+});
+
+test('a notice is read aloud once a minute, and twice in the last one', () => {
+  const seconds = [600, 599, 541, 540, 61, 60, 31, 30, 11, 10, 1, 0, -5];
+  const said = [600, 600, 600, 540, 120, 60, 60, 30, 30, 10, 10, 10, 10];
+  assert.deepEqual(
+    seconds.map(each => announced(each * 1000) / 1000),
+    said
+  );
+});
