@@ -11,7 +11,6 @@ from datetime import datetime
 from ..core.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
-from . import metrics
 from .adoption import Adoption
 from .awake import Awake
 from .background import Background

@@ -109,7 +109,7 @@ class Spending:
         return self._counted
 
     def count_overhead(self, segment: Segment, since: str) -> None:
-        """Time of no lease since what `since` names; told again with a later end, it is the same."""
+        """Time of no lease since what `since` names; told again, it is the same."""
         key = segment.instance_id, since
         spent = 0.0 if segment.usd_per_hour is None else usd([segment], self._now()) or 0.0
         self.overhead_usd += max(spent - self._overhead.pop(key, 0.0), 0.0)

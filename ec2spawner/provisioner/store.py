@@ -82,7 +82,7 @@ class Store:
 
     def __init__(self, url: str, since: datetime) -> None:
         self.unwritten = Unwritten()
-        self.overhead_told = lambda segment: None
+        self.overhead_told = lambda segment, since: None
         self._database = open_database(url)
         self._since = since
         self._is_open = False

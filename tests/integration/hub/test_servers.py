@@ -11,7 +11,6 @@ import pytest
 import pytest_asyncio
 from harness import Embedded, Hub, until
 
-
 from ec2spawner.wire import History
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

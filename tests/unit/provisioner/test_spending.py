@@ -7,7 +7,7 @@ from datetime import timedelta
 from unittest.mock import ANY
 
 import pytest
-from world import Agent, World, until
+from world import World, until
 
 from ec2spawner.core.money import midnight
 from ec2spawner.provisioner import spending
@@ -151,7 +151,7 @@ async def test_what_spot_saves_is_told_with_every_beat(priced: World) -> None:
     world = priced
     first, agent = await world.ready("ada")
     await agent.beat_often(1800)
-    world.cloud.prices = {pool: 0.50 for pool in SPOT}
+    world.cloud.prices = dict.fromkeys(SPOT, 0.5)
     await until(lambda: len(world.now(first).segments) == 2, "the new price")
     await agent.beat_often(1800)
     cost = (await agent.beat()).cost
