@@ -282,7 +282,6 @@ class Provisioner:
         self.spawn_task(self.prices.run(), "prices")
         self.spawn_task(self.catalogue.run(), "catalogue")
         self.spawn_task(self._look_image_up(), "image")
-        self.spawn_task(self.spending.run(), "spending")
         self.spawn_task(self.reaper.run(), "reaper")
         self.spawn_task(self.reaper.run_templates(), "templates")
         for intent in snapshot.intents:
@@ -421,6 +420,7 @@ class Provisioner:
         await self._store.hold()  # or another hub may be at work here
         await self.book.save_again()
         await self._store.unwritten.again()
+        self.spending.follow(self.spawn_task)
         self.book.forget_ended(now - ENDED_KEPT)
         await self.losses.follow()
         self.losses.replace_stillborn()
