@@ -272,6 +272,8 @@ class Provisioner:
             beats=beats,
             adoption=adoption,
             losses=losses,
+            spending=spending,
+            spawn_task=background.spawn,
         )
 
     # --- life ---
@@ -294,7 +296,6 @@ class Provisioner:
         self.background.spawn(self.prices.run(), "prices")
         self.background.spawn(self.catalogue.run(), "catalogue")
         self.background.spawn(self._look_image_up(), "image")
-        self.background.spawn(self.spending.run(), "spending")
         self.background.spawn(self.reaper.run(), "reaper")
         self.background.spawn(self.reaper.run_templates(), "templates")
         for intent in snapshot.intents:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from ..core import money
 from ..core.matching import balance
@@ -38,6 +39,7 @@ from .losses import Losses
 from .placement import Placement
 from .prices import PriceBook
 from .settings import Settings
+from .spending import Spending
 from .starting import Starting
 from .store import Store, StoreError
 from .supply import Inventory
@@ -88,6 +90,8 @@ class Reconciler:
     beats: Beats
     adoption: Adoption
     losses: Losses
+    spending: Spending
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     passed_at: float | None = None
     """When the last pass went through, in seconds awake."""
 
@@ -122,6 +126,7 @@ class Reconciler:
         await self.store.hold()  # or another hub may be at work here
         await self.book.save_again()
         await self.store.unwritten.again()
+        self.spending.follow(self.spawn_task)
         self.book.forget_ended(now - ENDED_KEPT)
         await self.losses.follow()
         self.losses.replace_stillborn()

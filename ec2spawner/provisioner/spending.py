@@ -6,22 +6,15 @@ day: read from the store once, in the background, and added to as leases are for
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from ..core.money import Segment, add_days, midnight, total, usd, usd_between, usd_by_day
 from .book import LeaseBook
 from .lease import Lease
-from .store import Store, StoreError
-
-log = logging.getLogger(__name__)
-
-RETRY: Final = 30.0
-"""Seconds until a store that did not answer is asked again."""
+from .store import Store
 
 OVERHEAD_REMEMBERED: Final = 1000
 """Stretches of overhead that may be told again, which happens within minutes."""
@@ -42,7 +35,8 @@ class Spending:
         self._store = store
         self._now = now
         self._begun_at = now()
-        self._is_loaded = False
+        self._is_loaded = self._is_reading = False
+        self._read_until = _month(self._begun_at)
         self._days: dict[str, dict[date, float | None]] = {}
         """By user: of the leases that have left memory, in this month."""
         self._month = _month(self._begun_at)
@@ -57,26 +51,30 @@ class Spending:
     def begin(self, book: LeaseBook) -> None:
         """The book holds what was open when this process began, and nothing has happened yet."""
         self._begun_at = self._now()
+        self._read_until = _month(self._begun_at)
         self._paid_before = sum(_known_usd(each, self._begun_at) for each in book.in_memory())
 
-    async def run(self) -> None:
-        """Read what was spent before this process began, once; other reads and writes of the store
-        come between the days."""
-        since = _month(self._begun_at)
-        while since < self._begun_at:
-            before = min(since + timedelta(days=1), self._begun_at)
-            try:
-                spent = await self._store.spent_by_day(since, before)
-            except StoreError as error:
-                log.warning("What users have spent this month is unknown still: %s", error)
-                await asyncio.sleep(RETRY)
-                continue
-            first = self._month.date()  # another one meanwhile, perhaps
-            for user, days in spent.items():
-                of_month = {day: amount for day, amount in days.items() if day >= first}
-                add_days(self._days.setdefault(user, {}), of_month)
-            since = before
-        self._is_loaded = True
+    def follow(self, spawn_task: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
+        """A pass goes on with what is not read yet."""
+        if not self._is_loaded and not self._is_reading:
+            self._is_reading = True
+            spawn_task(self._read(), "spending")
+
+    async def _read(self) -> None:
+        """What was spent before this process began, once. Other reads and writes of the store come
+        between the days; where one fails, the next pass goes on."""
+        try:
+            while self._read_until < self._begun_at:
+                until = min(self._read_until + timedelta(days=1), self._begun_at)
+                spent = await self._store.spent_by_day(self._read_until, until)
+                first = self._month.date()  # another one meanwhile, perhaps
+                for user, days in spent.items():
+                    of_month = {day: amount for day, amount in days.items() if day >= first}
+                    add_days(self._days.setdefault(user, {}), of_month)
+                self._read_until = until
+            self._is_loaded = True
+        finally:
+            self._is_reading = False
 
     def forgotten(self, lease: Lease) -> None:
         """An ended lease leaves memory: from now on it counts here."""

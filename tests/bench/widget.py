@@ -9,7 +9,8 @@ the same monitor.
 **Whose stall it is.** A turn of the loop counts as a widget's when its code was on the stack, and
 when the turn was over before anybody could look. The time in which the machine let the loop wait
 for a core is taken off; `..._wall_max_ms` has it. The server without a widget has the figure too:
-there it is turns that nobody looked into.
+there it is turns that nobody looked into. `turn_max_ms` is of all turns, whoever's they are: what
+our sampling thread takes of the interpreter while the server itself works would show there.
 """
 
 from __future__ import annotations

@@ -287,10 +287,10 @@ def picture(page: Any, name: str) -> None:
     page.screenshot(path=OUTPUT / f"lab-{name}.png")
 
 
-def picture_of(part: Any, name: str, in_docs: bool = True) -> None:
+def picture_of(part: Any, name: str) -> None:
     """Of a part of the page; without what slides in, and with `EC2SPAWNER_SCREENSHOTS=1` for
     the docs."""
-    folder = ROOT / "docs" / "images" if in_docs and FOR_THE_DOCS else OUTPUT
+    folder = ROOT / "docs" / "images" if FOR_THE_DOCS else OUTPUT
     folder.mkdir(parents=True, exist_ok=True)
     part.page.wait_for_timeout(300)
     part.screenshot(path=folder / f"{name}.png", style=".Toastify { display: none }")

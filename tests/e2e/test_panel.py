@@ -24,6 +24,7 @@ from canned_server import (
     idle,
     open_lab,
     open_notebook,
+    picture,
     picture_of,
     status,
     until,
@@ -250,14 +251,17 @@ def test_nothing_moves_when_digits_change(lab: Lab) -> None:
     lab.charts_are_drawn(4)
     lab.page.wait_for_timeout(500)
     lab.page.evaluate(
-        """() => {
+        """panel => {
           window.shifts = [];
           new PerformanceObserver(list => {
             for (const entry of list.getEntries()) {
-              window.shifts.push(...entry.sources.map(source => source.node?.className));
+              const nodes = entry.sources.map(source => source.node);
+              const within = nodes.filter(node => node?.parentElement?.closest(panel));
+              window.shifts.push(...within.map(node => node.className));
             }
           }).observe({ type: 'layout-shift' });
-        }"""
+        }""",
+        PANEL,
     )
     boxes = set()
     for percent, dollars in ((7, 1.37), (42, 9.01), (100, 8.4)):
@@ -448,4 +452,4 @@ def test_notebook_has_it_too(page: Any, server: Server) -> None:
     panel = page.locator(PANEL)
     expect(panel).to_be_visible()
     expect(panel.locator(".ec2-Chart canvas")).to_have_count(4)
-    picture_of(page.locator("body"), "panel-in-notebook", in_docs=False)
+    picture(page, "notebook-panel")

@@ -10,7 +10,6 @@ import pytest
 from world import World, until
 
 from ec2spawner.core.money import midnight
-from ec2spawner.provisioner import spending
 from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.provisioner.store import Store, StoreError
 
@@ -67,7 +66,7 @@ async def test_a_lease_that_leaves_memory_and_a_new_life_of_the_hub_change_nothi
     await agent.beat_often(600)
     before = (await agent.beat()).cost
     await world.restart()
-    await world.settle()
+    await world.complete_passes(1)
     assert (await agent.beat()).cost == before.model_copy(update={"price_source": ANY})
     await forget(world)
     await world.stop(running)
@@ -96,7 +95,7 @@ async def test_days_and_months_end_at_midnight_utc(priced: World) -> None:
     cost = (await agent.beat()).cost
     assert cost.today_usd == cost.month_usd == CENT(0.40, abs=1e-3)
     await world.restart()
-    await world.settle()
+    await world.complete_passes(1)
     again = (await agent.beat()).cost
     assert (again.today_usd, again.month_usd) == (cost.today_usd, cost.month_usd)
 
@@ -133,14 +132,13 @@ async def test_the_store_is_read_once_and_unknown_until_it_answers(
         return await read(store, *period)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Store, "spent_by_day", counted)
-    monkeypatch.setattr(spending, "RETRY", 0.01)
     await world.restart()
     await until(lambda: reads > 1, "a second try")
     cost = (await agent.beat()).cost
     assert (cost.today_usd, cost.month_usd) == (None, None)
     assert cost.usd is not None
     well.set()
-    await world.settle()
+    await world.complete_passes(2)
     tries = reads
     await agent.beat_often(3600)
     assert (await agent.beat()).cost.today_usd == CENT(0.40, abs=1e-3)
