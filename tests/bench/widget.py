@@ -11,6 +11,8 @@ when the turn was over before anybody could look. The time in which the machine 
 for a core is taken off; `..._wall_max_ms` has it. The server without a widget has the figure too:
 there it is turns that nobody looked into. `turn_max_ms` is of all turns, whoever's they are: what
 our sampling thread takes of the interpreter while the server itself works would show there.
+A thread that is denied a core while it holds the interpreter is not taken off: on a machine with
+other work, stalls are longer than they need be.
 """
 
 from __future__ import annotations
