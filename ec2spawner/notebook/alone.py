@@ -67,11 +67,15 @@ class Alone:
             except Exception:
                 # One look that fails must not be the last.
                 log.exception("ec2spawner: a look at this server failed")
-            await asyncio.sleep(UNASKED_INTERVAL)
+            await asyncio.sleep(self.sampler.interval)
 
     async def status(self) -> NotebookStatus:
+        """From memory, but where nobody has looked for longer than a sample takes."""
         self._asked_at = self._monotonic()
-        return await self.look()
+        self.sampler.interval = ASKED_INTERVAL
+        if self.last is None or self._asked_at - self._assessed_at > 2 * ASKED_INTERVAL:
+            return await self.look()
+        return self.last.model_copy(update={"now": self._now()})
 
     async def look(self) -> NotebookStatus:
         """The status now, though nobody asked for it."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
+from ..core.durations import in_words
 from ..core.idle import idle_stop_at
-from ..wire import Cost, GpuSample, History, Idleness, IdlePolicy, NotebookStatus, Notice
+from ..wire import Cost, GpuSample, History, Idleness, NotebookStatus, Notice
 
 BUDGET_PERCENT = (80, 100)
 """Shares of the month's budget at which the user is told."""
@@ -21,6 +22,8 @@ UNUSED_PERCENT = 1.0
 
 UNUSED_SECONDS = 55 * 60.0
 """Without any use for this long of the last hour, a smaller profile would do."""
+
+KEPT = "Files are kept; what kernels hold in memory is not."
 
 OF_THE_PROGRAM = {
     13: "a program on it did something that it may not do",
@@ -70,9 +73,7 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
         title="This server is being stopped",
-        message=_sentences(
-            status.stop.message, "Files are kept; what kernels hold in memory is not."
-        ),
+        message=_sentences(status.stop.message, KEPT),
     )
 
 
@@ -80,13 +81,19 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
     found = status.idleness
     if status.stop or not found or not found.stop_at or not found.warn_at or now < found.warn_at:
         return
-    may_keep = not _ends_by_age(found, status) and _may_extend(status.idle_policy)
+    policy = status.idle_policy
+    by_age = _ends_by_age(found, status)
+    may_keep = not by_age and policy is not None and policy.user_may_extend_seconds > 0
+    if by_age and policy is not None:
+        why = f"Whatever runs, it stops {in_words(policy.max_age_seconds)} after its start."
+    else:
+        why = found.sentence.partition(". ")[0].rstrip(".") + "."
     yield Notice(
         id=f"idle-{found.stop_at.timestamp():.0f}",
         kind="idle",
         level="warning",
         title="This server stops",
-        message=f"{found.sentence} Files are kept; what kernels hold in memory is not.".strip(),
+        message=f"{why} {KEPT}",
         until=found.stop_at,
         actions=["keep", "stop"] if may_keep else ["stop"],
     )
@@ -99,10 +106,6 @@ def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
         return found.idle_since is None
     by_idleness = idle_stop_at(policy, found.idle_since, status.extended_until)
     return by_idleness is None or (found.stop_at is not None and found.stop_at < by_idleness)
-
-
-def _may_extend(policy: IdlePolicy | None) -> bool:
-    return policy is not None and policy.user_may_extend_seconds > 0
 
 
 def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:

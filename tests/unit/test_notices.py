@@ -209,6 +209,8 @@ def test_ids_are_unique_and_the_gravest_comes_first(data: st.DataObject) -> None
     assert len({each.id for each in found}) == len(found)
     levels = [["error", "warning", "info"].index(each.level) for each in found]
     assert levels == sorted(levels)
+    # JupyterLab cuts a notification after 140 characters; " in 59 minutes" is the browser's.
+    assert all(len(each.title) + len(each.message) <= 140 - 16 * bool(each.until) for each in found)
 
 
 class Recorder:

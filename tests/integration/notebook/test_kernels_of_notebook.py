@@ -237,6 +237,10 @@ async def test_kernels_are_seen_where_the_notebooks_names_are_not(kernel: Kernel
         async def list_sessions(self) -> list[Any]:
             raise RuntimeError("database is locked")
 
-    server: Any = SimpleNamespace(kernel_manager=Kernels(), session_manager=Sessions())
+    server: Any = SimpleNamespace(
+        kernel_manager=Kernels(),
+        session_manager=Sessions(),
+        web_app=SimpleNamespace(settings={}),
+    )
     seen = await Observer(server).observe()
     assert [(each.id, each.name) for each in seen.kernels] == [("k1", "")]
