@@ -39,7 +39,7 @@ demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address 
 	ec2spawner demo $(ARGS)
 
 test: venv chromium postgresql  ## Everything, browser tests included
-	$(MAKE) --no-print-directory --jobs=$(CORES) checks
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
 	$(MAKE) --no-print-directory pytest
 
 checks: types docs lint frontend

@@ -142,6 +142,7 @@ class Watch:
             stop=self.stop,
             hub_reachable=self.hub_reachable,
             disk_full=self.disk_full,
+            files_kept=self._grant.home.kind != "none",
         )
 
     def _signals(self) -> Signals:

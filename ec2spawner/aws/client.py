@@ -147,8 +147,12 @@ class Client:
 
         from .errors import cloud_error
 
-        client, outcome, began = self._client(service, attempts), "failed", time.monotonic()
+        try:
+            client = self._client(service, attempts)
+        except (BotoCoreError, OSError) as error:  # no call was made, so none is counted
+            raise cloud_error(error) from error
         action = client.meta.method_to_api_mapping.get(operation, operation)
+        outcome, began = "failed", time.monotonic()
         try:
             answer: Answer = getattr(client, operation)(**parameters)
             outcome = "ok"

@@ -341,12 +341,10 @@ class Options(Words):
         return idle_policy(self.idle.changed_by(profile.idle), profile, chosen)
 
 
-def idle_policy(
-    words: IdleConfig, profile: Profile | None, chosen: float | None = None
-) -> IdlePolicy:
+def idle_policy(words: IdleConfig, profile: Profile, chosen: float | None = None) -> IdlePolicy:
     """The policy of these words for a profile, which opens the limit to its user besides them."""
     policy = words.policy()
-    opened = profile.profile_options.idle if profile else None
+    opened = profile.profile_options.idle
     if opened is not None:
         most, least = policy.user_server_max_seconds, policy.user_server_min_seconds
         bounds = {

@@ -17,7 +17,7 @@ def in_force(policy: IdlePolicy) -> IdlePolicy:
         update["user_server_seconds"] = kept
         if kept is not None:
             update |= {"server_seconds": kept, "working_hours": None}
-    in_place = policy.model_copy(update=update)
+    in_place = policy.model_copy(update=update) if update else policy
     shortest = shortest_limit(in_place)
     if shortest and in_place.warn_seconds >= shortest:
         in_place = in_place.model_copy(update={"warn_seconds": shortest / 2})

@@ -18,9 +18,10 @@ LINGERS_AFTER: Final = frozenset({"user", "hub"})
 """Reasons of a stop after which a restart may follow. An idle server that lingered would only be
 idle for longer."""
 
-STOPS_AFTER: Final = frozenset({"user", "hub", "idle", "max-age"})
-"""Reasons of a stop that say nothing against the instance. One that failed or was lost is not
-worth keeping, and EC2 takes an interrupted one away."""
+STOPS_AFTER: Final = frozenset({"user", "admin", "hub", "idle", "max-age"})
+"""Reasons of a stop that say nothing against the instance: "Stop all" on an admin's page takes
+nobody's disk away. One that failed or was lost is not worth keeping, and EC2 takes an interrupted
+one away."""
 
 CLAIM_SILENCE: Final = 180.0
 """Seconds awake. A bound instance without a lease that has not claimed for so long has a dead

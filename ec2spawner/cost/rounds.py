@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, TextIO, TypeVar
 
@@ -36,16 +37,34 @@ def epochs(
     return _rounds(iterable, _Rounds(name, number, None if quiet else Line(file, depth.get())))
 
 
-def forecast(done: Sequence[float], total: int) -> float:
-    """What all of `total` rounds will add up to when so many are done: seconds or USD.
+@dataclass(slots=True)
+class Done:
+    """What the rounds so far took, in seconds or USD. Added up: of batches there are millions."""
 
-    The first one is left out of the mean once there is a second: it warms up, compiles and fills
-    caches. Never less than what is done.
-    """
-    if not done:
-        return 0.0
-    typical = done[1:] or done
-    return sum(done) + max(total - len(done), 0) * sum(typical) / len(typical)
+    number: int = 0
+    first: float = 0.0
+    later: float = 0.0
+    """All but the first."""
+
+    def add(self, amount: float) -> None:
+        if self.number:
+            self.later += amount
+        else:
+            self.first = amount
+        self.number += 1
+
+    def left(self, total: int) -> float:
+        """What the rounds will take that are missing to `total`.
+
+        The first one is left out of the mean once there is a second: it warms up, compiles and
+        fills caches.
+        """
+        typical = self.later / (self.number - 1) if self.number > 1 else self.first
+        return max(total - self.number, 0) * typical
+
+    def forecast(self, total: int) -> float:
+        """What all of `total` rounds will add up to. Never less than what is done."""
+        return self.first + self.later + self.left(total)
 
 
 def _rounds(iterable: Iterable[T], rounds: _Rounds) -> Iterator[T]:
@@ -65,8 +84,9 @@ class _Rounds:
         self._name = name
         self._total = total
         self._line = line
-        self._seconds: list[float] = []
-        self._usd: list[float | None] = []
+        self._seconds = Done()
+        self._usd: Done | None = Done()
+        """None once a round was of unknown cost."""
         self._shown_at = float("-inf")
         self.is_under_way = False
 
@@ -77,8 +97,11 @@ class _Rounds:
         now = Moment.now()
         spent = between(self._last, now)
         self._last = now
-        self._seconds.append(spent.seconds)
-        self._usd.append(spent.usd)
+        self._seconds.add(spent.seconds)
+        if spent.usd is None:
+            self._usd = None
+        elif self._usd is not None:
+            self._usd.add(spent.usd)
         if self._line is None:
             return
         pause = NOTEBOOK_PAUSE if self._line.is_in_place() else TERMINAL_PAUSE
@@ -98,7 +121,7 @@ class _Rounds:
         if self._line is None:
             return
         spent = between(self._began, Moment.now() if self.is_under_way else self._last)
-        done = len(self._seconds)
+        done = self._seconds.number
         left = self.is_under_way or (self._total is not None and done < self._total)
         of = f" of {self._total}" if left and self._total is not None else ""
         plural = "" if done == 1 and not of else "s"
@@ -113,21 +136,20 @@ class _Rounds:
         )
 
     def _place(self) -> str:
-        done = len(self._seconds)
+        done = self._seconds.number
         return f"{done} of {self._total}" if self._total is not None else str(done)
 
     def _forecast(self) -> list[str]:
         """Nothing where nothing is left, or nobody knows how much."""
-        if self._total is None or len(self._seconds) >= self._total:
+        if self._total is None or self._seconds.number >= self._total:
             return []
-        left = forecast(self._seconds, self._total) - sum(self._seconds)
+        left = self._seconds.left(self._total)
         now = agent.instant(agent.clock())
         ends = when(now + timedelta(seconds=left), now)
         time = f"{lasted(left)} left, until {ends}"
-        known = [usd for usd in self._usd if usd is not None]
-        if len(known) < len(self._usd):
+        if self._usd is None:
             return [time]
-        return [f"forecast {money(forecast(known, self._total))}", time]
+        return [f"forecast {money(self._usd.forecast(self._total))}", time]
 
 
 def _share(usd: float | None, seconds: float, number: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -15,6 +17,9 @@ NAME: Final = "gpu_check"
 
 SECONDS: Final = 180.0
 """PyTorch from a cold disk takes a minute; eight GPUs take some seconds each."""
+
+END_SECONDS: Final = 2.0
+"""For a check that is ended early."""
 
 WIDTH: Final = 100
 """Columns, as wide as a notebook's output at least is."""
@@ -30,17 +35,34 @@ def gpu_check(line: str = "") -> None:
     if not set(options) <= {"--short"}:
         print("%gpu_check takes --short and nothing else")
         return
-    argv = [sys.executable, "-P", "-m", "ec2spawner.gpu_check", "--json", *options]
     try:
-        said = subprocess.run(argv, capture_output=True, text=True, timeout=SECONDS, check=False)
-        figures = from_json((said.stdout.splitlines() or [""])[-1])
+        said, complained = _check(options)
+        figures = from_json((said.splitlines() or [""])[-1])
     except subprocess.TimeoutExpired:
         print(f"Could not be measured: it took more than {SECONDS:.0f} seconds.")
     except ValueError:
-        last = (said.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (complained.strip().splitlines() or ["it said nothing"])[-1]
         print(f"Could not be measured: {last}")
     else:
         print_report(judge(figures), Console(width=WIDTH))
+
+
+def _check(options: Sequence[str]) -> tuple[str, str]:
+    """What the check writes to its two outputs. Raises `subprocess.TimeoutExpired`."""
+    check = subprocess.Popen(
+        [sys.executable, "-P", "-m", "ec2spawner.gpu_check", "--json", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        return check.communicate(timeout=SECONDS)
+    except BaseException:
+        check.kill()
+        # No longer than that: a driver that hangs holds its end up, and shall not hold the kernel.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            check.communicate(timeout=END_SECONDS)
+        raise
 
 
 def load(shell: Any) -> None:

@@ -198,8 +198,9 @@ class ClaimsHandler(AgentHandler):
                 await starting.turn_away(claimant, claim.key, claim.wait_seconds, stop)
                 return None
             if claim.broken:
-                broken = self.provisioner.broken
-                await broken.turn_away(claimant, claim.key, claim.wait_seconds, claim.broken)
+                broken, wait = self.provisioner.broken, claim.wait_seconds
+                if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
+                    return None  # a machine that no listing shows yet: it says so again
             granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
         except ClaimRefused as error:
             gate.answered(claimant.instance_id)

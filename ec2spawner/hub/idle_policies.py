@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..config import ConfigError, IdleConfig, Options, Profile, change_options, idle_policy
@@ -19,12 +20,21 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
+class HookFailed(Exception):
+    """The admin's function has failed, which is logged."""
+
+
 async def policy_of(
-    options: Options, spawner: Spawner, profile: Profile | None, chosen: float | None
+    options: Options, spawner: Spawner, profile: Profile, chosen: float | None
 ) -> IdlePolicy:
-    """The policy with what the server's user chose, in seconds; `options` are `options_for`'s."""
-    words = options.idle.changed_by(profile.idle) if profile else options.idle
-    return idle_policy(await _after_hook(options, spawner, words), profile, chosen)
+    """The policy with what the server's user chose, in seconds; `options` are `options_for`'s.
+
+    Without what the admin's function changes where that fails: a start does not.
+    """
+    words = options.idle.changed_by(profile.idle)
+    with suppress(HookFailed):
+        words = await _after_hook(options, spawner, words)
+    return idle_policy(words, profile, chosen)
 
 
 async def follow_configuration(
@@ -32,27 +42,31 @@ async def follow_configuration(
 ) -> None:
     """Let the present configuration hold for a server that was started under an earlier one.
 
-    Where that cannot be told, its policy stays as it is.
+    Where that cannot be told, its policy stays as it is; so it does where its profile is gone, and
+    with it what the profile allowed.
     """
     try:
         of_server = await options_for_page(options, spawner)
         profile = next((p for p in of_server.profiles if p.slug == lease.profile), None)
+        if profile is None:
+            return
         chosen = lease.idle.user_server_seconds
-        policy = await policy_of(of_server, spawner, profile, chosen)
+        words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
+        policy = idle_policy(words, profile, chosen)
         now = provisioner.book.get(lease.lease_id)
         if now is not None:
             # What its user has chosen in the meantime.
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
             await provisioner.beats.set_policy(now, policy)
-    except ProfileListBroken:
+    except (ProfileListBroken, HookFailed):
         log.warning("%s goes on under its last idle policy", spawner._log_name)
     except StoreError as error:
         log.warning("The idle policy of %s is not stored yet: %s", spawner._log_name, error)
 
 
 async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> IdleConfig:
-    """With what the admin's function changes; unchanged where it fails."""
+    """With what the admin's function changes. Raises `HookFailed`."""
     if options.idle_hook is None:
         return words
     try:
@@ -63,12 +77,14 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
         return words.changed_by(change_options(options, {"idle": answer}).idle)
     except ConfigError as error:
         log.error("For %s c.EC2Spawner.idle_hook said: %s", spawner._log_name, error)
-    except TimeoutError:
+        raise HookFailed from error
+    except TimeoutError as error:
         log.error(
             "For %s c.EC2Spawner.idle_hook gave no answer within %g s",
             spawner._log_name,
             PATIENCE,
         )
-    except Exception:
+        raise HookFailed from error
+    except Exception as error:
         log.exception("For %s c.EC2Spawner.idle_hook failed", spawner._log_name)
-    return words
+        raise HookFailed from error

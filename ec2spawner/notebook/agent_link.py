@@ -18,8 +18,9 @@ log = logging.getLogger(__name__)
 REPLY_SECONDS = 14.0
 """The agent asks the hub; the browser waits 15 s for us."""
 
+FIRST_RECONNECT_SECONDS = 0.1
 RECONNECT_SECONDS = 10.0
-"""The longest wait before the next try to reach the agent."""
+"""The shortest and the longest wait before the next try to reach the agent."""
 
 MAX_LINE_BYTES = 1024 * 1024
 
@@ -45,15 +46,15 @@ class AgentLink:
 
     async def run(self) -> None:
         """Connect, listen, and connect again, until cancelled."""
-        wait = 0.1
+        wait = FIRST_RECONNECT_SECONDS
         while True:
+            before = self.state
             try:
                 reader, self._writer = await asyncio.open_unix_connection(
                     self._path, limit=MAX_LINE_BYTES
                 )
                 self.connected.set()
                 await self._listen(reader)
-                wait = 0.1
             except Exception as error:
                 # Whatever it was, it ended one connection: the next one may do better.
                 broke = self.connected.is_set()
@@ -61,6 +62,9 @@ class AgentLink:
                 log.log(level, "no line to the agent at %s: %r", self._path, error)
             finally:
                 await self._hang_up()
+            if self.state is not before:
+                # Who only hangs up, as on a process of another user, is asked ever less often.
+                wait = FIRST_RECONNECT_SECONDS
             await asyncio.sleep(wait)
             wait = min(wait * 2, RECONNECT_SECONDS)
 

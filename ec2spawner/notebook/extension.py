@@ -147,6 +147,7 @@ class NotebookExtension(ExtensionApp):
             stop=state.stop,
             hub_reachable=state.hub_reachable,
             disk_full=state.disk_full,
+            files_kept=state.files_kept,
         )
 
     async def _observe_for_agent(self, link: AgentLink) -> None:

@@ -8,7 +8,7 @@ which it has shown already.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from ..core.durations import in_words
 from ..core.idle import idle_stop_at
@@ -23,16 +23,27 @@ UNUSED_PERCENT = 1.0
 UNUSED_SECONDS = 55 * 60.0
 """Without any use for this long of the last hour, a smaller profile would do."""
 
-KEPT = "Files are kept; what kernels hold in memory is not."
+MOST_OF_A_REASON = 400
+"""Letters: the reason of a failed start has a log's last lines, and a notice has room for 500."""
+
+ANOTHER_MACHINE = "start a new server to get another machine"
+TELL = "tell whoever looks after this machine"
+"""The same where nobody knows how servers come by their machines."""
+
 
 OF_THE_PROGRAM = {
     13: "a program on it did something that it may not do",
     31: "a program on it used memory that is not its own",
     43: "a program on it was stopped for an error of its own",
     45: "a program on it was ended",
+    68: "its video processor met an error of a program",
     94: "memory of one program on it failed, and that program was ended",
+    109: "a program on it did not give way to others in time",
 }
-"""Xids that a program can cause, which go when it ends. From NVIDIA's "XID Errors"."""
+"""Xids of one program alone, which go when it ends. From NVIDIA's "XID Errors"."""
+
+PROGRAM_ERROR_HOLDS = timedelta(hours=1)
+"""After this long, a program's error is history: NVML never says that it is over."""
 
 OF_THE_MACHINE = {
     48: "its memory failed in two bits at once",
@@ -73,7 +84,7 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
         title="This server is being stopped",
-        message=_sentences(status.stop.message, KEPT),
+        message=_sentences(status.stop.message[:MOST_OF_A_REASON], _kept(status)),
     )
 
 
@@ -93,7 +104,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         kind="idle",
         level="warning",
         title="This server stops",
-        message=f"{why} {KEPT}",
+        message=f"{why} {_kept(status)}",
         until=found.stop_at,
         actions=["keep", "stop"] if may_keep else ["stop"],
     )
@@ -109,35 +120,41 @@ def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
 
 
 def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
+    mend = ANOTHER_MACHINE if status.managed else TELL
     for gpu in status.telemetry.gpus if status.telemetry else ():
         name = f"GPU {gpu.index}"
         if gpu.lost:
             yield _of_gpu(
                 f"lost-{gpu.index}",
                 f"{name} does not answer any more",
-                "Start a new server: this machine needs a repair. Your files are kept.",
+                f"This machine needs a repair: {mend}.",
                 "error",
             )
-        elif gpu.xid is not None:
-            yield _xid(gpu, name)
+        elif gpu.xid is not None and not _is_history(gpu, status.now):
+            yield _xid(gpu, name, mend)
         if gpu.ecc_uncorrected:
             yield _of_gpu(
                 f"ecc-{gpu.index}",
                 f"{name} has memory errors that it cannot correct",
-                "Results computed on it may be wrong. Start a new server to get another machine.",
+                f"Results computed on it may be wrong: {mend}.",
                 "error",
             )
 
 
-def _xid(gpu: GpuSample, name: str) -> Notice:
+def _is_history(gpu: GpuSample, now: datetime) -> bool:
+    of_program = gpu.xid in OF_THE_PROGRAM
+    return of_program and gpu.xid_at is not None and now - gpu.xid_at > PROGRAM_ERROR_HOLDS
+
+
+def _xid(gpu: GpuSample, name: str, mend: str) -> Notice:
     xid = gpu.xid or 0
     at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
     if xid in OF_THE_PROGRAM:
-        what, mend, level = OF_THE_PROGRAM[xid], "Restart its kernel.", "warning"
+        what, then, level = OF_THE_PROGRAM[xid], "Restart its kernel", "warning"
     else:
         what = OF_THE_MACHINE.get(xid, "see NVIDIA's list of Xid errors")
-        mend, level = "If it comes again, start a new server to get another machine.", "error"
-    message = _sentences(f"Xid {xid}: {what}", mend)
+        then, level = f"If it comes again, {mend}", "error"
+    message = _sentences(f"Xid {xid}: {what}", then)
     return _of_gpu(f"xid-{gpu.index}-{xid}{at}", f"{name} reports an error", message, level)
 
 
@@ -204,10 +221,16 @@ def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterato
             if len(gpus) == 1
             else "The GPUs have not been used for an hour",
             message="If your work needs none, a profile without a GPU costs less. "
-            "Your files come along.",
+            f"{'Your files come along.' if status.files_kept else 'Its home is empty.'}",
             actions=["panel"],
         )
 
 
 def _sentences(*texts: str) -> str:
     return " ".join(f"{text.rstrip('.')}." for text in texts if text)
+
+
+def _kept(status: NotebookStatus) -> str:
+    if status.files_kept:
+        return "Files are kept; what kernels hold in memory is not."
+    return "Files on this machine are not kept: save elsewhere what you need."

@@ -31,6 +31,10 @@ WAKE_INTERVAL = 1.0
 EXTENSION_STEP = timedelta(seconds=10)
 """An extension that moves the deadline by less changes nothing: each is a write to the store."""
 
+CHOICE_PAUSE = 0.5
+"""Seconds between two choices of a server's idle limit: each is a write to the store, and an agent
+is its user's."""
+
 LONGEST = 100 * 365 * 86400.0
 """Seconds, a hundred years: what a policy says beyond them means never, and would be no date."""
 
@@ -145,10 +149,16 @@ class Beats:
 
     async def choose_idle(self, lease: Lease, seconds: float) -> IdleAnswer | None:
         """Another idle limit, as its user asks and the policy allows; None where it leaves none."""
+        contact, loop = self.book.contact(lease.lease_id), asyncio.get_running_loop()
+        while (left := contact.chose_at + CHOICE_PAUSE - loop.time()) > 0:
+            await asyncio.sleep(left)
+            lease = self.book.get(lease.lease_id) or lease
         allowed = bounded(lease.idle, seconds)
         if allowed is None:
             return None
         policy = lease.idle.model_copy(update={"user_server_seconds": allowed})
+        if policy != lease.idle:
+            contact.chose_at = loop.time()
         await self.set_policy(lease, policy)
         return IdleAnswer(idle=in_force(policy), bounded=allowed != seconds)
 

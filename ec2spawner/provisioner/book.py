@@ -38,6 +38,8 @@ class Contact:
     """Beats so far: a newer one lets an older one that is still held go."""
     woke_at: float = float("-inf")
     """When its beats last began a pass, on the loop's clock in seconds."""
+    chose_at: float = float("-inf")
+    """When its user last chose another idle limit, on the loop's clock in seconds."""
 
 
 class LeaseBook:

@@ -36,16 +36,19 @@ class Broken:
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     wake: Callable[[], None]
 
-    async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> None:
+    async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> bool:
         """End an instance whose agent says that it is broken, and replace it.
 
         It never had a lease, so its cost is overhead. Nothing happens where it has one: what a
-        user's own machine says of itself later moves nobody. Raises `ClaimRefused`, and
-        `InstanceUnwanted` once it is turned away.
+        user's own machine says of itself later moves nobody. True then; False where no listing
+        shows the instance within `wait` seconds, and it shall say so again. Raises `ClaimRefused`,
+        and `InstanceUnwanted` once it is turned away.
         """
         instance = await self.starting.admitted(claimant, key, wait)
-        if instance is None or self.book.of_instance(instance.instance_id) is not None:
-            return
+        if instance is None:
+            return False
+        if self.book.of_instance(instance.instance_id) is not None:
+            return True
         log.error("%s says that it is broken: %r", instance.instance_id, why)
         lease = self._waits_for(instance, claimant)
         self.claims.turn_away([instance.instance_id])

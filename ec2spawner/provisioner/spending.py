@@ -16,8 +16,8 @@ from .book import LeaseBook
 from .lease import Lease
 from .store import Store
 
-OVERHEAD_REMEMBERED: Final = 1000
-"""Stretches of overhead that may be told again, which happens within minutes."""
+OVERHEAD_REMEMBERED: Final = timedelta(hours=1)
+"""Overhead that may grow is told again within seconds: what was not for so long is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Spending:
         self._paid_before = 0.0
         """Of the open leases, when this process began."""
         self._counted = 0.0
-        self._overhead: dict[tuple[str, str], float] = {}
+        self._overhead: dict[tuple[str, str], tuple[float, datetime]] = {}
+        """By instance id and key: USD that are counted, and when they were told last."""
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known."""
 
@@ -55,7 +56,9 @@ class Spending:
         self._paid_before = sum(_known_usd(each, self._begun_at) for each in book.in_memory())
 
     def follow(self, spawn_task: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
-        """A pass goes on with what is not read yet."""
+        """A pass goes on with what is not read yet, and forgets what is done."""
+        latest = self._now() - OVERHEAD_REMEMBERED
+        self._overhead = {key: told for key, told in self._overhead.items() if told[1] > latest}
         if not self._is_loaded and not self._is_reading:
             self._is_reading = True
             spawn_task(self._read(), "spending")
@@ -107,13 +110,16 @@ class Spending:
         return self._counted
 
     def count_overhead(self, segment: Segment, since: str) -> None:
-        """Time of no lease since what `since` names; told again, it is the same."""
-        key = segment.instance_id, since
-        spent = 0.0 if segment.usd_per_hour is None else usd([segment], self._now()) or 0.0
-        self.overhead_usd += max(spent - self._overhead.pop(key, 0.0), 0.0)
-        self._overhead[key] = spent
-        while len(self._overhead) > OVERHEAD_REMEMBERED:
-            del self._overhead[next(iter(self._overhead))]
+        """Time of no lease since what `since` names; told again, it is the same.
+
+        Without the minimum of a minute: mostly a lease has paid that.
+        """
+        key, now = (segment.instance_id, since), self._now()
+        lasted = max((segment.end or now) - segment.start, timedelta())
+        spent = lasted / timedelta(hours=1) * (segment.usd_per_hour or 0.0)
+        before = self._overhead[key][0] if key in self._overhead else 0.0
+        self._overhead[key] = max(spent, before), now
+        self.overhead_usd += max(spent - before, 0.0)
 
     def _turn_the_page(self, month: datetime) -> None:
         if month == self._month:

@@ -78,7 +78,7 @@ class Store:
     """What has happened and could not be stored yet."""
 
     overhead_told: Callable[[Segment, str], None]
-    """Called with each segment of no lease, before it is stored."""
+    """Called with each segment of no lease and its key, whenever it is to be stored."""
 
     def __init__(self, url: str, since: datetime) -> None:
         self.unwritten = Unwritten()
@@ -215,6 +215,7 @@ class Store:
 
         See `core.money.overhead_key`.
         """
+        self.overhead_told(segment, key)
 
         def write(connection: Connection) -> None:
             column = rows.segment_table.c
@@ -234,7 +235,6 @@ class Store:
 
     async def save_overhead_sooner_or_later(self, segment: Segment, key: str) -> None:
         """The same, with a later pass where it fails: the time was paid for all the same."""
-        self.overhead_told(segment, key)
         about = f"overhead of {segment.instance_id} since {key}"
         await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment, key))
 

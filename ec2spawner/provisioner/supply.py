@@ -120,10 +120,11 @@ class Inventory:
                 silent.append(instance)
             else:
                 supplies.append(supply_of(instance))
+        seen = {*self.watcher.instances, *leased, *served}
         supplies += [
             self._supply_of_expected(expected)
-            for expected in self.expected.values()
-            if expected.launched.instance_id not in {*self.watcher.instances, *leased, *served}
+            for instance_id, expected in self.expected.items()
+            if instance_id not in seen
         ]
         # Last, so that a booted instance is not given up for a promise that may be broken.
         supplies += self.launcher.promises(self._arrived())

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from .processes import Process
 from .terminals import command_line
 
-INTERPRETERS = ("python", "pypy", "perl", "ruby", "Rscript", "bash", "sh", "node", "julia")
+
+class Options(NamedTuple):
+    """Letters of an interpreter's options."""
+
+    code: str
+    """What is to be run follows, or is read from a pipe."""
+    word: str = ""
+    """A word of their own follows."""
+    module: str = ""
+    """The name of what runs follows."""
+
+
+INTERPRETERS = {
+    "python": Options("c", "WX", "m"),
+    "pypy": Options("c", "WX", "m"),
+    "perl": Options("eE", "IM"),
+    "ruby": Options("e", "Ir"),
+    "Rscript": Options("e"),
+    "bash": Options("cs", "oO"),
+    "sh": Options("cs", "o"),
+    "node": Options("ep", "r"),
+    "julia": Options("eE", "CJLpt"),
+}
+
+CODE = ("--command", "--eval", "--print")
+"""The options that code follows, in long."""
 
 NOTEBOOK_SERVER = "The notebook server"
 
@@ -35,25 +61,32 @@ def program(line: Sequence[str]) -> str:
     """A command line in a word or two. Its other arguments are nobody's business."""
     if not line or not line[0]:
         return ""
-    name, script = _base(line[0]), ""
-    if name.startswith(INTERPRETERS):
-        script = _script(line[1:])
+    name = _base(line[0])
+    options = INTERPRETERS.get(name.rstrip("0123456789."))
+    script = _script(line[1:], options) if options is not None else ""
     return f"{name} {_base(script)}" if script else name
 
 
-def _script(words: Sequence[str]) -> str:
-    """The script or module that an interpreter runs; empty where it has none."""
-    words = list(words)
+def _script(line: Sequence[str], options: Options) -> str:
+    """The script or module that an interpreter runs; empty where it is given code instead."""
+    words = list(line)
     while words:
         word = words.pop(0)
-        if word == "-m":
-            return words[0] if words else ""
-        if word == "-c":
-            return ""
-        if word in ("-W", "-X"):
-            del words[:1]
-        elif not word.startswith("-"):
+        if not word.startswith("-"):
             return word
+        if word == "-" or word.split("=", 1)[0] in CODE:
+            return ""
+        letters = "" if word.startswith("--") else word[1:]
+        for place, letter in enumerate(letters, 1):
+            rest = letters[place:]
+            if letter in options.code:
+                return ""
+            if letter in options.module:
+                return rest or (words[0] if words else "")
+            if letter in options.word:
+                if not rest:
+                    del words[:1]
+                break
     return ""
 
 

@@ -75,6 +75,8 @@ class AgentState(Message):
     hub_reachable: bool = True
     disk_full: ShortText = ""
     """For people: which disk is full, and what to do; empty while none is."""
+    files_kept: bool = True
+    """False where the home ends with the instance."""
 
 
 class Notice(Message):
@@ -129,4 +131,6 @@ class NotebookStatus(Message):
     hub_reachable: bool = True
     disk_full: ShortText = ""
     """For people: which disk is full, and what to do; empty while none is."""
+    files_kept: bool = True
+    """False where the home ends with the instance."""
     notices: list[Notice] = []

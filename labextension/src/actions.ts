@@ -3,6 +3,7 @@ import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
+import { keptSentence } from './describe.js';
 import type { StatusModel } from './model.js';
 import { messageOf, request } from './request.js';
 import { canControl, keepSeconds } from './state.js';
@@ -51,8 +52,8 @@ export class Actions {
     const answer = await showDialog({
       title: this.trans.__('Stop this server?'),
       body: paragraphs([
-        this.trans.__('Open documents are saved first, and your files are kept.'),
-        this.trans.__('Running kernels and terminals end, and what they hold in memory is lost.')
+        this.trans.__('Open documents are saved first. Running kernels and terminals end.'),
+        keptSentence(this.model.view.status, this.trans)
       ]),
       buttons: [
         Dialog.cancelButton({ label: this.trans.__('Cancel') }),

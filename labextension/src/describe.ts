@@ -229,6 +229,13 @@ function stopSentences(view: IView, words: Words): string[] {
   return [said, words.__('It stops in %1 if nothing happens.', left)];
 }
 
+/** What the end of the server takes along. */
+export function keptSentence(status: INotebookStatus | null, words: Words): string {
+  return status?.files_kept === false
+    ? words.__('Files on this machine are not kept: save elsewhere what you need.')
+    : words.__('Files are kept; what kernels hold in memory is not.');
+}
+
 /** Why there are no buttons; empty where there are. */
 export function sharedSentence(status: INotebookStatus, words: Words): string {
   return status.managed && !status.can_control

@@ -15,6 +15,9 @@ const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
 const SHOWN_KEY = 'ec2spawner:shown-notices';
 const MOST_REMEMBERED = 50;
 
+/** No answer is later than this: what seems to be comes from a clock that has been set back. */
+const LATEST_MS = 60_000;
+
 /** Before these, what is open is saved: "files are kept" holds for what is in files. */
 const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interruption'];
 
@@ -53,7 +56,7 @@ export class NoticeBoard {
   /** All that hold at `now`; a late answer does not bring back what has gone since. */
   private _take({ now, notices }: Pick<INotebookStatus, 'now' | 'notices'>): void {
     const at = Date.parse(now);
-    if (at < this._serverNow) {
+    if (at < this._serverNow && at > this._serverNow - LATEST_MS) {
       return;
     }
     this._serverNow = at;

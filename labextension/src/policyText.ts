@@ -1,6 +1,7 @@
 /** When a server stops and why, in words. Pure. */
 
 import * as format from './format.js';
+import { keptSentence } from './describe.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
 import { canControl, costAt, instant, stateOf } from './state.js';
@@ -46,12 +47,12 @@ export function stopText(view: IView, words: Words): IStopText {
     headline: words.__('in %1', longCountdown(left, words)),
     urgent: state.kind === 'warned',
     passed: whole === null ? null : 100 * (1 - left / whole),
-    kept: text.kept || words.__('Files are kept; what kernels hold in memory is not.')
+    kept: text.kept || keptSentence(status, words)
   };
 }
 
 /** `9 min 41 s` in the last hour, `1 h 20 min` before. */
-export function longCountdown(milliseconds: number, words: Words): string {
+function longCountdown(milliseconds: number, words: Words): string {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
   if (seconds >= 3600) {
     return format.shortDuration(milliseconds, words);
@@ -137,10 +138,22 @@ export function choices(status: INotebookStatus | null): number[] {
   if (!status || !policy || !canControl(status) || !(policy.user_server_max_seconds > 0)) {
     return [];
   }
-  const { user_server_min_seconds: least, user_server_max_seconds: most } = policy;
+  const { user_server_min_seconds: shortest, user_server_max_seconds: longest } = policy;
+  // Nobody chooses a limit beyond the server's greatest age.
+  const most = policy.max_age_seconds > 0 ? Math.min(longest, policy.max_age_seconds) : longest;
+  const least = Math.min(shortest, most);
   const found = new Set(LADDER.filter(seconds => seconds >= least && seconds <= most));
   [least, most, policy.server_seconds].filter(seconds => seconds > 0).forEach(s => found.add(s));
   return [...found].sort((a, b) => a - b);
+}
+
+/**
+ * The idle time that holds at all hours, in seconds; null where there is none: without a choice of
+ * the user the working hours have one of their own, or the server is not stopped for being idle.
+ */
+export function oneLimit(policy: IIdlePolicy): number | null {
+  const { user_server_seconds: chosen, working_hours: hours, server_seconds: seconds } = policy;
+  return seconds > 0 && (chosen !== null || hours === null) ? seconds : null;
 }
 
 /** What a stop now saves against waiting for it, in USD; null where that is not known. */

@@ -4,7 +4,7 @@ import { element, fill, setAttribute, setText, show } from './dom.js';
 import { duration, type Words } from './format.js';
 import type { IView } from './model.js';
 import type { Opener } from './opener.js';
-import { choices, policySentences, savedByStopping, stopText } from './policyText.js';
+import { choices, oneLimit, policySentences, savedByStopping, stopText } from './policyText.js';
 import { Section } from './section.js';
 import { keepSeconds } from './state.js';
 import type { INotebookStatus } from './wire.js';
@@ -86,8 +86,10 @@ export class StopSection extends Section {
     if (offered.length === 0 || !status.idle_policy) {
       return;
     }
-    const key = offered.join();
-    if (this._offered !== key) {
+    const limit = oneLimit(status.idle_policy);
+    const key = [limit === null, ...offered].join();
+    const isNew = this._offered !== key;
+    if (isNew) {
       this._offered = key;
       const options = offered.map(
         seconds =>
@@ -96,10 +98,15 @@ export class StopSection extends Section {
             `${seconds}`
           )
       );
+      if (limit === null) {
+        const unchosen = new Option(this.words.__('what the rules say'), '');
+        unchosen.disabled = true;
+        options.unshift(unchosen);
+      }
       this._select.replaceChildren(...options);
     }
-    this._chosen = `${status.idle_policy.server_seconds}`;
-    if (document.activeElement !== this._select) {
+    this._chosen = limit === null ? '' : `${limit}`;
+    if (isNew || document.activeElement !== this._select) {
       this._select.value = this._chosen;
     }
   }

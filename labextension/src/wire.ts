@@ -133,7 +133,7 @@ export interface IWorkingHours {
 
 /** 0 turns a rule off. */
 export interface IIdlePolicy {
-  /** What is in force now. */
+  /** What the user chose, or else what holds outside `working_hours`. */
   server_seconds: number;
   kernel_seconds: number;
   user_may_extend_seconds: number;
@@ -151,7 +151,6 @@ export interface IIdlePolicy {
 export interface IIdleness {
   /** Since when nothing works; null while something does. */
   idle_since: string | null;
-  busy_because: string;
   /** The notebook that keeps the server on, where it is one. */
   busy_path: string;
   /** When the server will be stopped if nothing happens. */
@@ -206,5 +205,7 @@ export interface INotebookStatus {
   hub_reachable: boolean;
   /** Which disk is full, and what to do; empty while none is. */
   disk_full: string;
+  /** False where the home ends with the instance. */
+  files_kept: boolean;
   notices: INotice[];
 }

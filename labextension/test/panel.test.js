@@ -13,7 +13,13 @@ import {
   workerUse
 } from '../lib/machineText.js';
 import { announced, noticeText } from '../lib/noticeText.js';
-import { choices, policySentences, savedByStopping, stopText } from '../lib/policyText.js';
+import {
+  choices,
+  oneLimit,
+  policySentences,
+  savedByStopping,
+  stopText
+} from '../lib/policyText.js';
 
 const words = {
   __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
@@ -232,9 +238,19 @@ test('the user chooses within the bounds of the policy, and only where they may'
   const bounds = { user_server_min_seconds: 1200, user_server_max_seconds: 9000 };
   const offered = choices(view({ idle_policy: policy(bounds) }).status);
   assert.deepEqual(offered, [1200, 1800, 3600, 7200, 9000]);
+  const young = policy({ ...bounds, max_age_seconds: 5400 });
+  assert.deepEqual(choices(view({ idle_policy: young }).status), [1200, 1800, 3600, 5400]);
   assert.deepEqual(choices(view().status), []);
   assert.deepEqual(choices(view({ idle_policy: policy(bounds), can_control: false }).status), []);
   assert.deepEqual(choices(null), []);
+});
+
+test('one idle time holds where the user chose it, or no working hours have another', () => {
+  const hours = { working_hours: { server_seconds: 10800 } };
+  assert.equal(oneLimit(policy()), 3600);
+  assert.equal(oneLimit(policy(hours)), null);
+  assert.equal(oneLimit(policy({ user_server_seconds: 3600 })), 3600);
+  assert.equal(oneLimit(policy({ server_seconds: 0 })), null);
 });
 
 const notice = (changes = {}) => ({

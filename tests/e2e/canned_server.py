@@ -43,6 +43,8 @@ OUTPUT = ROOT / "tests" / "output"
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
 START_SECONDS = 60
+PATIENCE_SECONDS = 30
+"""Other tests may keep all cores busy meanwhile."""
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 ITEM = ".ec2-StatusItem"
 PANEL = "#ec2spawner-panel"
@@ -129,9 +131,13 @@ class Server:
         else:
             file.write_text(history.model_dump_json())
 
-    def emits(self, *notices: Notice) -> None:
-        """These notices on the event websocket, and in no status."""
-        event = {"notices": [notice.model_dump(mode="json") for notice in notices]}
+    def emits(self, *notices: Notice, ago: timedelta = timedelta(0)) -> None:
+        """These notices on the event websocket, and in no status; by a clock that is so much
+        behind."""
+        event = {
+            "now": (datetime.now(UTC) - ago).isoformat(),
+            "notices": [notice.model_dump(mode="json") for notice in notices],
+        }
         request = urllib.request.Request(
             f"{self.url}/ec2spawner/api/emit",
             data=json.dumps(event).encode(),
@@ -212,6 +218,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+    playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         yield browser
@@ -230,7 +237,11 @@ def page(server: Server, browser: Any) -> Iterator[Any]:
     context.close()
 
 
-def until(holds: Callable[[], bool], seconds: float, explain: Callable[[], str] = str) -> None:
+def until(
+    holds: Callable[[], bool],
+    seconds: float = PATIENCE_SECONDS,
+    explain: Callable[[], str] = str,
+) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, explain()

@@ -57,8 +57,7 @@ class HistoryHandler(APIHandler):
 class EmitHandler(APIHandler):
     @web.authenticated
     def post(self) -> None:
-        event = {"now": datetime.now(UTC).isoformat(), **(self.get_json_body() or {})}
-        self.event_logger.emit(schema_id=SCHEMA_ID, data=event)
+        self.event_logger.emit(schema_id=SCHEMA_ID, data=self.get_json_body())
         self.finish({})
 
 

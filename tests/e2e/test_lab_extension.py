@@ -80,7 +80,7 @@ def test_cost_goes_on_between_answers(page: Any, server: Server) -> None:
         return float(texts(item)[1].split()[0].lstrip("$"))
 
     first = shown()
-    until(lambda: shown() > first, 5)
+    until(lambda: shown() > first)
     due = 10 + (datetime.now(UTC) - now).total_seconds() / 100
     assert shown() == pytest.approx(due, abs=0.05)
 
@@ -98,7 +98,7 @@ def test_nothing_moves_when_digits_change(page: Any, server: Server) -> None:
         )
         telemetry = Telemetry(at=datetime.now(UTC), gpu_source="nvml", gpus=[sample])
         server.says(status(telemetry=telemetry))
-        expect(item).to_contain_text(f"{percent}\u00a0%", timeout=10_000)
+        expect(item).to_contain_text(f"{percent}\u00a0%")
         widths.add(round(item.bounding_box()["width"]))
     assert len(widths) == 1
 
@@ -134,18 +134,18 @@ def test_trouble_is_told(page: Any, server: Server) -> None:
     item = open_lab(page, server)
     assert texts(item)[-1] == "hub not reached"
     server.says(status(agent_connected=False))
-    expect(item).to_contain_text("agent silent", timeout=10_000)
+    expect(item).to_contain_text("agent silent")
     assert "The instance agent does not answer" in item.get_attribute("aria-label")
 
 
 def test_a_server_that_does_not_answer_is_said_to(page: Any, server: Server) -> None:
     item = open_lab(page, server)
     page.route(STATUS_URL, lambda route: route.abort())
-    expect(item).to_have_text("no answer", timeout=30_000)
+    expect(item).to_have_text("no answer")
     page.unroute(STATUS_URL)
     # A person who comes back to the tab does not wait for the next turn.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(item).to_contain_text("in use", timeout=10_000)
+    expect(item).to_contain_text("in use")
 
 
 def test_without_the_server_extension_nothing_is_shown(page: Any, server: Server) -> None:
@@ -171,21 +171,21 @@ def test_warns_before_the_stop_and_extends(
     expect(toast).to_contain_text(re.compile(r"This server stops in \d+ minutes"))
     expect(toast).to_contain_text("Nothing works here.")
     expect(toast).to_contain_text("Files are kept; what kernels hold in memory is not.")
-    expect(item).to_contain_text(re.compile(r"stops in 9:\d\d"))
+    expect(item).to_contain_text(re.compile(r"stops in \d:\d\d"))
     keep = toast.get_by_role("button", name="Keep for 1 hour")
     keep.focus()
     reworded = warned.model_copy(update={"sentence": "Still nothing works here."})
     server.says(status(idleness=reworded))
-    expect(toast).to_contain_text("Still nothing works here.", timeout=10_000)
+    expect(toast).to_contain_text("Still nothing works here.")
     expect(keep).to_be_focused()
     picture(page, f"warning-{where.__name__}-{theme}".lower())
 
     keep.press("Enter")
-    until(lambda: server.posts("extend") != [], 10)
+    until(lambda: server.posts("extend") != [])
     assert server.posts("extend") == [{"action": "extend", "seconds": 3600}]
     server.says(status(idleness=idle(60 * minutes, 50 * minutes, 10 * minutes)))
-    expect(item).to_contain_text("stops in 1 h", timeout=10_000)
-    expect(page.get_by_text("This server stops in")).to_have_count(0, timeout=10_000)
+    expect(item).to_contain_text("stops in 1 h")
+    expect(page.get_by_text("This server stops in")).to_have_count(0)
     picture(page, f"extended-{where.__name__}-{theme}".lower())
 
 
@@ -199,7 +199,7 @@ def test_a_dismissed_warning_stays_away(page: Any, server: Server) -> None:
     expect(toast).to_have_count(0)
     later = status(idleness=warned.idleness, cost=None)
     server.says(later)
-    expect(item).to_contain_text("cost unknown", timeout=10_000)
+    expect(item).to_contain_text("cost unknown")
     expect(toast).to_have_count(0)
 
 
@@ -210,8 +210,8 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     toast = page.locator(".Toastify__toast")
     toast.get_by_role("button", name="Stop now").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog).to_contain_text("your files are kept")
-    expect(dialog).to_contain_text("what they hold in memory is lost")
+    expect(dialog).to_contain_text("Open documents are saved first")
+    expect(dialog).to_contain_text("what kernels hold in memory is not")
     dialog.get_by_role("button", name="Cancel").click()
     expect(toast).to_have_count(1)
     expect(toast).to_contain_text("This server stops in")
@@ -220,9 +220,9 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     toast.get_by_role("button", name="Stop now").click()
     picture(page, "stop")
     dialog.get_by_role("button", name="Stop now").click()
-    until(lambda: server.posts("stop") != [], 15)
+    until(lambda: server.posts("stop") != [])
     server.says(status(stop=Stop(reason="user", message="You pressed Stop now.")))
-    expect(toast).to_contain_text("This server is being stopped", timeout=10_000)
+    expect(toast).to_contain_text("This server is being stopped")
     expect(toast).to_contain_text("You pressed Stop now.")
     expect(page.get_by_text("This server stops in")).to_have_count(0)
 
@@ -248,10 +248,12 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
     toast.get_by_role("button", name="Show details").click()
     expect(page.locator(PANEL)).to_be_visible()
     server.emits(error, error.model_copy(update={"id": "gpu-xid-1-79", "title": "GPU 1 reports"}))
-    expect(toast).to_have_count(1)
-    expect(toast).to_contain_text("GPU 1 reports")
+    expect(toast.filter(has_text="GPU 1 reports")).to_have_count(1)
+    expect(toast.filter(has_text="GPU 0 reports an error")).to_have_count(0)
     server.emits()
     expect(toast).to_have_count(0)
+    server.emits(error, ago=timedelta(hours=1))  # the server's clock has been set back
+    expect(toast).to_have_count(1)
 
 
 def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server) -> None:
@@ -282,7 +284,7 @@ def test_reports_a_person_at_work_but_not_an_open_tab(page: Any, server: Server)
     page.evaluate("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a'}))")
     assert server.posts("input") == []
     page.keyboard.press("Shift")
-    until(lambda: server.posts("input") != [], 10)
+    until(lambda: server.posts("input") != [])
     page.keyboard.press("Shift")
     page.mouse.click(640, 400)
     with page.expect_response(STATUS_URL):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.cost.rounds import forecast
+from ec2spawner.cost.rounds import Done
 from ec2spawner.cost.words import LEAST, lasted, money, when
 
 amounts = st.floats(0, 1e9)
@@ -89,32 +89,42 @@ def test_a_time_on_another_day_says_which() -> None:
 
 # --- the forecast ---
 
-done = st.lists(st.floats(0, 1e6), min_size=1, max_size=50)
+amounts_done = st.lists(st.floats(0, 1e6), min_size=1, max_size=50)
+
+
+def added(costs: list[float]) -> Done:
+    done = Done()
+    for each in costs:
+        done.add(each)
+    return done
 
 
 @given(st.floats(0, 1e6), st.integers(1, 50), st.integers(0, 50))
 def test_equal_epochs_are_foretold_exactly(each: float, number: int, more: int) -> None:
     total = number + more
-    assert forecast([each] * number, total) == pytest.approx(each * total, rel=1e-9)
+    assert added([each] * number).forecast(total) == pytest.approx(each * total, rel=1e-9)
 
 
-@given(done, st.integers(0, 200))
+@given(amounts_done, st.integers(0, 200))
 def test_a_forecast_is_never_below_what_is_done(costs: list[float], total: int) -> None:
-    found = forecast(costs, total)
-    assert found >= sum(costs)
+    done = added(costs)
+    assert done.first + done.later == pytest.approx(sum(costs), rel=1e-9)
+    assert done.forecast(total) >= done.first + done.later
     if total <= len(costs):
-        assert found == sum(costs)
+        assert done.forecast(total) == done.first + done.later
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(2, 50))
 def test_the_first_epoch_is_not_foretold_again(first: float, each: float, total: int) -> None:
-    assert forecast([first, each], total) == pytest.approx(first + each * (total - 1), rel=1e-9)
+    found = added([first, each]).forecast(total)
+    assert found == pytest.approx(first + each * (total - 1), rel=1e-9)
 
 
-@given(done, st.integers(0, 100))
+@given(amounts_done, st.integers(0, 100))
 def test_one_epoch_more_is_one_typical_epoch_more(costs: list[float], more: int) -> None:
     total = len(costs) + more
-    step = forecast(costs, total + 1) - forecast(costs, total)
+    done = added(costs)
+    step = done.forecast(total + 1) - done.forecast(total)
     typical = costs[1:] or costs
     assert min(typical) - 1e-6 <= step + 1e-6 * (1 + abs(sum(costs)))
     assert step <= max(typical) + 1e-6 * (1 + abs(sum(costs)))

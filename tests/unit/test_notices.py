@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID, NoticeEvents, schema
 from ec2spawner.notebook.notices import OF_THE_MACHINE, OF_THE_PROGRAM, notices
+from ec2spawner.telemetry.nvml import APPLICATION_XIDS
 from ec2spawner.wire import (
     Cost,
     GpuHistory,
@@ -97,6 +98,14 @@ def test_a_stop_takes_the_place_of_the_warning() -> None:
     assert told.message.startswith("Nothing worked. Files are kept")
     interrupted = status(stop=Stop(reason="interruption"))
     assert only(notices(interrupted)).kind == "interruption"
+    long = only(notices(status(stop=Stop(reason="failed", message="x" * 500))))
+    assert long.message.endswith("is not.")
+
+
+def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:
+    for fields in ({"idleness": IDLE}, {"stop": Stop(reason="user")}):
+        told = only(notices(status(**fields, files_kept=False)))
+        assert "Files on this machine are not kept" in told.message
 
 
 def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
@@ -120,6 +129,23 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
     assert "Restart its kernel" in found[2].message
 
 
+def test_what_counts_as_a_programs_own_error_is_no_fault_of_the_machine() -> None:
+    assert OF_THE_PROGRAM.keys() >= APPLICATION_XIDS
+
+
+@pytest.mark.parametrize(
+    "gpu", [{"lost": True}, {"ecc_uncorrected": 1}, {"xid": 79}], ids=["lost", "ecc", "xid"]
+)
+def test_another_machine_is_offered_only_where_servers_get_theirs_from_us(
+    gpu: dict[str, Any],
+) -> None:
+    telemetry = machine(GpuSample.model_validate({"index": 0, "name": "A100"} | gpu))
+    ours = only(notices(status(telemetry=telemetry)))
+    alone = only(notices(status(telemetry=telemetry, managed=False)))
+    assert ours.message.endswith("start a new server to get another machine.")
+    assert alone.message.endswith("tell whoever looks after this machine.")
+
+
 @pytest.mark.parametrize("xid", [*OF_THE_PROGRAM, *OF_THE_MACHINE, 999])
 def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
     first = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW)
@@ -129,6 +155,13 @@ def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
     assert (said.level == "warning") == (xid in OF_THE_PROGRAM)
     assert said == only(notices(status(NOW + MINUTE, telemetry=machine(first))))
     assert said.id != only(notices(status(telemetry=machine(again)))).id
+
+
+@pytest.mark.parametrize(("xid", "still_told"), [(13, False), (79, True)])
+def test_an_error_of_a_program_is_history_after_an_hour(xid: int, still_told: bool) -> None:
+    telemetry = machine(GpuSample(index=0, name="A100", xid=xid, xid_at=NOW))
+    assert notices(status(NOW + 59 * MINUTE, telemetry=telemetry))
+    assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_told
 
 
 @pytest.mark.parametrize(

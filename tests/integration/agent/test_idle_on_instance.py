@@ -16,8 +16,8 @@ BUSY = """import time
 while True:
     end = time.monotonic() + 0.02
     while time.monotonic() < end: pass
-    time.sleep(0.06)"""
-"""A quarter of a core, without output."""
+    time.sleep(0.14)"""
+"""An eighth of a core, without output: too little to make the simulated GPU work."""
 
 
 async def test_idle_kernels_are_shut_down_then_silent_ones_and_busy_ones_never(

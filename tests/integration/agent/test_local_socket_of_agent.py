@@ -120,6 +120,25 @@ async def test_the_line_comes_back_after_the_agent_does(agent: Agent) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_an_agent_that_only_hangs_up_is_asked_ever_less_often() -> None:
+    """So it is for a second server that its user has started as somebody else."""
+    loop = asyncio.get_running_loop()
+    asked: list[float] = []
+
+    def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(loop.time())
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="sock") as run_dir:
+        path = f"{run_dir}/agent.sock"
+        async with await asyncio.start_unix_server(hang_up, path=path):
+            running = asyncio.create_task(AgentLink(path, lambda state: None).run())
+            await until(lambda: len(asked) == 4)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+    assert asked[-1] - asked[0] > 0.6
+
+
 HOSTILE = {
     "no JSON": b"hello\n",
     "no message": b"[]\n",

@@ -135,10 +135,9 @@ async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub)
     works = machine.root / "works"
     works.touch()
     code = (
-        "import threading, pathlib\n"
-        "def work():\n"
-        f"    while pathlib.Path({str(works)!r}).exists(): pass\n"
-        "threading.Thread(target=work, daemon=True).start()\n"
+        "import subprocess, sys\n"
+        f'work = "import os\\nwhile os.path.exists({str(works)!r}): pass"\n'
+        "subprocess.Popen([sys.executable, '-c', work])\n"
     )
     await boot_small(machine, hub, code + SMALL_SERVER, hub_lost_after_seconds=2.0)
     await until(lambda: hub.beats and hub.beats[-1][1].idle_since is None, what="work")

@@ -65,3 +65,14 @@ async def test_a_call_that_fails_is_counted_by_how(
         await cloud.list_instances("class")
     expected = {outcome: 1, "timed": 1} | ({"throttles": throttles} if throttles else {})
     assert counted.since() == expected
+
+
+async def test_settings_that_allow_no_call_are_told_and_none_is_counted(
+    cloud: EC2Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    counted = Counted()
+    with pytest.raises(CloudError, match="nobody") as refused:
+        await cloud.list_instances("class")
+    assert (refused.value.code, refused.value.retryable) == ("ProfileNotFound", False)
+    assert counted.since() == {}

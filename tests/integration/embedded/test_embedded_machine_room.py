@@ -43,6 +43,7 @@ def test_user_data_runs_in_an_environment_made_from_nothing(
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         "EC2SPAWNER_DEVICES",
         "EC2SPAWNER_FILE_SYSTEMS",
+        "EC2SPAWNER_GPU_DEVICE",
         "EMBEDDED_EC2_INSTANCE",
         "EC2SPAWNER_NOTEBOOK_HOME",
         "EC2SPAWNER_NOTEBOOK_USER",

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 from world import World
 
-from ec2spawner.provisioner import homes, reconciler, starting, store_sqlite
+from ec2spawner.provisioner import beats, homes, reconciler, starting, store_sqlite
 from ec2spawner.provisioner.store import Store
 
 
@@ -21,6 +21,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
     monkeypatch.setattr(reconciler, "SHORTEST_WAIT", 0.005)
     monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
+    monkeypatch.setattr(beats, "CHOICE_PAUSE", 0.05)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
 

@@ -18,10 +18,10 @@ pytestmark = pytest.mark.asyncio
 WHY = "GPU 0 (Tesla T4): 1 bit of 64 MiB came back other than they were sent"
 
 
-async def turn_away(agent: Agent, why: str = WHY) -> None:
+async def turn_away(agent: Agent, why: str = WHY, wait: float = 5.0) -> bool:
     """As the hub's handler does, with a claim that says so."""
     broken = agent.world.provisioner.broken
-    await broken.turn_away(agent.claimant(), agent.key, 5.0, why)
+    return await broken.turn_away(agent.claimant(), agent.key, wait, why)
 
 
 async def test_a_broken_machine_is_replaced_and_its_user_pays_for_the_whole_one_alone(
@@ -84,7 +84,7 @@ async def test_long_words_of_a_machine_end_a_start_all_the_same(world: World) ->
 
 async def test_what_a_machine_with_a_lease_says_moves_nobody(world: World) -> None:
     lease, agent = await world.ready()
-    await turn_away(agent)
+    assert await turn_away(agent), "its claim goes on"
     assert world.now(lease).state is LeaseState.READY
     assert await agent.claim() is not None, "the same key gets the same answer"
     other = await world.request("bea")
@@ -92,6 +92,19 @@ async def test_what_a_machine_with_a_lease_says_moves_nobody(world: World) -> No
     with pytest.raises(SecondKey):
         await turn_away(intruder)
     assert world.now(other).replaced == 0
+
+
+async def test_one_that_no_listing_shows_yet_gets_no_lease_and_says_so_again(world: World) -> None:
+    world.cloud.listing_lag = 60.0
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert not await turn_away(agent, wait=0.05)
+    assert world.now(lease).state is LeaseState.WAITING
+    world.clock.advance(60)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(agent)
+    assert world.now(lease).replaced == 1
 
 
 async def test_one_broken_machine_of_a_batch_costs_one_start_a_moment(world: World) -> None:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from world import Agent, World, until
 
+from ec2spawner.config import validate_options
 from ec2spawner.core.idle_policy import in_force
-from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.hub.idle_policies import follow_configuration
+from ec2spawner.provisioner import beats as beats_module
+from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, WorkingHours
 
 OPEN = IdlePolicy(
@@ -35,6 +41,23 @@ async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None
     await world.restart()
     assert in_force(world.now(lease).idle).server_seconds == 8 * 3600
     assert world.now(lease).idle.server_seconds == 3600, "the admin's own is not lost"
+
+
+async def test_choices_reach_the_store_no_faster_than_people_make_them(world: World) -> None:
+    """Who has root on an instance can ask as often as they like."""
+    lease, _ = await world.ready(idle=OPEN)
+    beats, contact = world.provisioner.beats, world.provisioner.book.contact(lease.lease_id)
+    before, began = contact.state, asyncio.get_running_loop().time()
+    asked = [
+        asyncio.create_task(beats.choose_idle(world.now(lease), 900 + number))
+        for number in range(100)
+    ]
+    await asyncio.wait(asked, timeout=4.5 * beats_module.CHOICE_PAUSE)
+    took = asyncio.get_running_loop().time() - began
+    assert 1 <= contact.state - before <= 1 + took / beats_module.CHOICE_PAUSE
+    for each in asked:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
 
 
 async def test_the_stop_comes_by_the_choice(world: World) -> None:
@@ -90,6 +113,23 @@ async def test_a_shorter_policy_decides_nothing_before_the_agent_has_answered_to
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(25)
     await world.state(lease, LeaseState.ENDING)
+
+
+async def follow(world: World, lease: Lease, **configured: Any) -> None:
+    """As after a restart of the hub with another configuration."""
+    raw = {"region": "us-east-1", "subnets": ["subnet-1"], **configured}
+    options = validate_options(raw, cleanup_servers=False, environ={})
+    spawner = EC2Spawner(user=SimpleNamespace(name=lease.user, groups=[]))
+    await follow_configuration(options, spawner, world.provisioner, world.now(lease))
+
+
+async def test_a_server_follows_the_configuration_until_its_profile_is_gone(world: World) -> None:
+    lease, _ = await world.ready(idle=OPEN)
+    t4 = {"display_name": "T4", "slug": "t4", "gpu": "T4", "idle": {"server": "8h"}}
+    await follow(world, lease, profile_list=[t4])
+    assert world.now(lease).idle.server_seconds == 8 * 3600
+    await follow(world, lease, profile_list=[{**t4, "slug": "another"}], idle={"server": "10m"})
+    assert world.now(lease).idle.server_seconds == 8 * 3600
 
 
 async def test_what_was_told_before_the_notebook_listened_does_not_count(world: World) -> None:

@@ -265,9 +265,12 @@ async def test_a_claim_from_before_its_stop_is_no_alarm(
     assert "ALARM" in caplog.text
 
 
-async def test_an_idle_server_is_stopped_too_and_an_interrupted_one_is_not(world: World) -> None:
+@pytest.mark.parametrize("reason", ["idle", "admin", "hub"])
+async def test_whoever_stops_a_server_keeps_its_disk_and_an_interruption_does_not(
+    world: World, reason: str
+) -> None:
     lease, agent = await ready(world, STOP)
-    await end_in_order(world, lease, agent, "idle")
+    await end_in_order(world, lease, agent, reason)
     await until(world.cloud.stopped, "stopped")
     other, agent = await ready(world, STOP, user="eve")
     await end_in_order(world, other, agent, "interruption")
