@@ -6,6 +6,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -326,9 +327,12 @@ async def test_large_chunked_body_is_refused_before_its_end(hub: Hub) -> None:
     )
     for _ in range(70):
         writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
-    await writer.drain()
-    line = await asyncio.wait_for(reader.readline(), 3)
-    assert line.split()[1] in {b"413", b"400"}
+    # Whoever is still sending may find the connection cut before the answer is read.
+    line = b""
+    with suppress(ConnectionError):
+        await writer.drain()
+        line = await asyncio.wait_for(reader.readline(), 3)
+    assert not line or line.split()[1] in {b"413", b"400"}
     writer.close()
     await asyncio.sleep(0)
     assert (await hub.api.get("/")).is_success

@@ -475,7 +475,7 @@ async def test_one_throttle_is_not_met_by_everybody(
 ) -> None:
     """Rounds for three kinds of machines: while one is told to wait, none of the others asks."""
     monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
-    await world.restart(launch_pause=0.2)
+    await world.restart(launch_pause=1.5)
     world.cloud.fail("launch", THROTTLED)
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(3)]
     first = await world.request("first", spec=specs[0])
