@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import time
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -320,21 +321,23 @@ async def test_large_body_is_refused_unread(hub: Hub, ann: AgentByHand) -> None:
 async def test_large_chunked_body_is_refused_before_its_end(hub: Hub) -> None:
     """A body without a length is cut where it becomes too large, not when its sender is done."""
     host, port = hub.agent_api.removeprefix("http://").partition("/")[0].split(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
     mark = hub.log.stat().st_size
-    writer.write(
-        b"POST /hub/api/ec2/claims HTTP/1.1\r\nHost: hub\r\nTransfer-Encoding: chunked\r\n\r\n"
-    )
-    for _ in range(70):
-        writer.write(b"400\r\n" + b"x" * 1024 + b"\r\n")
-    # Whoever is still sending may find the connection cut before the answer is read.
-    line = b""
-    with suppress(ConnectionError):
-        await writer.drain()
-        line = await asyncio.wait_for(reader.readline(), 3)
-    assert not line or line.split()[1] in {b"413", b"400"}
-    writer.close()
-    await asyncio.sleep(0)
+
+    def first_line() -> bytes:
+        # Not by streams: they forget an answer when the connection is cut under what is sent.
+        with socket.create_connection((host, int(port)), timeout=3) as sender:
+            with suppress(ConnectionError):
+                sender.sendall(
+                    b"POST /hub/api/ec2/claims HTTP/1.1\r\n"
+                    b"Host: hub\r\nTransfer-Encoding: chunked\r\n\r\n"
+                )
+                for _ in range(70):
+                    sender.sendall(b"400\r\n" + b"x" * 1024 + b"\r\n")
+            with sender.makefile("rb") as answer:
+                return answer.readline()
+
+    line = await asyncio.to_thread(first_line)
+    assert line.split()[1] in {b"413", b"400"}
     assert (await hub.api.get("/")).is_success
     assert "Traceback" not in log_since(hub, mark)
 
