@@ -6,10 +6,10 @@ offer a format that hardly any schema uses. Compiling its grammar is half of the
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
-from types import ModuleType
+import threading
+from typing import Any
 
 NAME = "rfc3987_syntax"
 
@@ -19,14 +19,31 @@ def defer() -> None:
 
     `importlib.util.LazyLoader` does not help: jsonschema takes a name out of it at once.
     """
-    if NAME in sys.modules or importlib.util.find_spec(NAME) is None:
+    if NAME in sys.modules:
         return
-    stand_in = ModuleType(NAME, f"Stands in for {NAME} until somebody checks an IRI.")
+    spec = importlib.util.find_spec(NAME)
+    if spec is None or spec.loader is None:
+        return
+    loader, module = spec.loader, importlib.util.module_from_spec(spec)
+    lock = threading.RLock()
+
+    def load() -> None:
+        """Run the module in its own place, once: whoever has it, has the real one then."""
+        with lock:
+            if "__getattr__" in vars(module):
+                loader.exec_module(module)
+                del vars(module)["__getattr__"]
 
     def is_valid_syntax(term: str, value: str) -> bool:
-        if sys.modules.get(NAME) is stand_in:
-            del sys.modules[NAME]
-        return bool(importlib.import_module(NAME).is_valid_syntax(term, value))
+        load()
+        return bool(module.is_valid_syntax(term, value))
 
-    stand_in.is_valid_syntax = is_valid_syntax  # type: ignore[attr-defined]
-    sys.modules[NAME] = stand_in
+    def attribute(name: str) -> Any:
+        # Whoever looks through all modules asks each for such a name, and needs nothing of it.
+        if name.startswith("__"):
+            raise AttributeError(f"module {NAME!r} has no attribute {name!r}")
+        load()
+        return getattr(module, name)
+
+    vars(module).update(is_valid_syntax=is_valid_syntax, __getattr__=attribute)
+    sys.modules[NAME] = module

@@ -319,7 +319,8 @@ class EC2Spawner(OptionTraits, Spawner):
             try:
                 return await provisioner.starting.wait_ready(lease.lease_id, self.start_timeout)
             except TimeoutError:
-                stop = Stop(reason="hub", message="The hub restarted during the start")
+                message = "The hub restarted during the start, which took too long then"
+                stop = Stop(reason="failed", message=message)
                 await provisioner.ending.begin(lease.lease_id, stop)
             except StartFailed as error:
                 self.log.warning("The start of %s failed: %s", self._log_name, error)

@@ -37,7 +37,6 @@ class Agent:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._gpus = find_gpus(settings.simulated_gpu)
         self._key = new_key()
 
     async def run(self) -> None:
@@ -78,7 +77,8 @@ class Agent:
             base_environment(self._settings.user, os.environ),
         )
         sampler = Sampler(
-            self._gpus,
+            # Of its own: a driver that hung in the lease before may still have that one's thread.
+            find_gpus(self._settings.simulated_gpu),
             notebook.processes,
             home=self._settings.user.home,
             server_pid=lambda: notebook.pid,

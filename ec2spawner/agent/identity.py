@@ -12,15 +12,9 @@ import aiohttp
 
 from .backoff import Backoff
 from .hub_client import PowerOffError
+from .metadata import Metadata, MetadataError
 
 log = logging.getLogger(__name__)
-
-TOKEN_SECONDS = 21600
-"""The longest life of an IMDSv2 token; one is enough for a boot."""
-
-TIMEOUT = aiohttp.ClientTimeout(total=5)
-
-MAX_ANSWER_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +26,6 @@ class Identity:
     instance_id: str
     instance_type: str
     private_address: str
-
-
-class MetadataError(Exception):
-    """The metadata service did not answer, or not with what it should."""
 
 
 async def read_identity(
@@ -60,18 +50,9 @@ async def read_identity(
 
 
 async def _read_once(endpoint: str, http: aiohttp.ClientSession) -> Identity:
-    token = await _ask(
-        http,
-        "PUT",
-        f"{endpoint}/latest/api/token",
-        {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)},
-    )
-    headers = {"X-aws-ec2-metadata-token": token.strip()}
-    identity = f"{endpoint}/latest/dynamic/instance-identity"
-    document, signature = await asyncio.gather(
-        _ask(http, "GET", f"{identity}/document", headers),
-        _ask(http, "GET", f"{identity}/rsa2048", headers),
-    )
+    metadata = Metadata(endpoint, http)
+    document = await metadata.read("dynamic/instance-identity/document")
+    signature = await metadata.read("dynamic/instance-identity/rsa2048")
     try:
         fields = json.loads(document)
         return Identity(
@@ -83,19 +64,3 @@ async def _read_once(endpoint: str, http: aiohttp.ClientSession) -> Identity:
         )
     except (ValueError, KeyError, TypeError) as error:
         raise MetadataError(f"the identity document is not as it should be: {error!r}") from error
-
-
-async def _ask(http: aiohttp.ClientSession, method: str, url: str, headers: dict[str, str]) -> str:
-    try:
-        async with http.request(method, url, headers=headers, timeout=TIMEOUT) as response:
-            if response.status != 200:
-                raise MetadataError(f"{method} {url} answered {response.status}")
-            body = bytearray()
-            # To its end: one `read` gives what has come so far, and half a signature is none.
-            async for part in response.content.iter_any():
-                body += part
-                if len(body) > MAX_ANSWER_BYTES:
-                    raise MetadataError(f"{method} {url}: more than {MAX_ANSWER_BYTES} bytes")
-            return body.decode()
-    except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
-        raise MetadataError(f"{method} {url}: {error!r}") from error

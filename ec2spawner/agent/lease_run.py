@@ -9,11 +9,13 @@ import time
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal
 
 import aiohttp
 
 from ..core.idle_policy import shortest_limit
+from ..core.idle_words import bounded_choice
 from ..telemetry import Sampler
 from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
 from .beat import Heartbeat
@@ -22,7 +24,9 @@ from .disks import full_disks
 from .home import HomeError
 from .hub_client import HubClient, HubError, PowerOffError
 from .identity import Identity
+from .interruption import InterruptionWatch
 from .local_socket import LocalSocket
+from .metadata import Metadata
 from .mounts import Mounts
 from .notebook_process import NotebookError, NotebookProcess
 from .reports import Reports
@@ -90,6 +94,8 @@ class LeaseRun:
         self._observed = asyncio.Event()
         self._watch = Watch(grant, identity.instance_type, sampler)
         self._heart = Heartbeat(hub, self._watch, self._learn)
+        metadata = Metadata(settings.metadata_endpoint, http)
+        self._interruption = InterruptionWatch(metadata, self._learn_of_interruption)
         self._socket = LocalSocket(settings.run_dir, settings.user, self._observe, self._request)
 
     async def live(self) -> None:
@@ -227,6 +233,7 @@ class LeaseRun:
             asyncio.create_task(self._beat(), name="beat"),
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._look_at_disks(), name="disks"),
+            asyncio.create_task(self._interruption.run(), name="interruption"),
         ]
         for task in tasks:
             task.add_done_callback(_say_if_failed)
@@ -316,6 +323,15 @@ class LeaseRun:
             self._is_kept = answer.stop.then != "terminate"
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
 
+    async def _learn_of_interruption(self, at: datetime | None) -> None:
+        """Everybody is told at once; what they then save is written down."""
+        if at != self._watch.interruption_at:
+            self._watch.interruption_at = at
+            self._socket.push(self._watch.state())
+            self._heart.news()
+        if at is not None:
+            await self._mounts.flush()
+
     def _observe(self, observation: Observation) -> None:
         self._watch.observe(observation)
         self._observed.set()
@@ -346,7 +362,7 @@ class LeaseRun:
         answer = await self._hub.choose_idle(seconds)
         self._watch.follow(answer.idle)
         self._socket.push(self._watch.state())
-        return BOUNDED if answer.bounded else ""
+        return bounded_choice(answer.idle) if answer.bounded else ""
 
 
 def _sentence(text: str) -> str:

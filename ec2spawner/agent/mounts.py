@@ -13,6 +13,7 @@ from typing import Protocol
 
 from ..wire import LeaseGrant
 from .bucket import Bucket
+from .command import run
 from .data_volume import DataVolume
 from .efs import EfsHome
 from .home import Home
@@ -22,6 +23,8 @@ from .scratch import Scratch
 from .settings import Settings
 
 log = logging.getLogger(__name__)
+
+FLUSH_SECONDS = 20.0
 
 RELEASE_SECONDS = 20.0
 """For all but the home together: the hub waits for the end of a lease, and not for ever."""
@@ -43,6 +46,10 @@ class Mounts:
 
     def __init__(self, grant: LeaseGrant, settings: Settings, identity: Identity) -> None:
         self._home: Home | EfsHome
+        self._home_path = str(settings.user.home)
+        self._home_lasts = grant.home.kind != "none"
+        self._can_be_flushed = False
+        self._flushing = asyncio.Lock()
         if grant.home.kind == "efs":
             region = json.loads(identity.document)["region"]
             self._home = EfsHome(grant.home, settings, region)
@@ -62,6 +69,7 @@ class Mounts:
         others = [asyncio.create_task(self._try(each), name=each.name) for each in self._others]
         try:
             await self._home.mount()
+            self._can_be_flushed = self._home_lasts
             await asyncio.gather(*others)
         finally:
             for task in others:
@@ -74,11 +82,23 @@ class Mounts:
         place = self._scratch.place if self._scratch else None
         return {"SCRATCH": str(place)} if place else {}
 
+    async def flush(self) -> None:
+        """Write down what is in the home, while it is in use: the machine may go at any moment."""
+        async with self._flushing:
+            if not self._can_be_flushed:
+                return
+            argv = ("sync", "--file-system", self._home_path)
+            status, said = await run(*argv, seconds=FLUSH_SECONDS)
+            if status != 0:
+                log.error("the home was not written down: %s", said)
+
     async def release(self) -> None:
         """Write down and let go of everything; the user's processes must be gone.
 
         Raises `HomeError` when the home is still in use; its data is flushed even then.
         """
+        async with self._flushing:  # or that would still use it
+            self._can_be_flushed = False
         try:
             await self._home.release()
         finally:

@@ -65,6 +65,7 @@ class Watch:
         self.state_seen = 0
         self.hub_reachable = True
         self.disk_full = ""
+        self.interruption_at: datetime | None = None
         self.idleness = Idleness()
         self.assess()
 
@@ -124,6 +125,7 @@ class Watch:
             sent_at=self._now(),
             idle_since=self.idleness.idle_since,
             busy_because=self.idleness.busy_because,
+            interruption_at=self.interruption_at,
             telemetry=for_hub(self._sampler.latest),
             hold_seconds=hold_seconds,
             state_seen=self.state_seen,
@@ -142,6 +144,7 @@ class Watch:
             stop=self.stop,
             hub_reachable=self.hub_reachable,
             disk_full=self.disk_full,
+            interruption_at=self.interruption_at,
             files_kept=self._grant.home.kind != "none",
         )
 
@@ -152,7 +155,6 @@ class Watch:
             seen is not None
             and self._monotonic() - self._observed_at <= OBSERVATION_LIMIT.total_seconds()
         )
-        latest = self._sampler.latest
         return Signals(
             started_at=self._started_at,
             kernels=seen.kernels if seen and fresh else (),
@@ -161,11 +163,8 @@ class Watch:
             extended_until=self.extended_until,
             gpu=gpu,
             cpu=cpu,
-            workers=latest.workers if latest and self._is_fresh(latest.at) else None,
+            workers=self._sampler.workers,
         )
-
-    def _is_fresh(self, at: datetime) -> bool:
-        return abs(self._now() - at) <= OBSERVATION_LIMIT
 
     def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
         if idle_since == self._told:

@@ -25,16 +25,20 @@ def in_force(policy: IdlePolicy) -> IdlePolicy:
 
 
 def bounded(policy: IdlePolicy, seconds: float) -> float | None:
-    """What a user gets who asks for this limit; None where the policy leaves no choice.
+    """What a user gets who asks for this limit; None where the policy leaves no choice."""
+    least, most = bounds(policy)
+    return min(max(seconds, least), most) if most > 0 else None
+
+
+def bounds(policy: IdlePolicy) -> tuple[float, float]:
+    """The shortest and the longest limit, in seconds, that a user may choose; 0 is no choice.
 
     Nobody chooses a limit beyond the server's greatest age.
     """
     most = policy.user_server_max_seconds
     if policy.max_age_seconds:
         most = min(most, policy.max_age_seconds)
-    if most <= 0:
-        return None
-    return min(max(seconds, policy.user_server_min_seconds), most)
+    return min(policy.user_server_min_seconds, most), most
 
 
 def shortest_limit(policy: IdlePolicy) -> float:

@@ -8,7 +8,7 @@ from ..wire import IdlePolicy
 from . import working_hours
 from .activity import Signals, Work
 from .durations import in_words
-from .idle_policy import shortest_limit
+from .idle_policy import bounds, shortest_limit
 
 WORK = "no running cell, no busy terminal, no GPU use and nobody typing"
 
@@ -34,6 +34,13 @@ def sentence(
     if policy.max_age_seconds:
         said += f" Whatever runs, it stops {in_words(policy.max_age_seconds)} after its start."
     return said
+
+
+def bounded_choice(policy: IdlePolicy) -> str:
+    """To whom has asked for a limit that is not allowed: what is, and what they have got."""
+    least, most = map(in_words, bounds(policy))
+    allowed = least if least == most else f"{least} to {most}"
+    return f"Allowed: {allowed}. It stops after {in_words(policy.server_seconds)} without work now."
 
 
 def _limits(policy: IdlePolicy) -> str:

@@ -15,11 +15,6 @@ WHOLE_WEEK = 9
 """Days after which everything that a week has was seen, whatever its clocks do."""
 
 
-def are_on(hours: WorkingHours, at: datetime) -> bool:
-    """Whether an instant lies within these hours; their end does not."""
-    return any(begin <= at for begin, _ in _windows(hours, at, days=0))
-
-
 def stop_after(idle_since: datetime, outside: float, hours: WorkingHours) -> datetime | None:
     """The first instant at which nothing has worked for as long as is allowed at that instant.
 
@@ -69,27 +64,25 @@ def _pieces(
     if not hours.days or zone(hours.timezone) is None:
         yield start, None, outside
         return
-    for begin, end in _windows(hours, start, days=WHOLE_WEEK):
+    for begin, end in _windows(hours, start):
         if start < begin:
             yield start, begin, outside
         yield max(begin, start), end, hours.server_seconds
         start = end
 
 
-def _windows(
-    hours: WorkingHours, start: datetime, days: int
-) -> Iterator[tuple[datetime, datetime]]:
-    """Begin and end of these hours, each time that they end after `start`, for so many days.
+def _windows(hours: WorkingHours, start: datetime) -> Iterator[tuple[datetime, datetime]]:
+    """Begin and end of these hours, each time that they end after `start`, for a whole week.
 
-    A window belongs to the day on which it begins. Where clocks change, it is as long as its two
-    ends on the clock are apart then.
+    A window belongs to the day on which it begins, and its end does not belong to it. Where clocks
+    change, it is as long as its two ends on the clock are apart then.
     """
     place = zone(hours.timezone)
     if place is None:
         return
     before = start.astimezone(place).date() - timedelta(days=1)
     is_over_midnight = hours.to_minute <= hours.from_minute
-    for day in (before + timedelta(days=number) for number in range(days + 2)):
+    for day in (before + timedelta(days=number) for number in range(WHOLE_WEEK + 2)):
         if day.weekday() not in hours.days:
             continue
         begin = _instant(day, hours.from_minute, place)

@@ -6,6 +6,7 @@ its last value, tracebacks and other magics work as they do without it.
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Any, Final
 
@@ -46,13 +47,22 @@ class CostMagics:
         with track(line.strip()):
             return self._run(line)
 
+    # A `{` in a line of code is no variable to be put in.
+    cost._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
+
     def _run(self, line: str) -> Any:
-        try:
-            code = compile(line, "<cost>", "eval")
-        except SyntaxError:
-            self._shell.ex(line)
+        """A line as IPython understands it, magics and `!` commands too, but for `await`."""
+        shell = self._shell
+        source = shell.transform_cell(line)
+        name = shell.compile.cache(source)
+        statements = shell.transform_ast(ast.parse(source, name)).body
+        last = statements[-1] if statements else None
+        value = statements.pop().value if isinstance(last, ast.Expr) else None
+        spaces = shell.user_global_ns, shell.user_ns
+        exec(compile(ast.Module(statements, []), name, "exec"), *spaces)  # noqa: S102
+        if value is None:
             return None
-        return eval(code, self._shell.user_global_ns, self._shell.user_ns)  # noqa: S307
+        return eval(compile(ast.Expression(value), name, "eval"), *spaces)  # noqa: S307
 
     # --- a cell that begins with %%cost ---
 

@@ -148,6 +148,13 @@ class AgentHandler(APIHandler):
             self.refuse(410, "this lease has ended")
         return lease
 
+    def refuse_unless_ready(self, lease: Lease) -> None:
+        """End the request with 409 where the server does not run. Raises `Finish`."""
+        if lease.state is LeaseState.ENDING:
+            self.refuse(409, "this server is being stopped")
+        if lease.state is not LeaseState.READY:
+            self.refuse(409, "this server is still starting")
+
     async def address(self, lease: Lease) -> str:
         """The instance's private address, as EC2 says and never as the instance says."""
         address = None
@@ -200,7 +207,7 @@ class ClaimsHandler(AgentHandler):
             if claim.broken:
                 broken, wait = self.provisioner.broken, claim.wait_seconds
                 if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
-                    return None  # a machine that no listing shows yet: it says so again
+                    return None  # no listing shows it yet, or it is being stopped
             granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
         except ClaimRefused as error:
             gate.answered(claimant.instance_id)
@@ -313,8 +320,7 @@ class ExtendHandler(AgentHandler):
     async def post(self, lease_id: str) -> None:
         lease = self.lease(lease_id)
         request = self.read(ExtendRequest)
-        if lease.state is not LeaseState.READY:
-            self.refuse(409, "this server is being stopped")
+        self.refuse_unless_ready(lease)
         self.answer(200, await self.provisioner.beats.extend(lease, request.seconds))
 
 
@@ -322,8 +328,7 @@ class IdleHandler(AgentHandler):
     async def post(self, lease_id: str) -> None:
         lease = self.lease(lease_id)
         request = self.read(IdleRequest)
-        if lease.state is not LeaseState.READY:
-            self.refuse(409, "this server is being stopped")
+        self.refuse_unless_ready(lease)
         answer = await self.provisioner.beats.choose_idle(lease, request.server_seconds)
         if answer is None:
             self.refuse(403, "This hub leaves no choice of it.")

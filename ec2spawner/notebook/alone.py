@@ -84,7 +84,6 @@ class Alone:
         seen = await self._observer.observe()
         self.sampler.see_kernels(seen.kernels)
         gpu, cpu = self.sampler.readings()
-        latest = self.sampler.latest
         signals = Signals(
             started_at=self._started_at,
             kernels=seen.kernels,
@@ -92,7 +91,7 @@ class Alone:
             last_input=seen.last_input,
             gpu=gpu,
             cpu=cpu,
-            workers=latest.workers if latest else None,
+            workers=self.sampler.workers,
         )
         now, monotonic = self._now(), self._monotonic()
         elapsed = monotonic - self._assessed_at if self._past else None
@@ -108,4 +107,4 @@ class Alone:
         return self.last
 
     def close(self) -> None:
-        self.sampler.stop(timeout=0)
+        self.sampler.stop()

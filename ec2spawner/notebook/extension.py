@@ -147,6 +147,7 @@ class NotebookExtension(ExtensionApp):
             stop=state.stop,
             hub_reachable=state.hub_reachable,
             disk_full=state.disk_full,
+            interruption_at=state.interruption_at,
             files_kept=state.files_kept,
         )
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
+from ..core.activity import STARTING_LIMIT
 from ..wire import KernelState
 
 log = logging.getLogger(__name__)
@@ -30,6 +31,10 @@ CALLBACKS = ("comm_msg", "comm_open")
 CALLBACK_SECONDS = timedelta(seconds=2)
 """A callback that runs for longer is work like an execution; so is whatever else keeps a kernel
 busy for longer, such as an execution that began before we listened."""
+
+STARTING = ("starting", "restarting", "autorestarting")
+"""Jupyter Server's words for a kernel that has said nothing yet, and may never do. One that takes
+longer than `STARTING_LIMIT` counts as idle since its start, and is shut down in its turn."""
 
 MOST = 100
 """More kernels than this are not told of: an observation stays a message, not a file."""
@@ -68,6 +73,7 @@ class KernelWatch:
         self._pid: int | None = None
         self._busy_since: datetime | None = None
         """Since when Jupyter Server calls it busy."""
+        self._starting_since: datetime | None = None
         self._stream: Any = None
         self.last_activity = now()
 
@@ -87,14 +93,22 @@ class KernelWatch:
             self._busy_since = self._busy_since or self._now()
         else:
             self._busy_since = None
-        if own in ("starting", "restarting", "autorestarting"):
-            return "starting"
+        if own in STARTING:
+            return self._look_at_start()
+        self._starting_since = None
         if own not in ("idle", "busy"):
             return "unknown"
         if self._is_busy():
             self.last_activity = self._now()
             return "busy"
         return "idle"
+
+    def _look_at_start(self) -> State:
+        if self._starting_since is None:
+            # Somebody has started it, or it died at work.
+            self._starting_since = self.last_activity = self._now()
+        is_over = self._now() - self._starting_since > STARTING_LIMIT
+        return "idle" if is_over else "starting"
 
     def close(self) -> None:
         if self._stream is not None and not self._stream.closed():

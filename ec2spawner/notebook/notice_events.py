@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -11,30 +12,53 @@ from ..wire import Notice, NoticesEvent
 SCHEMA_ID = "https://events.ec2spawner.org/notices/v1"
 
 
+RETELL_SECONDS = 60.0
+"""A websocket that was down for a moment has missed what was told meanwhile, and nobody says so.
+So what holds is told again after so long; a browser knows it by its id."""
+
+RETOLD_WHEN_GONE = 2
+"""So often the empty list is told again, too: then whoever listens to the log has silence."""
+
+
 def schema() -> dict[str, Any]:
     """The event's JSON schema, with what `jupyter_events` asks for."""
     return NoticesEvent.model_json_schema() | {
         "$id": SCHEMA_ID,
         "version": "1",
         "title": "Notices of this server",
-        "description": "All that a person should know now, whenever one comes or goes.",
+        "description": "All that a person should know now: whenever one comes or goes, and once a "
+        "minute while there is any.",
         "personal-data": True,
     }
 
 
 class NoticeEvents:
-    """Emits the notices when they change. `logger` is the server's `EventLogger`, or None."""
+    """Emits the notices when they change, and again while they hold.
 
-    def __init__(self, logger: Any) -> None:
+    `logger` is the server's `EventLogger`, or None; `clock` is monotonic.
+    """
+
+    def __init__(self, logger: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
+        self._clock = clock
         self._told: list[Notice] = []
+        self._told_at = clock()
+        self._left = 0
+        """How often what was told last will be told again."""
         if logger is not None and SCHEMA_ID not in logger.schemas:
             logger.register_event_schema(schema())
 
     def tell(self, notices: Sequence[Notice], now: datetime) -> None:
-        """Emit them unless they are what was emitted last."""
-        if self._logger is None or list(notices) == self._told:
+        """Emit them if they are news, or if it is time to say them again."""
+        if self._logger is None:
             return
-        self._told = list(notices)
-        event = NoticesEvent(now=now, notices=self._told)
+        found = list(notices)
+        if found == self._told:
+            if not self._left or self._clock() - self._told_at < RETELL_SECONDS:
+                return
+            self._left -= 0 if found else 1
+        else:
+            self._left = RETOLD_WHEN_GONE
+        self._told, self._told_at = found, self._clock()
+        event = NoticesEvent(now=now, notices=found)
         self._logger.emit(schema_id=SCHEMA_ID, data=event.model_dump(mode="json"))

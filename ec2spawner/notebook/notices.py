@@ -8,8 +8,9 @@ which it has shown already.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from ..core import xids
 from ..core.durations import in_words
 from ..core.idle import idle_stop_at
 from ..wire import Cost, GpuSample, History, Idleness, NotebookStatus, Notice
@@ -31,40 +32,12 @@ TELL = "tell whoever looks after this machine"
 """The same where nobody knows how servers come by their machines."""
 
 
-OF_THE_PROGRAM = {
-    13: "a program on it did something that it may not do",
-    31: "a program on it used memory that is not its own",
-    43: "a program on it was stopped for an error of its own",
-    45: "a program on it was ended",
-    68: "its video processor met an error of a program",
-    94: "memory of one program on it failed, and that program was ended",
-    109: "a program on it did not give way to others in time",
-}
-"""Xids of one program alone, which go when it ends. From NVIDIA's "XID Errors"."""
-
-PROGRAM_ERROR_HOLDS = timedelta(hours=1)
-"""After this long, a program's error is history: NVML never says that it is over."""
-
-OF_THE_MACHINE = {
-    48: "its memory failed in two bits at once",
-    61: "its microcontroller has stopped",
-    62: "its microcontroller has stopped",
-    63: "failing memory was replaced by spare memory",
-    64: "failing memory could not be replaced",
-    74: "its link to other GPUs failed",
-    79: "it fell off the bus",
-    95: "its memory failed beyond repair",
-    119: "its system processor does not answer",
-    120: "its system processor failed",
-}
-"""Xids that a program does not cause. From the same."""
-
-
 def notices(status: NotebookStatus, history: History | None = None) -> list[Notice]:
     """All that hold at `status.now`, the gravest first."""
     now = status.now
     found = [
         *_stopping(status),
+        *_interruption(status),
         *_gpu_errors(status),
         *_idle(status, now),
         *_disk_full(status),
@@ -79,35 +52,58 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
     if status.stop is None:
         return
     interrupted = status.stop.reason == "interruption"
+    since = _idle_since(status) if status.stop.reason == "idle" else None
+    why = "" if since else status.stop.message[:MOST_OF_A_REASON]
     yield Notice(
         id=f"stopping-{status.stop.reason}",
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
         title="This server is being stopped",
-        message=_sentences(status.stop.message[:MOST_OF_A_REASON], _kept(status)),
+        message=_sentences(why, _kept(status)),
+        since=since,
     )
+
+
+def _interruption(status: NotebookStatus) -> Iterator[Notice]:
+    at = status.interruption_at
+    if at is not None and status.stop is None:
+        yield Notice(
+            id=f"interruption-{at.timestamp():.0f}",
+            kind="interruption",
+            level="error",
+            title="AWS takes this machine back",
+            message=f"Save your work now. {_kept(status)}",
+            until=at,
+        )
 
 
 def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
     found = status.idleness
-    if status.stop or not found or not found.stop_at or not found.warn_at or now < found.warn_at:
+    if _ends_anyway(status) or not found or not found.stop_at:
+        return
+    if not found.warn_at or now < found.warn_at:
         return
     policy = status.idle_policy
     by_age = _ends_by_age(found, status)
     may_keep = not by_age and policy is not None and policy.user_may_extend_seconds > 0
+    since = None if by_age else found.idle_since
+    why = ""
     if by_age and policy is not None:
-        why = f"Whatever runs, it stops {in_words(policy.max_age_seconds)} after its start."
-    else:
-        why = found.sentence.partition(". ")[0].rstrip(".") + "."
+        why = f"Whatever runs, it stops {in_words(policy.max_age_seconds)} after its start"
     yield Notice(
         id=f"idle-{found.stop_at.timestamp():.0f}",
         kind="idle",
         level="warning",
         title="This server stops",
-        message=f"{why} {_kept(status)}",
+        message=_sentences(why, _kept(status)),
         until=found.stop_at,
+        since=since,
         actions=["keep", "stop"] if may_keep else ["stop"],
     )
+
+
+def _idle_since(status: NotebookStatus) -> datetime | None:
+    return status.idleness.idle_since if status.idleness else None
 
 
 def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
@@ -121,7 +117,17 @@ def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
 
 def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
     mend = ANOTHER_MACHINE if status.managed else TELL
-    for gpu in status.telemetry.gpus if status.telemetry else ():
+    telemetry = status.telemetry
+    if telemetry is None or not telemetry.gpus:
+        return
+    if telemetry.gpu_problem and not any(gpu.lost for gpu in telemetry.gpus):
+        yield _of_gpu(
+            "silent",
+            "The GPUs cannot be read",
+            _sentences(telemetry.gpu_problem[:MOST_OF_A_REASON], f"If it stays so, {mend}"),
+            "warning",
+        )
+    for gpu in telemetry.gpus:
         name = f"GPU {gpu.index}"
         if gpu.lost:
             yield _of_gpu(
@@ -130,8 +136,8 @@ def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
                 f"This machine needs a repair: {mend}.",
                 "error",
             )
-        elif gpu.xid is not None and not _is_history(gpu, status.now):
-            yield _xid(gpu, name, mend)
+        elif gpu.xid is not None and not xids.is_history(gpu.xid, gpu.xid_at, status.now):
+            yield _xid(gpu, gpu.xid, name, mend)
         if gpu.ecc_uncorrected:
             yield _of_gpu(
                 f"ecc-{gpu.index}",
@@ -141,21 +147,15 @@ def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
             )
 
 
-def _is_history(gpu: GpuSample, now: datetime) -> bool:
-    of_program = gpu.xid in OF_THE_PROGRAM
-    return of_program and gpu.xid_at is not None and now - gpu.xid_at > PROGRAM_ERROR_HOLDS
-
-
-def _xid(gpu: GpuSample, name: str, mend: str) -> Notice:
-    xid = gpu.xid or 0
+def _xid(gpu: GpuSample, number: int, name: str, mend: str) -> Notice:
+    xid = xids.meaning(number)
     at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
-    if xid in OF_THE_PROGRAM:
-        what, then, level = OF_THE_PROGRAM[xid], "Restart its kernel", "warning"
-    else:
-        what = OF_THE_MACHINE.get(xid, "see NVIDIA's list of Xid errors")
-        then, level = f"If it comes again, {mend}", "error"
-    message = _sentences(f"Xid {xid}: {what}", then)
-    return _of_gpu(f"xid-{gpu.index}-{xid}{at}", f"{name} reports an error", message, level)
+    return _of_gpu(
+        f"xid-{gpu.index}-{number}{at}",
+        f"{name} reports an error",
+        _sentences(f"Xid {number}: {xid.what}", xid.then or f"If it comes again, {mend}"),
+        "error" if xid.gravity is xids.Gravity.MACHINE else "warning",
+    )
 
 
 def _of_gpu(notice_id: str, title: str, message: str, level: str) -> Notice:
@@ -204,9 +204,12 @@ def _budget(cost: Cost | None, now: datetime) -> Iterator[Notice]:
 
 
 def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterator[Notice]:
-    """GPUs are paid for and nothing uses them, while something else works here."""
+    """GPUs are paid for and nothing uses them, while something else works here.
+
+    Said once of each server, which is known by when its billing began.
+    """
     gpus = status.telemetry.gpus if status.telemetry else []
-    if not status.managed or not gpus or history is None or status.stop:
+    if not gpus or history is None or status.cost is None or _ends_anyway(status):
         return
     if status.idleness is None or status.idleness.idle_since is not None:
         return  # an idle server stops: another profile would save nothing
@@ -214,7 +217,7 @@ def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterato
     unused = len(measured) / max(len(history.gpus), 1) * history.step_seconds >= UNUSED_SECONDS
     if unused and max(measured) <= UNUSED_PERCENT:
         yield Notice(
-            id="smaller-profile",
+            id=f"smaller-profile-{status.cost.since.timestamp():.0f}",
             kind="smaller-profile",
             level="info",
             title="The GPU has not been used for an hour"
@@ -224,6 +227,10 @@ def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterato
             f"{'Your files come along.' if status.files_kept else 'Its home is empty.'}",
             actions=["panel"],
         )
+
+
+def _ends_anyway(status: NotebookStatus) -> bool:
+    return status.stop is not None or status.interruption_at is not None
 
 
 def _sentences(*texts: str) -> str:

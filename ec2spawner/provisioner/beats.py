@@ -78,6 +78,7 @@ class Beats:
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
             self._deadline_is_earlier(contact)
         contact.busy_because = beat.busy_because
+        contact.interruption_at = beat.interruption_at
         contact.telemetry = beat.telemetry or contact.telemetry
         loop = asyncio.get_running_loop()
         deadline = loop.time() + beat.hold_seconds
@@ -200,10 +201,13 @@ class Beats:
         if contact.heard_at is None:
             contact.heard_at = self.awake()
         left = contact.heard_at + self.settings.agent_silent_after - self.awake()
-        policy = _within_a_calendar(in_force(lease.idle))
         since = self._idle_since(lease)
-        ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
-        return now + timedelta(seconds=left), ends
+        told = lease.idle, lease.ready_at, since, lease.extended_until
+        if contact.reckoned is None or contact.reckoned[0] != told:
+            policy = _within_a_calendar(in_force(lease.idle))
+            ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
+            contact.reckoned = told, ends
+        return now + timedelta(seconds=left), contact.reckoned[1]
 
     def _idle_since(self, lease: Lease) -> datetime | None:
         """Not from before the notebook listened, whenever that was told."""

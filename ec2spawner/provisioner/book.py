@@ -29,6 +29,8 @@ class Contact:
     """Seconds that the hub had been awake (`Awake`): the wall clock can be set."""
     idle_since: datetime | None = None
     busy_because: str = ""
+    interruption_at: datetime | None = None
+    """When EC2 takes the spot instance back, where its agent has seen the notice."""
     telemetry: Telemetry | None = None
     protocol: int = PROTOCOL - 1
     """What its agent speaks: the oldest until it has said so."""
@@ -40,6 +42,8 @@ class Contact:
     """When its beats last began a pass, on the loop's clock in seconds."""
     chose_at: float = float("-inf")
     """When its user last chose another idle limit, on the loop's clock in seconds."""
+    reckoned: tuple[tuple[object, ...], datetime | None] | None = None
+    """From what it was last reckoned when its server ends, and the end: each pass asks for it."""
 
 
 class LeaseBook:
@@ -120,7 +124,10 @@ class LeaseBook:
         yield from self._leases.values()
 
     def contact(self, lease_id: str) -> Contact:
-        return self._contacts.setdefault(lease_id, Contact(state=self._first_state))
+        known = self._contacts.get(lease_id)
+        if known is None:
+            known = self._contacts[lease_id] = Contact(state=self._first_state)
+        return known
 
     # --- changing ---
 

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from ..core.money import close, overhead_key
-from ..wire import Stop
+from ..wire import Market, Stop
 from . import metrics
 from .book import LeaseBook
 from .claims import Claims
@@ -28,6 +28,8 @@ from .store import Store, StoreError
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
+
+TAKEN_BACK = Stop(reason="interruption", message="AWS took the spot machine back")
 
 
 @dataclass(slots=True)
@@ -59,7 +61,7 @@ class Ending:
         lease = self.book.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
             return
-        stop = self.keeping.decide(lease, stop)
+        stop = self.keeping.decide(lease, self._as_ec2_announced(lease, stop))
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         self._stopped[lease_id] = asyncio.Event()
         self.spawn_task(self._finish(lease), f"end {lease_id}")
@@ -68,6 +70,17 @@ class Ending:
             await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
+
+    def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
+        """A machine that EC2 takes is shut down, or falls silent, before a listing says why."""
+        current = lease.segments[-1] if lease.segments else None
+        is_announced = (
+            lease.state is LeaseState.READY
+            and current is not None
+            and current.market == Market.SPOT
+            and self.book.contact(lease.lease_id).interruption_at is not None
+        )
+        return TAKEN_BACK if is_announced and stop.reason in {"failed", "lost"} else stop
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
@@ -184,7 +197,12 @@ class Ending:
         instances = [each for each in instances if each.instance_id not in self._asked]
         if not instances:
             return  # most passes: nothing to read from the store
-        await self.terminate([instance.instance_id for instance in instances])
+        # Beside the call as well: a hub that is killed during it would never tell what they cost.
+        call = self.terminate([instance.instance_id for instance in instances])
+        await asyncio.gather(self._account_for(instances), call)
+        await self._account_for(instances)
+
+    async def _account_for(self, instances: Sequence[Instance]) -> None:
         now = self.now()
         for instance in instances:
             await self._account(instance, now)

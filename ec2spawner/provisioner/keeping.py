@@ -40,7 +40,7 @@ from .settings import Settings
 from .store import Store, StoreError
 from .supply import supply_of
 from .watcher import Watcher
-from .why_not_kept import NEVER_CAME
+from .why_not_kept import late
 
 log = logging.getLogger(__name__)
 
@@ -183,6 +183,13 @@ class Keeping:
             self._called.pop(instance_id, None)
             await asyncio.shield(self.store.forget_kept(instance_id))
 
+    async def take_start_back(self, instance_id: str) -> None:
+        """It was started in vain, as if nobody had asked. The next pass stops it, and begins anew
+        from there for whoever waits for it. Raises `StoreError`, and then nothing has changed."""
+        kept = self._kept[instance_id]
+        self._waited_since.pop((kept.started_for, False), None)
+        await self._save(replace(kept, started_for=""))
+
     async def give_up(self, user: str, server: str) -> None:
         """What is kept for a server shall end: its user begins afresh, or is gone."""
         now = self.now()
@@ -290,7 +297,7 @@ class Keeping:
         asked = kept.started_for == lease.lease_id
         since = self._waited_since.setdefault((lease.lease_id, asked), self.awake())
         if self.awake() - since > self.settings.boot_timeout:
-            message = self.why_not_started(lease.lease_id) or NEVER_CAME
+            message = self.why_not_started(lease.lease_id) or late(instance.state, asked=asked)
             await self.fail(lease.lease_id, Stop(reason="failed", message=message))
         elif instance.state is InstanceState.STOPPED:
             if not asked:

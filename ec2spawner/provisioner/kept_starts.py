@@ -86,7 +86,9 @@ class KeptStarts:
             words = NO_QUOTA_YET if is_quota else NO_ROOM_YET
             await self.book.note(lease_id, Step.BOOT, words, instance_id)
             return
-        instance = self.watcher.instances[instance_id]
+        instance = self.watcher.instances.get(instance_id)
+        if instance is None:
+            return  # gone from the listing meanwhile: a pass finds out whether for good
         self.learn(instance, error)
         stop = Stop(reason="capacity", message=NO_ROOM)
         if is_quota:

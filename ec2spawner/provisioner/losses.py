@@ -10,7 +10,7 @@ from .adoption import Adoption
 from .book import LeaseBook
 from .claims import Claims
 from .cloud import GONE, SPOT_TERMINATION, Instance, InstanceState
-from .ending import Ending
+from .ending import TAKEN_BACK, Ending
 from .keeping import Keeping
 from .lease import Lease, LeaseState
 from .supply import supply_of
@@ -93,8 +93,7 @@ def _why_gone(instance: Instance | None) -> Stop:
     if instance is None:
         return Stop(reason="lost", message="EC2 no longer lists the instance")
     if instance.state_reason == SPOT_TERMINATION:
-        message = "AWS took the spot instance back"
-        return Stop(reason="interruption", message=message)
+        return TAKEN_BACK
     if instance.state_reason == POWERED_OFF:
         message = "The instance powered itself off: no hub answered it for long, or somebody did it"
         return Stop(reason="lost", message=message)

@@ -71,7 +71,7 @@ class Provisioner:
         self.listed_at: float | None = None
         """When the last listing was complete, in seconds awake."""
         self.background = background = Background()
-        self.usual_durations = UsualDurations(store)
+        self.usual_durations = UsualDurations(store, background.spawn)
         self.homes = homes = Homes(cloud, store, settings, now=now)
         self.placement = placement = Placement(cloud, settings, homes)
 
@@ -283,7 +283,7 @@ class Provisioner:
         snapshot = await self._store.load()
         await self.placement.load()
         self.book.load(snapshot)
-        self.spending.begin(self.book)
+        self.spending.begin()
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.keeping.load(snapshot.kept)

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
-from ..core.money import Segment, add_days, midnight, total, usd, usd_between, usd_by_day
+from ..core.money import Segment, add_days, midnight, total, usd_between, usd_by_day
 from .book import LeaseBook
 from .lease import Lease
 from .store import Store
 
 OVERHEAD_REMEMBERED: Final = timedelta(hours=1)
 """Overhead that may grow is told again within seconds: what was not for so long is done."""
+
+NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,19 +43,17 @@ class Spending:
         """By user: of the leases that have left memory, in this month."""
         self._month = _month(self._begun_at)
         self._forgotten_usd = 0.0
-        self._paid_before = 0.0
-        """Of the open leases, when this process began."""
+        """Of the leases that have left memory, since this process began."""
         self._counted = 0.0
         self._overhead: dict[tuple[str, str], tuple[float, datetime]] = {}
         """By instance id and key: USD that are counted, and when they were told last."""
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known."""
 
-    def begin(self, book: LeaseBook) -> None:
-        """The book holds what was open when this process began, and nothing has happened yet."""
+    def begin(self) -> None:
+        """From now on it counts: what there is was paid before, also what is found only later."""
         self._begun_at = self._now()
         self._read_until = _month(self._begun_at)
-        self._paid_before = sum(_known_usd(each, self._begun_at) for each in book.in_memory())
 
     def follow(self, spawn_task: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
         """A pass goes on with what is not read yet, and forgets what is done."""
@@ -82,7 +82,7 @@ class Spending:
     def forgotten(self, lease: Lease) -> None:
         """An ended lease leaves memory: from now on it counts here."""
         now = self._now()
-        self._forgotten_usd += _known_usd(lease, now)
+        self._forgotten_usd += self._known_usd(lease, now)
         days = usd_by_day(lease.segments, now, _month(now))
         add_days(self._days.setdefault(lease.user, {}), days)
 
@@ -105,9 +105,13 @@ class Spending:
     def since_begin(self, book: LeaseBook) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
         now = self._now()
-        spent = sum(_known_usd(each, now) for each in book.in_memory())
-        self._counted = max(self._counted, spent + self._forgotten_usd - self._paid_before)
+        spent = sum(self._known_usd(each, now) for each in book.in_memory())
+        self._counted = max(self._counted, spent + self._forgotten_usd)
         return self._counted
+
+    def _known_usd(self, lease: Lease, now: datetime) -> float:
+        known = [each for each in lease.segments if each.usd_per_hour is not None]
+        return usd_between(known, now, self._begun_at, NEVER) or 0.0
 
     def count_overhead(self, segment: Segment, since: str) -> None:
         """Time of no lease since what `since` names; told again, it is the same.
@@ -134,7 +138,3 @@ class Spending:
 
 def _month(instant: datetime) -> datetime:
     return midnight(instant).replace(day=1)
-
-
-def _known_usd(lease: Lease, now: datetime) -> float:
-    return usd([each for each in lease.segments if each.usd_per_hour is not None], now) or 0.0

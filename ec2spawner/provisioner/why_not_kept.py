@@ -6,7 +6,7 @@ from typing import Final
 
 from ..core.quotas import quota_words
 from ..wire import Market
-from .cloud import CloudError
+from .cloud import CloudError, InstanceState
 from .refusals import shortened
 from .why_not import LARGER_QUOTA
 
@@ -14,7 +14,9 @@ AFRESH: Final = (
     "Try again later, or begin afresh: what is outside your home is lost then, your home is not"
 )
 
-NEVER_CAME: Final = f"Your kept machine was started and never got in touch. {AFRESH}"
+OTHER_HARDWARE: Final = (
+    "The GPU of your kept machine is broken; it is stopped and started again, for other hardware"
+)
 
 NO_ROOM: Final = f"AWS has no room for your kept machine right now. {AFRESH}"
 
@@ -23,6 +25,21 @@ NO_ROOM_YET: Final = "AWS has no room for your kept machine yet; asking again"
 NO_QUOTA_YET: Final = "The account's AWS quota leaves no room for your kept machine; asking again"
 
 BUSY: Final = "AWS refuses the call that starts your kept machine, or does not answer; asking again"
+
+
+def late(state: InstanceState, *, asked: bool) -> str:
+    """It has not come within the time for a boot; `asked`: EC2 was asked to start it."""
+    if state is InstanceState.STOPPED:
+        return f"Your kept machine is stopped, and AWS has not started it. {AFRESH}"
+    if not asked or state is InstanceState.STOPPING:
+        return f"Your kept machine could not be started: it has not stopped yet. {AFRESH}"
+    return f"Your kept machine was started and never got in touch. {AFRESH}"
+
+
+def broken(why: str) -> str:
+    """Its agent says so, in words of its own."""
+    said = "The GPU of your kept machine is broken. It is stopped again, with what is on it"
+    return f"{said}. AWS mostly starts it on other hardware. {AFRESH}. {why}"[:500]
 
 
 def busy_to_the_end(failure: CloudError) -> str:

@@ -40,11 +40,6 @@ NVIDIA_VENDOR = "0x10de"
 DISPLAY_CLASS = "0x03"
 """First byte of the PCI class of every GPU, with or without a display."""
 
-APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
-"""Faults of the user's own program, such as a wild pointer, after which the GPU is as good as
-before: NVIDIA's device plugin for Kubernetes lets the same ones pass. None of them hides a fault of
-the GPU."""
-
 
 class NvmlGpus:
     """NVML through `nvidia-ml-py`; without a driver or a GPU none, and the question again later.
@@ -220,9 +215,7 @@ class NvmlGpus:
     def _take_xid(self, address: int | None, xid: int) -> None:
         for each in self._gpus:
             if _address(each.handle) == address:
-                is_gpus_own = each.xid is not None and each.xid not in APPLICATION_XIDS
-                if not (is_gpus_own and xid in APPLICATION_XIDS):
-                    each.xid, each.xid_at = xid, self._now()
+                each.take_xid(xid, self._now())
                 self._say(f"{each.label}: critical error, Xid {xid}")
                 return
 

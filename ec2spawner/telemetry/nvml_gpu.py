@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from ..core import xids
 from ..wire import GpuSample, MigSlice, SlowedBy
 from .gpu_source import GpuProcess
 
@@ -80,7 +81,7 @@ class NvmlGpu:
         self.name = name
         self.uuid = uuid
         self.xid: int | None = None
-        """The last critical error, which `NvmlGpus` hears of."""
+        """The last critical error, or a graver one before it."""
         self.xid_at: datetime | None = None
         self.is_lost = False
         self._was_lost = False
@@ -130,6 +131,16 @@ class NvmlGpu:
         if not (self.is_lost or self._was_lost or quietly):
             log.warning("%s is lost: it does not answer any more", self.label)
         self.is_lost = True
+
+    def take_xid(self, number: int, at: datetime) -> None:
+        """The driver has told of an error. None hides a graver one that still matters."""
+        before = self.xid
+        if (
+            before is None
+            or xids.meaning(number).gravity >= xids.meaning(before).gravity
+            or xids.is_history(before, self.xid_at, at)
+        ):
+            self.xid, self.xid_at = number, at
 
     def as_lost(self) -> GpuSample:
         return GpuSample(

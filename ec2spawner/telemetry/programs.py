@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from .processes import Process
-from .terminals import command_line
 
 
 class Options(NamedTuple):
@@ -57,8 +57,18 @@ class ProgramNames:
         return self._names[key]
 
 
+def command_line(pid: int) -> list[str]:
+    """Empty where the process has ended."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return text.decode(errors="replace").rstrip("\0").split("\0") if text else []
+
+
 def program(line: Sequence[str]) -> str:
-    """A command line in a word or two. Its other arguments are nobody's business."""
+    """A command line in a word or two. Its other arguments are nobody's business: the hub is told
+    what runs, and a password may be among them."""
     if not line or not line[0]:
         return ""
     name = _base(line[0])

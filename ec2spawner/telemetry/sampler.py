@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..core.activity import WINDOW_MAX, Reading
-from ..wire import KernelState, Telemetry, TerminalState, Worker
-from .gpu_source import GpuSource
+from ..wire import GpuSample, KernelState, Telemetry, TerminalState, Worker
+from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace
 from .processes import Look, Process, Processes, ProcessTable
@@ -25,6 +25,16 @@ log = logging.getLogger(__name__)
 
 KEPT = 2 * WINDOW_MAX
 """How far back readings are kept: `core.idle` averages over up to `WINDOW_MAX`."""
+
+OLD_SECONDS = 30.0
+"""Figures older than this are not told as if they were new. They stand still where a driver hangs:
+its call does not return, and nothing can end it."""
+
+STILL_TRUE = {"index", "name", "uuid", "memory_total_mib"}
+STILL_TRUE |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
+"""What is still true of a GPU whose figures are old."""
+
+DRIVER_SILENT = "The GPU's driver does not answer."
 
 LOOK_SECONDS = 1.0
 """Between two looks whether it is time: a pace that is made faster is followed after so long."""
@@ -42,6 +52,7 @@ class Sampler:
         home: Path | None = None,
         server_pid: Callable[[], int | None] = lambda: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], float] = time.monotonic,
         on_sample: Callable[[Telemetry], None] | None = None,
     ) -> None:
         """`home`: the disk of interest. `server_pid`: the notebook server, whose own CPU use, as
@@ -54,9 +65,17 @@ class Sampler:
         self._home = home
         self._server_pid = server_pid
         self._now = now
+        self._clock = clock
         self._on_sample = on_sample
         self._lock = threading.Lock()
         self._latest: Telemetry | None = None
+        self._latest_at = 0.0
+        """When it was taken, or before there was one, when the first one was asked for."""
+        self._without_figures: Telemetry | None = None
+        """What is told in its place once it is old."""
+        self._asks_driver = False
+        self._rest: Sampler | None = None
+        """Samples all but the GPUs while their driver hangs."""
         self._gpu: deque[Reading] = deque()
         self._cpu: deque[Reading] = deque()
         self._terminals: list[TerminalState] = []
@@ -68,17 +87,37 @@ class Sampler:
 
     @property
     def latest(self) -> Telemetry | None:
-        """The last sample; None before the first."""
+        """The last sample; None before the first. An old one has no figures any more."""
+        instead = self._instead()
+        if instead is not None:
+            return instead.latest
         with self._lock:
-            return self._latest
+            if not self._is_old():
+                return self._latest
+            if self._without_figures is None:
+                self._without_figures = self._old()
+            return self._without_figures
+
+    @property
+    def workers(self) -> list[Worker] | None:
+        """Who uses GPUs and CPU now; None where that is not known."""
+        if self._instead() is not None:
+            return None  # who uses the GPUs is not
+        with self._lock:
+            return None if self._latest is None or self._is_old() else self._latest.workers
 
     def readings(self) -> tuple[list[Reading], list[Reading]]:
         """(GPU, CPU of the user's processes), oldest first, the last two minutes."""
+        instead = self._instead()
+        later = instead.readings() if instead is not None else ([], [])
         with self._lock:
-            return list(self._gpu), list(self._cpu)
+            return [*self._gpu, *later[0]], [*self._cpu, *later[1]]
 
     def terminals(self) -> list[TerminalState]:
         """The user's terminals, and what runs in their foreground."""
+        instead = self._instead()
+        if instead is not None:
+            return instead.terminals()
         with self._lock:
             return self._terminals
 
@@ -86,21 +125,29 @@ class Sampler:
         """Which kernels there are, so that their processes are known by their notebooks' names."""
         with self._lock:
             self._kernels = kernels
+            if self._rest is not None:
+                self._rest.see_kernels(kernels)
 
     def start(self) -> None:
         """Start to sample; started already is no error."""
         if self._stopping is None:
             self._stopping = threading.Event()
+            self._latest_at = self._clock()
             self._thread = threading.Thread(
                 target=self._run, args=(self._stopping, self._thread), name="telemetry", daemon=True
             )
             self._thread.start()
 
-    def stop(self, timeout: float = 2.0) -> None:
-        """Stop to sample; waits for a sample that is under way, for `timeout` seconds at most."""
+    def stop(self, timeout: float = 0.0) -> None:
+        """Stop to sample; waits for a sample that is under way, for `timeout` seconds at most.
+
+        Who has other things to do waits for none: a driver may hang.
+        """
         stopping, self._stopping = self._stopping, None
         if stopping is not None and self._thread is not None:
             stopping.set()
+            with self._lock:
+                self._end_rest()
             self._thread.join(timeout)
 
     def _run(self, stopping: threading.Event, before: threading.Thread | None) -> None:
@@ -132,24 +179,105 @@ class Sampler:
             self._terminals = in_terminals
             kernels = self._kernels
         user_cpu = work.user_cpu_percent
-        gpus = self._gpus.sample(user_cpu)
-        now = self._now()
+        self._asks_driver = True
+        try:
+            gpus = self._gpus.sample(user_cpu)
+            now = self._now()
+            at_work = work.workers(look, kernels, in_terminals)
+        finally:
+            self._asks_driver = False
         latest = Telemetry(
             at=now,
             gpu_source=self._gpus.kind,
             gpu_problem=self._gpus.problem,
             gpus=gpus,
-            workers=work.workers(look, kernels, in_terminals),
+            workers=at_work,
             **work.machine.figures(),
         )
         uses = [gpu.use_percent for gpu in gpus if gpu.use_percent is not None]
         with self._lock:
-            self._latest = latest
+            self._latest, self._latest_at = latest, self._clock()
+            self._without_figures = None
+            self._end_rest()
             _append(self._cpu, Reading(now, user_cpu), KEPT)
             if uses:
                 _append(self._gpu, Reading(now, max(uses)), KEPT)
         if self._on_sample is not None:
             self._on_sample(latest)
+
+    def _instead(self) -> Sampler | None:
+        """The one that goes on while the driver hangs, once it has something to tell.
+
+        What works beside the GPUs is not idle because nobody looks.
+        """
+        with self._lock:
+            if self._rest is None and self._asks_driver and self._is_old():
+                self._rest = self._begin_rest()
+            rest = self._rest
+        if rest is None or rest.latest is None:
+            return None
+        rest.interval = self.interval
+        return rest
+
+    def _begin_rest(self) -> Sampler:
+        known = self._old()
+        rest = Sampler(
+            SilentGpus(self._gpus.kind, known.gpus if known is not None else []),
+            self._processes,
+            interval=self.interval,
+            home=self._home,
+            server_pid=self._server_pid,
+            now=self._now,
+            clock=self._clock,
+            on_sample=self._on_sample,
+        )
+        rest.see_kernels(self._kernels)
+        rest.start()
+        return rest
+
+    def _end_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = None
+
+    def _is_old(self) -> bool:
+        """Whether a sample is long overdue."""
+        return self._stopping is not None and self._clock() - self._latest_at > OLD_SECONDS
+
+    def _old(self) -> Telemetry | None:
+        """The last sample with what does not change, and with why there is no newer one."""
+        before = self._latest
+        if before is None:
+            if not self._asks_driver:
+                return None
+            kind = self._gpus.kind
+            return Telemetry(at=self._now(), gpu_source=kind, gpu_problem=DRIVER_SILENT)
+        return Telemetry(
+            at=before.at,
+            gpu_source=before.gpu_source,
+            gpu_problem=DRIVER_SILENT if self._asks_driver else before.gpu_problem,
+            gpus=[_name_plate(gpu) for gpu in before.gpus],
+            cpu_count=before.cpu_count,
+        )
+
+
+class SilentGpus:
+    """GPUs whose driver hangs: what is known of them without asking."""
+
+    problem = DRIVER_SILENT
+
+    def __init__(self, kind: Kind, known: list[GpuSample]) -> None:
+        self.kind = kind
+        self._known = known
+
+    def sample(self, user_cpu_percent: float) -> list[GpuSample]:
+        return self._known
+
+    def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
+        return []
+
+    def close(self) -> None:
+        """There is nothing to close."""
 
 
 class _Work:
@@ -224,6 +352,11 @@ class _Work:
         closely = {pid for pid, _ in self._past.owners} | self._on_gpus
         self._everything = self._table.read(closely)
         return self._everything
+
+
+def _name_plate(gpu: GpuSample) -> GpuSample:
+    """A GPU without its figures."""
+    return GpuSample.model_validate(gpu.model_dump(include=STILL_TRUE))
 
 
 def _append(readings: deque[Reading], reading: Reading, kept: timedelta) -> None:

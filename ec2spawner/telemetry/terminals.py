@@ -14,6 +14,7 @@ from pathlib import Path
 from ..core.activity import has_job
 from ..wire import TerminalState
 from .processes import Process
+from .programs import command_line, program
 
 SHELLS = frozenset(
     {"bash", "sh", "dash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "ash", "nu", "elvish"}
@@ -58,7 +59,7 @@ def terminals(processes: Sequence[Process]) -> list[TerminalState]:
 
 
 def _foreground(group: int, processes: Sequence[Process]) -> str:
-    """Command of the foreground job; empty while something waits at its prompt."""
+    """Name of the foreground job; empty while something waits at its prompt."""
     if line := command_line(group):
         return command(line, _asks_a_terminal(group))
     for each in processes:
@@ -70,7 +71,7 @@ def _foreground(group: int, processes: Sequence[Process]) -> str:
 
 
 def command(line: Sequence[str], asks_a_terminal: bool) -> str:
-    """A command line in short; empty where it is a prompt that waits for a person.
+    """What a command line runs, by its name; empty where it is a prompt that waits for a person.
 
     A prompt's own jobs have process groups of their own, so they would be in the foreground
     instead of it. What reads its lines from a file or a pipe is no prompt.
@@ -78,7 +79,7 @@ def command(line: Sequence[str], asks_a_terminal: bool) -> str:
     line = _without_sudo(line)
     if not line or (asks_a_terminal and _is_prompt(line)):
         return ""
-    return " ".join([_base(line[0]), *line[1:3]])
+    return program(line)
 
 
 def _without_sudo(line: Sequence[str]) -> Sequence[str]:
@@ -124,15 +125,6 @@ def _program(path: str) -> str:
 
 def _base(path: str) -> str:
     return path.rsplit("/", 1)[-1]
-
-
-def command_line(pid: int) -> list[str]:
-    """Empty where the process has ended."""
-    try:
-        text = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return text.decode(errors="replace").rstrip("\0").split("\0") if text else []
 
 
 def _asks_a_terminal(pid: int) -> bool:

@@ -54,6 +54,8 @@ class Beat(Message):
     """Since when nothing works; None while something does."""
     busy_because: ShortText = ""
     """For people: what keeps the server on, or empty."""
+    interruption_at: AwareDatetime | None = None
+    """When EC2 takes this spot instance back; None where it has not said so."""
     telemetry: Telemetry | None = None
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
@@ -102,7 +104,8 @@ class Stop(Message):
         "failed",
         "lost",
     ]
-    """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more."""
+    """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more.
+    `hub`: a service asked for it, or JupyterHub knows of no such server."""
     message: ShortText = ""
     then: Then = "terminate"
     """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides

@@ -28,7 +28,7 @@ class TerminalState(Message):
     name: str
     pid: int | None = None
     foreground: ShortText = ""
-    """Command of the foreground job; empty while the shell waits at its prompt."""
+    """Name of the foreground job; empty while the shell waits at its prompt."""
 
 
 class Observation(Message):
@@ -75,6 +75,8 @@ class AgentState(Message):
     hub_reachable: bool = True
     disk_full: ShortText = ""
     """For people: which disk is full, and what to do; empty while none is."""
+    interruption_at: AwareDatetime | None = None
+    """When EC2 takes this spot machine back; None where it has not said so."""
     files_kept: bool = True
     """False where the home ends with the instance."""
 
@@ -94,6 +96,8 @@ class Notice(Message):
     """No number in it ticks: a screen reader would read it aloud again and again."""
     until: AwareDatetime | None = None
     """What it warns of happens then: the browser counts down to it."""
+    since: AwareDatetime | None = None
+    """Since when nothing has worked, where that is why: the browser says so by its own clock."""
     actions: list[Literal["keep", "stop", "panel"]] = []
     """The main one first."""
 
@@ -131,6 +135,8 @@ class NotebookStatus(Message):
     hub_reachable: bool = True
     disk_full: ShortText = ""
     """For people: which disk is full, and what to do; empty while none is."""
+    interruption_at: AwareDatetime | None = None
+    """When EC2 takes this spot machine back; None where it has not said so."""
     files_kept: bool = True
     """False where the home ends with the instance."""
     notices: list[Notice] = []

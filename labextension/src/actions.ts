@@ -35,9 +35,7 @@ export class Actions {
     const seconds = keepSeconds(this.model.view.status);
     try {
       const answer = await this._request('extend', { seconds });
-      Notification.success(messageOf(answer) ?? this.trans.__('This server is kept on.'), {
-        autoClose: 5000
-      });
+      this._tellGranted(answer, this.trans.__('This server is kept on.'));
       return true;
     } catch (reason) {
       this._tell(this.trans.__('This server could not be kept on.'), reason);
@@ -80,9 +78,7 @@ export class Actions {
   async chooseIdle(seconds: number): Promise<boolean> {
     try {
       const answer = await this._request('idle', { server_seconds: seconds });
-      Notification.success(messageOf(answer) ?? this.trans.__('The idle time is changed.'), {
-        autoClose: 5000
-      });
+      this._tellGranted(answer, this.trans.__('The idle time is changed.'));
       return true;
     } catch (reason) {
       this._tell(this.trans.__('The idle time could not be changed.'), reason);
@@ -95,8 +91,10 @@ export class Actions {
   /** Save every open document that can be saved; never fails and never takes long. */
   async saveAll(): Promise<void> {
     const saveAll = 'docmanager:save-all';
-    const { commands } = this.app;
-    if (!commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {
+    const { commands, shell } = this.app;
+    // It saves what is saved already too: a server that has just gone would be an error for nothing.
+    const isNeeded = [...shell.widgets('main')].some(isDirty);
+    if (!isNeeded || !commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {
       return;
     }
     const timeout = new Promise(resolve => window.setTimeout(resolve, SAVE_TIMEOUT_MS));
@@ -107,10 +105,25 @@ export class Actions {
     return request(this.app.serviceManager.serverSettings, path, body);
   }
 
+  /** With a message of its own, less was granted than asked for. */
+  private _tellGranted(answer: unknown, said: string): void {
+    const message = messageOf(answer);
+    if (message) {
+      Notification.info(message, { autoClose: 10_000 });
+    } else {
+      Notification.success(said, { autoClose: 5000 });
+    }
+  }
+
   private _tell(what: string, reason: unknown): void {
     const why = reason instanceof Error ? reason.message : '';
     Notification.error([what, why].filter(Boolean).join(' '), { autoClose: false });
   }
+}
+
+/** True for a document with changes that are not saved, as JupyterLab marks its tab. */
+function isDirty(widget: Widget): boolean {
+  return widget.title.className.split(' ').includes('jp-mod-dirty');
 }
 
 /** Text as text, whoever wrote it. */

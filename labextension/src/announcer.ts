@@ -1,9 +1,8 @@
+import { Announcements } from './announcements.js';
 import { announcement } from './describe.js';
-import { element } from './dom.js';
+import { element, setText } from './dom.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
-
-const PAUSE_MS = 60_000;
 
 /** Tells a screen reader what became of the server: politely, and at most once a minute. */
 export class Announcer {
@@ -15,16 +14,8 @@ export class Announcer {
 
   update(view: IView): void {
     const text = announcement(view, this.words);
-    const now = performance.now();
-    if (text === this._said || now - this._saidAt < PAUSE_MS) {
-      return;
-    }
-    // What holds when the panel is opened is read there.
-    this.node.textContent = this._said === null ? '' : text;
-    this._saidAt = this._said === null ? -Infinity : now;
-    this._said = text;
+    setText(this.node, this._announcements.next(text, performance.now()));
   }
 
-  private _said: string | null = null;
-  private _saidAt = -Infinity;
+  private readonly _announcements = new Announcements();
 }

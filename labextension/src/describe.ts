@@ -3,7 +3,7 @@
 import * as format from './format.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
-import { costAt, gpusOf, stateOf, type State } from './state.js';
+import { costAt, gpusOf, instant, stateOf, type State } from './state.js';
 import type { ICost, INotebookStatus } from './wire.js';
 
 /** How much room the status item may take. */
@@ -23,7 +23,7 @@ export function parts(view: IView, form: Form, words: Words): string[] {
   if (form !== 'narrow') {
     return [machine, cost, stops].filter(Boolean);
   }
-  const urgent = state.kind === 'warned' || state.kind === 'disk-full';
+  const urgent = ['interrupted', 'warned', 'disk-full'].includes(state.kind);
   return [cost || machine, urgent ? stops : ''].filter(Boolean);
 }
 
@@ -77,8 +77,12 @@ function stateText(state: State, now: number, words: Words): string {
       return '…';
     case 'away':
       return words.__('no answer');
+    case 'stopped':
+      return words.__('stopped');
     case 'stopping':
       return words.__('stopping');
+    case 'interrupted':
+      return words.__('taken back in %1', format.countdown(state.at - now));
     case 'agent-silent':
       return words.__('agent silent');
     case 'warned':
@@ -107,8 +111,11 @@ export function announcement(view: IView, words: Words): string {
       return '';
     case 'away':
       return words.__('This server does not answer.');
+    case 'stopped':
     case 'stopping':
-      return stoppingSentence(state.message, words);
+      return endSentence(view, words);
+    case 'interrupted':
+      return interruptedSentence(words);
     case 'agent-silent':
     case 'hub-silent':
     case 'disk-full':
@@ -142,14 +149,17 @@ export function sentences(view: IView, words: Words): string[] {
 /** What is wrong with the server, or with what is known of it. */
 export function troubleSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
-  if (state.kind === 'stopping') {
-    return [stoppingSentence(state.message, words)];
+  if (state.kind === 'stopped' || state.kind === 'stopping') {
+    return [endSentence(view, words)];
   }
   if (state.kind === 'away') {
     return [
       words.__('This server does not answer: what follows is what it said last.'),
       view.problem
     ];
+  }
+  if (state.kind === 'interrupted') {
+    return [`${interruptedSentence(words)} ${keptSentence(view.status, words)}`];
   }
   if (state.kind === 'agent-silent') {
     return [words.__('The instance agent does not answer: cost and stop are as it said last.')];
@@ -161,9 +171,17 @@ export function troubleSentences(view: IView, words: Words): string[] {
   ];
 }
 
-function stoppingSentence(message: string, words: Words): string {
-  return message
-    ? words.__('This server is being stopped: %1', message)
+/** That it is stopped, or has been, and why. */
+function endSentence({ phase, status, now }: IView, words: Words): string {
+  const since = status?.stop?.reason === 'idle' ? instant(status.idleness?.idle_since) : null;
+  const why = since === null ? status?.stop?.message : idleSentence(since, now, words);
+  if (phase === 'away') {
+    return why
+      ? words.__('This server has been stopped: %1', why)
+      : words.__('This server has been stopped.');
+  }
+  return why
+    ? words.__('This server is being stopped: %1', why)
     : words.__('This server is being stopped.');
 }
 
@@ -221,12 +239,24 @@ function machineSentences(status: INotebookStatus, words: Words): string[] {
 
 function stopSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
-  const said = view.status?.idleness?.sentence ?? '';
+  const since = instant(view.status?.idleness?.idle_since);
+  const said =
+    since === null ? (view.status?.idleness?.sentence ?? '') : idleSentence(since, view.now, words);
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return [said];
   }
   const left = format.duration(state.stopAt - view.now, words);
   return [said, words.__('It stops in %1 if nothing happens.', left)];
+}
+
+/** Of a spot machine that EC2 has announced to take. */
+export function interruptedSentence(words: Words): string {
+  return words.__('AWS takes this machine back: save your work now.');
+}
+
+/** Since when nothing works, by the reader's clock. */
+export function idleSentence(since: number, now: number, words: Words): string {
+  return words.__('Nothing has worked here since %1.', format.timeOfDay(since, now));
 }
 
 /** What the end of the server takes along. */

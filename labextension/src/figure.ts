@@ -9,12 +9,13 @@ import { summary } from './history.js';
 export class Figure implements IDisposable {
   readonly node = element('div', 'ec2-Figure');
 
+  /** @param fullName - Says which one it is, without what stands around it. */
   constructor(
     name: string,
+    private readonly fullName: string,
     private readonly words: Words,
     filled = false
   ) {
-    this._name = name;
     this._chart = new Chart({ filled, onPoint: index => this._point(index) });
     this.node.append(
       element('div', 'ec2-Line', element('span', 'ec2-Line-name', name), this._value),
@@ -68,18 +69,17 @@ export class Figure implements IDisposable {
   private _label(): string {
     const found = summary(this._values);
     if (!found) {
-      return this.words.__('%1 in the last hour: not known', this._name);
+      return this.words.__('%1 in the last hour: not known', this.fullName);
     }
     const [mean, most] = [found.mean, found.most].map(Math.round);
     return this.words.__(
       '%1 in the last hour: %2 % on average, at most %3 %',
-      this._name,
+      this.fullName,
       mean,
       most
     );
   }
 
-  private readonly _name: string;
   private readonly _chart: Chart;
   private readonly _value = element('span', 'ec2-Line-value');
   private _now = '';

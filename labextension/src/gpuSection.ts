@@ -36,7 +36,7 @@ export class GpuSection extends Section {
     setText(this._none, problem || this.words.__('This machine has no GPU.'));
     setAttribute(this._list, 'data-many', `${gpus.length > 1}`);
     this._keep(gpus);
-    gpus.forEach((gpu, index) => this._gpus[index].update(gpu, gpus.length > 1, view.now));
+    gpus.forEach((gpu, index) => this._gpus[index].update(gpu, view.now));
   }
 
   setHistory(history: IHistory): void {
@@ -65,7 +65,7 @@ export class GpuSection extends Section {
       gpus.every((gpu, index) => gpu.index === this._gpus[index].index);
     if (!isSame) {
       this.dispose();
-      this._gpus.push(...gpus.map(gpu => new GpuPart(gpu.index, this.words)));
+      this._gpus.push(...gpus.map(gpu => new GpuPart(gpu.index, gpus.length > 1, this.words)));
       this._list.replaceChildren(...this._gpus.map(gpu => gpu.node));
       if (this._history) {
         this.setHistory(this._history);
@@ -86,11 +86,15 @@ class GpuPart {
 
   constructor(
     readonly index: number,
+    private readonly isOneOfMany: boolean,
     private readonly words: Words
   ) {
-    this.use = new Figure(words.__('GPU'), words);
-    this.memory = new Figure(words.__('Memory'), words, true);
-    this._slices.setAttribute('aria-label', words.__('Slices of this GPU'));
+    const [use, memory] = isOneOfMany
+      ? [words.__('GPU %1', index), words.__('Memory of GPU %1', index)]
+      : [words.__('GPU'), words.__('GPU memory')];
+    this.use = new Figure(words.__('GPU'), use, words);
+    this.memory = new Figure(words.__('Memory'), memory, words, true);
+    this._slices.setAttribute('aria-label', words.__('Slices of %1', use));
     this.node.append(
       this._title,
       element('div', 'ec2-Figures', this.use.node, this.memory.node),
@@ -101,8 +105,8 @@ class GpuPart {
     );
   }
 
-  update(gpu: IGpuSample, isOneOfMany: boolean, now: number): void {
-    const { words } = this;
+  update(gpu: IGpuSample, now: number): void {
+    const { words, isOneOfMany } = this;
     show(this._title, isOneOfMany);
     setText(this._title, words.__('GPU %1', gpu.index));
     setAttribute(this._title, 'title', gpuModel(gpu.name));

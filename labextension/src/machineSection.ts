@@ -10,8 +10,8 @@ import type { IHistory, ITelemetry } from './wire.js';
 export class MachineSection extends Section {
   constructor(private readonly words: Words) {
     super(words.__('Machine'));
-    this._cpu = new Figure(words.__('CPU'), words);
-    this._memory = new Figure(words.__('Memory'), words, true);
+    this._cpu = new Figure(words.__('CPU'), words.__('CPU'), words);
+    this._memory = new Figure(words.__('Memory'), words.__('Memory'), words, true);
     this._disk = new Line(words.__('Disk'));
     this._network = new Line(words.__('Network'));
     this.node.append(

@@ -3,6 +3,7 @@ import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
 
+import { Newest } from './newest.js';
 import { request } from './request.js';
 import type { INotebookStatus } from './wire.js';
 
@@ -71,12 +72,15 @@ export class StatusModel implements IDisposable {
   }
 
   private async _ask(): Promise<void> {
+    const number = this._newest.ask();
     try {
       const status = (await request(this._serverSettings, 'status')) as INotebookStatus | null;
       if (!status?.now) {
         throw new Error('The status has no time');
       }
-      this._take(status);
+      if (this._newest.takes(number, Date.parse(status.now))) {
+        this._take(status);
+      }
     } catch (reason) {
       this._fail(reason);
       throw reason;
@@ -123,6 +127,7 @@ export class StatusModel implements IDisposable {
   private readonly _serverSettings: ServerConnection.ISettings;
   private readonly _poll: Poll<void, unknown>;
   private readonly _ticker: number;
+  private readonly _newest = new Newest();
   private readonly _changed = new Signal<this, void>(this);
   private _phase: IView['phase'] = 'loading';
   private _status: INotebookStatus | null = null;

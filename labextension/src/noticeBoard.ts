@@ -6,7 +6,7 @@ import type { Actions } from './actions.js';
 import { keepLabel } from './describe.js';
 import type { StatusModel } from './model.js';
 import { noticeText } from './noticeText.js';
-import { instant, keepSeconds } from './state.js';
+import { keepSeconds } from './state.js';
 import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
@@ -99,10 +99,8 @@ export class NoticeBoard {
   }
 
   private _text(notice: INotice): string {
-    const until = instant(notice.until);
     const now = this._serverNow + performance.now() - this._heardAt;
-    const left = until === null ? null : until - now;
-    return noticeText(notice, left, this.model.view.status, this.trans);
+    return noticeText(notice, now, this.model.view, this.trans);
   }
 
   private _buttons(notice: INotice): Notification.IAction[] {

@@ -1,8 +1,10 @@
 /** Notices in words, as the server wrote them, with the time that is left. Pure. */
 
-import { sharedSentence } from './describe.js';
+import { idleSentence, sharedSentence } from './describe.js';
 import { duration, type Words } from './format.js';
-import type { INotebookStatus, INotice } from './wire.js';
+import type { IView } from './model.js';
+import { instant } from './state.js';
+import type { INotice } from './wire.js';
 
 /**
  * The time left, as a notice says it: whole minutes until the last one, then 30 and 10
@@ -13,18 +15,36 @@ export function announced(milliseconds: number): number {
   return (seconds > 30 ? Math.ceil(seconds / 60) * 60 : seconds > 10 ? 30 : 10) * 1000;
 }
 
-/** What happens and when, then why; `left` in milliseconds, where the notice has a time. */
+/** What happens and when, what it means and why; `now` is the server's clock. */
 export function noticeText(
   notice: INotice,
-  left: number | null,
-  status: INotebookStatus | null,
+  now: number,
+  view: Pick<IView, 'phase' | 'status'>,
   words: Words
 ): string {
-  const title =
-    left === null
-      ? notice.title
-      : words.__('%1 in %2', notice.title, duration(announced(left), words));
-  const shared = status && notice.actions.includes('keep') ? sharedSentence(status, words) : '';
-  // JupyterLab cuts a toast after 140 characters: what tells whose the buttons are comes first.
-  return [title, [shared, notice.message].filter(Boolean).join(' ')].filter(Boolean).join('\n');
+  const since = instant(notice.since);
+  // JupyterLab cuts a toast after 140 characters: what tells whose the buttons are comes first,
+  // then what is lost.
+  const texts = [
+    view.status && notice.actions.includes('keep') ? sharedSentence(view.status, words) : '',
+    notice.message,
+    since === null ? '' : idleSentence(since, now, words)
+  ];
+  const title = titleText(notice, now, view.phase === 'away', words);
+  return [title, texts.filter(Boolean).join(' ')].filter(Boolean).join('\n');
+}
+
+/** A server that is away withdraws no notice: what it has announced has come. */
+function titleText(notice: INotice, now: number, isAway: boolean, words: Words): string {
+  const until = instant(notice.until);
+  if (isAway && notice.kind === 'stopping') {
+    return words.__('This server has been stopped');
+  }
+  if (until === null) {
+    return notice.title;
+  }
+  if (isAway && until <= now) {
+    return words.__('This server does not answer any more');
+  }
+  return words.__('%1 in %2', notice.title, duration(announced(until - now), words));
 }

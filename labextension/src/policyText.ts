@@ -1,7 +1,7 @@
 /** When a server stops and why, in words. Pure. */
 
 import * as format from './format.js';
-import { keptSentence } from './describe.js';
+import { idleSentence, interruptedSentence, keptSentence } from './describe.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
 import { canControl, costAt, instant, stateOf } from './state.js';
@@ -34,8 +34,12 @@ export function stopText(view: IView, words: Words): IStopText {
   };
   const since = instant(idleness?.idle_since);
   if (since !== null) {
-    const when = format.timeOfDay(since, view.now);
-    text.sentence = words.__('Nothing has worked here since %1.', when);
+    text.sentence = idleSentence(since, view.now, words);
+  }
+  if (state.kind === 'interrupted') {
+    const sentence = interruptedSentence(words);
+    const headline = words.__('in %1', longCountdown(state.at - view.now, words));
+    return { ...text, headline, urgent: true, sentence, kept: keptSentence(status, words) };
   }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return text;

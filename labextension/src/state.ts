@@ -7,7 +7,9 @@ import type { ICost, INotebookStatus } from './wire.js';
 export type State =
   | { kind: 'loading' }
   | { kind: 'away' }
-  | { kind: 'stopping'; message: string }
+  | { kind: 'stopped' }
+  | { kind: 'stopping' }
+  | { kind: 'interrupted'; at: number }
   | { kind: 'agent-silent' }
   | { kind: 'warned'; stopAt: number }
   | { kind: 'disk-full' }
@@ -22,10 +24,14 @@ export function stateOf(view: IView): State {
     return { kind: view.phase === 'away' ? 'away' : 'loading' };
   }
   if (status.stop) {
-    return { kind: 'stopping', message: status.stop.message };
+    return { kind: view.phase === 'away' ? 'stopped' : 'stopping' };
   }
   if (view.phase === 'away') {
     return { kind: 'away' };
+  }
+  const interruptedAt = instant(status.interruption_at);
+  if (interruptedAt !== null) {
+    return { kind: 'interrupted', at: interruptedAt };
   }
   if (status.managed && !status.agent_connected) {
     return { kind: 'agent-silent' };
@@ -93,7 +99,7 @@ export function canControl(status: INotebookStatus): boolean {
 
 /** How long the user may keep the server on with one press of a button, in seconds; 0 is not. */
 export function keepSeconds(status: INotebookStatus | null): number {
-  if (!status || !canControl(status)) {
+  if (!status || !canControl(status) || status.interruption_at) {
     return 0;
   }
   return Math.min(3600, status.idle_policy?.user_may_extend_seconds ?? 0);

@@ -105,8 +105,11 @@ export class StopSection extends Section {
       }
       this._select.replaceChildren(...options);
     }
-    this._chosen = limit === null ? '' : `${limit}`;
-    if (isNew || document.activeElement !== this._select) {
+    const holds = limit === null ? '' : `${limit}`;
+    // What holds may be another than what was asked for; until it is told, that is left standing.
+    const isChanged = holds !== this._chosen;
+    this._chosen = holds;
+    if (isNew || isChanged || document.activeElement !== this._select) {
       this._select.value = this._chosen;
     }
   }

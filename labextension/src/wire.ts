@@ -176,6 +176,8 @@ export interface INotice {
   title: string;
   message: string;
   until: string | null;
+  /** Since when nothing has worked, where that is why. */
+  since: string | null;
   /** The main one first. */
   actions: ('keep' | 'stop' | 'panel')[];
 }
@@ -205,6 +207,8 @@ export interface INotebookStatus {
   hub_reachable: boolean;
   /** Which disk is full, and what to do; empty while none is. */
   disk_full: string;
+  /** When EC2 takes this spot machine back; null where it has not said so. */
+  interruption_at: string | null;
   /** False where the home ends with the instance. */
   files_kept: boolean;
   notices: INotice[];

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { announcement, parts, sentences } from '../lib/describe.js';
+import { stopText } from '../lib/policyText.js';
 import { canControl, costAt, keepSeconds, stateOf } from '../lib/state.js';
 
 const words = {
@@ -73,10 +74,25 @@ test('the gravest state wins', () => {
   assert.equal(kinds({ disk_full: 'Your home is full.', hub_reachable: false }), 'disk-full');
   assert.equal(kinds({ disk_full: 'Your home is full.', idleness: idle(9) }), 'warned');
   assert.equal(kinds({ idleness: idle(9), agent_connected: false }), 'agent-silent');
+  const taken = { interruption_at: at(2) };
+  assert.equal(kinds({ ...taken, idleness: idle(9), agent_connected: false }), 'interrupted');
+  assert.equal(kinds({ ...taken, stop }), 'stopping');
   assert.equal(kinds({ stop, agent_connected: false }), 'stopping');
-  assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopping');
+  assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopped');
   assert.equal(stateOf(view({}, 'away')).kind, 'away');
   assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
+});
+
+test('a stop is told with its reason, by the clock of the reader, and when it is over', () => {
+  const told = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), words)[0];
+  const idleStop = { reason: 'idle', message: 'Nothing had worked there since 11:10 UTC' };
+  const since = /Nothing has worked here since (?!.*UTC)/;
+  assert.match(told('live', idleStop), /^This server is being stopped: /);
+  assert.match(told('live', idleStop), since);
+  assert.match(told('away', idleStop), /^This server has been stopped: /);
+  const pressed = { reason: 'user', message: 'You pressed Stop now.' };
+  assert.equal(told('away', pressed), 'This server has been stopped: You pressed Stop now.');
+  assert.equal(told('away', { ...pressed, message: '' }), 'This server has been stopped.');
 });
 
 test('a full disk is told beside a hub that is not reached', () => {
@@ -100,6 +116,21 @@ test('a screen reader hears words and no number', () => {
     texts.join('\n')
   );
   assert.equal(new Set(texts).size, texts.length);
+});
+
+test('a spot machine that is taken back counts down, and cannot be kept', () => {
+  const taken = view({ interruption_at: at(2), idleness: idle(9) });
+  assert.deepEqual(parts(taken, 'narrow', words), ['$1.37', 'taken back in 2:00']);
+  assert.match(sentences(taken, words)[0], /save your work now.* Files are kept/);
+  assert.match(
+    sentences(view({ interruption_at: at(2), files_kept: false }), words)[0],
+    /not kept/
+  );
+  assert.doesNotMatch(announcement(taken, words), /\d/);
+  assert.equal(keepSeconds(taken.status), 0);
+  const { headline, urgent, kept } = stopText(taken, words);
+  assert.deepEqual([headline, urgent], ['in 2 min 00 s', true]);
+  assert.match(kept, /Files are kept/);
 });
 
 test('several GPUs are shown as one', () => {

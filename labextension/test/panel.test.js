@@ -258,21 +258,46 @@ const notice = (changes = {}) => ({
   kind: 'idle',
   level: 'warning',
   title: 'This server stops',
-  message: 'Nothing works here.',
+  message: 'Files are kept.',
   until: at(9),
+  since: null,
   actions: ['keep', 'stop'],
   ...changes
 });
 
 test('a notice counts down, and tells whose the buttons are', () => {
-  const { status } = view();
   assert.equal(
-    noticeText(notice(), 9 * MINUTE, status, words),
-    'This server stops in 9 minutes\nNothing works here.'
+    noticeText(notice(), NOW, view(), words),
+    'This server stops in 9 minutes\nFiles are kept.'
   );
-  assert.equal(noticeText(notice({ message: '' }), null, status, words), 'This server stops');
-  const shared = view({ can_control: false }).status;
-  assert.match(noticeText(notice(), 9 * MINUTE, shared, words), /its owner can keep it on/);
+  const bare = notice({ message: '', until: null });
+  assert.equal(noticeText(bare, NOW, view(), words), 'This server stops');
+  const shared = view({ can_control: false });
+  assert.match(noticeText(notice(), NOW, shared, words), /its owner can keep it on/);
+});
+
+test('a notice says since when nothing has worked in the words and the time of the panel', () => {
+  const { sentence } = stopText(view(), words);
+  assert.match(sentence, /^Nothing has worked here since /);
+  assert.equal(
+    noticeText(notice({ since: at(-50) }), NOW, view(), words),
+    `This server stops in 9 minutes\nFiles are kept. ${sentence}`
+  );
+});
+
+test('what was announced has come when the server does not answer any more', () => {
+  const first = (minutes, phase) =>
+    noticeText(notice(), NOW + minutes * MINUTE, { ...view(), phase }, words).split('\n')[0];
+  assert.equal(first(10, 'live'), 'This server stops in 10 seconds');
+  assert.equal(first(8, 'away'), 'This server stops in 1 minute');
+  assert.equal(first(9, 'away'), 'This server does not answer any more');
+});
+
+test('that a server has been stopped is told when it does not answer any more', () => {
+  const told = notice({ kind: 'stopping', title: 'This server is being stopped', until: null });
+  const first = phase => noticeText(told, NOW, { ...view(), phase }, words).split('\n')[0];
+  assert.equal(first('live'), 'This server is being stopped');
+  assert.equal(first('away'), 'This server has been stopped');
 });
 
 test('a notice is read aloud once a minute, and twice in the last one', () => {

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from ec2spawner.aws.client import Timeouts
-from ec2spawner.core.launch_errors import ErrorClass
+from ec2spawner.core import sold_out
 from ec2spawner.core.leaks import verdict
 
 
@@ -238,7 +238,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.provisioner.unready", "BOOT_LOG_SECONDS", HURRIED.boot_log),
     ("ec2spawner.provisioner.reaper", "verdict", partial(verdict, grace=REAP_GRACE)),
     # So that what one cell has sold out can be asked for in the next.
-    ("ec2spawner.core.sold_out", "MARKED_FOR", dict.fromkeys(ErrorClass, MARKED_FOR)),
+    ("ec2spawner.core.sold_out", "MARKED_FOR", dict.fromkeys(sold_out.MARKED_FOR, MARKED_FOR)),
     ("ec2spawner.core.sold_out", "HINTED_FOR", MARKED_FOR),
     # So that every start of a hub deletes those of the last one.
     ("ec2spawner.provisioner.reaper", "TEMPLATES_KEPT", timedelta(0)),

@@ -49,7 +49,7 @@ from tests.bench.widget_server import (
     thread_seconds,
 )
 from tests.e2e.chromium import CHROMIUM
-from tests.harness import TREE
+from tests.fake_nvml import FakeNvml
 
 GOALS = {
     "sampler_cpu_percent": Goal(0.5, inclusive=False),
@@ -151,7 +151,7 @@ async def measure(
     console.print(f"{widget.name}: {size.kernels} kernels", style="dim")
     folder.mkdir()
     (folder / "nvml").mkdir()
-    server = WidgetServer(widget, folder, _fake_nvml(folder / "nvml"), python, size.browser > 0)
+    server = WidgetServer(widget, folder, FakeNvml(folder / "nvml"), python, size.browser > 0)
     async with AsyncExitStack() as running:
         running.push_async_callback(server.stop)
         async with asyncio.timeout(SERVER_SECONDS):
@@ -230,14 +230,6 @@ async def _in_browser(server: WidgetServer, size: Size, console: Console) -> flo
         line = (str(error) or type(error).__name__).splitlines()[0]
         console.print(f"{server.widget.name}: the browser is not measured: {line}", style="yellow")
         return None
-
-
-def _fake_nvml(folder: Path) -> Any:
-    if str(TREE / "tests") not in sys.path:
-        sys.path.append(str(TREE / "tests"))
-    from fake_nvml import FakeNvml
-
-    return FakeNvml(folder)
 
 
 def _check(status: dict[str, Any], kernels: int) -> None:

@@ -16,6 +16,17 @@ RUN = """async within => {
 }"""
 
 
+async def is_accessible(page: Any) -> None:
+    """A page of the hub, in the dark and in the light."""
+    await page.emulate_media(reduced_motion="reduce")  # no colour on its way to another
+    for theme in ("dark", "light"):
+        await page.evaluate(
+            "theme => document.documentElement.setAttribute('data-bs-theme', theme)", theme
+        )
+        found = await violations(page)
+        assert found == [], "\n".join(found)
+
+
 def violations(page: Any, within: str = "body") -> Any:
     """Of WCAG A and AA and of axe's best practices; awaitable where the page is asynchronous."""
     if not AXE.exists():

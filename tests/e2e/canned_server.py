@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,8 @@ START_SECONDS = 60
 PATIENCE_SECONDS = 30
 """Other tests may keep all cores busy meanwhile."""
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
+"""Not where the server is."""
 ITEM = ".ec2-StatusItem"
 PANEL = "#ec2spawner-panel"
 
@@ -231,7 +233,9 @@ def page(server: Server, browser: Any) -> Iterator[Any]:
     server.remembers(None)
     server.forget_posts()
     server.choose_theme("Light")
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-GB")
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, locale="en-GB", timezone_id="Asia/Kolkata"
+    )
     context.set_default_timeout(START_SECONDS * 1000)
     yield context.new_page()
     context.close()
@@ -299,9 +303,10 @@ def picture(page: Any, name: str) -> None:
 
 
 def picture_of(part: Any, name: str) -> None:
-    """Of a part of the page; without what slides in, and with `EC2SPAWNER_SCREENSHOTS=1` for
-    the docs."""
-    folder = ROOT / "docs" / "images" if FOR_THE_DOCS else OUTPUT
+    """Of a part of the page, without what slides in; with `EC2SPAWNER_SCREENSHOTS=1` those that
+    the docs show go there."""
+    docs = ROOT / "docs" / "images"
+    folder = docs if FOR_THE_DOCS and (docs / f"{name}.png").exists() else OUTPUT
     folder.mkdir(parents=True, exist_ok=True)
     part.page.wait_for_timeout(300)
     part.screenshot(path=folder / f"{name}.png", style=".Toastify { display: none }")

@@ -15,8 +15,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import violations
+from accessibility import is_accessible
 from harness import until
+from person import (
+    IDLE_SECONDS,
+    SPAWN_SECONDS,
+    arrives_in_jupyterlab,
+    decline_news,
+    has_a_kernel,
+    log_in,
+    open_new_notebook,
+    run,
+    sees_that_the_server_has_ended,
+    status_item,
+)
 from running_demo import RunningDemo
 
 if TYPE_CHECKING:
@@ -38,8 +50,6 @@ MOST_BYTES = 200_000
 """Of a picture."""
 
 NOTEBOOK = "Untitled.ipynb"
-SPAWN_SECONDS = 60
-IDLE_SECONDS = 90
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60), pytest.mark.timeout(300)]
 
@@ -128,15 +138,6 @@ async def test_the_hubs_pages_are_for_everyone(demo: RunningDemo, visit: Visit) 
     await arrives_in_jupyterlab(page)
 
 
-async def is_accessible(page: Any) -> None:
-    await page.emulate_media(reduced_motion="reduce")  # no colour on its way to another
-    for theme in ("dark", "light"):
-        await page.evaluate(
-            "theme => document.documentElement.setAttribute('data-bs-theme', theme)", theme
-        )
-        assert await violations(page) == []
-
-
 async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     """Ann trains on a GPU while Bob writes code without one; hers are the pictures."""
     before = await demo.instances()
@@ -149,7 +150,7 @@ async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     await picture(ann, "spawn", full_page=True)
     await ann.get_by_role("button", name="Start").click()
     await sees_how_the_start_goes(ann, "A10G, 24 GB", r"g5\.\w+, spot")
-    await picture(ann, "progress", clip={"x": 0, "y": 0, "width": 1280, "height": 560})
+    await picture(ann, "progress", clip={"x": 0, "y": 0, "width": 1280, "height": 548})
     await arrives_in_jupyterlab(ann)
     await arrives_in_jupyterlab(bob)
     await expect(status_item(bob)).to_contain_text("CPU")
@@ -195,13 +196,6 @@ def answers(address: tuple[str, int]) -> bool:
 # --- on the hub's pages ---
 
 
-async def log_in(page: Any, name: str) -> None:
-    await page.get_by_label("Username").fill(name)
-    await page.get_by_label("Password", exact=False).first.fill("any")
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/hub/spawn**")
-
-
 async def sees_what_there_is_and_what_it_costs(page: Any) -> None:
     cards = page.locator(".ec2-card")
     await expect(cards).to_have_count(5)
@@ -239,39 +233,9 @@ async def sees_how_the_start_goes(page: Any, profile: str, offer: str) -> None:
 # --- in JupyterLab ---
 
 
-async def arrives_in_jupyterlab(page: Any) -> None:
-    """By itself: nobody presses anything."""
-    await page.wait_for_url("**/user/*/lab**", timeout=SPAWN_SECONDS * 1000)
-    await expect(page.locator(".jp-DirListing-content")).to_be_visible()
-
-
-async def open_new_notebook(page: Any) -> None:
-    await page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
-    await has_a_kernel(page)
-
-
 async def open_notebook(page: Any, name: str) -> None:
     await page.locator(".jp-DirListing-item", has_text=name).dblclick()
     await has_a_kernel(page)
-
-
-async def has_a_kernel(page: Any) -> None:
-    """Until then JupyterLab runs nothing, and says nothing."""
-    await expect(page.locator("#jp-main-statusbar")).to_contain_text("Python 3 (ipykernel) | Idle")
-
-
-async def run(page: Any, code: str) -> None:
-    """In the last cell, which is empty."""
-    await page.locator(".jp-Notebook-cell .cm-content").last.click()
-    await page.keyboard.insert_text(code)
-    await page.keyboard.press("Shift+Enter")
-
-
-async def decline_news(page: Any) -> None:
-    """JupyterLab's own question to who comes for the first time."""
-    question = page.locator(".Toastify__toast", has_text="Jupyter news")
-    await question.get_by_role("button", name="No", exact=True).click()
-    await expect(question).to_have_count(0)
 
 
 async def upload(page: Any, file: Path) -> None:
@@ -299,10 +263,6 @@ async def save(page: Any) -> None:
 
 def outputs(page: Any) -> Any:
     return page.locator(".jp-OutputArea-output")
-
-
-def status_item(page: Any) -> Any:
-    return page.locator(".ec2-StatusItem")
 
 
 async def sees_gpu_and_price(page: Any, gpu: str, market: str) -> None:
@@ -337,9 +297,3 @@ async def is_warned(page: Any) -> None:
 
 async def press_keep(page: Any) -> None:
     await warning(page).get_by_role("button", name="Keep for").click()
-
-
-async def sees_that_the_server_has_ended(page: Any) -> None:
-    """The page that was left open says so itself."""
-    dialog = page.get_by_role("dialog").filter(has_text="is not running")
-    await expect(dialog).to_be_visible(timeout=IDLE_SECONDS * 1000)

@@ -13,6 +13,7 @@ from canned_server import (
     ITEM,
     PANEL,
     STATUS_URL,
+    WHERE_THE_READER_IS,
     Server,
     hide,
     idle,
@@ -56,7 +57,7 @@ def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: st
         page.set_viewport_size({"width": width, "height": 800})
         expect(item).to_have_attribute("data-form", form)
         assert texts(item) == shown
-        picture_of(page.locator("#jp-main-statusbar"), f"status-{theme}-{form}".lower())
+        picture_of(item, f"status-{theme}-{form}".lower())
 
 
 def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
@@ -169,14 +170,16 @@ def test_warns_before_the_stop_and_extends(
     item = where(page, server)
     toast = page.locator(".Toastify__toast")
     expect(toast).to_contain_text(re.compile(r"This server stops in \d+ minutes"))
-    expect(toast).to_contain_text("Nothing works here.")
     expect(toast).to_contain_text("Files are kept; what kernels hold in memory is not.")
+    since = warned.idle_since.astimezone(WHERE_THE_READER_IS)
+    expect(toast).to_contain_text(
+        re.compile(rf"Nothing has worked here since (.*, )?{since:%H:%M}")
+    )
     expect(item).to_contain_text(re.compile(r"stops in \d:\d\d"))
     keep = toast.get_by_role("button", name="Keep for 1 hour")
     keep.focus()
-    reworded = warned.model_copy(update={"sentence": "Still nothing works here."})
-    server.says(status(idleness=reworded))
-    expect(toast).to_contain_text("Still nothing works here.")
+    server.says(status(idleness=warned, files_kept=False))
+    expect(toast).to_contain_text("Files on this machine are not kept")
     expect(keep).to_be_focused()
     picture(page, f"warning-{where.__name__}-{theme}".lower())
 
@@ -212,15 +215,20 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Open documents are saved first")
     expect(dialog).to_contain_text("what kernels hold in memory is not")
+    expect(toast).to_have_count(0)  # or it still fades when another takes its place
     dialog.get_by_role("button", name="Cancel").click()
     expect(toast).to_have_count(1)
     expect(toast).to_contain_text("This server stops in")
     assert server.posts("stop") == []
 
+    page.locator(".jp-Notebook-cell .cm-content").first.click()
+    page.keyboard.insert_text("1")
+    expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
     toast.get_by_role("button", name="Stop now").click()
     picture(page, "stop")
     dialog.get_by_role("button", name="Stop now").click()
     until(lambda: server.posts("stop") != [])
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
     server.says(status(stop=Stop(reason="user", message="You pressed Stop now.")))
     expect(toast).to_contain_text("This server is being stopped")
     expect(toast).to_contain_text("You pressed Stop now.")
@@ -244,12 +252,26 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
     server.emits(error)
     expect(toast).to_contain_text("GPU 0 reports an error")
     expect(toast).to_contain_text("<b>it</b>")
+    touched = toast.evaluate_handle(
+        """toast => {
+          const touched = [];
+          new MutationObserver(found => touched.push(...found.map(each => each.type))).observe(
+            toast, { childList: true, characterData: true, subtree: true });
+          return touched;
+        }"""
+    )
+    another = error.model_copy(update={"id": "gpu-xid-1-79", "title": "GPU 1 reports"})
     server.emits(error)
-    toast.get_by_role("button", name="Show details").click()
+    server.emits(error, another)
+    expect(toast).to_have_count(2)
+    assert touched.json_value() == []
+    first = toast.filter(has_text="GPU 0 reports an error")
+    first.get_by_role("button", name="Show details").click()
     expect(page.locator(PANEL)).to_be_visible()
-    server.emits(error, error.model_copy(update={"id": "gpu-xid-1-79", "title": "GPU 1 reports"}))
-    expect(toast.filter(has_text="GPU 1 reports")).to_have_count(1)
-    expect(toast.filter(has_text="GPU 0 reports an error")).to_have_count(0)
+    expect(first).to_have_count(0)
+    server.emits(error, another)
+    server.emits(error)
+    expect(toast).to_have_count(0)
     server.emits()
     expect(toast).to_have_count(0)
     server.emits(error, ago=timedelta(hours=1))  # the server's clock has been set back

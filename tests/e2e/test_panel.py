@@ -65,14 +65,20 @@ class Lab:
         return self.panel
 
     def choose_theme(self, theme: str) -> None:
+        """JupyterLab's curtain over a change must be gone before the next: all share one, and
+        each takes it away 200 ms later, whoever has done so before."""
+        name, body = f"JupyterLab {theme}", self.page.locator("body")
+        curtain = self.page.locator("#jupyterlab-splash")
+        expect(curtain).to_have_count(0)
+        if body.get_attribute("data-jp-theme-name") == name:
+            return
         self.page.evaluate(
             """theme => window.jupyterapp.commands.execute(
                  'apputils:change-theme', { theme })""",
-            f"JupyterLab {theme}",
+            name,
         )
-        expect(self.page.locator("body")).to_have_attribute(
-            "data-jp-theme-name", f"JupyterLab {theme}"
-        )
+        expect(body).to_have_attribute("data-jp-theme-name", name)
+        expect(curtain).to_have_count(0)
 
     def widen(self, width: int) -> None:
         """Drag the sidebar's edge."""
@@ -83,7 +89,7 @@ class Lab:
         self.page.mouse.down()
         self.page.mouse.move(box["x"] + box["width"] / 2 + panel["width"] - width, y, steps=3)
         self.page.mouse.up()
-        self.page.mouse.move(600, 300)
+        self.page.mouse.move(400, 600)  # away from the charts, however wide they are
         until(lambda: abs(self.panel.bounding_box()["width"] - width) < 12)
 
     def charts_are_drawn(self, count: int) -> None:
@@ -99,7 +105,7 @@ def opened(server: Server, browser: Any) -> Iterator[Lab]:
     context.set_default_timeout(START_SECONDS * 1000)
     page = context.new_page()
     problems: list[str] = []
-    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("pageerror", lambda error: problems.append(error.stack or str(error)))
     item = open_lab(page, server)
     item.focus()
     page.keyboard.press("Enter")
@@ -116,7 +122,10 @@ def lab(opened: Lab) -> Lab:
     opened.server.forget_posts()
     hide(opened.page, False)
     opened.choose_theme("Light")
-    opened.shows(working())
+    panel = opened.shows(working())
+    names = ["Terminal 1, python serve.py", "Keep for 1 hour", "Stop now…"]
+    expect(panel.locator("button:visible")).to_have_text(names)
+    expect(panel).to_contain_text("$1.37")
     return opened
 
 
@@ -236,7 +245,7 @@ def test_a_hidden_tab_asks_for_nothing(lab: Lab) -> None:
     asked.clear()
     lab.page.wait_for_timeout(9000)
     assert [url for url in asked if "ec2spawner" in url] == []
-    with lab.page.expect_request(re.compile("ec2spawner/api/status"), timeout=1500):
+    with lab.page.expect_request(STATUS_URL):
         hide(lab.page, False)
 
 
@@ -248,7 +257,7 @@ def test_a_panel_that_is_not_seen_asks_for_no_history(lab: Lab) -> None:
     asked.clear()
     lab.page.wait_for_timeout(6000)
     assert [url for url in asked if "/history" in url] == []
-    with lab.page.expect_request(re.compile(r"/history\?since=\d{9,}"), timeout=3000):
+    with lab.page.expect_request(re.compile(r"/history\?since=\d{9,}")):
         lab.page.locator(ITEM).click()
     expect(lab.panel).to_be_visible()
 
@@ -389,6 +398,9 @@ def test_eight_gpus_are_told_apart_with_their_troubles(lab: Lab) -> None:
     expect(parts.nth(6).get_by_role("listitem")).to_have_count(3)
     expect(parts.nth(6).get_by_role("listitem").first).to_contain_text("3g.20gb")
     expect(parts.nth(7)).to_contain_text("This GPU does not answer any more.")
+    for chart in ("GPU 3", "Memory of GPU 3"):
+        label = re.compile(f"^{chart} in the last hour: ")
+        expect(parts.nth(3).get_by_role("img", name=label)).to_have_count(1)
     expect(panel.get_by_text("and 3 more")).to_be_visible()
     assert lines(panel)["a long name of a notebook, number 0.ipynb"].startswith("GPU 0-3, 5 ·")
 
@@ -440,21 +452,6 @@ def test_a_server_that_does_not_answer_says_so_and_comes_back(lab: Lab) -> None:
     lab.page.unroute(api)
     lab.shows(working())
     expect(lab.panel).not_to_contain_text("does not answer")
-
-
-def test_a_screen_reader_hears_of_a_change_once(lab: Lab) -> None:
-    spoken = lab.panel.get_by_role("status")
-    heard = spoken.evaluate_handle(
-        """node => {
-          const heard = [];
-          new MutationObserver(() => heard.push(node.textContent)).observe(node,
-            { childList: true, characterData: true, subtree: true });
-          return heard;
-        }"""
-    )
-    lab.shows(working(idleness=warned()))
-    lab.page.wait_for_timeout(4000)
-    assert len(heard.json_value()) <= 1
 
 
 def test_notebook_has_it_too(page: Any, server: Server) -> None:

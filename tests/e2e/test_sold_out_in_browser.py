@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from accessibility import is_accessible
 from harness import Embedded, Hub, demo_config, until
 
 if TYPE_CHECKING:
@@ -87,6 +88,12 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await expect(buttons).to_have_text(
         [re.compile(r"Start T4, 16 GB, spot from \$"), re.compile(r"Start No GPU, spot from \$")]
     )
+    await is_accessible(page)
+    not_running = await page.context.new_page()
+    await not_running.goto(f"{hub.url}/user/ann/")
+    await expect(not_running.get_by_role("button", name="Choose again")).to_be_visible()
+    await is_accessible(not_running)
+    await not_running.close()
     address = page.url
     await buttons.filter(has_text="T4").click()
     await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()

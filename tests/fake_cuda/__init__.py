@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from c_library import build
+from tests.c_library import build
 
 SOURCE = Path(__file__).with_name("cuda.c")
 

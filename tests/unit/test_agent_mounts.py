@@ -240,6 +240,39 @@ async def test_a_server_does_not_start_without_its_home(settings: Settings) -> N
 # --- scratch ------------------------------------------------------------------------------------
 
 
+async def test_a_home_is_written_down_while_it_is_mounted_and_not_let_go_meanwhile(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, gate = tmp_path / "log", tmp_path / "gate"
+    sync = tmp_path / "bin" / "sync"
+    sync.parent.mkdir()
+    waits = f"while [ ! -e {gate} ]; do sleep 0.01; done"
+    sync.write_text(f'#!/bin/sh\necho "$@" >> {log}\n{waits}\necho written >> {log}\n')
+    sync.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{sync.parent}:{os.environ['PATH']}")
+    plug_in(settings, DEVICE)
+    mounts = Mounts(grant(home=HomeMount(kind="ebs", volume_id=VOLUME)), settings, IDENTITY)
+    await mounts.flush()
+    assert not log.exists(), "there is no home yet"
+    await mounts.mount()
+    flushing = asyncio.create_task(mounts.flush())
+    async with asyncio.timeout(20):
+        while not log.exists():
+            await asyncio.sleep(0.01)
+        releasing = asyncio.create_task(mounts.release())
+        await asyncio.sleep(0.1)
+        assert not releasing.done()
+        gate.touch()
+        await asyncio.gather(flushing, releasing)
+    await mounts.flush()
+    said = [f"--file-system {settings.user.home}", "written"]
+    assert log.read_text().splitlines() == said, "once, while it was there"
+    nothing_lasts = Mounts(grant(), settings, IDENTITY)
+    await nothing_lasts.mount()
+    await nothing_lasts.flush()
+    assert log.read_text().splitlines() == said
+
+
 async def test_scratch_is_the_users_and_says_that_it_does_not_last(settings: Settings) -> None:
     plug_in(settings, DISK)
     (settings.devices / f"{DISK}_1").symlink_to(settings.devices / DISK)

@@ -176,6 +176,12 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
     assert watch.idle_seconds() == 5 * 3600
 
 
+def test_a_spot_notice_is_told_to_hub_and_notebook(watch: Watch, clock: Clock) -> None:
+    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (None, None)
+    watch.interruption_at = at = clock.now() + timedelta(minutes=2)
+    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (at, at)
+
+
 def test_the_oldest_age_is_known_without_a_hub(watch: Watch, clock: Clock) -> None:
     assert not watch.is_too_old()
     watch.policy = IdlePolicy(max_age_seconds=7200)

@@ -73,6 +73,9 @@ def test_it_goes_together_with_other_magics(
     said = capsys.readouterr().out
     assert re.fullmatch(rf"outer: {COST}", said), said
     assert shell.user_ns["taken"].stdout == "inside\n"
+    run(shell, "%%cost\nlisted = !echo a\n%xmode Plain")
+    assert shell.user_ns["listed"] == ["a"]
+    assert re.fullmatch(rf"Exception reporting mode: Plain\n{COST}", capsys.readouterr().out)
     run(shell, "%%cost\nfrom __future__ import annotations\nz = 3")
     assert shell.user_ns["z"] == 3
     assert re.fullmatch(COST, capsys.readouterr().out)
@@ -118,6 +121,39 @@ def test_a_line_tells_now_and_measures_code(
         "This server has cost USD 2.50 so far; USD 0.19/hour (spot); USD 1.50 less than on demand; "
         "all your servers today USD 4.00; this month USD 80.25 (estimate)\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "result"),
+    [
+        ("!true", None),
+        ("listed = !echo a", None),
+        ("%sx echo a", ["a"]),
+        ("first = 1; first + 1", 2),
+        ("'{_oh}'.format(_oh=1)", "1"),
+        ("# nothing", None),
+    ],
+)
+def test_a_line_of_code_is_understood_as_ipython_does(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], line: str, result: Any
+) -> None:
+    ran = run(shell, f"%cost {line}")
+    assert (ran.success, ran.result) == (True, result)
+    assert re.search(rf"^{re.escape(line)}: {COST}", capsys.readouterr().out, re.MULTILINE)
+    assert shell.user_ns.get("listed", ["a"]) == ["a"]
+
+
+@pytest.mark.parametrize(("line", "error"), [("1 / 0", ZeroDivisionError), ("1 +", SyntaxError)])
+def test_a_line_that_fails_tells_its_cost_and_why(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str], line: str, error: type
+) -> None:
+    ran = run(shell, f"%cost {line}")
+    assert type(ran.error_in_exec) is error
+    said = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+    assert f"{line}: " in said
+    assert f"s, ended by {error.__name__} (estimate" in said
+    assert re.search(rf"1 {re.escape(line)}$|^    {re.escape(line)}$", said, re.MULTILINE), said
+    assert "During handling" not in said
 
 
 @pytest.mark.parametrize(

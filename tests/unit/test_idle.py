@@ -15,6 +15,7 @@ from idle_cases import NOW, STARTED, ago, kernel, steady, worker
 from ec2spawner.core.activity import Reading, Signals
 from ec2spawner.core.durations import in_words
 from ec2spawner.core.idle import Past, assess, stop_at
+from ec2spawner.core.idle_words import bounded_choice
 from ec2spawner.wire import IdlePolicy, KernelState, TerminalState, WorkingHours
 
 POLICY = IdlePolicy(server_seconds=3600, kernel_seconds=7200, warn_seconds=600)
@@ -41,6 +42,33 @@ def test_an_extension_is_kept_and_said() -> None:
     assert idleness.stop_at == until
     assert idleness.warn_at == until - timedelta(minutes=10)
     assert idleness.sentence.endswith("You asked to keep it until 17:00 UTC.")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "max_age", "says"),
+    [
+        (
+            (900, 28800),
+            0,
+            "Allowed: 15 minutes to 8 hours. It stops after 1 hour without work now.",
+        ),
+        ((900, 28800), 7200, "Allowed: 15 minutes to 2 hours. It stops"),
+        ((3600, 3600), 0, "Allowed: 1 hour. It stops"),
+        ((10800, 28800), 7200, "Allowed: 2 hours. It stops"),
+    ],
+)
+def test_whoever_asks_for_what_is_not_allowed_is_told_what_is(
+    bounds: tuple[float, float], max_age: float, says: str
+) -> None:
+    least, most = bounds
+    policy = POLICY.model_copy(
+        update={
+            "user_server_min_seconds": least,
+            "user_server_max_seconds": most,
+            "max_age_seconds": max_age,
+        }
+    )
+    assert bounded_choice(policy).startswith(says)
 
 
 def test_an_extension_never_shortens() -> None:

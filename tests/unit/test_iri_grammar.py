@@ -24,6 +24,35 @@ def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    "used",
+    [
+        "assert 'iri' in m.RFC3987_SYNTAX_TERMS",
+        "assert importlib.reload(m) is m and m.is_valid_syntax('iri', 'http://a.b/c')",
+        (
+            "import rfc3987_syntax.syntax_helpers as h; m.is_valid_syntax('iri', 'http://a.b'); "
+            "assert m.syntax_helpers is h and m.utils and sys.modules['rfc3987_syntax'] is m"
+        ),
+    ],
+)
+def test_until_then_it_is_a_module_like_any_other(used: str) -> None:
+    pytest.importorskip("rfc3987_syntax")
+    code = (
+        "import importlib, importlib.util, inspect, pkgutil, sys\n"
+        "from ec2spawner import iri_grammar\n"
+        "iri_grammar.defer()\n"
+        "import rfc3987_syntax as m\n"
+        "assert importlib.util.find_spec('rfc3987_syntax') is m.__spec__\n"
+        "assert inspect.getfile(m) == m.__spec__.origin\n"
+        "assert 'utils' in [each.name for each in pkgutil.iter_modules(m.__path__)]\n"
+        "[hasattr(each, '__wrapped__') for each in list(sys.modules.values())]\n"
+        "assert 'lark' not in sys.modules, 'compiled for nothing'\n"
+        f"{used}\n"
+        "assert 'lark' in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_commands_do_not_wait_for_it() -> None:
     code = (
         "import sys\n"

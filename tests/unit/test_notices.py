@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.notebook.notice_events import SCHEMA_ID, NoticeEvents, schema
-from ec2spawner.notebook.notices import OF_THE_MACHINE, OF_THE_PROGRAM, notices
-from ec2spawner.telemetry.nvml import APPLICATION_XIDS
+from ec2spawner.core.xids import XIDS
+from ec2spawner.notebook.notice_events import RETELL_SECONDS, SCHEMA_ID, NoticeEvents, schema
+from ec2spawner.notebook.notices import notices
+from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
     Cost,
     GpuHistory,
@@ -63,6 +64,7 @@ def test_the_idle_warning_comes_with_its_time_and_goes_with_work() -> None:
     assert notices(status(NOW - MINUTE, idleness=IDLE)) == []
     warning = only(notices(status(idleness=IDLE)))
     assert (warning.kind, warning.level, warning.until) == ("idle", "warning", IDLE.stop_at)
+    assert warning.since == IDLE.idle_since
     assert warning.actions == ["keep", "stop"]
     assert only(notices(status(NOW + 5 * MINUTE, idleness=IDLE))) == warning
     assert notices(status(idleness=Idleness(busy_because="a cell runs"))) == []
@@ -90,12 +92,16 @@ def test_a_later_stop_is_another_warning() -> None:
 def test_what_cannot_be_extended_offers_no_extension(policy: IdlePolicy, found: Idleness) -> None:
     warning = only(notices(status(idle_policy=policy, idleness=found)))
     assert warning.actions == ["stop"]
+    assert (warning.since is None) == ("Whatever runs" in warning.message)
 
 
 def test_a_stop_takes_the_place_of_the_warning() -> None:
     told = only(notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked"))))
     assert (told.kind, told.level) == ("stopping", "warning")
-    assert told.message.startswith("Nothing worked. Files are kept")
+    assert told.since == IDLE.idle_since, "the browser says it by its reader's clock"
+    assert told.message.startswith("Files are kept")
+    unknown = only(notices(status(stop=Stop(reason="idle", message="Nothing worked"))))
+    assert (unknown.since, unknown.message[:30]) == (None, "Nothing worked. Files are kept")
     interrupted = status(stop=Stop(reason="interruption"))
     assert only(notices(interrupted)).kind == "interruption"
     long = only(notices(status(stop=Stop(reason="failed", message="x" * 500))))
@@ -106,6 +112,22 @@ def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:
     for fields in ({"idleness": IDLE}, {"stop": Stop(reason="user")}):
         told = only(notices(status(**fields, files_kept=False)))
         assert "Files on this machine are not kept" in told.message
+
+
+def test_a_spot_notice_counts_down_and_stands_alone() -> None:
+    at = NOW + 2 * MINUTE
+    for kept, word in ((True, "Files are kept"), (False, "Files on this machine are not kept")):
+        fields = BUSY | {"interruption_at": at, "files_kept": kept}
+        notice = only(notices(status(**fields), hour(0.0)))
+        assert (notice.kind, notice.level, notice.until) == ("interruption", "error", at)
+        assert notice.message.startswith(f"Save your work now. {word}")
+        assert notice.actions == []
+        assert only(notices(status(NOW + MINUTE, **fields))) == notice
+    assert only(notices(status(interruption_at=at, idleness=IDLE))).kind == "interruption"
+    later = only(notices(status(interruption_at=at + MINUTE)))
+    assert later.id != only(notices(status(interruption_at=at))).id
+    stopped = status(interruption_at=at, stop=Stop(reason="user"))
+    assert only(notices(stopped)).kind == "stopping"
 
 
 def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
@@ -129,8 +151,38 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
     assert "Restart its kernel" in found[2].message
 
 
-def test_what_counts_as_a_programs_own_error_is_no_fault_of_the_machine() -> None:
-    assert OF_THE_PROGRAM.keys() >= APPLICATION_XIDS
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ([13, 31], 31),
+        ([79, 13], 79),
+        ([63, 79], 79),
+        ([94, 45], 94),
+        ([79, 48], 48),
+        ([13, 999, 94], 999),
+    ],
+)
+def test_no_error_hides_a_graver_one(told: list[int], kept: int) -> None:
+    gpu = NvmlGpu(None, 0, None, "A100", "", lambda _: None)
+    for minute, xid in enumerate(told):
+        gpu.take_xid(xid, NOW + minute * MINUTE)
+    assert gpu.xid == kept
+    gpu.take_xid(13, NOW + 90 * MINUTE)
+    assert (gpu.xid == 13) == (kept in (31, 94)), "what is history hides nothing"
+
+
+def test_a_driver_that_hangs_is_told_once_beside_what_is_known() -> None:
+    plate = GpuSample(index=0, name="A100", xid=79, xid_at=NOW)
+    silent = Telemetry(at=NOW, gpus=[plate], gpu_problem="The driver does not answer.")
+    xid, driver = notices(status(telemetry=silent))
+    assert (driver.level, xid.level) == ("warning", "error")
+    assert driver.message.startswith("The driver does not answer. If it stays so, start a new")
+    assert notices(status(NOW + MINUTE, telemetry=silent)) == [xid, driver]
+    none = Telemetry(at=NOW, gpu_problem="This machine has an NVIDIA GPU, but no driver.")
+    assert notices(status(telemetry=none)) == [], "the panel says it"
+    lost = plate.model_copy(update={"lost": True})
+    gone = only(notices(status(telemetry=silent.model_copy(update={"gpus": [lost]}))))
+    assert gone.id == "gpu-lost-0"
 
 
 @pytest.mark.parametrize(
@@ -146,19 +198,21 @@ def test_another_machine_is_offered_only_where_servers_get_theirs_from_us(
     assert alone.message.endswith("tell whoever looks after this machine.")
 
 
-@pytest.mark.parametrize("xid", [*OF_THE_PROGRAM, *OF_THE_MACHINE, 999])
+@pytest.mark.parametrize("xid", [*XIDS, 999])
 def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
     first = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW)
     again = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW + MINUTE)
     said = only(notices(status(telemetry=machine(first))))
     assert f"Xid {xid}" in said.message
-    assert (said.level == "warning") == (xid in OF_THE_PROGRAM)
+    mild = {13, 31, 43, 45, 63, 68, 94, 109}
+    assert said.level == ("warning" if xid in mild else "error")
+    assert ("another machine" in said.message) == (xid not in mild)
     assert said == only(notices(status(NOW + MINUTE, telemetry=machine(first))))
     assert said.id != only(notices(status(telemetry=machine(again)))).id
 
 
-@pytest.mark.parametrize(("xid", "still_told"), [(13, False), (79, True)])
-def test_an_error_of_a_program_is_history_after_an_hour(xid: int, still_told: bool) -> None:
+@pytest.mark.parametrize(("xid", "still_told"), [(13, False), (63, False), (79, True)])
+def test_an_error_that_has_passed_is_history_after_an_hour(xid: int, still_told: bool) -> None:
     telemetry = machine(GpuSample(index=0, name="A100", xid=xid, xid_at=NOW))
     assert notices(status(NOW + 59 * MINUTE, telemetry=telemetry))
     assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_told
@@ -191,12 +245,17 @@ def hour(*use: float | None, gpus: int = 1) -> History:
 BUSY = {
     "idleness": Idleness(busy_because="train.ipynb is running"),
     "telemetry": machine(GpuSample(index=0, name="T4", use_percent=0)),
+    "cost": Cost(as_of=NOW, since=NOW),
 }
 
 
-def test_an_hour_without_the_gpu_suggests_a_smaller_profile() -> None:
+def test_an_hour_without_the_gpu_suggests_a_smaller_profile_once_for_each_server() -> None:
     found = only(notices(status(**BUSY), hour(0.0, gpus=2)))
     assert (found.kind, found.level) == ("smaller-profile", "info")
+    later = {"now": NOW + MINUTE, "cost": Cost(as_of=NOW + MINUTE, since=NOW, month_usd=1)}
+    assert only(notices(status(**BUSY | later), hour(0.0, gpus=2))) == found
+    next_server = {"cost": Cost(as_of=NOW, since=NOW + MINUTE)}
+    assert only(notices(status(**BUSY | next_server), hour(0.0, gpus=2))).id != found.id
 
 
 @pytest.mark.parametrize(
@@ -207,10 +266,10 @@ def test_an_hour_without_the_gpu_suggests_a_smaller_profile() -> None:
         (BUSY, hour(0.0, None)),
         (BUSY, History(step_seconds=5, at=[1.0], gpus=[GpuHistory(index=0, use_percent=[0.0])])),
         (BUSY | {"telemetry": machine()}, hour(0.0)),
-        (BUSY | {"managed": False}, hour(0.0)),
+        (BUSY | {"cost": None}, hour(0.0)),
         (BUSY | {"idleness": Idleness(idle_since=NOW - MINUTE)}, hour(0.0)),
     ],
-    ids=["unknown", "used", "half measured", "just begun", "no GPU", "alone", "idle anyway"],
+    ids=["unknown", "used", "half measured", "just begun", "no GPU", "not paid for", "idle anyway"],
 )
 def test_a_used_or_unknown_gpu_suggests_nothing(
     fields: dict[str, Any], history: History | None
@@ -220,7 +279,7 @@ def test_a_used_or_unknown_gpu_suggests_nothing(
 
 @given(st.data())
 def test_ids_are_unique_and_the_gravest_comes_first(data: st.DataObject) -> None:
-    xids = st.none() | st.sampled_from([*OF_THE_PROGRAM, *OF_THE_MACHINE, 7])
+    xids = st.none() | st.sampled_from([*XIDS, 7])
     gpus = [
         GpuSample(
             index=index,
@@ -235,6 +294,8 @@ def test_ids_are_unique_and_the_gravest_comes_first(data: st.DataObject) -> None
         status(
             idleness=data.draw(st.sampled_from([None, IDLE])),
             stop=data.draw(st.sampled_from([None, Stop(reason="admin")])),
+            interruption_at=data.draw(st.none() | st.just(NOW + MINUTE)),
+            files_kept=data.draw(st.booleans()),
             telemetry=machine(*gpus),
             cost=Cost(as_of=NOW, since=NOW, month_usd=data.draw(st.floats(0, 300)), budget_usd=200),
         )
@@ -262,15 +323,26 @@ class Recorder:
         self.emitted.append(NoticesEvent.model_validate(data))
 
 
-def test_an_event_is_emitted_when_the_list_changes_and_only_then() -> None:
-    recorder = Recorder()
-    events = NoticeEvents(recorder)
+def test_what_holds_is_told_when_it_changes_and_once_a_minute() -> None:
+    recorder, clock = Recorder(), [1000.0]
+    events = NoticeEvents(recorder, lambda: clock[0])
     assert schema()["$id"] == SCHEMA_ID in recorder.schemas
-    events.tell([], NOW)
-    assert recorder.emitted == []
     told = notices(status(idleness=IDLE))
-    for minutes in range(3):
-        events.tell(told, NOW + minutes * MINUTE)
-    events.tell([], NOW + 3 * MINUTE)
-    assert [len(each.notices) for each in recorder.emitted] == [1, 0]
+    second = RETELL_SECONDS / 60
+
+    def told_in(seconds: float, found: list[Notice]) -> list[int]:
+        """How many notices each event had, that was emitted in these seconds."""
+        del recorder.emitted[:]
+        for _ in range(round(seconds)):
+            clock[0] += second
+            events.tell(found, NOW)
+        return [len(each.notices) for each in recorder.emitted]
+
+    assert told_in(300, []) == []
+    assert told_in(59, told) == [1]
+    assert told_in(61, told) == [1], "told again while it holds"
     assert recorder.emitted[0].notices == told
+    assert told_in(3600, told) == 60 * [1]
+    assert told_in(1, []) == [0]
+    assert told_in(3600, []) == [0, 0], "the empty list, twice more, and then silence"
+    assert told_in(1, told) == [1]

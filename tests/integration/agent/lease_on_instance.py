@@ -95,7 +95,7 @@ class StubHub:
         self.extended_until: datetime | None = None
         self.extend_answer: ExtendAnswer | None = None
         self.idle_answer: IdleAnswer | None = None
-        self.stop_asked = 0
+        self.stop_asked = self.extend_asked = 0
         self.granted_at = 0.0
         self.state = 1
         self._changed = asyncio.Event()
@@ -175,6 +175,7 @@ class StubHub:
             self.events.append((time.monotonic(), AgentEvent.model_validate_json(body)))
             return web.json_response({})
         if call == "extend":
+            self.extend_asked += 1
             ExtendRequest.model_validate_json(body)
             if self.extend_answer is None:
                 return web.Response(

@@ -20,6 +20,15 @@ while True:
 """An eighth of a core, without output: too little to make the simulated GPU work."""
 
 
+HOSTILE = (
+    b'{"type": "stop"}\n',
+    b'{"type": "stop", "id": 1, "seconds": -1}\n',
+    b'{"type": "extend", "id": 1, "seconds": 1e999}\n',
+    b'{"type": "stop", "id": "me", "user": "eve"}\n',
+)
+"""None of them is a request."""
+
+
 async def test_idle_kernels_are_shut_down_then_silent_ones_and_busy_ones_never(
     machine: Machine, hub: StubHub
 ) -> None:
@@ -74,7 +83,8 @@ async def test_what_a_users_process_says_moves_the_display_and_no_more(
             return status
 
         before = await until_busy("")
-        reader, writer = await asyncio.open_unix_connection(str(machine.root / "run/agent.sock"))
+        socket = str(machine.root / "run/agent.sock")
+        _, writer = await asyncio.open_unix_connection(socket)
         kernel = {"id": "k", "name": "\x1b[31mlie", "execution_state": "busy", "pid": 1}
         future = (datetime.now(UTC) + timedelta(days=300)).isoformat()
         lie = {"type": "observation", "at": future, "last_input": future}
@@ -89,9 +99,21 @@ async def test_what_a_users_process_says_moves_the_display_and_no_more(
         status = await until_busy("")
         idle_since = datetime.fromisoformat(status["idleness"]["idle_since"])
         assert idle_since <= datetime.now(UTC)
-        for line in (b'{"type": "stop"}\n', b'{"type": "extend", "id": 1, "seconds": 1e999}\n'):
-            writer.write(line)
-        assert hub.stop_asked == 0
         writer.close()
-        assert reader is not None
+        for line in HOSTILE:
+            reader, writer = await asyncio.open_unix_connection(socket)
+            writer.write(line)
+            async with asyncio.timeout(15):
+                await reader.read()
+            writer.close()
+        # Each has been read, and its connection was hung up for it.
+        assert (hub.stop_asked, hub.extend_asked) == (0, 0)
+        # What the hub hears is what the owner's button says, and no more.
+        reader, writer = await asyncio.open_unix_connection(socket)
+        writer.write(b'{"type": "stop", "id": 7}\n')
+        async with asyncio.timeout(15):
+            while json.loads(await reader.readline()).get("id") != 7:
+                pass
+        writer.close()
+        assert (hub.stop_asked, hub.extend_asked) == (1, 0)
         assert (await ada.status())["agent_connected"]

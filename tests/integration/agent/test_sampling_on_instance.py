@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
 from fake_nvml import FakeNvml
 
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
 from ec2spawner.telemetry.processes import ProcessTable, read_process
+from ec2spawner.telemetry.sampler import OLD_SECONDS
 from ec2spawner.wire import GpuSample, KernelState, Worker
 
 ROOT = Path(__file__).parents[3]
@@ -96,6 +98,83 @@ def test_one_thread_at_a_time_has_the_gpus_however_fast_it_is_stopped_and_starte
         assert owner in (0, thread), gpus.noted
         owner = 0 if what == "close" else thread
     assert owner == 0
+
+
+BUSY = [GpuSample(index=0, name="T4", use_percent=90, memory_total_mib=15360, xid=13)]
+
+
+class HangingGpus(SlowGpus):
+    """GPUs whose driver answers until it hangs."""
+
+    def __init__(self, answers: int) -> None:
+        super().__init__()
+        self.answers = answers
+        self.hangs = False
+        self.goes_on = threading.Event()
+
+    def sample(self, user_cpu_percent: float) -> list[GpuSample]:
+        self.noted.append(("sample", threading.get_ident()))
+        if len(self.noted) > self.answers:
+            self.hangs = True
+            assert self.goes_on.wait(60)
+        return BUSY
+
+
+@pytest.mark.parametrize("answers", [0, 2])
+def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers: int) -> None:
+    def threads() -> int:
+        return [each.name for each in threading.enumerate()].count("telemetry")
+
+    until(lambda: threads() == 0)
+    gpus, clock = HangingGpus(answers), [100.0]
+    sampler = Sampler(gpus, Processes(os.getpid()), interval=0.05, clock=lambda: clock[0])
+    sampler.start()
+    until(lambda: gpus.hangs)
+    fresh = sampler.latest
+    assert (fresh is None) == (sampler.workers is None) == (answers == 0)
+    clock[0] += OLD_SECONDS + 1
+    old = sampler.latest
+    assert old is not None
+    assert old.gpu_problem == "The GPU's driver does not answer."
+    plate = GpuSample(index=0, name="T4", memory_total_mib=15360, xid=13)
+    assert old.gpus == ([plate] if fresh else [])
+    assert sampler.workers is None
+    if fresh is not None:
+        assert (fresh.gpu_problem, fresh.gpus[0].use_percent) == ("", 90)
+    # All else is measured on.
+    began = datetime.now(UTC)
+    burner = subprocess.Popen([sys.executable, "-c", SPIN])
+    try:
+        until(
+            lambda: any(each.at > began and each.percent > 20 for each in sampler.readings()[1]),
+            30,
+        )
+    finally:
+        burner.kill()
+        burner.wait()
+    latest = sampler.latest
+    assert latest is not None
+    assert latest.at > began
+    assert (latest.gpus, latest.gpu_problem) == (old.gpus, old.gpu_problem)
+    assert latest.gpu_source == old.gpu_source == "simulated"
+    assert all(each.at < began for each in sampler.readings()[0])
+
+    # It answers again, and then hangs while everything is stopped.
+    gpus.answers, gpus.hangs = 1000, False
+    gpus.goes_on.set()
+    until(lambda: (at := sampler.latest) is not None and (at.gpus, at.gpu_problem) == (BUSY, ""))
+    until(lambda: threads() == 1)
+    gpus.goes_on.clear()
+    gpus.answers = 0
+    until(lambda: gpus.hangs)
+    clock[0] += OLD_SECONDS + 1
+    until(lambda: sampler.latest is not None and threads() == 2)
+    before = time.monotonic()
+    sampler.stop()
+    assert time.monotonic() - before < 1, "a loop has called it"
+    until(lambda: threads() == 1)
+    gpus.goes_on.set()
+    until(lambda: threads() == 0)
 
 
 # --- who works ---------------------------------------------------------------------------------

@@ -51,15 +51,15 @@ def terminal() -> Iterator[Terminal]:
 
 def test_a_foreground_job_and_its_end(terminal: Terminal) -> None:
     terminal.type("sleep 0.5")
-    terminal.until(lambda foreground: foreground == "sleep 0.5")
+    terminal.until(lambda foreground: foreground == "sleep")
     terminal.until(lambda foreground: foreground == "")
 
 
 def test_a_pipeline_works_on_when_its_leader_has_ended(terminal: Terminal) -> None:
     terminal.type("echo 1 | sleep 30")
-    terminal.until(lambda foreground: foreground == "sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep")
     time.sleep(0.2)
-    assert terminal.foreground() == "sleep 30"
+    assert terminal.foreground() == "sleep"
 
 
 def test_a_background_job_is_told_by_its_cpu_not_by_the_terminal(terminal: Terminal) -> None:
@@ -74,7 +74,7 @@ def test_a_shell_in_a_shell_waits_for_a_person_too(terminal: Terminal) -> None:
     terminal.until_said("inner-2")
     terminal.until(lambda foreground: foreground == "")
     terminal.type("sleep 30")
-    terminal.until(lambda foreground: foreground == "sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep")
 
 
 def test_a_forgotten_interpreter_waits_for_a_person_and_a_fed_one_works(
@@ -91,23 +91,23 @@ def test_a_forgotten_interpreter_waits_for_a_person_and_a_fed_one_works(
 
 def test_a_script_is_a_job_though_it_is_a_shell(terminal: Terminal) -> None:
     terminal.type("bash -c 'sleep 30; true'")
-    terminal.until(lambda foreground: foreground == "bash -c sleep 30; true")
+    terminal.until(lambda foreground: foreground == "bash")
 
 
 def test_a_shell_that_became_the_job(terminal: Terminal) -> None:
     terminal.type("exec sleep 30")
-    terminal.until(lambda foreground: foreground == "sleep 30")
+    terminal.until(lambda foreground: foreground == "sleep")
 
 
 def test_a_terminal_in_a_terminal_is_seen_too(terminal: Terminal) -> None:
     """As tmux has them."""
-    inner = "import pty; pty.spawn(['/bin/bash', '--norc', '-c', 'sleep 30; true'])"
+    inner = "import pty; pty.spawn(['/bin/sleep', '30'])"
     terminal.type(f'{sys.executable} -c "{inner}"')
 
     def jobs() -> list[str]:
         return [each.foreground for each in terminals(Processes(os.getpid()).look().processes)]
 
-    terminal.until(lambda _: any("sleep 30; true" in each for each in jobs()))
+    terminal.until(lambda _: "sleep" in jobs())
 
 
 PYTHON = "/opt/notebook/bin/python3.12"
@@ -146,19 +146,19 @@ def test_prompts(line: str) -> None:
     ("line", "job"),
     [
         ("python train.py", "python train.py"),
-        ("/usr/bin/python3 -u train.py --epochs 9", "python3 -u train.py"),
-        ("python -m torch.distributed.run", "python -m torch.distributed.run"),
-        ("python -c pass", "python -c pass"),
-        ("ipython train.ipy", "ipython train.ipy"),
-        ("/usr/lib/R/bin/exec/R --no-echo --file=fit.R", "R --no-echo --file=fit.R"),
+        ("/usr/bin/python3 -u train.py --epochs 9", "python3 train.py"),
+        ("python -m torch.distributed.run", "python torch.distributed.run"),
+        ("python -c pass", "python"),
+        ("ipython train.ipy", "ipython"),
+        ("/usr/lib/R/bin/exec/R --no-echo --file=fit.R", "R"),
         ("julia fit.jl", "julia fit.jl"),
-        ("psql sales -c vacuum", "psql sales -c"),
-        ("mysql --execute=vacuum", "mysql --execute=vacuum"),
-        ("bash ./train.sh", "bash ./train.sh"),
+        ("psql sales -c vacuum", "psql"),
+        ("mysql -psecret --execute=vacuum", "mysql"),
+        ("bash ./train.sh secret", "bash train.sh"),
         ("sudo -u ada python train.py", "python train.py"),
-        ("sudo tail -f log", "tail -f log"),
-        ("su ada -c ./train.sh", "su ada -c"),
-        ("make all", "make all"),
+        ("sudo tail -f log", "tail"),
+        ("su ada -c ./train.sh", "su"),
+        ("make all", "make"),
     ],
 )
 def test_jobs(line: str, job: str) -> None:
@@ -166,5 +166,5 @@ def test_jobs(line: str, job: str) -> None:
 
 
 def test_what_is_fed_by_a_file_is_no_prompt() -> None:
-    assert command(["psql", "sales"], False) == "psql sales"
+    assert command(["psql", "sales"], False) == "psql"
     assert command(["bash"], False) == "bash"

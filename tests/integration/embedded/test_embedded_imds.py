@@ -8,6 +8,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -143,9 +144,14 @@ def test_the_identity_document_is_signed_by_the_pinned_key(
 def test_a_spot_notice_comes_before_the_end(lab: Any, spot: tuple[str, Metadata]) -> None:
     instance_id, metadata = spot
 
+    assert metadata.get("meta-data/spot/instance-action")[0] == 404
+    asked_at = time.time()
     lab.control(f"interrupt/{instance_id}", {"notice_seconds": 1.0})
+    ordered_at = time.time()
 
     notice = json.loads(metadata.text("meta-data/spot/instance-action"))
+    announced = datetime.fromisoformat(notice["time"]).timestamp()
+    assert asked_at - 1 < announced - 1 <= ordered_at, "in whole seconds"
     assert notice["action"] == "terminate"
     assert metadata.text("meta-data/spot/termination-time") == notice["time"]
     assert metadata.get("meta-data/events/recommendations/rebalance")[0] == 200

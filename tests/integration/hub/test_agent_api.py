@@ -293,6 +293,12 @@ async def test_ready_leads_to_no_other_address(hub: Hub) -> None:
     starting = asyncio.create_task(hub.request_server("ida"))
     ida = await agent_of_new_instance(hub, known)
     await ida.obtain_lease()
+    for call_, body in (("extend", {"seconds": 60}), ("idle", {"server_seconds": 1800})):
+        early = await ida.say(call_, body)
+        assert (early.status_code, early.json()["message"]) == (
+            409,
+            "this server is still starting",
+        )
     await ida.serve()
     for port in (-1, 0, 65536, 10**30, "127.0.0.1:80", "8888@evil"):
         assert (await ida.event("ready", port=port)).status_code == 400, port

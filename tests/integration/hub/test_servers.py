@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
+from datetime import datetime
 
 import httpx
 import pytest
 import pytest_asyncio
+from agent_by_hand import browser
 from harness import Embedded, Hub, until
+from jupyter_by_hand import Jupyter
 
+from ec2spawner.notebook.notice_events import SCHEMA_ID
 from ec2spawner.wire import History
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -75,7 +80,9 @@ async def test_files_survive_a_stop_and_another_profile(hub: Hub) -> None:
     await hub.stop_server("ben")
 
 
-async def test_status_says_what_it_costs(hub: Hub) -> None:
+async def test_status_says_what_it_costs_until_the_spot_machine_is_taken_back(
+    hub: Hub, embedded: Embedded
+) -> None:
     await hub.start_server("cleo")
     async with await notebook(hub, "cleo") as client:
 
@@ -116,7 +123,7 @@ async def test_status_says_what_it_costs(hub: Hub) -> None:
         assert 0 < float(cost) < 0.1
         assert 'ec2spawner_gpu_use_ratio{gpu="0",name="T4",' in metrics
     await prometheus_reads_how_the_hub_stands(hub)
-    await hub.stop_server("cleo")
+    await aws_takes_the_machine_back(hub, embedded)
 
 
 async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
@@ -145,6 +152,35 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
     assert value['aws_call_seconds_count{action="DescribeInstances"}'] >= 1
     assert value["store_errors_total"] == 0
     assert "cleo" not in text
+
+
+async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
+    """Cleo is told before, in a hidden tab too, and after."""
+    [instance] = await embedded.instances()
+    interrupt = f"interrupt/{instance['instance_id']}"
+    async with (
+        Jupyter(f"{hub.url}/user/cleo/", await hub.user_token("cleo")) as at_work,
+        at_work.http.ws_connect(f"{at_work.base_url}api/events/subscribe") as hidden_tab,
+    ):
+        assert (await at_work.status())["interruption_at"] is None
+        await embedded.control(interrupt, {"notice_seconds": 120})
+        async with asyncio.timeout(40):
+            while True:
+                event = json.loads(await hidden_tab.receive_str())
+                if event["schema_id"] == SCHEMA_ID and event["notices"]:
+                    break
+        [notice] = event["notices"]
+        assert notice["kind"] == "interruption"
+        left = datetime.fromisoformat(notice["until"]) - datetime.fromisoformat(event["now"])
+        assert 70 < left.total_seconds() <= 120
+        status = await at_work.status()
+        assert status["interruption_at"] == notice["until"]
+        assert status["notices"] == [notice]
+        await embedded.control(interrupt, {"notice_seconds": 0})
+        await hub.wait_gone("cleo")
+    async with browser(hub, "cleo") as client:
+        page = (await client.get("/hub/spawn/cleo")).text
+    assert "AWS took the spot machine back. Your files are kept." in page
 
 
 async def test_options_are_refused_with_the_reason(hub: Hub) -> None:

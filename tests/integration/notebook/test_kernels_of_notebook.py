@@ -112,6 +112,26 @@ def test_a_debugger_that_greets_does_not_end_a_running_cell(kernel: Kernel) -> N
     assert watch.look() == "busy"
 
 
+@pytest.mark.parametrize("state", ["starting", "restarting", "autorestarting"])
+def test_a_kernel_that_never_gets_ready_is_idle_since_its_start(kernel: Kernel, state: str) -> None:
+    watch = kernel.watch()
+    kernel.later(7200)
+    kernel.execution_state = state
+    assert watch.look() == "starting"
+    started = kernel.now
+    assert watch.last_activity == started, "whoever starts it is there"
+    kernel.later(120)
+    assert watch.look() == "starting"
+    kernel.later(1)
+    assert watch.look() == "idle"
+    assert watch.last_activity == started
+    kernel.later(7200)
+    kernel.execution_state = "idle"
+    assert (watch.look(), watch.last_activity) == ("idle", started)
+    kernel.execution_state = state
+    assert watch.look() == "starting", "another start has a time of its own"
+
+
 def test_a_widgets_long_callback_is_work(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "comm_msg")

@@ -49,3 +49,19 @@ async def test_what_a_lease_has_paid_is_no_overhead_also_after_a_restart(world: 
     await world.complete_passes(1)
     [overhead] = await world.store.overhead(begun - timedelta(days=1))
     assert overhead.start == paid_until
+
+
+async def test_a_hub_killed_while_ec2_ends_a_machine_has_told_what_it_cost(world: World) -> None:
+    lease = await world.request()
+    await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(300)
+    world.cloud.hold("terminate", after=True)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end, which the hub is not told of")
+    await until(lambda: not world.store.unwritten._writes, "what is written meanwhile")
+    await world.restart()
+    await world.complete_passes(2)
+    [overhead] = await world.store.overhead(lease.requested_at - timedelta(days=1))
+    assert overhead.end is not None
+    assert (overhead.end - overhead.start).total_seconds() >= 300

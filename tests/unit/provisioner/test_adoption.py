@@ -58,6 +58,8 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     cost = (await agent.beat()).cost
     assert cost.since == world.cloud.machines[agent.instance_id].instance.launched_at
     assert cost.usd == pytest.approx(0.10, abs=1e-3)
+    counted = world.provisioner.spending.since_begin(world.provisioner.book)
+    assert counted == 0, "another process has counted that"
 
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id]

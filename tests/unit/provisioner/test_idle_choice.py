@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,12 +13,14 @@ import pytest
 from world import Agent, World, until
 
 from ec2spawner.config import validate_options
+from ec2spawner.core import idle
 from ec2spawner.core.idle_policy import in_force
 from ec2spawner.hub.idle_policies import follow_configuration
 from ec2spawner.provisioner import beats as beats_module
+from ec2spawner.provisioner.ending import Ending
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
-from ec2spawner.wire import IdlePolicy, WorkingHours
+from ec2spawner.wire import IdlePolicy, Stop, WorkingHours
 
 OPEN = IdlePolicy(
     server_seconds=3600, user_server_min_seconds=900, user_server_max_seconds=8 * 3600
@@ -164,3 +168,57 @@ async def test_hours_of_the_week_are_followed_by_the_hub(world: World) -> None:
     world.clock.advance(60)
     await world.state(lease, LeaseState.ENDING)
     await until(lambda: world.now(lease).stop is not None)
+
+
+async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With hours of the week each takes a tenth of a millisecond, and every pass asks for all."""
+    lease, _ = await world.ready()
+    await world.provisioner.background.end()
+    book, reconciler = world.provisioner.book, world.provisioner.reconciler
+    for number in range(1000):
+        known = replace(world.now(lease), lease_id=f"lease-{number}")
+        book._leases[known.lease_id] = known
+    turn, reckoned, stop_at = 0, Counter[int](), idle.stop_at
+
+    def counted(*asked: Any) -> datetime | None:
+        reckoned[turn] += 1
+        return stop_at(*asked)
+
+    monkeypatch.setattr(idle, "stop_at", counted)
+    passes = asyncio.create_task(reconciler._end_what_is_due(world.clock()))
+    while not passes.done():
+        turn += 1
+        await asyncio.sleep(0)
+    once = reckoned.total()
+    assert once >= 1000
+    assert max(reckoned.values()) <= 200
+    reconciler._until_next_deadline()
+    await reconciler._end_what_is_due(world.clock())
+    assert reckoned.total() == once, "nothing is known that was not known then"
+    book.contact(lease.lease_id).idle_since = world.clock()
+    reconciler._until_next_deadline()
+    assert reckoned.total() == once + 1
+    for number in range(1000):
+        del book._leases[f"lease-{number}"]
+
+
+async def test_who_extends_while_a_pass_ends_others_is_not_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = IdlePolicy(server_seconds=120)
+    servers = [await world.ready(user, idle=policy) for user in ("ada", "bea")]
+    for _, agent in servers:
+        await agent.beat(world.clock())
+    begin, other = Ending.begin, servers[1][0]
+
+    async def begin_while_another_extends(ending: Ending, lease_id: str, stop: Stop) -> None:
+        await world.provisioner.beats.extend(world.now(other), 3600)
+        await begin(ending, lease_id, stop)
+
+    monkeypatch.setattr(Ending, "begin", begin_while_another_extends)
+    world.clock.advance(121)
+    await world.state(servers[0][0], LeaseState.ENDING, LeaseState.ENDED)
+    await world.complete_passes(1)
+    assert world.now(other).state is LeaseState.READY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import shutil
@@ -15,6 +16,7 @@ from world import SPEC, Agent, World, until
 from ec2spawner.core.keeping import AfterStop
 from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.kept_starts import START_TRIES
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.store import StoreError
 from ec2spawner.wire import Market
@@ -35,9 +37,8 @@ async def ready(
 
 
 async def end_in_order(world: World, lease: Lease, agent: Agent, reason: str = "user") -> None:
-    """Asked to stop, the agent stops and says so, and the lease ends."""
-    await world.stop(lease, reason)
-    await agent.event("stopped")
+    """Asked to stop, the agent stops and says so at once, and the lease ends."""
+    await asyncio.gather(world.stop(lease, reason), agent.event("stopped"))
     await world.state(lease, LeaseState.ENDED)
 
 
@@ -443,6 +444,35 @@ async def test_one_that_never_calls_fails_the_start_in_words_and_is_stopped(worl
     world.clock.advance(world.settings.boot_timeout + 1)
     assert "never got in touch" in (await world.ending_of(lease)).message
     await until(world.cloud.stopped, "it is stopped again")
+
+
+async def test_one_that_does_not_stop_is_not_said_to_have_been_started(world: World) -> None:
+    lease, agent = await ready(world, STOP)
+    await end_in_order(world, lease, agent)
+    await until(world.cloud.stopped, "it is asked to stop")
+    machine = world.cloud.machines[agent.instance_id]
+    machine.ended = InstanceState.STOPPING
+    await world.complete_passes(1)
+    lease = await again(world, STOP)
+    await world.complete_passes(1)
+    world.clock.advance(world.settings.boot_timeout + 1)
+    assert "it has not stopped yet" in (await world.ending_of(lease)).message
+    assert world.cloud.of("start") == []
+    machine.ended = InstanceState.STOPPED
+
+
+async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
+    world: World,
+) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    provisioner = world.provisioner
+    await until(lambda: provisioner.keeping.starts._no_room.get(lease.lease_id) == START_TRIES - 1)
+    del provisioner.watcher.instances[agent.instance_id]
+    await provisioner.keeping.starts.start(agent.instance_id, lease)
+    assert world.now(lease).state is LeaseState.WAITING
+    assert "capacity" in (await world.ending_of(lease)).reason
 
 
 async def test_no_start_fails_because_the_clock_was_set_or_no_hub_ran(world: World) -> None:

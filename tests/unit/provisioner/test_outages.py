@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sqlite3
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,10 +13,10 @@ import pytest
 from postgresql_server import PostgreSQL
 from world import Agent, World, until
 
-from ec2spawner.provisioner import store_postgresql, store_sqlite
+from ec2spawner.provisioner import store_postgresql, store_sqlite, usual_durations
 from ec2spawner.provisioner.lease import IntentState, LeaseState
-from ec2spawner.provisioner.store import StoreError
-from ec2spawner.wire import IdlePolicy
+from ec2spawner.provisioner.store import Store, StoreError
+from ec2spawner.wire import IdlePolicy, Step
 
 
 @pytest.fixture(autouse=True)
@@ -96,6 +96,31 @@ async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_wri
     assert usual
     with locked(world):
         assert await world.provisioner.usual_durations.of_steps("t4") == usual
+
+
+async def test_a_slow_store_is_asked_once_however_many_pages_ask(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read, answers = 0, Store.usual_durations, asyncio.Event()
+
+    async def slow(store: Store, profile: str) -> Mapping[Step, float]:
+        nonlocal reads
+        reads += 1
+        await answers.wait()
+        return await read(store, profile)
+
+    monkeypatch.setattr(Store, "usual_durations", slow)
+    monkeypatch.setattr(usual_durations, "PATIENCE", 0.01)
+    await world.ready()
+    usual = world.provisioner.usual_durations
+    for _ in range(3):
+        assert await usual.of_starts(["t4", "t4"]) == {}
+    assert reads == 1
+    answers.set()
+    await world.settle()
+    monkeypatch.setattr(usual_durations, "PATIENCE", 5.0)
+    assert await usual.of_steps("t4")
+    assert reads == 2
 
 
 # --- what has happened ---

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import Agent, World, until
+from world import SPEC, Agent, World, until
 
 from ec2spawner.core.money import usd
 from ec2spawner.provisioner import beats
@@ -16,7 +17,7 @@ from ec2spawner.provisioner.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.starting import RESTART_SILENCE
 from ec2spawner.provisioner.store import StoreError
-from ec2spawner.wire import IdlePolicy, Stop
+from ec2spawner.wire import IdlePolicy, Market, Stop
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
 FAR = 86400.0
@@ -351,6 +352,36 @@ async def test_an_instance_that_ends_is_told_apart_from_one_that_aws_takes(world
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
     stop = await world.ending_of(off)
     assert (stop.reason, "powered itself off" in stop.message) == ("lost", True)
+
+
+@pytest.mark.parametrize("how", ["shut down", "silent", "not listed"])
+@pytest.mark.parametrize("market", [Market.SPOT, Market.ON_DEMAND])
+async def test_a_spot_notice_tells_why_before_a_listing_does(
+    world: World, how: str, market: Market
+) -> None:
+    lease, agent = await world.ready(spec=replace(SPEC, markets=(market,)))
+    await agent.beat(interruption_at=world.clock() + timedelta(minutes=2))
+    assert world.now(lease).state is LeaseState.READY
+    if how == "shut down":
+        await agent.event("stopped")
+    elif how == "silent":
+        world.clock.advance(world.settings.agent_silent_after)
+    else:
+        world.cloud.machines[agent.instance_id].hidden = True
+    stop = await world.ending_of(lease)
+    assert (stop.reason == "interruption") == (market == Market.SPOT), stop
+
+
+async def test_a_notice_that_ec2_has_withdrawn_is_no_reason(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.beat(interruption_at=world.clock())
+    await agent.beat()
+    await agent.event("stopped")
+    assert (await world.ending_of(lease)).reason == "failed"
+    lease, agent = await world.ready()
+    await agent.beat(interruption_at=world.clock())
+    await world.stop(lease, "user")
+    assert (await world.ending_of(lease)).reason == "user", "the user was earlier"
 
 
 async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> None:

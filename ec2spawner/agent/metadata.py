@@ -1,0 +1,72 @@
+"""The instance metadata service, spoken to as IMDSv2 wants it: a token first."""
+
+from __future__ import annotations
+
+import aiohttp
+
+TOKEN_SECONDS = 21600
+"""The longest life of an IMDSv2 token. One that is refused is replaced."""
+
+TIMEOUT = aiohttp.ClientTimeout(total=5)
+
+MAX_ANSWER_BYTES = 16 * 1024
+
+
+class MetadataError(Exception):
+    """The metadata service did not answer, or not with what it should."""
+
+
+class Metadata:
+    """What the instance is told of itself, below `/latest/`."""
+
+    def __init__(self, endpoint: str, http: aiohttp.ClientSession) -> None:
+        self._root = f"{endpoint}/latest"
+        self._http = http
+        self._token = ""
+
+    async def read(self, path: str) -> str:
+        """What is there. Raises `MetadataError`, also where nothing is."""
+        text = await self.find(path)
+        if text is None:
+            raise MetadataError(f"GET {self._root}/{path} answered 404")
+        return text
+
+    async def find(self, path: str) -> str | None:
+        """What is there, or None where there is no such thing (404). Raises `MetadataError`."""
+        had_token = bool(self._token)
+        status, text = await self._get(path)
+        if status == 401 and had_token:
+            # It has expired: a lease may last longer than a token.
+            self._token = ""
+            status, text = await self._get(path)
+        if status == 404:
+            return None
+        if status != 200:
+            raise MetadataError(f"GET {self._root}/{path} answered {status}")
+        return text
+
+    async def _get(self, path: str) -> tuple[int, str]:
+        if not self._token:
+            self._token = await self._new_token()
+        return await self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
+
+    async def _new_token(self) -> str:
+        lasts = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+        status, token = await self._ask("PUT", "api/token", lasts)
+        if status != 200:
+            raise MetadataError(f"PUT {self._root}/api/token answered {status}")
+        return token.strip()
+
+    async def _ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, str]:
+        url = f"{self._root}/{path}"
+        try:
+            async with self._http.request(method, url, headers=headers, timeout=TIMEOUT) as answer:
+                body = bytearray()
+                # To its end: one `read` gives what has come so far, and half a signature is none.
+                async for part in answer.content.iter_any():
+                    body += part
+                    if len(body) > MAX_ANSWER_BYTES:
+                        raise MetadataError(f"{method} {url}: more than {MAX_ANSWER_BYTES} bytes")
+                return answer.status, body.decode()
+        except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
+            raise MetadataError(f"{method} {url}: {error!r}") from error

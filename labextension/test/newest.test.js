@@ -1,0 +1,26 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { Newest } from '../lib/newest.js';
+
+test('an earlier question that is answered later brings back nothing', () => {
+  const newest = new Newest();
+  const [first, second] = [newest.ask(), newest.ask()];
+  assert.equal(newest.takes(second, 2000), true);
+  assert.equal(newest.takes(first, 1000), false);
+  assert.equal(newest.takes(newest.ask(), 3000), true);
+});
+
+test('an earlier question may have the later answer', () => {
+  const newest = new Newest();
+  const [first, second] = [newest.ask(), newest.ask()];
+  assert.equal(newest.takes(second, 1000), true);
+  assert.equal(newest.takes(first, 2000), true);
+});
+
+test('a clock that is set back, however far, keeps no answer away', () => {
+  const newest = new Newest();
+  for (const at of [100_000, 90_000, 5]) {
+    assert.equal(newest.takes(newest.ask(), at), true);
+  }
+});

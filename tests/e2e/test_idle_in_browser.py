@@ -1,0 +1,223 @@
+"""Who works is left alone, and who does not is stopped: four people at JupyterLab, in a browser.
+
+Everything is real but EC2 and the GPU. Each chooses in the panel after how long without work the
+server stops, and so the test need not wait for an admin's hour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from harness import Embedded, Hub, demo_config, until
+from jupyter_by_hand import Jupyter
+from person import (
+    arrives_in_jupyterlab,
+    decline_news,
+    has_a_kernel,
+    log_in,
+    open_new_notebook,
+    open_new_terminal,
+    run,
+    sees_that_the_server_has_ended,
+    status_item,
+)
+
+if TYPE_CHECKING:
+    from conftest import Visit
+
+playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
+expect = playwright.expect
+
+SHORTEST = timedelta(seconds=10)
+"""What the admin lets people choose at the least."""
+
+GPU_JOB = """
+from pathlib import Path
+import subprocess, sys
+Path('fit.py').write_text('''
+import time
+while True:
+    end = time.process_time() + 0.01
+    while time.process_time() < end:
+        pass
+    time.sleep(0.08)
+''')
+workers = [subprocess.Popen([sys.executable, 'fit.py']) for _ in range(8)]
+"""
+"""Without output, while its notebook is idle. The demo's GPU is used as much as the CPU is, but for
+its first 15 %; many small shares of a CPU are had on a busy machine as well."""
+
+AT_WORK = ("sleeper", "silent", "trainer")
+PEOPLE = (*AT_WORK, "away")
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75), pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
+    """One at which everybody has a server with a GPU already."""
+    config = demo_config(
+        tmp_path / "config",
+        "c.EC2Spawner.idle = {'server': '3m', 'user_may_set': {'server': ['10s', '8h']}}",
+    )
+    embedded = await Embedded(tmp_path / "embedded").start()
+    running = Hub(tmp_path / "hub", embedded, config=config)
+    try:
+        await running.start()
+        await asyncio.gather(*(running.start_server(each) for each in PEOPLE))
+        yield running
+    finally:
+        await running.stop()
+        await embedded.stop()
+        print(running.tail(120))
+
+
+async def test_who_works_is_left_alone_and_an_untouched_tab_is_not(hub: Hub, visit: Visit) -> None:
+    pages = await asyncio.gather(*(opens_jupyterlab(hub, visit, each) for each in PEOPLE))
+    sleeper, silent, trainer, away = pages
+    await asyncio.gather(
+        sleeps_in_a_terminal(sleeper),
+        runs_a_silent_cell(silent),
+        trains_in_the_background(trainer),
+        chooses_an_idle_time(away),
+    )
+    await choose(away, "Home", "10 seconds")
+
+    # Nobody touches anything from here on.
+    await asyncio.gather(sees_that_the_server_has_ended(away), hub.wait_gone("away"))
+    await asyncio.gather(*(is_on_for_as_long_again(hub, each) for each in AT_WORK))
+    assert len(await hub.embedded.instances()) == len(AT_WORK)
+    await asyncio.gather(
+        is_told_why(hub, visit, "away"),
+        goes_back_to_it(sleeper, "Terminal 1, sleep", ".jp-Terminal"),
+        goes_back_to_it(silent, "Go to Untitled.ipynb", ".jp-Notebook"),
+        goes_back_to_it(trainer, "Go to Untitled.ipynb", ".jp-Notebook"),
+    )
+
+
+# --- who works ---
+
+
+async def opens_jupyterlab(hub: Hub, visit: Visit, user: str) -> Any:
+    """The page, with the panel open."""
+    page = await visit(hub.url)
+    await log_in(page, user)
+    await arrives_in_jupyterlab(page)
+    await decline_news(page)
+    await status_item(page).click()
+    await expect(panel(page)).to_be_visible()
+    return page
+
+
+async def sleeps_in_a_terminal(page: Any) -> None:
+    await open_new_terminal(page)
+    await page.keyboard.type("sleep 600\n")
+    await sees_what_keeps_it_on(page, "sleep runs in a terminal")
+
+
+async def runs_a_silent_cell(page: Any) -> None:
+    await open_new_notebook(page)
+    await run(page, "import time; time.sleep(600)")
+    await sees_what_keeps_it_on(page, "Untitled.ipynb is running")
+
+
+async def trains_in_the_background(page: Any) -> None:
+    await open_new_notebook(page)
+    await run(page, GPU_JOB)
+    await sees_what_keeps_it_on(page, "Untitled.ipynb is using the GPU")
+
+
+async def sees_what_keeps_it_on(page: Any, because: str) -> None:
+    """And lets the server stop soon after that ends."""
+    await expect(panel(page)).to_contain_text(f"{because}, so this server stays on.")
+    await expect(status_item(page)).to_contain_text("in use")
+    await choose(page, "Home", "10 seconds")
+
+
+async def is_on_for_as_long_again(hub: Hub, user: str) -> None:
+    """By the clock of the server, which counts the same seconds as its idle time."""
+    async with Jupyter(f"{hub.url}/user/{user}/", await hub.user_token(user)) as notebook:
+        status = await notebook.status()
+        assert status["idle_policy"]["server_seconds"] == SHORTEST.total_seconds()
+        end = datetime.fromisoformat(status["now"]) + SHORTEST + timedelta(seconds=2)
+
+        async def is_over() -> bool:
+            return datetime.fromisoformat((await notebook.status())["now"]) > end
+
+        await until(is_over, 60, f"the server's clock to reach {end}", pause=1)
+    assert (await hub.model(user) or {})["ready"]
+
+
+async def goes_back_to_it(page: Any, button: str, place: str) -> None:
+    """From another tab, by the name of what keeps the server on."""
+    await page.get_by_role("menuitem", name="File", exact=True).click()
+    await page.get_by_role("menuitem", name="New Launcher").click()
+    await expect(page.locator(place)).to_be_hidden()
+    await expect(panel(page)).to_contain_text("so this server stays on.")
+    await panel(page).get_by_role("button", name=button).click()
+    await expect(page.locator(place)).to_be_visible()
+
+
+# --- who does not ---
+
+
+async def chooses_an_idle_time(page: Any) -> None:
+    """The stop moves at once, and the choice outlives a reload."""
+    await open_new_notebook(page)
+    await expect(headline(page)).to_have_text(re.compile(r"in [12] min \d\d s"))
+    await choose(page, "ArrowDown", "15 minutes")
+    await expect(headline(page)).to_have_text(re.compile(r"in 1[45] min \d\d s"))
+    await page.reload()
+    await has_a_kernel(page)
+    await expect(chosen(page)).to_have_text("15 minutes without work")
+    await expect(headline(page)).to_have_text(re.compile(r"in 1[45] min \d\d s"))
+    await asks_for_more_than_is_allowed(page)
+
+
+async def asks_for_more_than_is_allowed(page: Any) -> None:
+    """From a page that is older than the bounds."""
+    await choice(page).evaluate("select => select.add(new Option('9 hours', 9 * 3600))")
+    await choose(page, "End", "8 hours")
+    told = page.locator(".Toastify__toast", has_text="Allowed: 10 seconds to 8 hours.")
+    await expect(told).to_contain_text("It stops after 8 hours without work now.")
+    await expect(chosen(page)).to_have_text("8 hours without work")
+
+
+async def is_told_why(hub: Hub, visit: Visit, user: str) -> None:
+    page = await visit(hub.url)
+    await log_in(page, user)
+    await expect(page.locator(".ec2-notice")).to_contain_text("Nothing had worked there since")
+    tokens = (await hub.api.get(f"/users/{user}/tokens")).json()["api_tokens"]
+    assert not [each for each in tokens if each["note"].startswith("Server at")]
+
+
+# --- in the panel ---
+
+
+def panel(page: Any) -> Any:
+    return page.locator("#ec2spawner-panel")
+
+
+def headline(page: Any) -> Any:
+    """The countdown."""
+    return panel(page).locator(".ec2-Stop-headline")
+
+
+def choice(page: Any) -> Any:
+    return panel(page).get_by_label("Stop after")
+
+
+def chosen(page: Any) -> Any:
+    return choice(page).locator("option:checked")
+
+
+async def choose(page: Any, key: str, time: str) -> None:
+    """With the keyboard: the key goes to what stands for that time."""
+    await choice(page).press(key)
+    await expect(panel(page)).to_contain_text(f"It stops after {time} without work")
