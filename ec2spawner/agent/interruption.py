@@ -87,7 +87,7 @@ class InterruptionWatch:
         """What was found, or None where that cannot be known. Said once, not at each look."""
         try:
             found = await look
-        except (MetadataError, NoNoticeError) as error:
+        except (MetadataError, NoNoticeError, OSError) as error:
             if str(error) != self._trouble:
                 log.warning("spot notices cannot be seen: %s", error)
             self._trouble = str(error)

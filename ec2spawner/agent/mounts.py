@@ -25,6 +25,7 @@ from .settings import Settings
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 20.0
+"""For one flush: the release of the home waits for one that is under way."""
 
 RELEASE_SECONDS = 20.0
 """For all but the home together: the hub waits for the end of a lease, and not for ever."""

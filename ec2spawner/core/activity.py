@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 
 from ..wire import IdlePolicy, KernelState, TerminalState, Worker
 from .idle_policy import shortest_limit
@@ -130,6 +131,18 @@ def computes(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
     """Whether a GPU or the user's programs compute, whoever does it."""
     return in_use(signals.gpu, policy.gpu_busy_percent, policy, now) or in_use(
         signals.cpu, policy.cpu_busy_percent, policy, now
+    )
+
+
+def is_watched(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
+    """Whether use of the CPU was read without a gap as long as it is averaged over.
+
+    Where a driver hangs, or the machine swaps, the reading stops and the work may not.
+    """
+    window = averaging_window(policy)
+    return all(
+        after - before <= LONGEST_GAP or now - after > window
+        for before, after in pairwise([*(reading.at for reading in signals.cpu), now])
     )
 
 

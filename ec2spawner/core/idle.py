@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 
 from ..wire import Idleness, IdlePolicy
 from . import silence, working_hours
-from .activity import Signals, computes, instants, work
+from .activity import Signals, computes, instants, is_watched, work
 from .idle_words import sentence
 
 CLOCK_SET = timedelta(seconds=5)
@@ -145,9 +145,10 @@ def _kernels_to_cull(
 ) -> list[str]:
     """Ids of kernels idle for too long, the longest idle first.
 
-    None while the GPU or the CPU works: a thread of an idle kernel may be what works. None while
-    the user has asked to keep the server, or works here in other ways: what a kernel holds in
-    memory is what they would miss. A silent kernel is idle since it counts as work no more.
+    None while the GPU or the CPU works: a thread of an idle kernel may be what works. None where
+    nobody has looked at the CPU all the time. None while the user has asked to keep the server, or
+    works here in other ways: what a kernel holds in memory is what they would miss. A silent kernel
+    is idle since it counts as work no more.
     """
     limit = policy.kernel_seconds
     latest = now - timedelta(seconds=limit)
@@ -157,6 +158,7 @@ def _kernels_to_cull(
         or (signals.last_input is not None and signals.last_input >= latest)
         or (clock_set_at is not None and clock_set_at >= latest)
         or computes(signals, policy, now)
+        or not is_watched(signals, policy, now)
     ):
         return []
     idle_for = {

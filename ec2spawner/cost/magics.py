@@ -59,10 +59,10 @@ class CostMagics:
         last = statements[-1] if statements else None
         value = statements.pop().value if isinstance(last, ast.Expr) else None
         spaces = shell.user_global_ns, shell.user_ns
-        exec(compile(ast.Module(statements, []), name, "exec"), *spaces)  # noqa: S102
+        exec(shell.compile(ast.Module(statements, []), name, "exec"), *spaces)  # noqa: S102
         if value is None:
             return None
-        return eval(compile(ast.Expression(value), name, "eval"), *spaces)  # noqa: S307
+        return eval(shell.compile(ast.Expression(value), name, "eval"), *spaces)  # noqa: S307
 
     # --- a cell that begins with %%cost ---
 

@@ -11,13 +11,12 @@ from ..wire import Notice, NoticesEvent
 
 SCHEMA_ID = "https://events.ec2spawner.org/notices/v1"
 
-
 RETELL_SECONDS = 60.0
 """A websocket that was down for a moment has missed what was told meanwhile, and nobody says so.
 So what holds is told again after so long; a browser knows it by its id."""
 
-RETOLD_WHEN_GONE = 2
-"""So often the empty list is told again, too: then whoever listens to the log has silence."""
+RETOLD = 5
+"""So often each list is told again: then whoever else listens to the log has silence."""
 
 
 def schema() -> dict[str, Any]:
@@ -26,14 +25,14 @@ def schema() -> dict[str, Any]:
         "$id": SCHEMA_ID,
         "version": "1",
         "title": "Notices of this server",
-        "description": "All that a person should know now: whenever one comes or goes, and once a "
-        "minute while there is any.",
+        "description": "All that a person should know now: whenever one comes or goes, and each "
+        "minute for five minutes after that.",
         "personal-data": True,
     }
 
 
 class NoticeEvents:
-    """Emits the notices when they change, and again while they hold.
+    """Emits the notices when they change, and some times again.
 
     `logger` is the server's `EventLogger`, or None; `clock` is monotonic.
     """
@@ -56,9 +55,9 @@ class NoticeEvents:
         if found == self._told:
             if not self._left or self._clock() - self._told_at < RETELL_SECONDS:
                 return
-            self._left -= 0 if found else 1
+            self._left -= 1
         else:
-            self._left = RETOLD_WHEN_GONE
+            self._left = RETOLD
         self._told, self._told_at = found, self._clock()
         event = NoticesEvent(now=now, notices=found)
         self._logger.emit(schema_id=SCHEMA_ID, data=event.model_dump(mode="json"))

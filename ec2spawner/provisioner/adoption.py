@@ -200,6 +200,10 @@ class Adoption:
         ]
         return [*starting, *self.braked(running, "JupyterHub does not know them")]
 
+    def is_unclaimed(self, lease_id: str) -> bool:
+        """Whether JupyterHub has still not asked for it."""
+        return lease_id in self._orphans
+
     def unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
         """Of the instances whose lease the store does not hold, those that shall end.
 

@@ -197,9 +197,11 @@ class Ending:
         instances = [each for each in instances if each.instance_id not in self._asked]
         if not instances:
             return  # most passes: nothing to read from the store
+        instance_ids = [instance.instance_id for instance in instances]
+        # At once: a claim that comes before the call begins would still get one of them.
+        self.claims.turn_away(instance_ids)
         # Beside the call as well: a hub that is killed during it would never tell what they cost.
-        call = self.terminate([instance.instance_id for instance in instances])
-        await asyncio.gather(self._account_for(instances), call)
+        await asyncio.gather(self._account_for(instances), self.terminate(instance_ids))
         await self._account_for(instances)
 
     async def _account_for(self, instances: Sequence[Instance]) -> None:

@@ -53,7 +53,8 @@ class Losses:
             else:
                 await self._end(lease, stop)
         for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
-            await self._end(lease, stop)
+            if self.watcher.is_gone(lease.instance_id or ""):  # still: a listing may have shown it
+                await self._end(lease, stop)
 
     def replace_stillborn(self) -> None:
         """Instances that ended by themselves before they had a lease.

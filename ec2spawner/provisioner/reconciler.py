@@ -55,8 +55,8 @@ SHORTEST_WAIT = 0.25
 """Seconds between two passes at least, when a deadline is all that there is."""
 
 RECKONED_AT_ONCE = 100
-"""Servers of which it is reckoned when they end, until whatever else waits has its turn: up to 0.1
-ms each, where working hours decide and nothing is known from the pass before."""
+"""After so many servers, whatever else waits has its turn. To reckon when one ends takes up to 0.1
+ms, where working hours decide and nothing is known from the pass before."""
 
 INTENTS_KEPT = timedelta(hours=1)
 """Launch calls that were answered stay in memory so long, and while an instance carries them."""
@@ -161,19 +161,30 @@ class Reconciler:
         for number, lease_id in enumerate(ready):
             if number % RECKONED_AT_ONCE == 0:
                 await asyncio.sleep(0)
-            lease = self.book.get(lease_id)  # as it is by now: extended, perhaps
-            if lease is None or lease.state is not LeaseState.READY:
-                continue
-            if self.beats.due(lease, now) > now:
+            lease = self._due(lease_id, now)
+            if lease is None:
                 continue
             stop = self.beats.why(lease, now)
             if stop.reason == "lost":
                 silent.append((lease, stop))
             else:
-                await self.ending.begin(lease.lease_id, stop)
+                await self.ending.begin(lease_id, stop)
         silent_ends = self.adoption.braked(silent, "their agents are silent")
-        for lease, stop in [*silent_ends, *self.adoption.unclaimed()]:
-            await self.ending.begin(lease.lease_id, stop)
+        unclaimed = self.adoption.unclaimed()
+        for lease, stop in silent_ends:
+            if self._due(lease.lease_id, now) is not None:
+                await self.ending.begin(lease.lease_id, stop)
+        for lease, stop in unclaimed:
+            if self.adoption.is_unclaimed(lease.lease_id):
+                await self.ending.begin(lease.lease_id, stop)
+
+    def _due(self, lease_id: str, now: datetime) -> Lease | None:
+        """A server that must end, as it is by now: while a pass ended others it may have been
+        extended, or its agent heard. Then None."""
+        lease = self.book.get(lease_id)
+        if lease is None or lease.state is not LeaseState.READY:
+            return None
+        return lease if self.beats.due(lease, now) <= now else None
 
     def _forget_gone(self, now: datetime) -> None:
         """What no listing shows and no lease holds: nothing grows for as long as the hub runs."""

@@ -69,9 +69,10 @@ def command_line(pid: int) -> list[str]:
 def program(line: Sequence[str]) -> str:
     """A command line in a word or two. Its other arguments are nobody's business: the hub is told
     what runs, and a password may be among them."""
-    if not line or not line[0]:
+    if not line or not line[0].strip():
         return ""
-    name = _base(line[0])
+    # A program that has given itself a title has one long word, with its arguments in it.
+    name = _base(line[0] if len(line) > 1 else line[0].split()[0].rstrip(":"))
     options = INTERPRETERS.get(name.rstrip("0123456789."))
     script = _script(line[1:], options) if options is not None else ""
     return f"{name} {_base(script)}" if script else name

@@ -100,18 +100,18 @@ class Sampler:
 
     @property
     def workers(self) -> list[Worker] | None:
-        """Who uses GPUs and CPU now; None where that is not known."""
+        """Who uses GPUs and CPU now; None where that is not known, as while a driver hangs."""
         if self._instead() is not None:
-            return None  # who uses the GPUs is not
+            return None
         with self._lock:
             return None if self._latest is None or self._is_old() else self._latest.workers
 
     def readings(self) -> tuple[list[Reading], list[Reading]]:
         """(GPU, CPU of the user's processes), oldest first, the last two minutes."""
-        instead = self._instead()
-        later = instead.readings() if instead is not None else ([], [])
         with self._lock:
-            return [*self._gpu, *later[0]], [*self._cpu, *later[1]]
+            # One lock for both: when the driver comes back, none is missing and none counts twice.
+            later = self._rest.readings()[1] if self._rest is not None else []
+            return list(self._gpu), [*self._cpu, *later]
 
     def terminals(self) -> list[TerminalState]:
         """The user's terminals, and what runs in their foreground."""
@@ -141,7 +141,7 @@ class Sampler:
     def stop(self, timeout: float = 0.0) -> None:
         """Stop to sample; waits for a sample that is under way, for `timeout` seconds at most.
 
-        Who has other things to do waits for none: a driver may hang.
+        An event loop waits for none: a driver may hang.
         """
         stopping, self._stopping = self._stopping, None
         if stopping is not None and self._thread is not None:
@@ -179,7 +179,8 @@ class Sampler:
             self._terminals = in_terminals
             kernels = self._kernels
         user_cpu = work.user_cpu_percent
-        self._asks_driver = True
+        # What stands in for a driver has none to wait for, and nobody to stand in for it.
+        self._asks_driver = not isinstance(self._gpus, SilentGpus)
         try:
             gpus = self._gpus.sample(user_cpu)
             now = self._now()
@@ -236,9 +237,12 @@ class Sampler:
         return rest
 
     def _end_rest(self) -> None:
-        if self._rest is not None:
-            self._rest.stop()
-        self._rest = None
+        """End it, and keep what it has measured: what has worked meanwhile is not idle now."""
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest.stop()
+            for reading in rest.readings()[1]:
+                _append(self._cpu, reading, KEPT)
 
     def _is_old(self) -> bool:
         """Whether a sample is long overdue."""

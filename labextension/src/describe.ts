@@ -102,7 +102,7 @@ function stateText(state: State, now: number, words: Words): string {
   }
 }
 
-/** What has become of the server, for a screen reader: no number in it, so that it is not noise. */
+/** What has become of the server, for a screen reader: nothing in it ticks. */
 export function announcement(view: IView, words: Words): string {
   const state = stateOf(view);
   switch (state.kind) {
@@ -172,7 +172,7 @@ export function troubleSentences(view: IView, words: Words): string[] {
 }
 
 /** That it is stopped, or has been, and why. */
-function endSentence({ phase, status, now }: IView, words: Words): string {
+export function endSentence({ phase, status, now }: IView, words: Words): string {
   const since = status?.stop?.reason === 'idle' ? instant(status.idleness?.idle_since) : null;
   const why = since === null ? status?.stop?.message : idleSentence(since, now, words);
   if (phase === 'away') {
@@ -239,6 +239,9 @@ function machineSentences(status: INotebookStatus, words: Words): string[] {
 
 function stopSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
+  if (['stopped', 'stopping', 'interrupted'].includes(state.kind)) {
+    return []; // That is told among the troubles, and whatever runs, it does not stay on.
+  }
   const since = instant(view.status?.idleness?.idle_since);
   const said =
     since === null ? (view.status?.idleness?.sentence ?? '') : idleSentence(since, view.now, words);

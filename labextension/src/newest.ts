@@ -16,7 +16,7 @@ export class Newest {
     if (number < this._number && at < this._at) {
       return false;
     }
-    this._number = number;
+    this._number = Math.max(this._number, number);
     this._at = at;
     return true;
   }

@@ -21,6 +21,9 @@ const LATEST_MS = 60_000;
 /** Before these, what is open is saved: "files are kept" holds for what is in files. */
 const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interruption'];
 
+/** And again so long before the end: people write on, and cells go on, after the notice. */
+const SAVED_AGAIN_MS = 15_000;
+
 /**
  * Shows what the server says that people should know: each notice once, for as long as it holds.
  *
@@ -90,7 +93,16 @@ export class NoticeBoard {
     }
     shown.show(this._text(notice), this._buttons(notice));
     if (SAVED_BEFORE.includes(notice.kind)) {
-      void this.actions.saveAll();
+      this._save(shown);
+    }
+  }
+
+  private _save(shown: Shown): void {
+    void this.actions.saveAll();
+    const until = instant(shown.notice.until);
+    if (until !== null && until - this._now > SAVED_AGAIN_MS) {
+      const save = (): void => void this.actions.saveAll();
+      shown.later = window.setTimeout(save, until - this._now - SAVED_AGAIN_MS);
     }
   }
 
@@ -99,8 +111,12 @@ export class NoticeBoard {
   }
 
   private _text(notice: INotice): string {
-    const now = this._serverNow + performance.now() - this._heardAt;
-    return noticeText(notice, now, this.model.view, this.trans);
+    return noticeText(notice, this._now, this.model.view, this.trans);
+  }
+
+  /** The server's clock, as far as anybody here knows. */
+  private get _now(): number {
+    return this._serverNow + performance.now() - this._heardAt;
   }
 
   private _buttons(notice: INotice): Notification.IAction[] {
@@ -144,6 +160,9 @@ export class NoticeBoard {
 
 /** One notice as JupyterLab's notification. */
 class Shown {
+  /** The timer of what is still to be done while it holds. */
+  later: number | undefined;
+
   constructor(public notice: INotice) {}
 
   show(text: string, actions: Notification.IAction[]): void {
@@ -162,6 +181,7 @@ class Shown {
   }
 
   withdraw(): void {
+    window.clearTimeout(this.later);
     if (this._id !== null) {
       Notification.dismiss(this._id);
       this._id = null;

@@ -37,7 +37,8 @@ export function noticeText(
 /** A server that is away withdraws no notice: what it has announced has come. */
 function titleText(notice: INotice, now: number, isAway: boolean, words: Words): string {
   const until = instant(notice.until);
-  if (isAway && notice.kind === 'stopping') {
+  const isStop = notice.kind === 'stopping' || (notice.kind === 'interruption' && until === null);
+  if (isAway && isStop) {
     return words.__('This server has been stopped');
   }
   if (until === null) {

@@ -1,7 +1,7 @@
 /** When a server stops and why, in words. Pure. */
 
 import * as format from './format.js';
-import { idleSentence, interruptedSentence, keptSentence } from './describe.js';
+import { endSentence, idleSentence, interruptedSentence, keptSentence } from './describe.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
 import { canControl, costAt, instant, stateOf } from './state.js';
@@ -35,6 +35,9 @@ export function stopText(view: IView, words: Words): IStopText {
   const since = instant(idleness?.idle_since);
   if (since !== null) {
     text.sentence = idleSentence(since, view.now, words);
+  }
+  if (state.kind === 'stopped' || state.kind === 'stopping') {
+    return { ...text, sentence: endSentence(view, words), kept: keptSentence(status, words) };
   }
   if (state.kind === 'interrupted') {
     const sentence = interruptedSentence(words);

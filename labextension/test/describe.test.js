@@ -95,6 +95,17 @@ test('a stop is told with its reason, by the clock of the reader, and when it is
   assert.equal(told('away', { ...pressed, message: '' }), 'This server has been stopped.');
 });
 
+test('of what ends nothing says that it stays on, whatever runs', () => {
+  const stop = { reason: 'user', message: 'You pressed Stop now.' };
+  const ends = [view({ stop }), view({ stop }, 'away'), view({ interruption_at: at(2) })];
+  for (const each of ends) {
+    const { sentence, kept } = stopText(each, words);
+    assert.ok(![...sentences(each, words), sentence].includes('It works.'));
+    assert.match(kept, /^Files are kept/);
+  }
+  assert.equal(stopText(ends[0], words).sentence, sentences(ends[0], words)[0]);
+});
+
 test('a full disk is told beside a hub that is not reached', () => {
   const full = view({ disk_full: 'Your home is full.', hub_reachable: false });
   assert.equal(sentences(full, words)[0], 'Your home is full.');

@@ -18,6 +18,14 @@ test('an earlier question may have the later answer', () => {
   assert.equal(newest.takes(first, 2000), true);
 });
 
+test('after an earlier question with a later answer, an older answer is still old', () => {
+  const newest = new Newest();
+  const [first, second, third] = [newest.ask(), newest.ask(), newest.ask()];
+  assert.equal(newest.takes(third, 1000), true);
+  assert.equal(newest.takes(first, 3000), true);
+  assert.equal(newest.takes(second, 2000), false);
+});
+
 test('a clock that is set back, however far, keeps no answer away', () => {
   const newest = new Newest();
   for (const at of [100_000, 90_000, 5]) {

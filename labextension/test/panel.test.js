@@ -294,10 +294,12 @@ test('what was announced has come when the server does not answer any more', () 
 });
 
 test('that a server has been stopped is told when it does not answer any more', () => {
-  const told = notice({ kind: 'stopping', title: 'This server is being stopped', until: null });
-  const first = phase => noticeText(told, NOW, { ...view(), phase }, words).split('\n')[0];
-  assert.equal(first('live'), 'This server is being stopped');
-  assert.equal(first('away'), 'This server has been stopped');
+  for (const kind of ['stopping', 'interruption']) {
+    const told = notice({ kind, title: 'This server is being stopped', until: null });
+    const first = phase => noticeText(told, NOW, { ...view(), phase }, words).split('\n')[0];
+    assert.equal(first('live'), 'This server is being stopped');
+    assert.equal(first('away'), 'This server has been stopped');
+  }
 });
 
 test('a notice is read aloud once a minute, and twice in the last one', () => {

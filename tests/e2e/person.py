@@ -12,6 +12,8 @@ expect = playwright.expect
 
 SPAWN_SECONDS = 60
 IDLE_SECONDS = 90
+LOAD_SECONDS = 60
+"""JupyterLab, or a kernel in it; others may keep all cores busy meanwhile."""
 
 
 # --- at the hub ---
@@ -28,7 +30,7 @@ async def log_in(page: Any, name: str) -> None:
 async def arrives_in_jupyterlab(page: Any) -> None:
     """By itself: nobody presses anything."""
     await page.wait_for_url("**/user/*/lab**", timeout=SPAWN_SECONDS * 1000)
-    await expect(page.locator(".jp-DirListing-content")).to_be_visible()
+    await expect(page.locator(".jp-DirListing-content")).to_be_visible(timeout=LOAD_SECONDS * 1000)
 
 
 # --- in JupyterLab ---
@@ -53,7 +55,9 @@ async def open_new_terminal(page: Any) -> None:
 
 async def has_a_kernel(page: Any) -> None:
     """Until then JupyterLab runs nothing, and says nothing."""
-    await expect(page.locator("#jp-main-statusbar")).to_contain_text("Python 3 (ipykernel) | Idle")
+    await expect(page.locator("#jp-main-statusbar")).to_contain_text(
+        "Python 3 (ipykernel) | Idle", timeout=LOAD_SECONDS * 1000
+    )
 
 
 async def run(page: Any, code: str) -> None:
@@ -68,8 +72,8 @@ def status_item(page: Any) -> Any:
 
 
 async def sees_that_the_server_has_ended(page: Any) -> None:
-    """The page that was left open says so itself: JupyterHub's part of it, unless another dialog
-    is before it, or the panel, where it has still heard of the stop."""
+    """The page that was left open says so itself: in JupyterHub's dialog, or, where another dialog
+    is in its way, in the panel."""
     asked = page.get_by_role("dialog").filter(has_text="is not running")
     told = page.locator("#ec2spawner-panel").get_by_text("This server has been stopped")
     await expect(asked.or_(told).first).to_be_visible(timeout=IDLE_SECONDS * 1000)

@@ -278,6 +278,21 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
     expect(toast).to_have_count(1)
 
 
+def test_what_is_written_after_the_spot_notice_is_saved_too(page: Any, server: Server) -> None:
+    open_lab(page, server)
+    end = datetime.now(UTC) + timedelta(seconds=28)
+    server.says(status(interruption_at=end))
+    toast = page.locator(".Toastify__toast")
+    expect(toast).to_contain_text("AWS takes this machine back in")
+    assert toast.get_by_role("button", name="Stop now").count() == 0
+    page.locator(".jp-Notebook-cell .cm-content").first.click()
+    page.keyboard.insert_text("1")
+    expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+    server.says(status())
+    expect(toast).to_have_count(0)
+
+
 def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server) -> None:
     suggestion = Notice(
         id="smaller-profile", kind="smaller-profile", level="info", title="The GPU is not used"

@@ -462,3 +462,7 @@ def test_notebook_has_it_too(page: Any, server: Server) -> None:
     expect(panel).to_be_visible()
     expect(panel.locator(".ec2-Chart canvas")).to_have_count(4)
     picture(page, "notebook-panel")
+    spoken = panel.get_by_role("status")
+    expect(spoken).to_be_empty()
+    server.says(working(idleness=warned()))
+    expect(spoken).to_have_text("This server stops soon.")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from accessibility import is_accessible
 from harness import Embedded, Hub, demo_config, until
+from person import log_in
 
 if TYPE_CHECKING:
     from conftest import Visit
@@ -72,7 +73,7 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
 ) -> None:
     await sell_out(embedded, "g6.xlarge")
     page = await visit(hub.url)
-    await log_in(page)
+    await log_in(page, "ann")
     with holding_its_breath(embedded):
         await start(page, "L4, 24 GB")
         await expect(lines(page)).to_have_text([re.compile("Spot, g6.xlarge in .*asking EC2…")])
@@ -107,7 +108,7 @@ async def test_cancelled_while_ec2_does_not_answer_another_can_be_chosen_at_once
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
     page = await visit(hub.url)
-    await log_in(page)
+    await log_in(page, "ann")
     with holding_its_breath(embedded):
         await start(page, "T4, 16 GB")
         await expect(lines(page)).to_have_count(1)
@@ -126,13 +127,6 @@ async def test_cancelled_while_ec2_does_not_answer_another_can_be_chosen_at_once
 def lines(page: Any) -> Any:
     """What EC2 was asked, and its answers."""
     return page.locator(".ec2-attempt")
-
-
-async def log_in(page: Any) -> None:
-    await page.get_by_label("Username").fill("ann")
-    await page.get_by_label("Password", exact=False).first.fill("any")
-    await page.keyboard.press("Enter")
-    await page.wait_for_url("**/hub/spawn**")
 
 
 async def start(page: Any, profile: str) -> None:

@@ -113,6 +113,8 @@ def test_a_line_tells_now_and_measures_code(
     assert re.fullmatch(rf"sum\(range\(10\)\): {COST}", capsys.readouterr().out)
     run(shell, "%cost k = 5")
     assert shell.user_ns["k"] == 5
+    run(shell, "%cost def f(x: int): pass")
+    assert shell.user_ns["f"].__annotations__ == {"x": int}, "as the shell compiles, not as we do"
     capsys.readouterr()
     agent.say(told(2.5, 0.19, saved_usd=1.5, today_usd=4.0, month_usd=80.25))
     agent_line._last = ("", 0.0, agent_line.Reading())

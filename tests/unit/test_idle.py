@@ -120,6 +120,25 @@ def test_no_kernel_is_culled_while_something_computes() -> None:
         assert assess(signals, POLICY, NOW)[0].cull_kernels == []
 
 
+@pytest.mark.parametrize(
+    ("read", "culled"),
+    [
+        (steady(1), ["k1"]),
+        (steady(1, 60, ago(seconds=5)), ["k1"]),
+        (steady(1, 60, ago(seconds=6)), []),
+        (steady(50, 60, ago(minutes=5)), []),
+        ([*steady(1, 30, ago(seconds=30)), *steady(1, 20)], []),
+        ([*steady(1, 30, ago(seconds=90)), *steady(1, 61)], ["k1"]),
+    ],
+    ids=["read", "just now", "not lately", "not for long", "read again", "read for long again"],
+)
+def test_no_kernel_is_culled_where_nobody_has_looked_what_works(
+    read: list[Reading], culled: list[str]
+) -> None:
+    signals = Signals(STARTED, kernels=[kernel()], cpu=read)
+    assert assess(signals, POLICY, NOW)[0].cull_kernels == culled
+
+
 def test_no_kernel_is_culled_under_who_keeps_the_server_or_works_in_it() -> None:
     for signals, culled in (
         (Signals(STARTED, kernels=[kernel()], extended_until=NOW + timedelta(minutes=1)), []),

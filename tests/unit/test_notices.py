@@ -340,9 +340,9 @@ def test_what_holds_is_told_when_it_changes_and_once_a_minute() -> None:
 
     assert told_in(300, []) == []
     assert told_in(59, told) == [1]
-    assert told_in(61, told) == [1], "told again while it holds"
+    assert told_in(61, told) == [1], "told again"
     assert recorder.emitted[0].notices == told
-    assert told_in(3600, told) == 60 * [1]
+    assert told_in(3600, told) == 4 * [1], "five times in all, and then silence"
     assert told_in(1, []) == [0]
-    assert told_in(3600, []) == [0, 0], "the empty list, twice more, and then silence"
+    assert told_in(3600, []) == 5 * [0], "that nothing holds any more as well"
     assert told_in(1, told) == [1]

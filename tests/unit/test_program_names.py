@@ -52,5 +52,11 @@ def test_code_on_a_command_line_is_nobodys_business(line: str) -> None:
     assert program(words) == words[0]
 
 
+def test_a_title_that_a_program_gave_itself_is_cut_to_its_first_word() -> None:
+    assert program(["celery worker -A tasks --broker=amqp://ada:SECRET@host"]) == "celery"
+    assert program(["/opt/bin/serve --token SECRET"]) == "serve"
+    assert program(["tmux: server"]) == "tmux"
+
+
 def test_a_program_that_has_ended_has_no_name() -> None:
-    assert program([]) == program([""]) == ""
+    assert program([]) == program([""]) == program([" "]) == ""

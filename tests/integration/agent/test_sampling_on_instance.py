@@ -20,7 +20,7 @@ from fake_nvml import FakeNvml
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
 from ec2spawner.telemetry.processes import ProcessTable, read_process
-from ec2spawner.telemetry.sampler import OLD_SECONDS
+from ec2spawner.telemetry.sampler import OLD_SECONDS, SilentGpus
 from ec2spawner.wire import GpuSample, KernelState, Worker
 
 ROOT = Path(__file__).parents[3]
@@ -158,11 +158,13 @@ def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers
     assert (latest.gpus, latest.gpu_problem) == (old.gpus, old.gpu_problem)
     assert latest.gpu_source == old.gpu_source == "simulated"
     assert all(each.at < began for each in sampler.readings()[0])
+    measured = sampler.readings()[1][-1]
 
     # It answers again, and then hangs while everything is stopped.
     gpus.answers, gpus.hangs = 1000, False
     gpus.goes_on.set()
     until(lambda: (at := sampler.latest) is not None and (at.gpus, at.gpu_problem) == (BUSY, ""))
+    assert measured in sampler.readings()[1], "what has worked meanwhile is not idle now"
     until(lambda: threads() == 1)
     gpus.goes_on.clear()
     gpus.answers = 0
@@ -175,6 +177,33 @@ def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers
     until(lambda: threads() == 1)
     gpus.goes_on.set()
     until(lambda: threads() == 0)
+
+
+class HangingStandIn(SilentGpus):
+    """As where `/proc` hangs, too: a process that is inside the driver may lock its memory."""
+
+    def __init__(self) -> None:
+        super().__init__("nvml", BUSY)
+        self.hangs = False
+        self.goes_on = threading.Event()
+
+    def processes(self, at_work: object) -> list[GpuProcess]:
+        self.hangs = True
+        assert self.goes_on.wait(60)
+        return []
+
+
+def test_nobody_stands_in_for_what_stands_in_for_a_driver_that_hangs() -> None:
+    gpus, clock, before = HangingStandIn(), [100.0], threading.active_count()
+    sampler = Sampler(gpus, Processes(os.getpid()), interval=0.05, clock=lambda: clock[0])
+    sampler.start()
+    until(lambda: gpus.hangs)
+    for _ in range(3):
+        clock[0] += OLD_SECONDS + 1
+        assert sampler.latest is None
+        assert threading.active_count() <= before + 1, "one more with every half minute"
+    sampler.stop()
+    gpus.goes_on.set()
 
 
 # --- who works ---------------------------------------------------------------------------------

@@ -222,3 +222,20 @@ async def test_who_extends_while_a_pass_ends_others_is_not_ended(
     await world.state(servers[0][0], LeaseState.ENDING, LeaseState.ENDED)
     await world.complete_passes(1)
     assert world.now(other).state is LeaseState.READY
+
+
+async def test_whose_agent_is_heard_while_a_pass_ends_others_is_not_ended(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    servers = [await world.ready(user) for user in ("ada", "bea")]
+    begin, other = Ending.begin, servers[1][0]
+
+    async def begin_while_another_is_heard(ending: Ending, lease_id: str, stop: Stop) -> None:
+        world.provisioner.beats.heard(other.lease_id)
+        await begin(ending, lease_id, stop)
+
+    monkeypatch.setattr(Ending, "begin", begin_while_another_is_heard)
+    world.clock.advance(world.settings.agent_silent_after)
+    assert (await world.ending_of(servers[0][0])).message == "The instance fell silent"
+    await world.complete_passes(1)
+    assert world.now(other).state is LeaseState.READY

@@ -229,6 +229,21 @@ async def test_a_waiting_agent_is_told_at_once_that_its_instance_is_surplus(
     gate.set()
 
 
+async def test_an_instance_is_given_to_nobody_from_the_moment_it_is_to_end(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    agent, provisioner = Agent(world, instance_id), world.provisioner
+    await provisioner.claims.admit(agent.claimant(), agent.key, 1.0)
+    instance = provisioner.watcher.instances[instance_id]
+    ending = asyncio.create_task(provisioner.ending.terminate_unleased([instance]))
+    await asyncio.sleep(0)  # the call has not begun
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+    await ending
+    assert world.now(lease).instance_id is None
+
+
 async def test_an_instance_is_not_terminated_while_its_key_is_being_stored(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
