@@ -41,6 +41,7 @@ class BucketHandler(RequestHandler):
         for name, value in answer.headers:
             if name.lower() not in _NOT_PASSED_ON:
                 self.set_header(name, value)
-        self.finish(answer.body if request.method != "HEAD" else None)
+        # Also an empty body is one to tornado, and a 204 has none.
+        self.finish(answer.body if answer.body and request.method != "HEAD" else None)
 
     get = head = post = put = delete = _pass_on

@@ -14,10 +14,11 @@ import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+import aiohttp
 
 from . import processes
 from .processes import Mark
@@ -180,18 +181,18 @@ async def _start_hub(
 
 
 async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
-    client = AsyncHTTPClient()
+    # Not tornado's client: that prints what a fetch meets later that Ctrl-C has cancelled.
+    timeout = aiohttp.ClientTimeout(total=2)
     try:
-        async with asyncio.timeout(READY_TIMEOUT):
+        async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
             while True:
                 if hub.returncode is not None:
                     raise DemoFailed("JupyterHub ended; see jupyterhub.log in the data directory")
-                try:
-                    # Shielded: tornado would print what a cancelled fetch meets later.
-                    await asyncio.shield(client.fetch(url, request_timeout=2))
-                    return
-                except (HTTPClientError, OSError):
-                    await asyncio.sleep(0.1)
+                with suppress(aiohttp.ClientError, TimeoutError):
+                    async with http.get(url) as answer:
+                        if answer.status == HTTPStatus.OK:
+                            return
+                await asyncio.sleep(0.1)
     except TimeoutError:
         raise DemoFailed("JupyterHub does not answer; see jupyterhub.log") from None
 

@@ -6,7 +6,7 @@ import type { Actions } from './actions.js';
 import { keepLabel } from './describe.js';
 import type { StatusModel } from './model.js';
 import { noticeText } from './noticeText.js';
-import { keepSeconds } from './state.js';
+import { instant, keepSeconds } from './state.js';
 import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';

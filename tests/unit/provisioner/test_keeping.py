@@ -595,6 +595,7 @@ async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: Wo
 
 async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(world: World) -> None:
     """Its agent is gone by then, and will never say that it has stopped."""
+    await world.restart(stop_timeout=30)
     lease, agent = await ready(world, STOP)
     await world.stop(lease)
     world.break_store()
