@@ -133,7 +133,7 @@ class GpuPart {
   private readonly _heat = element('p', 'ec2-Gpu-fact ec2-Gpu-heat');
   private readonly _clock = element('p', 'ec2-Gpu-fact');
   private readonly _slices = element('ul', 'ec2-Lines');
-  private readonly _troubles = element('div', 'ec2-Troubles');
+  private readonly _troubles = element('div');
 }
 
 function newSlice(): HTMLElement {
