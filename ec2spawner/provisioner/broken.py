@@ -14,7 +14,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ..core.tags import LEASE
 from ..wire import Stop
 from .book import LeaseBook
 from .claims import Claimant, Claims, InstanceUnwanted
@@ -63,7 +62,7 @@ class Broken:
             await self.claims.wait(instance.instance_id, wait)
             return False
         log.error("%s says that it is broken: %r", instance.instance_id, why)
-        lease = self._waits_for(instance, claimant)
+        lease = self.starting.would_serve(instance, claimant)
         self.claims.turn_away([instance.instance_id])
         if lease is not None:
             await self._replace(lease, why)
@@ -83,15 +82,6 @@ class Broken:
         else:
             await self.fail(lease.lease_id, Stop(reason="failed", message=broken(why)))
         self.wake()
-
-    def _waits_for(self, instance: Instance, claimant: Claimant) -> Lease | None:
-        """The start that would get it; None where nobody would."""
-        if self.keeping.get(instance.instance_id) is not None:
-            return self.keeping.lease_for(instance, claimant.pending_time)
-        if LEASE in instance.tags or instance.instance_id in self.book.served():
-            return None
-        need = self.starting.need_for(instance)
-        return self.book.get(need.lease_id) if need is not None else None
 
     async def _replace(self, lease: Lease, why: str) -> None:
         if lease.state is not LeaseState.WAITING:

@@ -28,6 +28,7 @@ from .lease import Lease, LeaseState
 from .prices import PriceBook
 from .store import Store, StoreError
 from .supply import supply_of
+from .why_not_kept import unfit
 
 log = logging.getLogger(__name__)
 
@@ -153,12 +154,15 @@ class Starting:
         """A verified agent that this hub cannot work with: its instance ends.
 
         The start that it would have served fails with `stop`: each other instance of that image
-        would be as unfit. An instance that serves a lease already is left alone. Raises
-        `ClaimRefused`, `InstanceUnwanted`.
+        would be as unfit. An instance that serves a lease already is left alone, and one with a
+        kept disk is stopped again, within `wait` seconds. Raises `ClaimRefused`,
+        `InstanceUnwanted`.
         """
         instance = await self.admitted(claimant, key, wait)
-        if instance is not None and self.book.of_instance(instance.instance_id) is None:
-            await self._give_up(instance, stop)
+        if instance is None or self.book.of_instance(instance.instance_id) is not None:
+            return
+        if not await self._give_up(instance, claimant, stop):
+            await self.claims.wait(instance.instance_id, wait)
 
     async def admitted(self, claimant: Claimant, key: str, wait: float) -> Instance | None:
         """The instance of a verified claim; None where no listing shows it within `wait` seconds.
@@ -173,20 +177,42 @@ class Starting:
             await self.claims.wait(claimant.instance_id, LISTING_PAUSE)
         return instance
 
-    async def _give_up(self, instance: Instance, stop: Stop) -> None:
-        """End an instance that nobody is served by, and the start that has waited for it."""
-        log.error("%s is of no use: %s", instance.instance_id, stop.message)
-        need = self.need_for(instance)
-        self.claims.turn_away([instance.instance_id])
-        if need is not None:
-            await self.fail(need.lease_id, stop)
-        self.wake()
+    async def _give_up(self, instance: Instance, claimant: Claimant, stop: Stop) -> bool:
+        """Reject an unfit instance that serves no lease; False if its disk is kept.
 
-    def need_for(self, instance: Instance) -> Need | None:
-        """Whose start would get this instance now."""
-        claimant = supply_of(instance)
-        others = [s for s in self.supplies() if s.supply_id != claimant.supply_id]
-        return lease_for(claimant, self.needs(), others)
+        A kept instance may be of an older image than the others, so it fails no start but its own
+        user's. The start that waits for one that lingers gets another instance.
+        """
+        lease = self.would_serve(instance, claimant)
+        kept = self.keeping.get(instance.instance_id)
+        if kept is not None and kept.then == "stop":
+            if lease is not None:
+                log.error("%s, which is kept, cannot be used: %s", kept.instance_id, stop.message)
+                await self.keeping.take_start_back(kept.instance_id)
+                await self.fail(lease.lease_id, Stop(reason="failed", message=unfit(stop.message)))
+                self.wake()
+            # A 410 would make its agent power off, and EC2 would delete the disk.
+            return False
+        log.error("%s cannot be used: %s", instance.instance_id, stop.message)
+        self.claims.turn_away([instance.instance_id])
+        if lease is not None and kept is None:
+            await self.fail(lease.lease_id, stop)
+        self.wake()
+        return True
+
+    def would_serve(self, instance: Instance, claimant: Claimant) -> Lease | None:
+        """The waiting lease that would get this instance, which serves none now."""
+        if self.keeping.get(instance.instance_id) is not None:
+            return self.keeping.lease_for(instance, claimant.pending_time)
+        if self._has_served(instance):
+            return None
+        free = supply_of(instance)
+        others = [s for s in self.supplies() if s.supply_id != free.supply_id]
+        need = lease_for(free, self.needs(), others)
+        return self.book.get(need.lease_id) if need is not None else None
+
+    def _has_served(self, instance: Instance) -> bool:
+        return LEASE in instance.tags or instance.instance_id in self.book.served()
 
     async def _end_if_restarted(self, instance_id: str) -> None:
         """Another agent speaks on an instance whose own is silent: it was restarted.
@@ -219,17 +245,15 @@ class Starting:
 
     async def _assign(self, instance: Instance, claimant: Claimant, key: str) -> Lease | None:
         kept = self.keeping.get(instance.instance_id)
-        if kept is not None:
-            lease = self.keeping.lease_for(instance, claimant.pending_time)
-        elif LEASE in instance.tags or instance.instance_id in self.book.served():
+        if kept is None and self._has_served(instance):
             raise InstanceUnwanted("this instance has served another lease")
-        else:
-            need = self.need_for(instance)
-            lease = self.book.get(need.lease_id) if need is not None else None
+        lease = self.would_serve(instance, claimant)
         if lease is None:
             return None
         if lacks := what_it_lacks(lease, claimant.protocol):
-            await self._give_up(instance, Stop(reason="failed", message=too_old_for(lacks)))
+            stop = Stop(reason="failed", message=too_old_for(lacks))
+            if not await self._give_up(instance, claimant, stop):
+                return None
             raise InstanceUnwanted(too_old_for(lacks))
         free_at, wanted_at = instance.launched_at, _wanted_at(lease)
         changes: dict[str, Any] = {}

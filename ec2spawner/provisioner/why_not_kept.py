@@ -42,6 +42,12 @@ def broken(why: str) -> str:
     return f"{said}. AWS mostly starts it on other hardware. {AFRESH}. {why}"[:500]
 
 
+def unfit(why: str) -> str:
+    """The agent on its disk is too old or too new for the hub: another boot changes nothing."""
+    said = "The hub cannot work with your kept machine. It is stopped again, with what is on it"
+    return f"{said}. {AFRESH}. {why}"[:500]
+
+
 def busy_to_the_end(failure: CloudError) -> str:
     """It was throttled, or never answered, for as long as a start waits."""
     said = f"{shortened(failure.message)} ({failure.code})"

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
+
 import pytest
 from pydantic import ValidationError
-from world import Agent, World, until
+from world import SPEC, Agent, World, until
 
+from ec2spawner.core.keeping import AfterStop
 from ec2spawner.provisioner.agent_protocols import SPOKEN, what_it_lacks, why_unfit
 from ec2spawner.provisioner.claims import InstanceUnwanted, SecondKey
+from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.wire import PROTOCOL, Spoken, Stop
+from ec2spawner.provisioner.why_not_kept import unfit
+from ec2spawner.wire import PROTOCOL, Market, Spoken, Stop
 
 TOO_OLD = Stop(reason="failed", message="too old: bake a new image")
+LINGER = AfterStop(then="linger", seconds=600)
+STOP = AfterStop(then="stop", seconds=86400, per_user=1)
+ON_DEMAND = replace(SPEC, markets=(Market.ON_DEMAND,))
 
 
 def test_the_hub_speaks_its_protocol_and_the_one_before() -> None:
@@ -61,6 +70,80 @@ async def test_an_agent_that_serves_is_left_alone(world: World) -> None:
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     assert agent.instance_id in world.cloud.running()
+
+
+async def kept(world: World, after: AfterStop) -> Agent:
+    """The agent of ada's server, which has stopped and whose instance is kept."""
+    lease, agent = await world.ready("ada", after_stop=after, spec=ON_DEMAND)
+    await agent.beat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await world.state(lease, LeaseState.ENDED)
+    return agent
+
+
+async def turn_away(agent: Agent, wait: float = 0.01) -> None:
+    starting = agent.world.provisioner.starting
+    await starting.turn_away(agent.claimant(protocol=0), agent.key, wait, TOO_OLD)
+
+
+async def test_an_unfit_agent_that_lingers_fails_no_start(world: World) -> None:
+    agent = await kept(world, LINGER)
+    stranger = await world.request("bea", spec=ON_DEMAND)
+    again = await world.request("ada", spec=ON_DEMAND, after_stop=LINGER)
+    await turn_away(agent)
+    await until(lambda: agent.instance_id not in world.cloud.running(), "its end")
+    machines = await world.boot(2)
+    await asyncio.gather(*(Agent(world, each).serve() for each in machines))
+    assert {world.now(each).state for each in (stranger, again)} == {LeaseState.READY}
+
+
+async def test_an_unfit_agent_on_an_instance_of_an_ended_lease_fails_no_start(
+    world: World,
+) -> None:
+    lease, agent = await world.ready("ada")
+    world.cloud.fail("terminate", CloudError("RequestLimitExceeded", "", retryable=True), 100)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    world.provisioner.claims.unwanted.clear()  # as after a restart of the hub
+    stranger = await world.request("bea")
+    await turn_away(agent)
+    assert world.now(stranger).stop is None
+
+
+async def test_an_unfit_agent_on_a_kept_disk_fails_its_own_start_and_keeps_the_disk(
+    world: World,
+) -> None:
+    before = await kept(world, STOP)
+    await until(world.cloud.stopped, "it is stopped")
+    world.clock.advance(600)
+    again = await world.request("ada", spec=ON_DEMAND, after_stop=STOP)
+    await until(world.cloud.running, "it is started again")
+    stranger = await world.request("bea", spec=ON_DEMAND)
+    world.clock.advance(60)
+    stops = world.cloud.hold("stop")
+    agent, calls = Agent(world, before.instance_id), len(world.cloud.of("stop"))
+    while len(world.cloud.of("stop")) == calls:
+        await turn_away(agent)  # a 410 would end it, with its disk
+    stops.set()
+    assert await world.ending_of(again) == Stop(reason="failed", message=unfit(TOO_OLD.message))
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert world.provisioner.keeping.of_server("ada", "")
+    assert world.now(stranger).state is LeaseState.WAITING
+
+
+async def test_an_unfit_agent_on_a_kept_disk_is_held_until_it_is_stopped(world: World) -> None:
+    stops = world.cloud.hold("stop")
+    agent = await kept(world, STOP)
+    stranger = await world.request("bea", spec=ON_DEMAND)
+    held = asyncio.create_task(turn_away(agent, wait=60))
+    await world.watch_passes(1)
+    assert not held.done()
+    held.cancel()
+    assert world.now(stranger).state is LeaseState.WAITING
+    stops.set()
+    await until(lambda: world.cloud.stopped() == [agent.instance_id], "it is stopped")
 
 
 async def test_a_lease_that_needs_more_than_its_agent_can_fails_in_words(world: World) -> None:
