@@ -4,6 +4,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
 
 import { Newest } from './newest.js';
+import { type Phase, Reachability } from './reachability.js';
 import { request } from './request.js';
 import type { INotebookStatus } from './wire.js';
 
@@ -11,13 +12,12 @@ import type { INotebookStatus } from './wire.js';
 const POLL_MS = 3000;
 const SLOWEST_POLL_MS = 30_000;
 
-/** One lost request is no news: with two in a row the server counts as away. */
-const FAILURES_UNTIL_AWAY = 2;
+/** With these the hub or the proxy stands in for a server that is away: their words are no news. */
+const STOOD_IN_FOR = [404, 424, 502, 503, 504];
 
 /** What is known of this server at a moment. */
 export interface IView {
-  /** `absent`: this server does not have the extension. */
-  readonly phase: 'loading' | 'live' | 'away' | 'absent';
+  readonly phase: Phase;
   readonly status: INotebookStatus | null;
   /** The server's clock now, in ms since the epoch; it stands still while the server is away. */
   readonly now: number;
@@ -45,14 +45,15 @@ export class StatusModel implements IDisposable {
   }
 
   get view(): IView {
-    const elapsed = this._phase === 'live' ? performance.now() - this._answeredAt : 0;
+    const { phase } = this._reachability;
+    const elapsed = phase === 'live' ? performance.now() - this._answeredAt : 0;
     const now = this._serverNow + elapsed;
-    return { phase: this._phase, status: this._status, now, problem: this._problem };
+    return { phase, status: this._status, now, problem: this._problem };
   }
 
   /** Ask now instead of at the next turn. */
   refresh(): void {
-    if (this._phase !== 'absent') {
+    if (this._reachability.phase !== 'absent') {
       void this._poll.refresh();
     }
   }
@@ -93,27 +94,25 @@ export class StatusModel implements IDisposable {
     this._status = status;
     this._serverNow = Date.parse(status.now);
     this._answeredAt = performance.now();
-    this._failures = 0;
     this._problem = '';
-    this._phase = 'live';
+    this._reachability.answered();
   }
 
   private _fail(reason: unknown): void {
-    if (reason instanceof ServerConnection.ResponseError && reason.response.status === 404) {
-      this._phase = 'absent';
+    const refusal = reason instanceof ServerConnection.ResponseError ? reason : null;
+    const { now } = this.view;
+    this._reachability.failed(refusal?.response.status ?? null);
+    const isOwn = refusal !== null && !STOOD_IN_FOR.includes(refusal.response.status);
+    this._problem = isOwn ? refusal.message : '';
+    if (this._reachability.phase === 'absent') {
       void this._poll.stop();
-      return;
-    }
-    this._failures += 1;
-    this._problem = reason instanceof ServerConnection.ResponseError ? reason.message : '';
-    if (this._failures >= FAILURES_UNTIL_AWAY && this._phase !== 'away') {
-      this._serverNow = this.view.now;
-      this._phase = 'away';
+    } else if (this._reachability.phase === 'away') {
+      this._serverNow = now;
     }
   }
 
   private _tick(): void {
-    if (this._phase === 'live' && !document.hidden) {
+    if (this._reachability.phase === 'live' && !document.hidden) {
       this._changed.emit();
     }
   }
@@ -128,11 +127,10 @@ export class StatusModel implements IDisposable {
   private readonly _poll: Poll<void, unknown>;
   private readonly _ticker: number;
   private readonly _newest = new Newest();
+  private readonly _reachability = new Reachability();
   private readonly _changed = new Signal<this, void>(this);
-  private _phase: IView['phase'] = 'loading';
   private _status: INotebookStatus | null = null;
   private _serverNow = 0;
   private _answeredAt = 0;
-  private _failures = 0;
   private _problem = '';
 }

@@ -139,10 +139,24 @@ def test_trouble_is_told(page: Any, server: Server) -> None:
     assert "The instance agent does not answer" in item.get_attribute("aria-label")
 
 
-def test_a_server_that_does_not_answer_is_said_to(page: Any, server: Server) -> None:
+@pytest.mark.parametrize("status_code", [0, 404, 424])
+def test_a_server_that_does_not_answer_is_said_to(
+    page: Any, server: Server, status_code: int
+) -> None:
+    """The hub, which has not found its servers again or knows that they are gone, says 404 or 424
+    in their place."""
     item = open_lab(page, server)
-    page.route(STATUS_URL, lambda route: route.abort())
+    words = {"message": "Restart the server at http://hub/hub/spawn/me"}
+
+    def is_away(route: Any) -> None:
+        if status_code:
+            route.fulfill(status=status_code, json=words)
+        else:
+            route.abort()
+
+    page.route(STATUS_URL, is_away)
     expect(item).to_have_text("no answer")
+    assert "http" not in item.get_attribute("aria-label")
     page.unroute(STATUS_URL)
     # A person who comes back to the tab does not wait for the next turn.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
