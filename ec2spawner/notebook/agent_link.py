@@ -39,6 +39,8 @@ class AgentLink:
         self._on_state = on_state
         self._writer: asyncio.StreamWriter | None = None
         self._replies: dict[int, asyncio.Future[NotebookReply]] = {}
+        self._stops: set[int] = set()
+        """Ids of the requests under way that ask for the stop."""
         self._ids = itertools.count(1)
         self.connected = asyncio.Event()
         self.state: AgentState | None = None
@@ -84,6 +86,8 @@ class AgentLink:
         request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
+        if kind == "stop":
+            self._stops.add(request.id)
         try:
             self._writer.write(request.model_dump_json().encode() + b"\n")
             async with asyncio.timeout(REPLY_SECONDS):
@@ -92,6 +96,7 @@ class AgentLink:
             raise AgentGoneError("The hub did not answer in time. Try again in a moment.") from None
         finally:
             self._replies.pop(request.id, None)
+            self._stops.discard(request.id)
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
         while line := await reader.readline():
@@ -102,9 +107,20 @@ class AgentLink:
                 continue
             if isinstance(said, AgentState):
                 self.state = said
+                if said.stop is not None:
+                    self._accept_stops()
                 self._on_state(said)
             elif (reply := self._replies.get(said.id)) and not reply.done():
                 reply.set_result(said)
+
+    def _accept_stops(self) -> None:
+        """The stop has begun, and may end the agent before it has replied to the request for it."""
+        for request_id in self._stops:
+            reply = self._replies[request_id]
+            if not reply.done():
+                reply.set_result(
+                    NotebookReply(id=request_id, ok=True, message="The server is being stopped.")
+                )
 
     async def _hang_up(self) -> None:
         self.connected.clear()

@@ -1,15 +1,19 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { keptSentence } from './describe.js';
 import type { StatusModel } from './model.js';
 import { messageOf, request } from './request.js';
-import { canControl, keepSeconds } from './state.js';
+import { canControl, isEnding, keepSeconds } from './state.js';
 
 /** A document that cannot be saved must not keep the machine on. */
 const SAVE_TIMEOUT_MS = 10_000;
+
+/** How long to wait for a sign that a stop was accepted, whose answer was lost. */
+const STOP_SIGN_MS = 10_000;
 
 /** What a person can do about their server. */
 export class Actions {
@@ -67,6 +71,10 @@ export class Actions {
       await this._request('stop');
       return true;
     } catch (reason) {
+      // A server that is stopped may be gone before it has answered.
+      if (!isRefusal(reason) && (await this._isEndingSoon())) {
+        return true;
+      }
       this._tell(this.trans.__('This server could not be stopped.'), reason);
       return false;
     } finally {
@@ -101,6 +109,27 @@ export class Actions {
     await Promise.race([commands.execute(saveAll).catch(() => undefined), timeout]);
   }
 
+  /** Whether the server says within `STOP_SIGN_MS` that it stops, or falls silent. */
+  private _isEndingSoon(): Promise<boolean> {
+    const { model } = this;
+    return new Promise(resolve => {
+      const decide = (ending: boolean): void => {
+        window.clearTimeout(timer);
+        model.changed.disconnect(check);
+        resolve(ending);
+      };
+      const check = (): void => {
+        if (isEnding(model.view)) {
+          decide(true);
+        }
+      };
+      const timer = window.setTimeout(() => decide(isEnding(model.view)), STOP_SIGN_MS);
+      model.changed.connect(check);
+      model.refresh();
+      check();
+    });
+  }
+
   private _request(path: 'extend' | 'idle' | 'stop', body?: unknown): Promise<unknown> {
     return request(this.app.serviceManager.serverSettings, path, body);
   }
@@ -119,6 +148,11 @@ export class Actions {
     const why = reason instanceof Error ? reason.message : '';
     Notification.error([what, why].filter(Boolean).join(' '), { autoClose: false });
   }
+}
+
+/** True where the hub was asked and said no; every other failure may be the stop itself. */
+function isRefusal(reason: unknown): boolean {
+  return reason instanceof ServerConnection.ResponseError && reason.response.status === 409;
 }
 
 /** True for a document with changes that are not saved, as JupyterLab marks its tab. */

@@ -97,6 +97,11 @@ export function canControl(status: INotebookStatus): boolean {
   return status.managed && status.can_control && status.agent_connected && !status.stop;
 }
 
+/** True where the server is being stopped, or has fallen silent. */
+export function isEnding({ phase, status }: IView): boolean {
+  return phase === 'away' || Boolean(status?.stop);
+}
+
 /** How long the user may keep the server on with one press of a button, in seconds; 0 is not. */
 export function keepSeconds(status: INotebookStatus | null): number {
   if (!status || !canControl(status) || status.interruption_at) {

@@ -249,6 +249,32 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     expect(page.get_by_text("This server stops in")).to_have_count(0)
 
 
+def test_a_stop_whose_answer_is_lost_is_no_error(page: Any, server: Server) -> None:
+    open_lab(page, server)
+    stop = re.compile(r"/ec2spawner/api/stop\b")
+    dialog, toast = page.get_by_role("dialog"), page.locator(".Toastify__toast")
+
+    def press_stop() -> None:
+        page.evaluate("() => void window.jupyterapp.commands.execute('ec2spawner:stop')")
+        dialog.get_by_role("button", name="Stop now").click()
+
+    page.route(stop, lambda route: route.fulfill(status=409, json={"message": "Not now."}))
+    press_stop()
+    expect(toast).to_contain_text("This server could not be stopped. Not now.")
+    toast.get_by_title("Hide notification").click()
+    expect(toast).to_have_count(0)
+
+    def accept(route: Any) -> None:
+        server.says(status(stop=Stop(reason="user", message="You stopped it.")))
+        route.abort()
+
+    page.unroute(stop)
+    page.route(stop, accept)
+    press_stop()
+    expect(toast).to_contain_text("This server is being stopped")
+    expect(page.get_by_text("could not be stopped")).to_have_count(0)
+
+
 def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
     page: Any, server: Server
 ) -> None:

@@ -24,6 +24,7 @@ from ec2spawner.wire import (
     NotebookReply,
     NotebookRequest,
     Observation,
+    Stop,
 )
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
@@ -37,10 +38,13 @@ class Agent:
     def __init__(self, run_dir: Path, user: NotebookUser = ME) -> None:
         self.observations: list[Observation] = []
         self.requests: list[NotebookRequest] = []
+        self.is_silent = False
         self.socket = LocalSocket(run_dir, user, self.observations.append, self._request)
 
     async def _request(self, request: NotebookRequest) -> NotebookReply:
         self.requests.append(request)
+        if self.is_silent:
+            await asyncio.Event().wait()
         return NotebookReply(id=request.id, ok=request.type == "extend", message="said the hub")
 
 
@@ -116,6 +120,23 @@ async def test_the_line_comes_back_after_the_agent_does(agent: Agent) -> None:
     await until(lambda: not link.connected.is_set())
     await agent.socket.start()
     await asyncio.wait_for(link.connected.wait(), 5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_stop_that_has_begun_is_a_success_without_the_agents_reply(agent: Agent) -> None:
+    agent.is_silent = True
+    link = AgentLink(str(agent.socket.path), lambda state: None)
+    running = asyncio.create_task(link.run())
+    await asyncio.wait_for(link.connected.wait(), 5)
+    stop = asyncio.create_task(link.ask("stop"))
+    extension = asyncio.create_task(link.ask("extend", 60))
+    await until(lambda: agent.requests)
+    agent.socket.push(STATE.model_copy(update={"stop": Stop(reason="user")}))
+    assert (await asyncio.wait_for(stop, 5)).ok
+    await agent.socket.close()
+    with pytest.raises(AgentGoneError):
+        await asyncio.wait_for(extension, 5)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
