@@ -41,6 +41,8 @@ class HubConfig:
     bind_ip: str
     """Where the hub listens; empty is every address."""
     bind_port: int
+    max_servers: int
+    """`c.JupyterHub.active_server_limit`; 0 is no limit."""
 
 
 def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
@@ -130,4 +132,5 @@ def _checked(app: JupyterHub) -> HubConfig:
         options.hub_api_url or spawner.hub_connect_url or app.hub.api_url,
         "" if bind.hostname in EVERY_ADDRESS else str(bind.hostname),
         bind.port or app.hub.port,
+        app.active_server_limit,
     )

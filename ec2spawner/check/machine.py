@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,16 +13,45 @@ from ..aws.identity import IdentitySetupError, find_openssl, pinned_certificates
 from ..config import Options
 from ..provisioner.store_database import StoreError
 from ..provisioner.store_postgresql import PostgreSQL
-from .finding import Finding, failed, ok
+from .finding import Finding, failed, ok, warning
+
+DESCRIPTORS = 256
+"""Of the hub's process without a server: 30 when it is idle; calls to AWS, databases, pages."""
+
+DESCRIPTORS_PER_SERVER = 3
+"""Its agent's held heartbeat, the next one while it takes over, and a call of its notebook."""
+
+FEW_SERVERS = 100
+"""A limit that is enough for fewer is worth a warning, whatever the hub's own limit."""
+
+RAISE_LIMIT = "write LimitNOFILE=65536 into the [Service] section of the hub's systemd unit"
 
 
-def judge_machine(options: Options) -> list[Finding]:
+def judge_machine(options: Options, max_servers: int) -> list[Finding]:
     """As the user who runs the check, in the directory where it is run."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return [
+        judge_descriptors(None if soft == resource.RLIM_INFINITY else soft, max_servers),
         judge_openssl(),
         judge_certificates(options.region, options.identity_certificates),
         judge_store(options.store_url),
     ]
+
+
+def judge_descriptors(limit: int | None, max_servers: int) -> Finding:
+    """Whether the hub can keep a connection to each server. `limit`: of open files, None without
+    one; `max_servers`: `c.JupyterHub.active_server_limit`, 0 without one."""
+    name = "open files"
+    if limit is None:
+        return ok(name, "no limit")
+    enough_for = max((limit - DESCRIPTORS) // DESCRIPTORS_PER_SERVER, 0)
+    said = f"the limit here is {limit}, which is enough for about {enough_for} servers"
+    if max_servers > enough_for:
+        said = f"{said}; c.JupyterHub.active_server_limit is {max_servers}"
+        return warning(name, said, RAISE_LIMIT)
+    if enough_for < FEW_SERVERS and not max_servers:
+        return warning(name, said, RAISE_LIMIT)
+    return ok(name, said)
 
 
 def judge_openssl() -> Finding:

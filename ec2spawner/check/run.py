@@ -93,7 +93,7 @@ class Check:
     async def run(self) -> None:
         self.findings.append(ok(CONFIGURATION, "every option can be followed"))
         self.announce("this machine")
-        self.findings += judge_machine(self.options)
+        self.findings += judge_machine(self.options, self.config.max_servers)
         self.announce("the hub's address")
         config = self.config
         self.findings.append(await judge_address(config.api_url, config.bind_ip, config.bind_port))

@@ -52,6 +52,10 @@ from .service import HubService
 
 STOPPING = "the hub is stopping"
 
+BODY_SECONDS = 10.0
+"""A body that has not arrived completely by then ends its connection, without an answer. Agents
+send theirs in one piece; whoever sends one slowly holds a descriptor of the hub."""
+
 ADDRESS_LISTINGS = 3
 """Listings to wait for an instance's address: EC2 knows it from the launch on."""
 
@@ -78,6 +82,7 @@ class AgentHandler(APIHandler):
             self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
         # A body that does not tell its length is cut by tornado, with a plain 400.
         self.request.connection.set_max_body_size(MAX_BODY_BYTES)
+        self.request.connection.set_body_timeout(BODY_SECONDS)
         await super().prepare()
 
     def data_received(self, chunk: bytes) -> None:

@@ -35,7 +35,7 @@ from ..provisioner.keeping import keeps_of
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
-from . import agent_api, internal_ssl, metrics, stopped_by, user_api
+from . import agent_api, internal_ssl, log_limits, metrics, stopped_by, user_api
 from .certificates import AUTHORITY, NotebookAuthority
 from .rendering import TEMPLATES
 from .seal import Seal
@@ -77,6 +77,7 @@ def arrange() -> None:
     # count as looked at once their agents are heard, which takes a hub that serves.
     app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
+    log_limits.install()
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
 

@@ -8,7 +8,12 @@ import pytest
 from postgresql_server import PASSWORD, PostgreSQL, database_of
 
 from ec2spawner.check.finding import State
-from ec2spawner.check.machine import judge_certificates, judge_openssl, judge_store
+from ec2spawner.check.machine import (
+    judge_certificates,
+    judge_descriptors,
+    judge_openssl,
+    judge_store,
+)
 
 
 def test_a_store_that_can_be_made_or_opened(tmp_path: Path) -> None:
@@ -96,3 +101,24 @@ def test_openssl_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch) -> N
     assert judge_openssl().state is State.OK
     monkeypatch.setenv("PATH", "/nonexistent")
     assert judge_openssl().state is State.FAILED
+
+
+@pytest.mark.parametrize(
+    ("limit", "max_servers", "state"),
+    [
+        (1024, 0, State.OK),
+        (1024, 200, State.OK),
+        (1024, 300, State.WARNING),
+        (256, 0, State.WARNING),
+        (300, 10, State.OK),
+        (64, 10, State.WARNING),
+        (65536, 5000, State.OK),
+        (None, 100_000, State.OK),
+    ],
+)
+def test_open_files_are_enough_for_the_servers_that_the_hub_allows(
+    limit: int | None, max_servers: int, state: State
+) -> None:
+    finding = judge_descriptors(limit, max_servers)
+    assert finding.state is state
+    assert ("LimitNOFILE" in finding.mend) == (state is State.WARNING)

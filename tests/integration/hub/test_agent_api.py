@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
@@ -112,6 +113,45 @@ async def test_tokens_and_cookies_of_jupyterhub_open_nothing(hub: Hub, ann: Agen
             assert (await page.post(path, json=body)).status_code == 401
             in_url = {"token": ann.token}
             assert (await page.post(path, json=body, params=in_url)).status_code == 401
+    await untouched(hub, "ann")
+
+
+async def test_bodies_that_never_arrive_give_their_descriptors_back(
+    hub: Hub, ann: AgentByHand
+) -> None:
+    """From before any proof of who speaks, on every route. The hub answers meanwhile, and its log
+    does not grow with them."""
+    assert hub.process is not None
+    descriptors = Path(f"/proc/{hub.process.pid}/fd")
+    before, logged = len(list(descriptors.iterdir())), hub.log.stat().st_size
+    paths = ["claims", *(f"leases/{ann.lease_id}/{what}" for what in (*CALLS, "idle"))]
+
+    async def half_open(path: str) -> asyncio.StreamWriter:
+        _, writer = await asyncio.open_connection("127.0.0.1", hub.api_port)
+        head = f"POST /hub/api/ec2/{path} HTTP/1.1\r\nHost: hub\r\nContent-Length: 1000\r\n\r\n{{"
+        writer.write(head.encode())
+        return writer
+
+    held = asyncio.create_task(
+        ann.beat(state_seen=(await ann.beat()).json()["state"], hold_seconds=13)
+    )
+    open_ = await asyncio.gather(*(half_open(path) for path in paths * 50))
+    try:
+
+        async def all_held() -> bool:
+            return len(list(descriptors.iterdir())) >= before + len(open_)
+
+        async def given_back() -> bool:
+            assert (await hub.api.get("/")).is_success
+            return len(list(descriptors.iterdir())) < before + 20
+
+        await until(all_held, 5, "the hub to accept them all")
+        await until(given_back, 15, "the descriptors to be given back")
+        assert (await held).is_success, "a beat is held for longer than a body may take"
+    finally:
+        for writer in open_:
+            writer.close()
+    assert hub.log.read_text()[logged:].count("Timeout reading body") < len(open_) / 2
     await untouched(hub, "ann")
 
 

@@ -1,0 +1,67 @@
+"""Bounds for log lines that anyone who reaches the hub's port can have written, as often as they
+like: a flood of calls must not fill the hub's disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import time
+from collections.abc import Callable
+
+from ..core.rate_limit import Rate, RateLimit
+
+LINES = Rate(burst=20, per_second=0.5)
+"""Of one kind. An agent in order causes none of them."""
+
+
+class LogLimit(logging.Filter):
+    """Passes `LINES` of those records that `matches`, and all others. The next line that passes
+    says how many were left out."""
+
+    def __init__(
+        self,
+        matches: Callable[[logging.LogRecord], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._matches = matches
+        self._monotonic = monotonic
+        self._limit = RateLimit(LINES)
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not self._matches(record):
+            return True
+        if not self._limit.take("", self._monotonic()):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            record.msg = f"{record.getMessage()} [{self._left_out} more such lines left out]"
+            record.args = ()
+            self._left_out = 0
+        return True
+
+
+def is_refused_call(record: logging.LogRecord) -> bool:
+    """JupyterHub's line of a call of the agents' API that was answered 4xx."""
+    return record.levelno == logging.WARNING and "/api/ec2/" in record.getMessage()
+
+
+def is_late_body(record: logging.LogRecord) -> bool:
+    """Tornado's line of a connection that it closes at the body timeout."""
+    return str(record.msg).startswith("Timeout reading body")
+
+
+def is_out_of_descriptors(record: logging.LogRecord) -> bool:
+    """asyncio's line of a connection that cannot be accepted. It comes with a traceback, and again
+    in each turn of the loop until a descriptor is free."""
+    error = record.exc_info[1] if record.exc_info else None
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+
+
+def install() -> None:
+    """Limit these lines for as long as the process runs. Call it once."""
+    logging.getLogger("tornado.access").addFilter(LogLimit(is_refused_call))
+    logging.getLogger("tornado.general").addFilter(LogLimit(is_late_body))
+    logging.getLogger("asyncio").addFilter(LogLimit(is_out_of_descriptors))

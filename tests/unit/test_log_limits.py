@@ -1,0 +1,59 @@
+"""Lines that a stranger can have written fill no log."""
+
+from __future__ import annotations
+
+import errno
+import logging
+
+import pytest
+
+from ec2spawner.hub.log_limits import (
+    LINES,
+    LogLimit,
+    is_late_body,
+    is_out_of_descriptors,
+    is_refused_call,
+)
+
+
+def line(
+    text: str, level: int = logging.WARNING, error: Exception | None = None
+) -> logging.LogRecord:
+    said = (type(error), error, None) if error else None
+    return logging.LogRecord("any", level, __file__, 1, text, ("1.2.3.4",), said)
+
+
+def test_a_flood_is_left_out_and_counted() -> None:
+    clock = [0.0]
+    limit = LogLimit(is_late_body, lambda: clock[0])
+    flood = [line("Timeout reading body from %s", logging.INFO) for _ in range(1000)]
+    assert sum(map(limit.filter, flood)) == LINES.burst
+    assert limit.filter(line("something else, of %s"))
+    clock[0] = 1 / LINES.per_second
+    last = line("Timeout reading body from %s", logging.INFO)
+    assert limit.filter(last)
+    assert last.getMessage() == (
+        f"Timeout reading body from 1.2.3.4 [{1000 - LINES.burst} more such lines left out]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "limited"),
+    [
+        ("429 POST /hub/api/ec2/claims (@%s) 1ms", logging.WARNING, True),
+        ("200 POST /hub/api/ec2/claims (@%s) 1ms", logging.INFO, False),
+        ("500 POST /hub/api/ec2/claims (@%s) 1ms", logging.ERROR, False),
+        ("403 POST /hub/login (@%s) 1ms", logging.WARNING, False),
+    ],
+)
+def test_calls_of_agents_that_are_refused_are_limited_and_no_others(
+    text: str, level: int, limited: bool
+) -> None:
+    assert is_refused_call(line(text, level)) is limited
+
+
+def test_only_the_lack_of_descriptors_is_limited_among_errors_of_the_loop() -> None:
+    said = "Exception in callback %s"
+    assert is_out_of_descriptors(line(said, error=OSError(errno.EMFILE, "Too many open files")))
+    assert not is_out_of_descriptors(line(said, error=OSError(errno.ENOSPC, "No space left")))
+    assert not is_out_of_descriptors(line(said))
