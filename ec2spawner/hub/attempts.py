@@ -33,8 +33,11 @@ def attempts_of(lease: Lease) -> tuple[Attempt, ...]:
     return tuple(each for each in lease.attempts if not begun or each.at >= begun[-1])
 
 
-def shown(attempt: Attempt) -> dict[str, Any]:
-    """An attempt for the progress stream: its facts, and the words for them."""
+def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
+    """An attempt for the progress stream: its facts, and the words for them.
+
+    `is_in_title`: the title of its step says already what was found.
+    """
     return {
         "market": attempt.market,
         "instance_types": list(attempt.instance_types),
@@ -43,7 +46,7 @@ def shown(attempt: Attempt) -> dict[str, Any]:
         "at": attempt.at.isoformat(),
         "outcome": attempt.outcome,
         "asked": asked_words(attempt),
-        "answer": answer_words(attempt),
+        "answer": "available" if is_in_title else answer_words(attempt),
         "skipped": f"Not asked: {attempt.skipped}" if attempt.skipped else "",
     }
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ..provisioner.lease import Lease, LeaseState, StepEvent
+from ..provisioner.lease import AttemptOutcome, Lease, LeaseState, StepEvent
 from ..wire import Step
 from .attempts import attempts_of, home_note, market_note, shown
 
@@ -39,7 +39,13 @@ def progress_event(
         "progress": 100 if ready else _percent(begun, current, usual, now),
         "message": last.message if last else TITLES[Step.REQUEST],
         "steps": steps,
-        "attempts": [shown(attempt) for attempt in attempts],
+        "attempts": [
+            shown(
+                attempt,
+                is_in_title=Step.BOOT in begun and attempt.outcome is AttemptOutcome.FOUND,
+            )
+            for attempt in attempts
+        ],
         "notes": [note for note in (market_note(lease), home_note(attempts, home_zone)) if note],
         "profile": lease.profile_name,
         "usual_seconds": round(sum(known), 1) if len(known) == len(TITLES) else None,

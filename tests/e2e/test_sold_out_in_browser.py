@@ -100,7 +100,8 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()
     assert page.url == address, "the new start is followed in place"
     await expect(failure).to_be_hidden()
-    await expect(lines(page)).to_have_text([re.compile("found g4dn.xlarge in us-east-1")])
+    await expect(page.get_by_text("Found one: g4dn.xlarge")).to_have_count(1)
+    await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
     await page.wait_for_url("**/user/ann/lab**")
 
 

@@ -129,6 +129,16 @@ def test_the_message_is_the_latest_line_and_what_was_found_stays_in_sight() -> N
     assert shown["steps"][1]["detail"] == "i-1"
 
 
+def test_what_was_found_is_named_once() -> None:
+    searching = lease(event(Step.REQUEST, 0), attempts=(ON_DEMAND,))
+    answers = [each["answer"] for each in told(searching, USUAL, 1)["attempts"]]
+    assert answers == ["found g4dn.xlarge in us-east-1b, $0.53/h"]
+    story = event(Step.REQUEST, 0), event(Step.BOOT, 2, "Found one: g4dn.xlarge")
+    found = told(lease(*story, attempts=(ON_DEMAND,)), USUAL, 3)
+    assert found["steps"][0]["title"] == "Found one: g4dn.xlarge"
+    assert "g4dn.xlarge" not in found["attempts"][0]["answer"]
+
+
 def test_a_start_without_a_line_yet_says_what_happens() -> None:
     shown = told(lease(state=LeaseState.WAITING), {}, 0)
     assert shown["message"]
