@@ -51,6 +51,8 @@ class WayText:
     hint: str
     about: str
     """Such as `$0.42 per hour`; empty while the price is unknown."""
+    start: str
+    """What pressing Start buys, such as `spot, about $0.13/h; on-demand $0.53/h if sold out`."""
     warning: str = ""
     """What is sold out of it."""
 
@@ -211,7 +213,29 @@ def _way(card: Card, word: str) -> WayText:
     first = card.first(word)
     known = first.offer.usd_per_hour if first else None
     about = "" if known is None else f"${usd(known)} per hour"
-    return WayText(word, label, hint, about, _warning(card, word, first))
+    start = _start(card, word, first)
+    return WayText(word, label, hint, about, start, _warning(card, word, first))
+
+
+def _start(card: Card, word: str, first: OfferSeen | None) -> str:
+    """What a start buys first and at which price, and what it buys if that is sold out."""
+    if first is None:
+        return "not offered in this hub's zones"
+    if first.mark is not None:
+        return "sold out when last asked"
+    market = first.offer.market
+    words = _priced(market, first.offer.usd_per_hour, about=True)
+    if market is Market.SPOT and Market.ON_DEMAND in MARKETS_OF[word]:
+        other = card.cheapest(Market.ON_DEMAND)
+        instead = _priced(Market.ON_DEMAND, other.offer.usd_per_hour if other else None)
+        words += f"; {instead} if sold out"
+    return words
+
+
+def _priced(market: Market, usd_per_hour: float | None, *, about: bool = False) -> str:
+    if usd_per_hour is None:
+        return f"{market}, price unknown"
+    return f"{market}{', about' if about else ''} ${usd(usd_per_hour)}/h"
 
 
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from ..config import Options, Profile
@@ -16,6 +17,7 @@ from .keeping_text import kept_sentences
 from .not_started import NOT_BEGUN, NotStarted
 from .pages import cards_for, home_sentence, home_size, notice_of
 from .profile_list import ProfileListBroken, choose, open_profiles, options_for, options_for_page
+from .spawn_link import SIGNED, is_signed
 from .spawn_page import SpawnForm, read_link, render_spawn_form
 
 if TYPE_CHECKING:
@@ -25,14 +27,15 @@ if TYPE_CHECKING:
 async def spawn_form(spawner: Spawner, hub_options: Options, provisioner: Provisioner) -> str:
     """The form of the spawn page, in HTML. Raises `NotStarted`."""
     options, cards = await cards_of(spawner, hub_options, provisioner)
-    linked = _linked(spawner)
+    linked, is_foreign = linked_choice(spawner, service.utc_now())
     form = SpawnForm(
         region=options.region,
         now=provisioner.now(),
         chosen=linked or (spawner.orm_spawner.user_options or {}),
-        linked=bool(linked),
+        linked=is_foreign,
         notice=notice_of(provisioner.book.last_ended(spawner.user.name, spawner.name)),
         home=home_sentence(options),
+        keeps_home=options.home.kind != "none",
         kept=kept_sentences(provisioner, spawner.user.name, spawner.name),
         home_size=home_size(options, provisioner.homes.of(spawner.user.name, spawner.name)),
         interruptions=INTERRUPTIONS_SOURCE,
@@ -80,10 +83,13 @@ async def _unless_broken(options: Awaitable[Options]) -> Options:
         raise NotStarted(str(error), reason="profiles", status_code=503) from error
 
 
-def _linked(spawner: Spawner) -> dict[str, object]:
-    """What the link chooses by which the spawn page is being opened."""
+def linked_choice(spawner: Spawner, now: datetime) -> tuple[dict[str, object], bool]:
+    """What the link chooses by which the spawn page is being opened, and whether somebody else
+    made that link: one of this hub's own was pressed to start exactly that."""
     request = spawner.handler.request if spawner.handler else None
     if request is None or request.method != "GET":
-        return {}
-    query = request.query_arguments.items()
-    return read_link({name: [v.decode(errors="replace") for v in sent] for name, sent in query})
+        return {}, False
+    sent = request.query_arguments.items()
+    query = {name: [value.decode(errors="replace") for value in values] for name, values in sent}
+    options, signed = read_link(query), query.get(f"opt-{SIGNED}", [""])[0]
+    return options, bool(options) and not is_signed(spawner, options, signed, now)

@@ -18,9 +18,9 @@ from . import card_text
 from .cards import Bounds, Card, marked_card
 from .rendering import environment
 
-CHOICES = ("market", "disk_gib", "idle")
-"""Options that belong to one card. Each card has fields of its own, such as `market.t4`, so that
-a page without a script sends them all and we know which ones count."""
+CHOICES = ("market", "disk_gib", "idle", "home_gib")
+"""Options that are chosen in a card's panel. Each card has fields of its own, such as `market.t4`,
+so that a page without a script sends them all and we know which ones count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,14 @@ class SpawnForm:
     chosen: Mapping[str, object] = field(default_factory=dict)
     """User options to begin with: those of the last start, or of a link."""
     linked: bool = False
-    """They are a link's, so that nothing has started yet though somebody may think so."""
+    """They are a link's that this hub did not make, so that nothing has started yet though
+    somebody may think so."""
     notice: str | None = None
     """How the last server ended."""
     home: str = ""
     """What becomes of one's files."""
+    keeps_home: bool = False
+    """Files outlive the machine."""
     kept: str = ""
     """What is kept of the last server."""
     home_size: HomeSize | None = None
@@ -167,7 +170,7 @@ def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
     The prefix is JupyterHub's, and may be left out. All that is no option of ours is ignored.
     """
     options: dict[str, object] = {}
-    for name in ("profile", *CHOICES, "home_gib", *ONCE):
+    for name in ("profile", *CHOICES, *ONCE):
         given = query.get(f"opt-{name}") or query.get(name)
         if given and given[0]:
             options[name] = given[0]

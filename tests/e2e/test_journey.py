@@ -132,6 +132,10 @@ async def test_the_hubs_pages_are_for_everyone(demo: RunningDemo, visit: Visit) 
     await log_in(page, "Dora")
     await expect(page.get_by_role("radio").first).to_be_attached()
     await is_accessible(page)
+    for small in ({"width": 390, "height": 844}, {"width": 640, "height": 400}):
+        await page.set_viewport_size(small)
+        await sees_choice_and_price_beside_the_card(page)
+    await is_accessible(page)
     await choose_by_keyboard(page, "No GPU")
     await page.wait_for_url("**/hub/spawn-pending/**")
     await is_accessible(page)
@@ -203,6 +207,30 @@ async def sees_what_there_is_and_what_it_costs(page: Any) -> None:
         await expect(card).to_contain_text(re.compile(r"\$\d+\.\d+/h (spot|on-demand)"))
     await expect(page.get_by_role("radio", name="T4, 16 GB")).to_be_checked()
     await expect(page.locator("#spawn_form")).to_contain_text("Prices are in USD per hour")
+
+
+BOTTOMS_IN_SIGHT = """() => [...document.querySelectorAll(".ec2-card")].map((card) => {
+  card.scrollIntoView({ block: "end" });
+  const { left, bottom, width } = card.getBoundingClientRect();
+  return document.elementFromPoint(left + width / 2, bottom - 4)?.closest(".ec2-card") === card;
+})"""
+"""For each card, scrolled to: whether nothing covers its last line."""
+
+
+async def sees_choice_and_price_beside_the_card(page: Any) -> None:
+    """On a narrow page the choices follow their card, and nothing is covered."""
+    name = "A10G, 24 GB"
+    await page.get_by_role("radio", name=name).check()
+    start = page.get_by_role("button", name=re.compile(rf"^Start {name} spot, about \$\d"))
+    await expect(start).to_be_visible()
+    await page.get_by_role("combobox", name="Market").select_option("on-demand")
+    start = page.get_by_role("button", name=re.compile(rf"^Start {name} on-demand, about \$\d"))
+    await expect(start).to_be_visible()
+    card = await page.locator(".ec2-card", has_text=name).bounding_box()
+    market = await page.get_by_role("combobox", name="Market").bounding_box()
+    assert 0 < market["y"] - (card["y"] + card["height"]) < 150
+    assert all(await page.evaluate(BOTTOMS_IN_SIGHT))
+    await page.get_by_role("combobox", name="Market").select_option("spot-first")
 
 
 async def choose_by_keyboard(page: Any, profile: str) -> None:

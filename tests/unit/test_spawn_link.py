@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from tornado.httputil import HTTPServerRequest, RequestStartLine
 
+from ec2spawner.hub.choosing import linked_choice
 from ec2spawner.hub.spawn_link import VALID_FOR, is_signed, start_url
 
 NOW = datetime(2026, 11, 20, 9, 0, tzinfo=UTC)
@@ -76,3 +78,18 @@ def test_an_old_link_starts_nothing() -> None:
     second = timedelta(seconds=1)
     assert is_signed(spawner_of(), CHOICE, SIGNATURE, NOW + VALID_FOR - second)
     assert not is_signed(spawner_of(), CHOICE, SIGNATURE, NOW + VALID_FOR)
+
+
+def test_only_a_link_of_somebody_elses_is_said_to_have_chosen() -> None:
+    def followed(url: str, method: str = "GET") -> tuple[dict[str, object], bool]:
+        spawner = spawner_of()
+        asked = HTTPServerRequest(start_line=RequestStartLine(method, url, "HTTP/1.0"))
+        spawner.handler = SimpleNamespace(request=asked)
+        return linked_choice(spawner, NOW)
+
+    own = start_url(spawner_of(), CHOICE, NOW)
+    assert followed(own) == (CHOICE, False), "it was pressed, and what it asks for has failed"
+    assert followed(own.partition("&opt-signed")[0]) == (CHOICE, True)
+    assert followed(own.replace("on-demand", "spot-first"))[1]
+    assert followed("/hub/spawn/ann?_xsrf=x") == ({}, False)
+    assert followed(own, "POST") == ({}, False)

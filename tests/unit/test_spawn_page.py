@@ -27,7 +27,7 @@ from ec2spawner.hub.card_text import badge, duration_words, usd
 from ec2spawner.hub.cards import Bounds, Card, Line, OfferSeen, marked_card
 from ec2spawner.hub.rendering import TEMPLATES
 from ec2spawner.hub.sparkline import HEIGHT, WIDTH, sparkline
-from ec2spawner.hub.spawn_page import SpawnForm, read_form, read_link, render_spawn_form
+from ec2spawner.hub.spawn_page import HomeSize, SpawnForm, read_form, read_link, render_spawn_form
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -186,7 +186,8 @@ def card_of(*seen: Sequence[OfferSeen], **changes: Any) -> Card:
 
 def said_by(card: Card) -> str:
     """The card alone, without the page's other words."""
-    return page(card).text.split("disks come on top. Profile ")[1].rsplit(" X ", 1)[0]
+    after = page(card).text.split("disks come on top. Profile ")[1]
+    return re.split(" X (?=Cheap|Safe)", after)[0]
 
 
 # --- cards -----------------------------------------------------------------------------------
@@ -305,6 +306,18 @@ def test_everything_is_sold_out_and_can_be_chosen_all_the_same() -> None:
     assert "disabled" not in shown.radios[0]
     assert "ec2-sold-out" in form(card).split("</style>")[1]
     assert "ec2-sold-out" not in form(T4).split("</style>")[1]
+
+
+def test_only_a_price_at_which_something_can_be_had_is_large() -> None:
+    def figure(card: Card) -> str:
+        found = re.search('class="(ec2-figure[^"]*)"', form(card).split("</style>")[1])
+        assert found
+        return found[1]
+
+    assert figure(card_of(spot(0.19, out=ZONES[:2]), on_demand(0.526))) == "ec2-figure"
+    gone = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES))
+    assert figure(gone) == "ec2-figure ec2-unavailable"
+    assert figure(card_of(spot(None))) == "ec2-figure ec2-unavailable"
 
 
 def test_a_market_that_the_profile_does_not_use_is_not_missed() -> None:
@@ -431,6 +444,13 @@ def test_choices_stand_beside_the_start_button_in_plain_words() -> None:
     assert "Stop when idle for 1 hour, as usual" in shown.text
 
 
+def test_each_disk_says_whose_it_is() -> None:
+    shown = page(WITH_CHOICES, home_size=HomeSize(20, 500, 50), keeps_home=True)
+    assert {"disk_gib.t4", "home_gib.t4"} <= set(shown.fields)
+    assert "Disk of the machine, 50 to 500 GiB" in shown.text
+    assert "Disk of your home, 20 to 500 GiB" in shown.text
+
+
 def test_where_nothing_may_be_chosen_there_is_no_field() -> None:
     shown = page(T4, CPU)
     assert not shown.fields
@@ -538,8 +558,9 @@ def test_thirty_profiles_each_have_their_own_panel() -> None:
     shown = page(*cards)
     assert len(shown.radios) == 30
     assert len(set(shown.ids)) == len(shown.ids)
-    rules = re.findall(r"#ec2-profile-(\d+):checked\) \.ec2-choice-(\d+)", form(*cards))
-    assert rules == [(str(n), str(n)) for n in range(1, 31)]
+    ids = [f"ec2-profile-{n}" for n in range(1, 31)]
+    in_order = [each for id_ in ids for each in (id_, f"{id_}-chosen")]
+    assert [each for each in shown.ids if each in in_order] == in_order, "each follows its card"
 
 
 @given(st.text(min_size=1))
@@ -582,22 +603,45 @@ def person(name: str) -> SimpleNamespace:
     return SimpleNamespace(name=name, escaped_name="escaped", json_escaped_name="", spawner=None)
 
 
-def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
-    shown = hub_page(
+def spawn_page(*cards: Card) -> Page:
+    return hub_page(
         "spawn.html",
         user=person("ann"),
         for_user=person("ann"),
         no_spawner_check=True,
         url="/hub/spawn?_xsrf=1",
-        spawner_options_form=form(T4),
+        spawner_options_form=form(*cards),
     )
+
+
+def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
+    shown = spawn_page(T4)
     posted = shown.attributes["spawn_form"]
     assert (posted["action"], posted["method"]) == ("/hub/spawn?_xsrf=1", "post")
     assert [each["type"] for each in shown.buttons if each.get("type") == "submit"] == ["submit"]
     assert [radio["value"] for radio in shown.radios] == ["t4"]
     assert shown.text.count("Choose your GPU") == 2, "heading and title"
-    assert "Start" in shown.text
     assert "You are starting a server for" not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("seen", "market", "says"),
+    [
+        ((*spot(0.19), *on_demand(0.526)), "spot-first", "spot, about $0.19/h; on-demand $0.53/h"),
+        ((*spot(0.19), *on_demand(0.526)), "spot-only", "spot, about $0.19/h"),
+        ((*on_demand(0.526), *spot(0.60)), "spot-first", "on-demand, about $0.53/h"),
+        ((*spot(0.19, out=ZONES), *on_demand(0.526)), "spot-first", "on-demand, about $0.53/h"),
+        ((*spot(0.19), *on_demand(0.526)), "on-demand", "on-demand, about $0.53/h"),
+        ((*spot(None), *on_demand(None)), "spot-first", "spot, price unknown; on-demand, price"),
+        (on_demand(0.526, out=ZONES), "on-demand", "sold out when last asked"),
+        ((), "on-demand", "not offered in this hub's zones"),
+    ],
+)
+def test_the_start_button_names_the_choice_and_its_price(
+    seen: Sequence[OfferSeen], market: str, says: str
+) -> None:
+    card = replace(T4, offers=tuple(seen), market=market, markets=())
+    assert f"Start T4, 16 GB {says}" in spawn_page(card).text
 
 
 def test_the_spawn_page_says_what_went_wrong_and_for_whom_one_starts() -> None:

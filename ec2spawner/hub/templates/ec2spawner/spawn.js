@@ -2,14 +2,16 @@
 (function () {
   "use strict";
   const form = document.getElementById("spawn_form");
-  const button = form.querySelector("button[type=submit]");
-  if (!button) return;
+  const buttons = form.querySelectorAll("button[type=submit]");
+  if (!buttons.length) return;
 
-  // A second click must not ask for a second server. The button comes back with the page when
+  // A second click must not ask for a second server. The buttons come back with the page when
   // the browser's Back restores it from its cache.
   function waiting(yes) {
-    button.disabled = yes;
-    button.textContent = yes ? "Starting…" : "Start";
+    for (const button of buttons) {
+      button.disabled = yes;
+      button.querySelector(".ec2-start-verb").textContent = yes ? "Starting" : "Start";
+    }
   }
 
   function ageWords(seconds) {
