@@ -30,6 +30,7 @@ from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
 from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
 from .hub.spawn_page import read_form, read_link
+from .hub.start_check import StartCheck
 from .hub.stopped_by import stop_for
 from .provisioner.adoption import SavedServer, saved
 from .provisioner.cloud import CloudError
@@ -37,7 +38,6 @@ from .provisioner.lease import OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.starting import StartFailed
 from .provisioner.store import StoreError
-from .wire import Stop
 
 CLICK_PATIENCE = 2.0
 """Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""
@@ -60,6 +60,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
     def __init__(self, **kwargs: Any) -> None:
         self.lease_id = ""
+        self.start_check = StartCheck()
         self._saved: SavedServer | None = None
         self._adopted = False
         super().__init__(**kwargs)
@@ -210,18 +211,29 @@ class EC2Spawner(OptionTraits, Spawner):
         """Where the notebook listens, also when the hub was killed before it wrote that down.
 
         JupyterHub stops a server that does not answer at this address after a hub start, and
-        does so with all of them when the network is at fault. So it is told only once the
-        instance's agent has been heard: silent ones are judged by the provisioner and its brake.
+        does so with all of them when the network is at fault. So that check waits here until the
+        server is known to run: silent ones are judged by the provisioner and its brake. For a
+        server that is to end, the hub itself answers: the check is over, and the stop follows.
         """
         try:
             lease = await self._lease()
             if lease is not None and self._check_pending:
-                lease = await (await self._provisioner()).beats.wait_heard(lease)
+                lease = await self.start_check.wait(self, await self._provisioner(), lease)
+                if lease is None:
+                    return str(self.hub.url)
         except (CloudError, StoreError):
-            lease = None  # raised here, JupyterHub would never get done with looking at this server
+            lease = None  # raised here, this server's check would never end
         if lease is None or not lease.url:
             return str(self.server.url)
         return str(url_path_join(lease.url, self.server.base_url))
+
+    def start_polling(self) -> None:
+        super().start_polling()
+        running = service.current()
+        if self._check_pending and running is not None and running.provisioner is not None:
+            # JupyterHub clears that in this same step.
+            following = self.start_check.done(self)
+            running.provisioner.background.spawn(following, f"check of {self._log_name}")
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """The story of the start from its beginning, to any browser that comes."""
@@ -297,35 +309,23 @@ class EC2Spawner(OptionTraits, Spawner):
                 raise CloudError("Unknown", "no listing of instances yet", retryable=True)
             lease = await provisioner.adoption.rebuild(self.user.name, self.name, self._saved)
         if lease is not None:
-            lease = await self._adopt(provisioner, lease)
-            if lease.state is LeaseState.READY:
-                options = (await self._service()).options
-                following = follow_configuration(options, self, provisioner, lease)
-                provisioner.background.spawn(following, f"idle policy of {lease.lease_id}")
+            await self._adopt(provisioner, lease)
         return lease
 
-    async def _adopt(self, provisioner: Provisioner, lease: Lease) -> Lease:
+    async def _adopt(self, provisioner: Provisioner, lease: Lease) -> None:
         """Make a lease of an earlier process this spawner's own.
 
-        A start that the hub's death interrupted goes on: JupyterHub believes it is over, so
-        wait for its end here, and give back the token that only our store still knows.
+        Gives back the token that only our store still knows.
         """
+        running = await self._service()
         self.lease_id = lease.lease_id
         self._adopted = True
-        (await self._service()).spawners[self.lease_id] = self
+        running.spawners[self.lease_id] = self
         if not self.api_token:
             self._take_token_back(lease.sealed_start)
-        if lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
-            try:
-                return await provisioner.starting.wait_ready(lease.lease_id, self.start_timeout)
-            except TimeoutError:
-                message = "The hub restarted during the start, which took too long then"
-                stop = Stop(reason="failed", message=message)
-                await provisioner.ending.begin(lease.lease_id, stop)
-            except StartFailed as error:
-                self.log.warning("The start of %s failed: %s", self._log_name, error)
-            return provisioner.book.get(lease.lease_id) or lease
-        return lease
+        if lease.state is not LeaseState.ENDING:
+            following = follow_configuration(running.options, self, provisioner, lease)
+            provisioner.background.spawn(following, f"idle policy of {lease.lease_id}")
 
     def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
         """The notebook's environment, and the hub's API as agents reach it."""

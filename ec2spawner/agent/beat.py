@@ -26,6 +26,10 @@ are no reason to beat every second. Short policies shorten it."""
 UNREACHABLE_SECONDS = 5.0
 """The user is told that the hub does not answer after this long, not at every dropped call."""
 
+RETRY_SECONDS = 4.0
+"""At most this long between two tries while the hub does not answer: a restarted hub makes a server
+reachable when it has heard its agent."""
+
 UNHELD_SECONDS = 1.0
 """An answer faster than this that brings nothing new was not held: then we wait ourselves."""
 
@@ -53,7 +57,7 @@ class Heartbeat:
 
     async def run(self) -> None:
         """Beat until cancelled. Raises `PowerOffError` when the hub has ended the lease."""
-        backoff = Backoff(first=0.5, longest=20.0)
+        backoff = Backoff(first=0.5, longest=RETRY_SECONDS)
         while True:
             started = time.monotonic()
             self._news.clear()

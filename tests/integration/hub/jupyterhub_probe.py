@@ -74,6 +74,19 @@ class Probe(Spawner):
             self.api_token = self.token_at_poll
         return None if self.alive else 0
 
+    async def get_url(self) -> str:
+        note("get_url", check_pending=self._check_pending)
+        return await super().get_url()  # type: ignore[no-any-return]
+
+    def start_polling(self) -> None:
+        super().start_polling()
+        note("start_polling", check_pending=self._check_pending)
+        if self._check_pending:
+            asyncio.get_running_loop().call_soon(self._after_check)
+
+    def _after_check(self) -> None:
+        note("after check", check_pending=self._check_pending, ready=self.ready)
+
     async def stop(self, now: bool = False) -> None:
         note("stop")
         self.alive = False
@@ -93,6 +106,10 @@ class Probe(Spawner):
     def get_state(self) -> dict[str, Any]:
         note("get_state", alive=self.alive)
         return {**super().get_state(), "probe": self.alive}
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        super().load_state(state)
+        self.alive = state.get("probe", False)
 
 
 def __getattr__(name: str) -> Any:

@@ -56,11 +56,11 @@ class ProbedHub(Hub):
     async def launch(self) -> None:
         packages, templates = self.directory / "packages", self.directory / "templates"
         info = packages / "probe-1.dist-info"
-        info.mkdir(parents=True)
+        info.mkdir(parents=True, exist_ok=True)
         (info / "METADATA").write_text("Metadata-Version: 2.1\nName: probe\nVersion: 1\n")
         points = "[jupyterhub.spawners]\nprobe = jupyterhub_probe:ProbeSpawner\n"
         (info / "entry_points.txt").write_text(points)
-        templates.mkdir()
+        templates.mkdir(exist_ok=True)
         page = '{% extends "templates/login.html" %}{% block title %}Probed{% endblock %}'
         (templates / "login.html").write_text(page)
         (self.directory / "jupyterhub_config.py").write_text(CONFIG)
@@ -244,6 +244,25 @@ async def test_stop_revokes_the_token_that_a_poll_gave_back(
         assert (await client.get(f"{hub.url}/hub/api/user", headers=headers)).status_code == 403
     kinds = [x["what"] for x in hub.notes()[mark:] if x["what"] in {"poll", "stop"}]
     assert kinds[:3] == ["poll", "poll", "stop"]
+
+
+async def test_check_after_a_hub_start_ends_with_start_polling(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`EC2Spawner` leans on it: `poll` and `get_url` of the check are known by `_check_pending`,
+    and once `start_polling` has returned nothing is awaited until that is cleared."""
+    await hub.kill()
+    mark = len(hub.notes())
+    await hub.start()
+    await hub.wait_ready("ann")
+    check = [x for x in hub.notes()[mark:] if "check_pending" in x][:4]
+    assert [(x["what"], x["check_pending"]) for x in check] == [
+        ("poll", True),
+        ("get_url", True),
+        ("start_polling", True),
+        ("after check", False),
+    ]
+    assert check[-1]["ready"]
 
 
 async def test_progress_is_made_for_each_connection_and_passes_all_keys(hub: ProbedHub) -> None:

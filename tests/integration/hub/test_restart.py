@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from contextlib import suppress
 
 import httpx
 import pytest
 from harness import Embedded, Hub, until
+
+pytestmark = pytest.mark.slow(seconds=60)
 
 ROUNDING = 1e-9
 """USD: the same sum of two stretches of time and of one."""
@@ -121,3 +125,52 @@ async def test_a_start_that_the_hub_did_not_live_to_see_goes_on(
     assert len(await embedded.instances()) == 1
     await hub.stop_server("ann")
     assert not await server_tokens(hub, "ann")
+
+
+async def answers(hub: Hub, user: str, token: str) -> bool:
+    """Whether a request through the proxy reaches the user's notebook."""
+    async with httpx.AsyncClient() as client:
+        reply = await client.get(
+            f"{hub.url}/user/{user}/api/status", headers={"Authorization": f"token {token}"}
+        )
+    return reply.status_code == 200
+
+
+async def freeze(embedded: Embedded, instance_id: str) -> None:
+    """Stop everything on an instance, which EC2 keeps listing as running."""
+    for instance in await embedded.instances():
+        if instance["instance_id"] == instance_id:
+            for process in instance["processes"]:
+                with suppress(ProcessLookupError):
+                    os.kill(process["pid"], signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("hub", [("--EC2Spawner.stop_timeout=3s",)], indirect=True)
+async def test_a_silent_server_holds_up_no_other_after_a_restart(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await asyncio.gather(hub.start_server("ann"), hub.start_server("ben"))
+    others = {i["instance_id"] for i in await embedded.instances()}
+    await hub.start_server("cat")
+    (silent,) = {i["instance_id"] for i in await embedded.instances()} - others
+    tokens = {user: await hub.user_token(user) for user in ("ann", "ben")}
+    await freeze(embedded, silent)
+    await hub.kill()
+    await hub.start()
+
+    async def both_answer() -> bool:
+        return all([await answers(hub, user, token) for user, token in tokens.items()])
+
+    # Far below `agent_silent_after`, and while the silent one is still under check.
+    await until(both_answer, 30, "the servers whose agents speak to be reachable")
+    cat = await hub.model("cat")
+    assert cat is not None
+    assert cat["pending"] == "check"
+    assert (await hub.request_server("cat")).status_code == 400
+    assert {i["instance_id"] for i in await embedded.instances()} == {*others, silent}
+
+    await hub.stop_server("cat")
+    assert not await server_tokens(hub, "cat")
+    assert {i["instance_id"] for i in await embedded.instances()} == others
+    assert await both_answer()
+    await hub.start_server("cat")

@@ -1,0 +1,65 @@
+"""What a hub that has restarted waits for before it gives a server to JupyterHub again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from harness import free_ports
+from world import World, until
+
+from ec2spawner.hub import start_check
+from ec2spawner.hub.start_check import settled
+
+
+@asynccontextmanager
+async def notebook(port: int) -> AsyncIterator[None]:
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.path == "/user/ada/api" else 404)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    server = web.AppRunner(app, shutdown_timeout=0.1)
+    await server.setup()
+    await web.TCPSite(server, "127.0.0.1", port).start()
+    yield
+    await server.cleanup()
+
+
+async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The network may be at fault: JupyterHub would stop every server."""
+    monkeypatch.setattr(start_check, "REQUEST_TIMEOUT", 0.3)
+    (port,) = free_ports(1)
+    lease, agent = await world.ready()
+    await world.restart()
+    book = world.provisioner.book
+    lease = await book.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
+    waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
+    await world.complete_passes(2)
+    assert not waiting.done()
+    assert "although its instance's agent does" not in caplog.text
+
+    await agent.beat()
+    await until(lambda: "although its instance's agent does" in caplog.text)
+    assert not waiting.done()
+    async with notebook(port):
+        await asyncio.wait_for(waiting, 20)
+
+
+async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world: World) -> None:
+    (port,) = free_ports(1)
+    lease, agent = await world.ready()
+    await world.restart()
+    book = world.provisioner.book
+    lease = await book.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
+    await agent.beat()
+    waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
+    await world.complete_passes(2)
+    assert not waiting.done()
+    await world.stop(lease)
+    await asyncio.wait_for(waiting, 20)
