@@ -10,6 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from ..core.activity import Signals
+from ..core.extension import keep_choices
 from ..core.idle import Past, assess, stop_at
 from ..telemetry import Sampler
 from ..wire import (
@@ -140,6 +141,13 @@ class Watch:
             idle_policy=self.policy,
             idleness=self.idleness,
             extended_until=self.extended_until,
+            keep=keep_choices(
+                self.policy,
+                self._started_at,
+                self.idleness.idle_since,
+                self.extended_until,
+                self._now(),
+            ),
             telemetry=self._sampler.latest,
             stop=self.stop,
             hub_reachable=self.hub_reachable,

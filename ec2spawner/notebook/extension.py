@@ -143,6 +143,7 @@ class NotebookExtension(ExtensionApp):
             idle_policy=state.idle_policy,
             idleness=state.idleness,
             extended_until=state.extended_until,
+            keep=state.keep,
             telemetry=state.telemetry,
             stop=state.stop,
             hub_reachable=state.hub_reachable,

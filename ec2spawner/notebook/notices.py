@@ -85,7 +85,7 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
         return
     policy = status.idle_policy
     by_age = _ends_by_age(found, status)
-    may_keep = not by_age and policy is not None and policy.user_may_extend_seconds > 0
+    may_keep = any(choice.changes for choice in status.keep)
     since = None if by_age else found.idle_since
     why = ""
     if by_age and policy is not None:

@@ -37,6 +37,7 @@ from .lease import (
 )
 from .notebook import (
     AgentState,
+    KeepChoice,
     KernelState,
     NotebookReply,
     NotebookRequest,
@@ -82,6 +83,7 @@ __all__ = [
     "IdlePolicy",
     "IdleRequest",
     "Idleness",
+    "KeepChoice",
     "KernelState",
     "LeaseGrant",
     "Market",

@@ -31,6 +31,14 @@ class TerminalState(Message):
     """Name of the foreground job; empty while the shell waits at its prompt."""
 
 
+class KeepChoice(Message):
+    """An instant until which the user may ask to keep the server, by `core.extension`."""
+
+    until: AwareDatetime
+    changes: bool
+    """False where the server would not stop later than it does now."""
+
+
 class Observation(Message):
     """Notebook extension -> agent: what only the notebook server can see."""
 
@@ -70,6 +78,8 @@ class AgentState(Message):
     idle_policy: IdlePolicy
     idleness: Idleness
     extended_until: AwareDatetime | None = None
+    keep: list[KeepChoice] = []
+    """What the user may ask for now, the nearest first."""
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
@@ -130,6 +140,8 @@ class NotebookStatus(Message):
     idle_policy: IdlePolicy | None = None
     idleness: Idleness | None = None
     extended_until: AwareDatetime | None = None
+    keep: list[KeepChoice] = []
+    """What the user may ask for now, the nearest first; empty where the server is not kept on."""
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True

@@ -5,9 +5,10 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 
 import { keptSentence } from './describe.js';
+import { time } from './format.js';
 import type { StatusModel } from './model.js';
 import { messageOf, request } from './request.js';
-import { canControl, isEnding, keepSeconds } from './state.js';
+import { canControl, isEnding, nextKeep } from './state.js';
 
 /** A document that cannot be saved must not keep the machine on. */
 const SAVE_TIMEOUT_MS = 10_000;
@@ -29,17 +30,21 @@ export class Actions {
     return phase === 'live' && status !== null && canControl(status);
   }
 
-  /** True where the policy lets the user keep the server on. */
-  get mayKeep(): boolean {
-    return this.available && keepSeconds(this.model.view.status) > 0;
+  /** Until when `keep` keeps the server on, in ms since the epoch; null where that is nothing. */
+  get keepUntil(): number | null {
+    return this.available ? nextKeep(this.model.view) : null;
   }
 
-  /** Keep the server on; answers whether that was granted. */
-  async keep(): Promise<boolean> {
-    const seconds = keepSeconds(this.model.view.status);
+  /** Keep the server on until then, by the server's clock; answers whether that was granted. */
+  async keep(until: number | null = this.keepUntil): Promise<boolean> {
+    if (until === null) {
+      return false;
+    }
+    const seconds = (until - this.model.view.now) / 1000;
     try {
       const answer = await this._request('extend', { seconds });
-      this._tellGranted(answer, this.trans.__('This server is kept on.'));
+      const said = this.trans.__('This server is kept on until %1.', time(until));
+      this._tellGranted(answer, said);
       return true;
     } catch (reason) {
       this._tell(this.trans.__('This server could not be kept on.'), reason);

@@ -276,7 +276,7 @@ export function sharedSentence(status: INotebookStatus, words: Words): string {
     : '';
 }
 
-/** `Keep for 1 hour`, or less where the policy allows less. */
-export function keepLabel(seconds: number, words: Words): string {
-  return words.__('Keep for %1', format.duration(seconds * 1000, words));
+/** `Keep until 18:00`. */
+export function keepLabel(until: number, words: Words): string {
+  return words.__('Keep until %1', format.time(until));
 }

@@ -71,6 +71,11 @@ export function shortDuration(milliseconds: number, words: Words): string {
   return rest === 0 ? words.__('%1 h', hours) : words.__('%1 h %2 min', hours, rest);
 }
 
+/** `18:00`, where the reader is: for instants within a day. */
+export function time(instant: number): string {
+  return new Intl.DateTimeFormat(undefined, { timeStyle: 'short' }).format(instant);
+}
+
 /** The time of day where the reader is; with the day, when that is another one. */
 export function timeOfDay(instant: number, now: number, timeZone?: string): string {
   const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeZone });

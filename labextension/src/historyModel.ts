@@ -37,9 +37,7 @@ export class HistoryModel implements IDisposable {
 
   /** Ask now instead of at the next turn. */
   refresh(): void {
-    if (!this._absent) {
-      void this._poll.refresh();
-    }
+    void this._poll.refresh();
   }
 
   get isDisposed(): boolean {
@@ -52,23 +50,14 @@ export class HistoryModel implements IDisposable {
   }
 
   private async _ask(): Promise<void> {
-    try {
-      const known = this._history;
-      let news = await this._since(since(known));
-      if (known && !isSameMachine(known, news)) {
-        // What came is only the end of another machine's hour.
-        news = await this._since(0);
-      }
-      this._history = merged(known, news);
-      this._changed.emit();
-    } catch (reason) {
-      if (reason instanceof ServerConnection.ResponseError && reason.response.status === 404) {
-        this._absent = true;
-        void this._poll.stop();
-        return;
-      }
-      throw reason;
+    const known = this._history;
+    let news = await this._since(since(known));
+    if (known && !isSameMachine(known, news)) {
+      // What came is only the end of another machine's hour.
+      news = await this._since(0);
     }
+    this._history = merged(known, news);
+    this._changed.emit();
   }
 
   private async _since(seconds: number): Promise<IHistory> {
@@ -78,5 +67,4 @@ export class HistoryModel implements IDisposable {
   private readonly _poll: Poll<void, unknown>;
   private readonly _changed = new Signal<this, void>(this);
   private _history: IHistory | null = null;
-  private _absent = false;
 }

@@ -108,7 +108,7 @@ function addCommands(
     },
     'ec2spawner:keep': {
       label: trans.__('Keep This Server On'),
-      isEnabled: () => actions.mayKeep,
+      isEnabled: () => actions.keepUntil !== null,
       isVisible: () => model.view.phase !== 'absent',
       execute: () => actions.keep()
     },

@@ -6,7 +6,7 @@ import type { Actions } from './actions.js';
 import { keepLabel } from './describe.js';
 import type { StatusModel } from './model.js';
 import { noticeText } from './noticeText.js';
-import { instant, keepSeconds } from './state.js';
+import { instant } from './state.js';
 import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
@@ -120,7 +120,7 @@ export class NoticeBoard {
   }
 
   private _buttons(notice: INotice): Notification.IAction[] {
-    const seconds = keepSeconds(this.model.view.status);
+    const until = this.actions.keepUntil;
     return notice.actions.flatMap<Notification.IAction>((action, index) => {
       const displayType = index === 0 ? 'accent' : 'default';
       if (action === 'panel') {
@@ -128,19 +128,26 @@ export class NoticeBoard {
           { label: this.trans.__('Show details'), displayType, callback: () => this.openPanel() }
         ];
       }
-      if (!this.actions.available || (action === 'keep' && seconds === 0)) {
-        return [];
+      if (action === 'keep') {
+        const keep = (): Promise<boolean> => this.actions.keep(until);
+        return until === null
+          ? []
+          : [this._button(notice.id, keepLabel(until, this.trans), displayType, keep)];
       }
-      const isKeep = action === 'keep';
-      return [
-        {
-          label: isKeep ? keepLabel(seconds, this.trans) : this.trans.__('Stop now'),
-          displayType,
-          callback: () =>
-            void this._unlessDone(notice.id, isKeep ? this.actions.keep() : this.actions.stop())
-        }
-      ];
+      const stop = (): Promise<boolean> => this.actions.stop();
+      return this.actions.available
+        ? [this._button(notice.id, this.trans.__('Stop now'), displayType, stop)]
+        : [];
     });
+  }
+
+  private _button(
+    id: string,
+    label: string,
+    displayType: Notification.ActionDisplayType,
+    act: () => Promise<boolean>
+  ): Notification.IAction {
+    return { label, displayType, callback: () => void this._unlessDone(id, act()) };
   }
 
   /** A button closes the notice; when nothing came of it, the notice holds still. */

@@ -102,12 +102,26 @@ export function isEnding({ phase, status }: IView): boolean {
   return phase === 'away' || Boolean(status?.stop);
 }
 
-/** How long the user may keep the server on with one press of a button, in seconds; 0 is not. */
-export function keepSeconds(status: INotebookStatus | null): number {
+/** An instant until which the user may ask to keep the server on, in ms since the epoch. */
+export interface IKeep {
+  until: number;
+  /** False where nothing would come of it. */
+  changes: boolean;
+}
+
+/** Until when the server may be kept on, the nearest first; empty for who may not ask. */
+export function keepChoices({ status, now }: Pick<IView, 'status' | 'now'>): IKeep[] {
   if (!status || !canControl(status) || status.interruption_at) {
-    return 0;
+    return [];
   }
-  return Math.min(3600, status.idle_policy?.user_may_extend_seconds ?? 0);
+  return status.keep
+    .map(({ until, changes }) => ({ until: Date.parse(until), changes }))
+    .filter(({ until }) => until > now);
+}
+
+/** The nearest instant that changes something; null where none does. */
+export function nextKeep(view: Pick<IView, 'status' | 'now'>): number | null {
+  return keepChoices(view).find(({ changes }) => changes)?.until ?? null;
 }
 
 export function instant(text: string | null | undefined): number | null {

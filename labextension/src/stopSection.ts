@@ -1,12 +1,12 @@
 import type { Actions } from './actions.js';
 import { keepLabel, sharedSentence } from './describe.js';
 import { element, fill, setAttribute, setText, show } from './dom.js';
-import { duration, type Words } from './format.js';
+import { duration, time, type Words } from './format.js';
 import type { IView } from './model.js';
 import type { Opener } from './opener.js';
 import { choices, oneLimit, policySentences, savedByStopping, stopText } from './policyText.js';
 import { Section } from './section.js';
-import { keepSeconds } from './state.js';
+import { type IKeep, keepChoices } from './state.js';
 import type { INotebookStatus } from './wire.js';
 
 /** When this server stops and why it does not now; what can be done about it. */
@@ -18,7 +18,6 @@ export class StopSection extends Section {
   ) {
     super(words.__('When it stops'));
     this._bar.append(element('div', 'ec2-Bar-part'));
-    this._keep = button(() => void actions.keep());
     this._stop = button(() => void actions.stop());
     this._jump = button(() => this.opener.openNotebook(this._path));
     this._jump.className = 'ec2-Link';
@@ -29,8 +28,11 @@ export class StopSection extends Section {
     this.node.classList.add('ec2-StopSection');
     // The heading is in it: what stays in reach must say what it is about.
     const inReach = element('div', 'ec2-Stop', this.heading, this._headline, this._bar);
-    const buttons = element('div', 'ec2-Buttons', this._keep, this._stop);
-    inReach.append(this._sentence, this._jump, this._kept, buttons);
+    this._keep.append(element('span', 'ec2-Keep-title', words.__('Keep until')), this._keeps);
+    this._keep.setAttribute('role', 'group');
+    this._keep.setAttribute('aria-label', words.__('Keep until'));
+    const buttons = element('div', 'ec2-Buttons', this._stop);
+    inReach.append(this._sentence, this._jump, this._kept, this._keep, buttons);
     this.node.append(inReach, this._choice, this._rule, this._rules);
   }
 
@@ -66,11 +68,16 @@ export class StopSection extends Section {
 
   private _writeButtons(view: IView, urgent: boolean): void {
     const { words, actions } = this;
-    const seconds = keepSeconds(view.status);
-    show(this._keep, actions.available && seconds > 0);
+    const offered = actions.available ? keepChoices(view) : [];
+    show(this._keep, offered.length > 0);
     show(this._stop, actions.available);
-    setText(this._keep, keepLabel(seconds, words));
-    this._keep.classList.toggle('jp-mod-accept', urgent);
+    const main = urgent ? offered.find(({ changes }) => changes) : undefined;
+    fill(
+      this._keeps,
+      offered,
+      () => button(),
+      (node, choice) => this._writeKeep(node as HTMLButtonElement, choice, choice === main)
+    );
     const saved = savedByStopping(view);
     setText(
       this._stop,
@@ -78,6 +85,21 @@ export class StopSection extends Section {
         ? words.__('Stop now…')
         : words.__('Stop now, save %1', `$${saved.toFixed(2)}`)
     );
+  }
+
+  private _writeKeep(node: HTMLButtonElement, choice: IKeep, isMain: boolean): void {
+    const { words } = this;
+    setText(node, time(choice.until));
+    setAttribute(node, 'aria-label', keepLabel(choice.until, words));
+    setAttribute(
+      node,
+      'title',
+      choice.changes ? '' : words.__('It does not stop before then anyway.')
+    );
+    // Not `disabled`: the one that has just been pressed keeps the focus, and says why it is off.
+    setAttribute(node, 'aria-disabled', `${!choice.changes}`);
+    node.classList.toggle('jp-mod-accept', isMain);
+    node.onclick = choice.changes ? () => void this.actions.keep(choice.until) : null;
   }
 
   private _writeChoice(status: INotebookStatus): void {
@@ -143,7 +165,8 @@ export class StopSection extends Section {
   private readonly _bar = element('div', 'ec2-Bar ec2-Stop-bar');
   private readonly _sentence = element('p', 'ec2-Stop-sentence');
   private readonly _kept = element('p', 'ec2-Quiet');
-  private readonly _keep: HTMLButtonElement;
+  private readonly _keep = element('div', 'ec2-Keep');
+  private readonly _keeps = element('div', 'ec2-Keep-choices');
   private readonly _stop: HTMLButtonElement;
   private readonly _jump: HTMLButtonElement;
   private readonly _choice = element('label', 'ec2-Choice');
@@ -156,9 +179,9 @@ export class StopSection extends Section {
   private _chosen = '';
 }
 
-function button(onClick: () => void): HTMLButtonElement {
+function button(onClick: (() => void) | null = null): HTMLButtonElement {
   const made = element('button', 'jp-mod-styled ec2-Button');
   made.type = 'button';
-  made.addEventListener('click', onClick);
+  made.onclick = onClick;
   return made;
 }

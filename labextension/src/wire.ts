@@ -160,6 +160,13 @@ export interface IIdleness {
   sentence: string;
 }
 
+/** An instant until which the user may ask to keep the server on. */
+export interface IKeepChoice {
+  until: string;
+  /** False where the server would not stop later than it does now. */
+  changes: boolean;
+}
+
 export interface IStop {
   reason: string;
   /** For people. */
@@ -202,6 +209,8 @@ export interface INotebookStatus {
   idle_policy: IIdlePolicy | null;
   idleness: IIdleness | null;
   extended_until: string | null;
+  /** The nearest first; empty where the server is not kept on. */
+  keep: IKeepChoice[];
   telemetry: ITelemetry | null;
   stop: IStop | null;
   hub_reachable: boolean;

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { announcement, parts, sentences } from '../lib/describe.js';
 import { stopText } from '../lib/policyText.js';
-import { canControl, costAt, keepSeconds, stateOf } from '../lib/state.js';
+import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/state.js';
 
 const words = {
   __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
@@ -22,6 +22,8 @@ const gpu = (changes = {}) => ({
   memory_total_mib: 22888,
   ...changes
 });
+
+const keep = (minutes, changes = true) => ({ until: at(minutes), changes });
 
 function view(changes = {}, phase = 'live') {
   const status = {
@@ -43,6 +45,7 @@ function view(changes = {}, phase = 'live') {
     idleness: { idle_since: null, stop_at: null, warn_at: null, sentence: 'It works.' },
     telemetry: { gpu_source: 'nvml', gpus: [gpu()] },
     stop: null,
+    keep: [keep(60, false), keep(120), keep(240)],
     ...changes
   };
   return { phase, status, now: NOW, problem: '' };
@@ -138,7 +141,7 @@ test('a spot machine that is taken back counts down, and cannot be kept', () => 
     /not kept/
   );
   assert.doesNotMatch(announcement(taken, words), /\d/);
-  assert.equal(keepSeconds(taken.status), 0);
+  assert.equal(nextKeep(taken), null);
   const { headline, urgent, kept } = stopText(taken, words);
   assert.deepEqual([headline, urgent], ['in 2 min 00 s', true]);
   assert.match(kept, /Files are kept/);
@@ -196,20 +199,25 @@ test('what a bill says is no estimate', () => {
   assert.ok(sentences(view({ cost }), words)[0].startsWith('This server has cost 1.37 USD'));
 });
 
-test('nobody keeps a server longer than the policy allows', () => {
-  const policy = seconds => ({ server_seconds: 3600, user_may_extend_seconds: seconds });
-  assert.equal(keepSeconds(view().status), 3600);
-  assert.equal(keepSeconds(view({ idle_policy: policy(1800) }).status), 1800);
-  assert.equal(keepSeconds(view({ idle_policy: policy(0) }).status), 0);
-  assert.equal(keepSeconds(view({ managed: false }).status), 0);
-  assert.equal(keepSeconds(null), 0);
+test('a server is kept until the next instant that changes something', () => {
+  const until = found => found.map(each => (each.until - NOW) / MINUTE);
+  assert.deepEqual(until(keepChoices(view())), [60, 120, 240]);
+  assert.equal(nextKeep(view()), NOW + 120 * MINUTE);
+  assert.equal(nextKeep(view({ keep: [keep(60, false)] })), null);
+  assert.deepEqual(keepChoices(view({ managed: false })), []);
+  assert.equal(nextKeep({ status: null, now: NOW }), null);
+});
+
+test('what a tab knew before it was hidden offers no instant that has passed', () => {
+  const later = { ...view(), now: NOW + 130 * MINUTE };
+  assert.equal(nextKeep(later), NOW + 240 * MINUTE);
 });
 
 test('with whom a server is shared has no buttons, and is told whose they are', () => {
   const shared = { can_control: false, idleness: idle(9) };
   assert.equal(canControl(view().status), true);
   assert.equal(canControl(view(shared).status), false);
-  assert.equal(keepSeconds(view(shared).status), 0);
+  assert.equal(nextKeep(view(shared)), null);
   const said = 'It is shared with you: its owner can keep it on, or stop it.';
   assert.ok(sentences(view(shared), words).includes(said));
   assert.ok(!sentences(view({ idleness: idle(9) }), words).includes(said));

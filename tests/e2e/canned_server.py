@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 from chromium import CHROMIUM, CHROMIUM_FLAGS
 
+from ec2spawner.core.extension import keep_choices
 from ec2spawner.notebook.notices import notices
 from ec2spawner.wire import (
     Cost,
@@ -89,7 +90,13 @@ def status(**changes: Any) -> NotebookStatus:
             ],
         ),
     }
-    return NotebookStatus(**{**values, **changes})
+    found = NotebookStatus(**{**values, **changes})
+    if "keep" in changes or found.idle_policy is None or found.idleness is None:
+        return found
+    since, extended = found.idleness.idle_since, found.extended_until
+    started_at = now - timedelta(hours=3)
+    choices = keep_choices(found.idle_policy, started_at, since, extended, now)
+    return found.model_copy(update={"keep": choices})
 
 
 def idle(stops_in: timedelta, since: timedelta, warn: timedelta) -> Idleness:

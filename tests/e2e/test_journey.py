@@ -324,4 +324,4 @@ async def is_warned(page: Any) -> None:
 
 
 async def press_keep(page: Any) -> None:
-    await warning(page).get_by_role("button", name="Keep for").click()
+    await warning(page).get_by_role("button", name="Keep until").click()

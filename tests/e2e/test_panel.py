@@ -40,6 +40,8 @@ expect = playwright.expect
 THEMES = ("Light", "Dark")
 WIDTHS = (250, 400, 700)
 MINUTE = timedelta(minutes=1)
+TIME = re.compile(r"^\d\d:\d[05]$")
+BUTTONS = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now…"]
 
 pytestmark = [
     pytest.mark.e2e,
@@ -123,8 +125,7 @@ def lab(opened: Lab) -> Lab:
     hide(opened.page, False)
     opened.choose_theme("Light")
     panel = opened.shows(working())
-    names = ["Terminal 1, python serve.py", "Keep for 1 hour", "Stop now…"]
-    expect(panel.locator("button:visible")).to_have_text(names)
+    expect(panel.locator("button:visible")).to_have_text(BUTTONS)
     expect(panel).to_contain_text("$1.37")
     return opened
 
@@ -180,9 +181,13 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
     first = panel.locator(".ec2-Stop-headline").inner_text()
     until(lambda: panel.locator(".ec2-Stop-headline").inner_text() != first)
     expect(panel).to_contain_text("Nothing has worked here since")
-    panel.get_by_role("button", name="Keep for 1 hour").press("Enter")
+    keep = panel.get_by_role("group", name="Keep until").get_by_role("button")
+    expect(keep).to_have_text([TIME, TIME, TIME])
+    keep.nth(1).press("Enter")
     until(lambda: lab.server.posts("extend") != [])
-    assert lab.server.posts("extend") == [{"action": "extend", "seconds": 3600}]
+    (extension,) = lab.server.posts("extend")
+    assert 6900 < extension["seconds"] <= 7200, "to the last 5 minutes before that"
+    expect(lab.page.get_by_text("This server is kept on until")).to_be_visible()
     panel.get_by_role("button", name="Stop now, save $0.06").click()
     lab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     assert lab.server.posts("stop") == []
@@ -197,6 +202,20 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
     choice.select_option("7200")
     until(lambda: lab.server.posts("idle") != [])
     assert lab.server.posts("idle") == [{"action": "idle", "server_seconds": 7200}]
+
+
+def test_what_would_keep_it_no_longer_is_off_and_says_why(lab: Lab) -> None:
+    panel = lab.shows(working())
+    keep = panel.get_by_role("group", name="Keep until").get_by_role("button")
+    expect(keep.nth(0)).to_be_disabled()
+    expect(keep.nth(0)).to_have_attribute("title", re.compile("does not stop before then"))
+    keep.nth(0).press("Enter")
+    expect(keep.nth(1)).to_be_enabled()
+    keep.nth(1).click()
+    until(lambda: lab.server.posts("extend") != [])
+    assert len(lab.server.posts("extend")) == 1
+    lab.shows(working(idle_policy=IdlePolicy(user_may_extend_seconds=0)))
+    expect(panel.get_by_role("group", name="Keep until")).to_have_count(0)
 
 
 def test_names_open_what_they_name(lab: Lab) -> None:
@@ -219,7 +238,7 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
     lab.page.keyboard.press("Enter")
     expect(lab.panel).to_be_focused()
     reached = []
-    for _ in range(4):
+    for _ in range(len(BUTTONS) + 1):
         lab.page.keyboard.press("Tab")
         reached.append(
             lab.page.evaluate(
@@ -230,8 +249,11 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
                 }"""
             )
         )
-    names = ["Terminal 1, python serve.py", "Keep for 1 hour", "Stop now…", "All rules"]
-    assert reached == [[name, True, True] for name in names]
+    assert [[seen, is_in_panel] for _, seen, is_in_panel in reached] == [[True, True]] * len(
+        reached
+    )
+    for (name, *_), expected in zip(reached, [*BUTTONS, "All rules"], strict=True):
+        assert re.search(expected, name)
     lab.page.keyboard.press("Enter")
     expect(lab.panel).to_contain_text("A kernel that nobody has used for 2 hours is shut down.")
     lab.page.keyboard.press("Enter")

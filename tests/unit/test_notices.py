@@ -21,6 +21,7 @@ from ec2spawner.wire import (
     History,
     Idleness,
     IdlePolicy,
+    KeepChoice,
     NotebookStatus,
     Notice,
     NoticesEvent,
@@ -30,13 +31,12 @@ from ec2spawner.wire import (
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
+LATER = KeepChoice(until=NOW + 60 * MINUTE, changes=True)
 
 
 def status(now: datetime = NOW, **fields: Any) -> NotebookStatus:
-    return NotebookStatus(
-        **{"now": now, "managed": True, "agent_connected": True, "idle_policy": IdlePolicy()}
-        | fields
-    )
+    known: dict[str, Any] = {"managed": True, "agent_connected": True, "idle_policy": IdlePolicy()}
+    return NotebookStatus(**known | {"now": now, "keep": [LATER]} | fields)
 
 
 def idle(since: datetime, stop_at: datetime, warn_at: datetime) -> Idleness:
@@ -90,7 +90,8 @@ def test_a_later_stop_is_another_warning() -> None:
     ids=["not allowed", "old and at work", "old before it is idle for long"],
 )
 def test_what_cannot_be_extended_offers_no_extension(policy: IdlePolicy, found: Idleness) -> None:
-    warning = only(notices(status(idle_policy=policy, idleness=found)))
+    in_vain = [LATER.model_copy(update={"changes": False})]
+    warning = only(notices(status(idle_policy=policy, idleness=found, keep=in_vain)))
     assert warning.actions == ["stop"]
     assert (warning.since is None) == ("Whatever runs" in warning.message)
 
