@@ -8,8 +8,8 @@ from typing import Any
 from .fleet import Fleets
 from .instances import Instances
 from .moto_backend import Moto
-from .network import Network
 from .protocol import EC2Error
+from .volumes import Volumes
 
 Check = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -17,16 +17,15 @@ Check = Callable[[Mapping[str, Any]], Awaitable[None]]
 class DryRuns:
     """Answers any action that carries DryRun, and changes nothing."""
 
-    def __init__(self, moto: Moto, network: Network, instances: Instances, fleets: Fleets) -> None:
+    def __init__(self, moto: Moto, instances: Instances, fleets: Fleets, volumes: Volumes) -> None:
         self._moto = moto
-        self._network = network
         self._instances = instances
         self._checks: Mapping[str, Check] = {
             "AttachVolume": self._volume,
             "CreateFleet": fleets.check,
             "CreateLaunchTemplate": self._template_name,
             "CreateSnapshot": self._volume,
-            "CreateVolume": self._zone,
+            "CreateVolume": volumes.check_create,
             "DeleteNetworkInterface": self._interface,
             "DeleteVolume": self._volume,
             "DetachVolume": self._volume,
@@ -61,11 +60,6 @@ class DryRuns:
     async def _interface(self, parameters: Mapping[str, Any]) -> None:
         interface_id = parameters.get("NetworkInterfaceId", "")
         await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[interface_id])
-
-    async def _zone(self, parameters: Mapping[str, Any]) -> None:
-        zone = parameters.get("AvailabilityZone", "")
-        if zone not in self._network.subnets:
-            raise EC2Error("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
 
     async def _template_name(self, parameters: Mapping[str, Any]) -> None:
         name = parameters.get("LaunchTemplateName", "")

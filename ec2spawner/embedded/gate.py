@@ -12,11 +12,21 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from . import faults, json_service, protocol
+from . import (
+    faults,
+    filters,
+    json_service,
+    pages,
+    protocol,
+    resource_ids,
+    tag_rules,
+    type_listing,
+)
 from .calls import Calls
 from .dry_run import DryRuns
 from .faults import ConnectionCutError, Faults, PlainServerError
@@ -29,6 +39,7 @@ from .network import Network
 from .price_history import price_history
 from .prices import SpotPrices
 from .protocol import EC2Error
+from .references import References
 from .reservations import Reservations
 from .snapshots import Snapshots
 from .throttle import Throttle
@@ -57,6 +68,7 @@ class Gate:
         fleets: Fleets,
         volumes: Volumes,
         snapshots: Snapshots,
+        references: References,
         prices: SpotPrices,
         reservations: Reservations,
         dry_runs: DryRuns,
@@ -68,6 +80,7 @@ class Gate:
         self._moto = moto
         self._instances = instances
         self._volumes = volumes
+        self._references = references
         self._dry_runs = dry_runs
         self._json_services = json_services
         self._throttle = throttle
@@ -163,20 +176,43 @@ class Gate:
             )
         parameters = protocol.parse_request(action, form)
         self._throttle.take(action, parameters)
+        filters.check(action, parameters)
+        resource_ids.check(parameters)
+        tag_rules.check(parameters)
+        await self._references.check(action, parameters)
         if parameters.get("DryRun"):
             raise await self._dry_runs.refuse(action, parameters)
         if action == "DescribeInstances":
             return await self._describe_instances(parameters)
+        if action == type_listing.ACTION:
+            return await type_listing.describe(self._moto, parameters)
         own = self._actions.get(action)
         if own is None:
-            answer = await self._moto.forward(body, headers)
-            if action in ("CreateTags", "DeleteTags") and answer.status < 300:
-                await self._volumes.tags_changed(parameters)
-            return answer
+            return await self._answer_of_moto(action, form, parameters, headers)
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
         # A page of prices takes tens of milliseconds to word.
         rendered = await asyncio.to_thread(protocol.render, action, result)
         return RawAnswer(200, protocol.CONTENT_TYPE, rendered)
+
+    async def _answer_of_moto(
+        self,
+        action: str,
+        form: Mapping[str, str],
+        parameters: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> RawAnswer:
+        if pages.listed(action) is None:
+            answer = await self._moto.forward(urlencode(form).encode(), headers)
+            if action in ("CreateTags", "DeleteTags") and answer.status < 300:
+                await self._volumes.tags_changed(parameters)
+            return answer
+        page = pages.asked(action, parameters)
+        everything = urlencode(pages.without_page(form)).encode()
+        answer = await self._moto.forward(everything, headers)
+        if answer.status >= 300:
+            return answer
+        shown = await asyncio.to_thread(pages.cut, action, answer.body, page)
+        return RawAnswer(answer.status, answer.content_type, shown)
 
     async def _answer_json(self, service: str, action: str, body: bytes) -> RawAnswer | None:
         """A JSON service's own answer; None where moto is to give it."""
@@ -202,13 +238,8 @@ class Gate:
             "DescribeInstances",
             {**fields, "Filter.1.Name": "instance-id", "MaxResults": str(len(ids))},
         )
-        if token is None:
-            return answer
-        end = b"</DescribeInstancesResponse>"
-        following = f"<nextToken>{token}</nextToken>".encode()
-        return RawAnswer(
-            answer.status, answer.content_type, answer.body.replace(end, following + end)
-        )
+        shown = pages.with_token("DescribeInstances", answer.body, token)
+        return RawAnswer(answer.status, answer.content_type, shown)
 
 
 class GateHandler(RequestHandler):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from . import pages
 from .capacity import Offer
 from .launch import Blueprint, Launcher, tag_specifications
 from .machine_room import MachineRoom
@@ -16,9 +16,6 @@ from .moto_backend import Moto
 from .protocol import EC2Error
 from .states import CODES, Life, Lives
 from .type_facts import instance_type_facts
-
-MAX_PAGE = 1000
-"""DescribeInstances' largest MaxResults, and what an answer without pages holds here."""
 
 OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
     "client-token": lambda shown: str(shown.client_token),
@@ -97,25 +94,12 @@ class Instances:
     async def page(self, parameters: Mapping[str, Any]) -> tuple[list[str], str | None]:
         """The instances of one page of DescribeInstances, and the token of the next."""
         ids: Sequence[str] = parameters.get("InstanceIds") or ()
-        size = parameters.get("MaxResults")
-        if ids and size is not None:
-            raise EC2Error(
-                "InvalidParameterCombination",
-                "The parameter instancesSet cannot be used with the parameter maxResults",
-            )
-        if size is not None and not 5 <= size <= MAX_PAGE:
-            raise EC2Error(
-                "InvalidParameterValue",
-                f"Value ( {size} ) for parameter maxResults is invalid. Expecting a value "
-                f"between 5 and {MAX_PAGE}.",
-            )
+        page = pages.asked("DescribeInstances", parameters)
         self._lives.get_all(ids)
-        start = _read_token(parameters.get("NextToken"))
         found = await self._moto.run(lambda: self._select(parameters.get("Filters") or (), ids))
-        rest = [(position, name) for position, name in found if position >= start]
-        shown = rest[: size or MAX_PAGE]
-        following = rest[len(shown)][0] if len(rest) > len(shown) else None
-        return [name for _, name in shown], _write_token(following)
+        rest = [(position, name) for position, name in found if position >= page.start]
+        shown, after = rest[: page.size], rest[page.size :]
+        return [name for _, name in shown], pages.token_from(after[0][0]) if after else None
 
     async def terminate(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         changes = self._change(parameters, self._lives.terminate)
@@ -174,7 +158,8 @@ class Instances:
                 for shown in reservation.instances
             }
         except NotImplementedError as error:
-            raise EC2Error("InvalidParameterValue", f"A filter is invalid: {error}") from error
+            message = f"The embedded EC2 does not do this: {error}"
+            raise EC2Error("UnsupportedOperation", message) from error
         return [
             (life.position, life.instance_id)
             for life in self._lives.all()
@@ -182,21 +167,3 @@ class Instances:
             and (not wanted or life.instance_id in wanted)
             and all(OWN_FILTERS[name](life.moto_instance) in values for name, values in own.items())
         ]
-
-
-def _write_token(position: int | None) -> str | None:
-    if position is None:
-        return None
-    return base64.urlsafe_b64encode(f"from {position}".encode()).decode()
-
-
-def _read_token(token: str | None) -> int:
-    if not token:
-        return 0
-    try:
-        word, position = base64.urlsafe_b64decode(token).decode().split()
-        if word == "from":
-            return int(position)
-    except (binascii.Error, ValueError):
-        pass
-    raise EC2Error("InvalidParameterValue", "Unable to parse pagination token")

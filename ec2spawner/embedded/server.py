@@ -38,6 +38,7 @@ from .price_list import PriceList
 from .prices import OnDemandPrices, SpotPrices
 from .public_parameters import PublicParameters
 from .quotas import Quotas
+from .references import References
 from .reservations import Reservations
 from .service_quotas import ServiceQuotas
 from .snapshots import Snapshots
@@ -168,9 +169,10 @@ class EmbeddedEC2:
             fleets,
             volumes,
             snapshots,
+            References(moto, lives),
             spot_prices,
             reservations,
-            DryRuns(moto, built, instances, fleets),
+            DryRuns(moto, instances, fleets, volumes),
             {
                 "pricing": PriceList(on_demand_prices, REGION),
                 "servicequotas": ServiceQuotas(quotas, notes["account"], REGION),

@@ -16,6 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from . import pages
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .protocol import EC2Error
@@ -74,11 +75,13 @@ class Snapshots:
         return self._as_it_is(answer)
 
     async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """In one page, whatever was asked for."""
+        page = pages.asked("DescribeSnapshots", parameters)
         await self._moto.run(self._complete)
         asked = {name: v for name, v in parameters.items() if name in ("Filters", "SnapshotIds")}
         answer = await self._moto.call("DescribeSnapshots", **asked)
-        return {"Snapshots": [self._as_it_is(each) for each in answer.get("Snapshots", ())]}
+        shown, token = page.of(answer.get("Snapshots", ()))
+        following = {"NextToken": token} if token else {}
+        return {"Snapshots": [self._as_it_is(each) for each in shown], **following}
 
     async def delete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         snapshot_id = parameters.get("SnapshotId", "")

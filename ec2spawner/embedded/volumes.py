@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from . import volume_rules
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .protocol import EC2Error
@@ -69,9 +70,8 @@ class Volumes:
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         call = {name: value for name, value in parameters.items() if name != "ClientToken"}
+        await self.check_create(call)
         source = call.get("SnapshotId", "")
-        if source:
-            await self._snapshots.check_source(source, call.get("Size"))
         async with self._lock:
             answer = await self._moto.call("CreateVolume", **call)
             volume_id = answer["VolumeId"]
@@ -81,6 +81,15 @@ class Volumes:
             await self._save()
         answer["State"] = "creating"
         return answer
+
+    async def check_create(self, parameters: Mapping[str, Any]) -> None:
+        """Raises what CreateVolume says of a volume that cannot be."""
+        volume_rules.check_volume(parameters)
+        zone = parameters.get("AvailabilityZone", "")
+        if await self._moto.run(lambda: self._moto.backend.get_zone_by_name(zone)) is None:
+            raise EC2Error("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
+        if source := parameters.get("SnapshotId"):
+            await self._snapshots.check_source(source, parameters.get("Size"))
 
     async def delete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         volume_id = parameters.get("VolumeId", "")
@@ -97,13 +106,15 @@ class Volumes:
         another change. Nothing but the size can be changed."""
         volume_id, size = parameters.get("VolumeId", ""), parameters.get("Size")
         async with self._lock:
-            before = (await self._describe(volume_id))["Size"]
+            volume = await self._describe(volume_id)
+            before = volume["Size"]
             if size is None or set(parameters) - {"VolumeId", "Size"}:
                 raise EC2Error("UnsupportedOperation", "The embedded EC2 changes the size only.")
             if size < before:
                 raise EC2Error(
                     "InvalidParameterValue", "New size cannot be smaller than existing size"
                 )
+            volume_rules.check_size(volume["VolumeType"], size)
             since = self._clock() - self._modified.get(volume_id, -COOLDOWN)
             if since < GROW_SECONDS:
                 raise EC2Error(
