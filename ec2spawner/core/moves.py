@@ -31,6 +31,18 @@ HOURS_KEPT: Final = 1.0
 """Both volumes and the snapshot are paid for at the same time for about so long."""
 
 
+WORTH_MOVING: Final = 0.8
+"""A price in another zone of at most this share of the one at home is worth a move. Our choice: a
+move takes minutes and cents, and spot prices of neighbouring zones drift by some 10 % a week."""
+
+
+def is_worth_moving(usd_here: float | None, usd_there: float | None) -> bool:
+    """Whether a move would save noticeably, in USD/hour; None is unknown, and is never a reason."""
+    if usd_here is None or usd_there is None:
+        return False
+    return usd_there <= WORTH_MOVING * usd_here
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """What a home's record holds of its move; what is in EC2 is found by `move_id`."""

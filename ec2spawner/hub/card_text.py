@@ -43,6 +43,18 @@ class PriceText:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveText:
+    """What a move of one's files to another zone would gain."""
+
+    zone: str
+    here: str
+    """Such as `Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c`."""
+    choice: str
+    """For the panel, where it can be chosen."""
+    takes: str
+
+
+@dataclass(frozen=True, slots=True)
 class WayText:
     """One choice of market, as the panel beside the cards offers it."""
 
@@ -53,6 +65,8 @@ class WayText:
     """Such as `$0.42 per hour`; empty while the price is unknown."""
     start: str
     """What pressing Start buys, such as `spot, about $0.13/h; on-demand $0.53/h if sold out`."""
+    start_moved: str = ""
+    """The same after the move to another zone; empty where there is none to be made."""
     warning: str = ""
     """What is sold out of it."""
 
@@ -64,7 +78,8 @@ def price_text(card: Card, now: datetime) -> PriceText:
     """What a start would cost first, if nothing is chosen."""
     first = card.first()
     if first is None:
-        return PriceText("", "", beside=(Phrase("this hub's zones do not have it"),))
+        where = "the zone of your files does" if card.elsewhere else "this hub's zones do"
+        return PriceText("", "", beside=(Phrase(f"{where} not have it"),))
     if first.offer.market is Market.SPOT:
         return _spot(card, first, now)
     return _on_demand(card, first, now)
@@ -133,6 +148,35 @@ def risk(card: Card) -> str:
     """How often spot is taken back, of the cheapest offer there is; empty where unknown."""
     spot = card.cheapest(Market.SPOT)
     return risk_words(spot.offer.interruption_band if spot else None)
+
+
+# --- another zone ----------------------------------------------------------------------------
+
+
+def move_text(card: Card) -> MoveText | None:
+    """What a move to another zone would gain; None where it gains nothing."""
+    elsewhere, moved = card.elsewhere, card.moved()
+    if elsewhere is None or moved is None:
+        return None
+    first, then = card.first(), moved.first()
+    there = _hourly(then) if then else ""
+    if first is None:
+        here = ", which does not have this machine"
+    elif first.mark is not None:
+        here = ", where this is sold out"
+    else:
+        here = f": {_hourly(first)} there"
+    return MoveText(
+        zone=elsewhere.zone,
+        here=f"Your files are in {elsewhere.home_zone}{here}; {there} in {elsewhere.zone}",
+        choice=f"Move my files to {elsewhere.zone} first: {there}",
+        takes=elsewhere.takes,
+    )
+
+
+def _hourly(seen: OfferSeen) -> str:
+    known = seen.offer.usd_per_hour
+    return "price unknown" if known is None else f"${usd(known)}/h"
 
 
 # --- the machine -----------------------------------------------------------------------------
@@ -214,13 +258,22 @@ def _way(card: Card, word: str) -> WayText:
     known = first.offer.usd_per_hour if first else None
     about = "" if known is None else f"${usd(known)} per hour"
     start = _start(card, word, first)
-    return WayText(word, label, hint, about, start, _warning(card, word, first))
+    moved = card.moved()
+    return WayText(
+        value=word,
+        label=label,
+        hint=hint,
+        about=about,
+        start=start,
+        start_moved=_start(moved, word, moved.first(word)) if moved else "",
+        warning=_warning(card, word, first),
+    )
 
 
 def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     """What a start buys first and at which price, and what it buys if that is sold out."""
     if first is None:
-        return "not offered in this hub's zones"
+        return "not offered here"
     if first.mark is not None:
         return "sold out when last asked"
     market = first.offer.market

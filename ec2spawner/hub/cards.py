@@ -6,7 +6,7 @@ Pure: `hub.pages` asks the provisioner and hands its answers in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from ..core.choices import MARKETS_OF
@@ -73,6 +73,19 @@ class SoldOutIn:
 
 
 @dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Another zone, where the profile is to be had for much less than where the user's files are,
+    or at all."""
+
+    home_zone: str
+    zone: str
+    offers: tuple[OfferSeen, ...]
+    """Open there, best first."""
+    takes: str
+    """What a move there takes, for people."""
+
+
+@dataclass(frozen=True, slots=True)
 class Card:
     """One profile. Prices in USD/hour, durations in seconds; None is unknown, never 0."""
 
@@ -105,6 +118,8 @@ class Card:
     """Chosen where a user says nothing."""
     after_stop: str = ""
     """What becomes of its machine after a stop, in words; empty where it just ends."""
+    elsewhere: Elsewhere | None = None
+    """Where the user may move their home to pay less; None where that gains nothing."""
 
     @property
     def ways(self) -> tuple[str, ...]:
@@ -147,6 +162,12 @@ class Card:
         """True where all that a start would ask for is known to be sold out."""
         first = self.first(way)
         return first is not None and first.mark is not None
+
+    def moved(self) -> Card | None:
+        """The same after the move to `elsewhere`."""
+        if self.elsewhere is None:
+            return None
+        return replace(self, offers=self.elsewhere.offers, elsewhere=None)
 
     @property
     def is_offered(self) -> bool:

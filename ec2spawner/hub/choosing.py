@@ -53,7 +53,8 @@ async def cards_of(
     zones = provisioner.placement.zones_for(
         spawner.user.name, spawner.name, home_kind=options.home.kind
     )
-    return options, await cards_for(options, provisioner, profiles, zones)
+    home = provisioner.homes.of(spawner.user.name, spawner.name)
+    return options, await cards_for(options, provisioner, profiles, zones, home)
 
 
 async def chosen(

@@ -38,28 +38,45 @@ def move_offer(
     chosen: Mapping[str, object],
 ) -> HomeOffer | None:
     """To where the profile can be had most cheaply; None where there is nothing to offer."""
-    if options.home.kind != "ebs" or options.home.move == "never":
+    if home is None or not may_move(options, home):
         return None
-    if home is None or home.volume_id is None or home.zone is None:
+    best = cheapest_elsewhere(provisioner, home, profile, markets)
+    if best is None:
         return None
-    if home.move is not None and home.move.volume_id is None:
-        return None
-    types = [
-        kind.name
-        for kind in provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
-    ]
-    zones = [zone for zone in provisioner.placement.zones() if zone != home.zone]
-    offers = provisioner.offers.open(types, zones, tuple(markets))
-    if not offers:
-        return None
-    best = min(offers, key=lambda offer: (offer.usd_per_hour is None, offer.usd_per_hour or 0.0))
-    newest = provisioner.homes.newest.get(home.home_id)
-    takes = estimate(home.size_gib, newest.stored_gib if newest else None)
     return HomeOffer(
         words=f"Move my files to {best.zone} and start {_machine(profile, best)}",
-        takes=takes_words(home, best.zone, takes),
+        takes=what_it_takes(provisioner, home, best.zone),
         user_options={**_kept(profile, chosen), "move_home": best.zone},
     )
+
+
+def may_move(options: Options, home: Home) -> bool:
+    """False on hubs that move none, and for a home that is on its way already."""
+    if options.home.kind != "ebs" or options.home.move == "never":
+        return False
+    if home.volume_id is None or home.zone is None:
+        return False
+    return home.move is None or home.move.volume_id is not None
+
+
+def cheapest_elsewhere(
+    provisioner: Provisioner, home: Home, profile: Profile, markets: Collection[Market]
+) -> Offer | None:
+    """The cheapest open offer outside the home's zone, an unknown price last."""
+    architecture = provisioner.settings.architecture
+    types = [kind.name for kind in provisioner.catalogue.types_for(profile, architecture)]
+    zones = [zone for zone in provisioner.placement.zones() if zone != home.zone]
+    return min(
+        provisioner.offers.open(types, zones, tuple(markets)),
+        key=lambda offer: (offer.usd_per_hour is None, offer.usd_per_hour or 0.0),
+        default=None,
+    )
+
+
+def what_it_takes(provisioner: Provisioner, home: Home, zone: str) -> str:
+    """The time and money of a move to a zone, as an estimate."""
+    newest = provisioner.homes.newest.get(home.home_id)
+    return takes_words(home, zone, estimate(home.size_gib, newest.stored_gib if newest else None))
 
 
 def takes_words(home: Home, zone: str, takes: Estimate) -> str:

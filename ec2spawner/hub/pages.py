@@ -9,7 +9,8 @@ from datetime import datetime
 
 from .. import data
 from ..config import Options, Profile
-from ..core.choices import open_markets
+from ..core.choices import MARKETS_OF, open_markets
+from ..core.moves import is_worth_moving
 from ..core.offers import Offer
 from ..core.price_history import WEEK, sampled, steadiness
 from ..core.profiles import Hardware, describe, resolve
@@ -19,7 +20,8 @@ from ..provisioner.lease import Home, Lease
 from ..provisioner.prices import Price
 from ..provisioner.provisioner import Provisioner
 from ..wire import Market
-from .cards import Bounds, Card, Line, OfferSeen
+from .cards import Bounds, Card, Elsewhere, Line, OfferSeen
+from .home_offers import cheapest_elsewhere, may_move, what_it_takes
 from .keeping_text import after_stop_words
 from .spawn_page import HomeSize
 
@@ -28,13 +30,20 @@ SAMPLES = 57
 
 
 async def cards_for(
-    options: Options, provisioner: Provisioner, profiles: Sequence[Profile], zones: Iterable[str]
+    options: Options,
+    provisioner: Provisioner,
+    profiles: Sequence[Profile],
+    zones: Iterable[str],
+    home: Home | None = None,
 ) -> tuple[Card, ...]:
-    """A card for each profile. `zones` are those that the user's home allows."""
+    """A card for each profile. `zones` are those that the user's `home` allows."""
     usual = await provisioner.usual_durations.of_starts([profile.slug for profile in profiles])
     zones, cards = tuple(sorted(set(zones))), []
     for profile in profiles:
-        cards.append(_card(options, provisioner, profile, zones, usual))
+        card = _card(options, provisioner, profile, zones, usual)
+        if home is not None and may_move(options, home):
+            card = replace(card, elsewhere=_elsewhere(provisioner, card, profile, home))
+        cards.append(card)
         await asyncio.sleep(0)  # thirty cards at once would hold up everyone else's page
     return tuple(cards)
 
@@ -79,6 +88,28 @@ def _card(
         line=_line(provisioner, card, now),
         value=_value(kind, first.offer.usd_per_hour if first else None),
         several=_several(provisioner, kind),
+    )
+
+
+def _elsewhere(
+    provisioner: Provisioner, card: Card, profile: Profile, home: Home
+) -> Elsewhere | None:
+    """Where the home had better be for this profile; None where it is as well where it is."""
+    best = cheapest_elsewhere(provisioner, home, profile, MARKETS_OF[card.market])
+    if best is None:
+        return None
+    first = card.first()
+    to_be_had = first is not None and first.mark is None
+    here = first.offer.usd_per_hour if first else None
+    if to_be_had and not is_worth_moving(here, best.usd_per_hour):
+        return None
+    types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
+    there = _offers(provisioner, types, (best.zone,), provisioner.now())
+    return Elsewhere(
+        home_zone=home.zone or "",
+        zone=best.zone,
+        offers=tuple(seen for seen in there if seen.mark is None),
+        takes=what_it_takes(provisioner, home, best.zone),
     )
 
 

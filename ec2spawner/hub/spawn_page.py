@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..core import durations
-from ..core.choices import ONCE
+from ..core.choices import OPTIONS
 from ..wire import Market
 from . import card_text
 from .cards import Bounds, Card, marked_card
 from .rendering import environment
 
-CHOICES = ("market", "disk_gib", "idle", "home_gib")
+CHOICES = ("market", "disk_gib", "idle", "home_gib", "move_home")
 """Options that are chosen in a card's panel. Each card has fields of its own, such as `market.t4`,
 so that a page without a script sends them all and we know which ones count."""
 
@@ -170,7 +170,7 @@ def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
     The prefix is JupyterHub's, and may be left out. All that is no option of ours is ignored.
     """
     options: dict[str, object] = {}
-    for name in ("profile", *CHOICES, *ONCE):
+    for name in OPTIONS:
         given = query.get(f"opt-{name}") or query.get(name)
         if given and given[0]:
             options[name] = given[0]

@@ -96,6 +96,16 @@ class UserOptions(Model):
     """Seconds without work until the server is stopped; null leaves no choice."""
 
 
+class ElsewhereModel(Model):
+    """Another zone than that of the user's home, where the profile costs much less, or where alone
+    it is to be had."""
+
+    home_zone: str
+    zone: str
+    market: Market
+    usd_per_hour: float | None
+
+
 class ProfileModel(Model):
     """One profile that this user may start."""
 
@@ -123,6 +133,8 @@ class ProfileModel(Model):
     that is unknown."""
     usual_start_seconds: float | None
     value: ValueModel | None
+    elsewhere: ElsewhereModel | None
+    """Where the user may move their home to pay less: `move_home` in a start's options."""
 
 
 class Profiles(Model):
@@ -192,6 +204,20 @@ def _profile(card: Card) -> ProfileModel:
         usual_start_seconds=card.usual_start_seconds,
         value=card.value
         and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),
+        elsewhere=_elsewhere(card),
+    )
+
+
+def _elsewhere(card: Card) -> ElsewhereModel | None:
+    elsewhere, moved = card.elsewhere, card.moved()
+    first = moved.first() if moved else None
+    if elsewhere is None or first is None:
+        return None
+    return ElsewhereModel(
+        home_zone=elsewhere.home_zone,
+        zone=elsewhere.zone,
+        market=first.offer.market,
+        usd_per_hour=first.offer.usd_per_hour,
     )
 
 

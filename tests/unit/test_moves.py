@@ -8,9 +8,17 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.moves import LISTING_GRACE, Move, MoveStep, estimate, next_step
+from ec2spawner.core.moves import (
+    LISTING_GRACE,
+    Move,
+    MoveStep,
+    estimate,
+    is_worth_moving,
+    next_step,
+)
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+prices = st.none() | st.floats(0.001, 200)
 instants = st.integers(-3600, 3600).map(lambda seconds: NOW + timedelta(seconds=seconds))
 moves = st.builds(
     Move,
@@ -84,3 +92,20 @@ def test_a_small_home_is_told_minutes_and_cents() -> None:
     told = estimate(50, 10.0)
     assert timedelta(seconds=told.seconds[1]) < timedelta(minutes=10)
     assert told.usd < 0.05
+
+
+@given(prices, prices)
+def test_a_move_is_worth_it_only_for_a_noticeable_saving(
+    here: float | None, there: float | None
+) -> None:
+    worth = is_worth_moving(here, there)
+    if here is None or there is None:
+        assert not worth, "unknown is no reason"
+    else:
+        assert worth is (there <= 0.8 * here)
+        assert not (worth and is_worth_moving(there, here))
+
+
+def test_a_zone_at_half_the_price_is_worth_a_move() -> None:
+    assert is_worth_moving(0.49, 0.29)
+    assert not is_worth_moving(0.49, 0.45)

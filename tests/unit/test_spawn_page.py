@@ -24,7 +24,7 @@ from ec2spawner.core.profiles import Hardware
 from ec2spawner.core.sold_out import Mark
 from ec2spawner.core.value import Several, Value
 from ec2spawner.hub.card_text import badge, duration_words, usd
-from ec2spawner.hub.cards import Bounds, Card, Line, OfferSeen, marked_card
+from ec2spawner.hub.cards import Bounds, Card, Elsewhere, Line, OfferSeen, marked_card
 from ec2spawner.hub.rendering import TEMPLATES
 from ec2spawner.hub.sparkline import HEIGHT, WIDTH, sparkline
 from ec2spawner.hub.spawn_page import HomeSize, SpawnForm, read_form, read_link, render_spawn_form
@@ -353,6 +353,41 @@ def test_what_a_start_asks_first_is_never_sold_out_while_something_is_not(
     assert (badge(card) == "sold out") is everything
 
 
+# --- another zone ----------------------------------------------------------------------------
+
+
+def bound(*here: OfferSeen, **changes: Any) -> Card:
+    """A card of somebody whose files are in the first zone; the third has spot at 0.29."""
+    [there] = [seen for seen in spot(0.29) if seen.offer.zone == ZONES[2]]
+    elsewhere = Elsewhere(ZONES[0], ZONES[2], (there,), "Estimates: 3 minutes.")
+    return replace(WITH_CHOICES, offers=here, elsewhere=elsewhere, **changes)
+
+
+def test_a_home_that_makes_a_machine_dearer_is_named_with_both_prices_and_the_move() -> None:
+    shown = page(bound(*spot(0.49)[:1]))
+    assert "Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c." in shown.text
+    move = shown.fields["move_home.t4"]
+    assert (move["type"], move["value"]) == ("checkbox", "us-east-1c")
+    assert "checked" not in move, "it is chosen by nobody but the user"
+    assert "Move my files to us-east-1c first: $0.29/h Estimates: 3 minutes." in shown.text
+    assert "spot, about $0.29/h; on-demand, price unknown if sold out, after moving" in shown.text
+    assert "move_home.t4" not in page(WITH_CHOICES).fields
+    posted = {"profile": ["t4"], "move_home.t4": ["us-east-1c"], "move_home.x": ["us-east-1b"]}
+    assert read_form(posted) == {"profile": "t4", "move_home": "us-east-1c"}
+
+
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        (spot(0.49, out=ZONES)[:1], "us-east-1a, where this is sold out; $0.29/h in us-east-1c"),
+        (spot(None)[:1], "us-east-1a: price unknown there; $0.29/h in us-east-1c"),
+        ([], "us-east-1a, which does not have this machine; $0.29/h in us-east-1c"),
+    ],
+)
+def test_a_zone_that_has_none_says_which_one_has(here: list[OfferSeen], says: str) -> None:
+    assert f"Your files are in {says}." in page(bound(*here)).text
+
+
 # --- seven days ------------------------------------------------------------------------------
 
 
@@ -634,7 +669,7 @@ def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
         ((*spot(0.19), *on_demand(0.526)), "on-demand", "on-demand, about $0.53/h"),
         ((*spot(None), *on_demand(None)), "spot-first", "spot, price unknown; on-demand, price"),
         (on_demand(0.526, out=ZONES), "on-demand", "sold out when last asked"),
-        ((), "on-demand", "not offered in this hub's zones"),
+        ((), "on-demand", "not offered here"),
     ],
 )
 def test_the_start_button_names_the_choice_and_its_price(

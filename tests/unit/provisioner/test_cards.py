@@ -17,15 +17,16 @@ from ec2spawner.core.price_history import Pace, PricePoint
 from ec2spawner.hub.cards import Card
 from ec2spawner.hub.pages import SAMPLES, cards_for
 from ec2spawner.provisioner.cloud import LaunchAnswer, LaunchRequest
+from ec2spawner.provisioner.lease import Home, LeaseState
 from ec2spawner.provisioner.usual_durations import UsualDurations
 from ec2spawner.wire import Market
 
 ZONES = ("us-east-1a", "us-east-1b")
 
 
-def options_with(*profiles: dict[str, Any]) -> Options:
+def options_with(*profiles: dict[str, Any], **changes: Any) -> Options:
     raw = {"region": "us-east-1", "subnets": ["subnet-a", "subnet-b"], "profile_list": profiles}
-    return validate_options(raw, cleanup_servers=False, environ={})
+    return validate_options(raw | changes, cleanup_servers=False, environ={})
 
 
 async def cards(world: World, *profiles: dict[str, Any], zones: Any = ZONES) -> tuple[Card, ...]:
@@ -175,3 +176,51 @@ async def test_many_cards_let_others_run_between_them(
     assert len(await cards(world, *many)) == 30
     task.cancel()
     assert turns - before >= 30
+
+
+# --- a home that is in one zone --------------------------------------------------------------
+
+
+async def files_in_a(world: World) -> Home:
+    lease, agent = await world.ready(home_kind="ebs", spec=replace(SPEC, subnets=("subnet-a",)))
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    assert home.zone == "us-east-1a"
+    return home
+
+
+async def card_at(world: World, home: Home, **home_options: Any) -> Card:
+    options = options_with(T4, home=home_options)
+    zones = ("us-east-1a",)
+    [card] = await cards_for(options, world.provisioner, options.profiles, zones, home)
+    return card
+
+
+async def test_a_zone_that_is_much_cheaper_than_the_homes_is_named(world: World) -> None:
+    home = await files_in_a(world)
+    await priced(world, a=0.49, b=0.29)
+    card = await card_at(world, home)
+    assert card.elsewhere is not None
+    assert (card.elsewhere.home_zone, card.elsewhere.zone) == ("us-east-1a", "us-east-1b")
+    moved = card.moved()
+    first = moved.first() if moved else None
+    assert first is not None
+    assert first.offer.usd_per_hour == 0.29
+    assert "in which your server cannot run" in card.elsewhere.takes
+    assert (await card_at(world, home, move="never")).elsewhere is None
+
+
+async def test_a_move_that_gains_little_is_not_named_while_the_homes_zone_has_some(
+    world: World,
+) -> None:
+    home = await files_in_a(world)
+    await priced(world, a=0.30, b=0.29)
+    assert (await card_at(world, home)).elsewhere is None
+    for market in Market:
+        refused(world, "us-east-1a", market)
+    card = await card_at(world, home)
+    assert card.elsewhere is not None
+    assert card.elsewhere.zone == "us-east-1b"
