@@ -8,6 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from datetime import datetime
+from typing import Any
 
 import aiohttp
 
@@ -18,7 +20,9 @@ from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .hub_client import HubClient, PowerOffError
 from .identity import Identity, read_identity
+from .interruption import InterruptionWatch
 from .lease_run import LeaseRun
+from .metadata import Metadata
 from .notebook_process import NotebookProcess, adopt_orphans, base_environment
 from .power import power_off
 from .settings import Settings
@@ -104,14 +108,35 @@ class Agent:
     async def _claim(
         self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity, broken: str
     ) -> LeaseGrant:
+        notice: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
+
+        async def learn(at: datetime | None) -> None:
+            if at is not None and not notice.done():
+                notice.set_result(at)
+
         def claim_as(identity: Identity) -> Claim:
             on_ec2 = self._settings.metadata_is_amazon
-            return new_claim(identity, self._key, __version__, on_ec2, broken)
+            reclaimed_at = notice.result() if notice.done() else None
+            return new_claim(identity, self._key, __version__, on_ec2, broken, reclaimed_at)
 
         async def claim_anew() -> Claim:
             return claim_as(await self._read_identity(http))
 
-        grant = await claim_lease(hub, claim_as(identity), claim_anew)
+        metadata = Metadata(self._settings.metadata_endpoint, http)
+        watching = asyncio.create_task(InterruptionWatch(metadata, learn).run())
+        claiming = asyncio.create_task(claim_lease(hub, claim_as(identity), claim_anew))
+        try:
+            either: set[asyncio.Future[Any]] = {claiming, notice}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if claiming.done():
+                grant = claiming.result()
+            else:
+                claiming.cancel()  # the hub must know before it gives this instance away
+                grant = await claim_lease(hub, claim_as(identity), claim_anew)
+        finally:
+            for task in (watching, claiming):
+                task.cancel()
+            await asyncio.gather(watching, claiming, return_exceptions=True)
         log.info("lease %s", grant.lease_id)
         hub.take_lease(grant.lease_id, grant.lease_token)
         return grant

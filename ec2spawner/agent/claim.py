@@ -7,6 +7,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from pathlib import Path
 
 from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
@@ -30,9 +31,15 @@ def new_key() -> str:
 
 
 def new_claim(
-    identity: Identity, key: str, agent_version: str, real_boot: bool, broken: str = ""
+    identity: Identity,
+    key: str,
+    agent_version: str,
+    real_boot: bool,
+    broken: str = "",
+    interruption_at: datetime | None = None,
 ) -> Claim:
-    """`broken`: what is broken on this machine, for people; empty where nothing is known to be."""
+    """`broken`: what is broken on this machine, for people; empty where nothing is known to be.
+    `interruption_at`: when EC2 takes it back, where there is a notice."""
     return Claim(
         protocol=PROTOCOL,
         document=identity.document,
@@ -42,6 +49,7 @@ def new_claim(
         boot_seconds=_seconds_since_boot() if real_boot else None,
         wait_seconds=WAIT_SECONDS,
         broken=broken,
+        interruption_at=interruption_at,
     )
 
 

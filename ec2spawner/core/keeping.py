@@ -84,12 +84,13 @@ def decide(
     *,
     market: Market,
     agent_can: bool,
+    reclaimed: bool,
     stopped_already: int,
 ) -> Decision:
     """What becomes of the instance of a server that ran and is being stopped for `reason`.
 
-    `agent_can`: its agent knows that an instance may be kept. `stopped_already` counts the user's
-    other stopped instances.
+    `agent_can`: its agent knows that an instance may be kept. `reclaimed`: EC2 has announced that
+    it takes the instance back. `stopped_already` counts the user's other stopped instances.
     """
     if after.then == "terminate":
         return Decision("terminate")
@@ -97,6 +98,8 @@ def decide(
         return Decision("terminate")
     if not agent_can:
         return Decision("terminate", "its image has an ec2spawner that is too old for it")
+    if reclaimed:
+        return Decision("terminate", "AWS is reclaiming it")
     if after.then == "stop" and market is Market.SPOT:
         return Decision("terminate", "AWS cannot stop a spot machine and keep its disk")
     if after.then == "stop" and stopped_already >= after.per_user:

@@ -213,6 +213,8 @@ class ClaimsHandler(AgentHandler):
                 broken, wait = self.provisioner.broken, claim.wait_seconds
                 if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
                     return None  # no listing shows it yet, or it is being stopped
+            if claim.interruption_at is not None:
+                await starting.turn_away_reclaimed(claimant, claim.key, claim.wait_seconds)
             granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
         except ClaimRefused as error:
             gate.answered(claimant.instance_id)
@@ -300,10 +302,8 @@ class EventsHandler(AgentHandler):
 
     async def stopped(self, lease: Lease, event: AgentEvent) -> None:
         """Asked for by us, or the notebook ended by itself."""
-        ending = self.provisioner.ending
         message = event.message or "The notebook server ended"
-        await ending.begin(lease.lease_id, Stop(reason="failed", message=message))
-        ending.agent_stopped(lease)
+        await self.provisioner.agent_stopped(lease, message)
 
 
 class BeatHandler(AgentHandler):

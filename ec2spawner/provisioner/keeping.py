@@ -132,11 +132,13 @@ class Keeping:
         if lease.state is not LeaseState.READY or instance is None or instance.state in GONE:
             return stop
         stopped = [k for k in self._kept.values() if k.user == lease.user and k.then == "stop"]
+        contact, market = self.book.contact(lease.lease_id), Market(instance.market)
         decision = decide(
             lease.after_stop,
             stop.reason,
-            market=Market(instance.market),
-            agent_can=self.book.contact(lease.lease_id).protocol >= 2,
+            market=market,
+            agent_can=contact.protocol >= 2,
+            reclaimed=market is Market.SPOT and contact.interruption_at is not None,
             stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
         )
         return _told(stop, decision)

@@ -334,6 +334,18 @@ class Provisioner:
             self.claims.wake(instance_id)
         self.wake()
 
+    async def agent_stopped(self, lease: Lease, message: str) -> None:
+        """The agent of a lease reports that it has ended, asked for or not.
+
+        During a start its instance is shutting down: the lease gets another one.
+        """
+        current = self.book.get(lease.lease_id) or lease
+        if current.state is LeaseState.STARTING and current.instance_id == lease.instance_id:
+            self.unready.ended(current, None)
+            return
+        await self.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
+        self.ending.agent_stopped(lease)
+
     # --- what the parts tell each other ---
 
     def _missing(self) -> frozenset[str]:

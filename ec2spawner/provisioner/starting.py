@@ -13,7 +13,7 @@ from ..core.matching import Need, Supply, lease_for
 from ..core.money import overhead_key
 from ..core.names import lease_token, sha256_hex
 from ..core.tags import LEASE
-from ..wire import AgentEvent, Step, Stop
+from ..wire import AgentEvent, Market, Step, Stop
 from . import metrics
 from .agent_protocols import too_old_for, what_it_lacks
 from .awake import Awake
@@ -163,6 +163,22 @@ class Starting:
             return
         if not await self._give_up(instance, claimant, stop):
             await self.claims.wait(instance.instance_id, wait)
+
+    async def turn_away_reclaimed(self, claimant: Claimant, key: str, wait: float) -> None:
+        """End a spot instance for which EC2 has given notice, before it gets a lease.
+
+        Nothing happens where it has one, or where no listing shows it within `wait` seconds: it
+        claims again. Raises `ClaimRefused`, and `InstanceUnwanted` once it is turned away.
+        """
+        instance = await self.admitted(claimant, key, wait)
+        if instance is None or instance.market != Market.SPOT:
+            return
+        if self.book.of_instance(instance.instance_id) is not None:
+            return
+        log.warning("EC2 is reclaiming %s, which serves no lease", instance.instance_id)
+        self.claims.turn_away([instance.instance_id])
+        self.wake()
+        raise InstanceUnwanted("EC2 is reclaiming this instance")
 
     async def admitted(self, claimant: Claimant, key: str, wait: float) -> Instance | None:
         """The instance of a verified claim; None where no listing shows it within `wait` seconds.

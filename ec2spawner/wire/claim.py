@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
 from .words import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
@@ -35,6 +35,8 @@ class Claim(Message):
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
     broken: ShortText = ""
     """For people: what is broken on this machine, so that it shall not be given to anybody."""
+    interruption_at: AwareDatetime | None = None
+    """When EC2 takes this spot instance back, where there is a notice: it shall get no lease."""
 
 
 class HomeMount(Message):

@@ -140,13 +140,21 @@ def test_another_key_counts_once_for_each_start_that_we_asked_for(
     reasons,
     markets,
     st.booleans(),
+    st.booleans(),
     st.integers(0, 4),
 )
 def test_what_becomes_of_an_instance(
-    then: str, reason: str, market: Market, agent_can: bool, already: int
+    then: str, reason: str, market: Market, agent_can: bool, reclaimed: bool, already: int
 ) -> None:
     after = AfterStop(then, 600.0, per_user=2)  # type: ignore[arg-type]
-    decision = decide(after, reason, market=market, agent_can=agent_can, stopped_already=already)
+    decision = decide(
+        after,
+        reason,
+        market=market,
+        agent_can=agent_can,
+        reclaimed=reclaimed,
+        stopped_already=already,
+    )
     if decision.then == "linger":
         assert then == "linger"
         assert reason in LINGERS_AFTER
@@ -157,6 +165,7 @@ def test_what_becomes_of_an_instance(
         assert already < 2
     if decision.then != "terminate":
         assert agent_can
+        assert not reclaimed
         assert not decision.why_not
     elif then != "terminate" and reason == "user":
         assert decision.why_not, "who had reason to expect it is told why not"

@@ -239,6 +239,8 @@ class Machine:
     address: str
     port: int
     metadata_url: str = ""
+    spot_notice: str = ""
+    """What EC2 announces to this spot instance."""
     environment: dict[str, str] = field(default_factory=dict)
     agent: asyncio.subprocess.Process | None = None
 
@@ -399,8 +401,14 @@ async def metadata_service(machine: Machine) -> web.AppRunner:
         texts = {"document": document, "rsa2048": "MIIBase64\nOfTheSignature"}
         return web.Response(text=texts[request.match_info["what"]])
 
+    async def spot(request: web.Request) -> web.Response:
+        texts = {"instance-life-cycle": "spot", "spot/instance-action": machine.spot_notice}
+        text = texts.get(request.match_info["path"])
+        return web.Response(text=text) if text else web.Response(status=404)
+
     app = web.Application()
     app.router.add_put("/latest/api/token", token)
+    app.router.add_get("/latest/meta-data/{path:.*}", spot)
     app.router.add_get("/latest/dynamic/instance-identity/{what}", identity)
     runner = web.AppRunner(app)
     await runner.setup()

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 from aiohttp import web
+from lease_on_instance import Machine, StubHub, until
 
 from ec2spawner.agent.interruption import InterruptionWatch
 from ec2spawner.agent.metadata import Metadata
@@ -136,3 +137,15 @@ async def test_only_spot_instances_are_looked_at(spot: SpotInstance, life_cycle:
     async with asyncio.timeout(20):
         await spot.watch()
     assert spot.told == []
+
+
+async def test_a_notice_is_told_to_the_hub_before_there_is_a_lease(
+    machine: Machine, hub: StubHub
+) -> None:
+    await machine.boot()
+    await until(lambda: hub.claims, 40, "a claim, which the hub holds")
+    machine.spot_notice = NOTICE
+    await until(lambda: len(hub.claims) > 1, what="another claim, before the held one is answered")
+    assert [claim.interruption_at for claim in hub.claims] == [None, AT]
+    hub.give(machine.lease(command=machine.small_server()))
+    await until(lambda: hub.event("ready"), what="ready: an older hub does not know that field")

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import shutil
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -120,6 +121,36 @@ async def test_it_lingers_only_for_whoever_stopped_it(world: World, reason: str)
     lease, agent = await ready(world, LINGER)
     await end_in_order(world, lease, agent, reason)
     await until(lambda: not world.cloud.running(), "it ends")
+
+
+async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> None:
+    lease, agent = await ready(world, LINGER)
+    await agent.beat(interruption_at=world.clock() + timedelta(seconds=110))
+    await end_in_order(world, lease, agent)
+    assert "AWS is reclaiming it" in world.now(lease).stop.message  # type: ignore[union-attr]
+    await until(lambda: not world.cloud.running(), "it ends")
+    started, other = await world.ready(after_stop=LINGER)
+    assert other.instance_id != agent.instance_id
+    assert started.replaced == 0
+
+
+async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    claimant = agent.claimant()
+    turn_away = world.provisioner.starting.turn_away_reclaimed
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(claimant, agent.key, 5)
+    lease = await again(world, LINGER)
+    await until(lambda: set(world.cloud.running()) - {agent.instance_id}, "another")
+    await until(lambda: agent.instance_id not in world.cloud.running(), "the first ends")
+    [other] = world.cloud.running()
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+    new_agent = Agent(world, other)
+    served = await new_agent.serve()
+    assert served.lease_id == lease.lease_id
+    await turn_away(new_agent.claimant(), new_agent.key, 5)
+    assert world.now(lease).state is LeaseState.READY, "a lease is not taken from its user"
 
 
 async def test_an_old_agent_does_not_linger(world: World) -> None:

@@ -46,6 +46,20 @@ async def test_a_machine_that_powers_itself_off_is_replaced_once_and_then_the_us
     assert world.cloud.running() == []
 
 
+async def test_a_machine_that_is_shut_down_during_the_start_is_replaced(world: World) -> None:
+    """Its agent says so before a listing does."""
+    lease = await world.request()
+    [first] = await world.boot()
+    agent = Agent(world, first)
+    await agent.claim()
+    await agent.event("stopped")
+    await until(lambda: world.now(lease).replaced == 1, "replaced")
+    await until(lambda: first not in world.cloud.running(), "the first is terminated")
+    [second] = await world.boot()
+    served = await Agent(world, second).serve()
+    assert served.lease_id == lease.lease_id
+
+
 async def test_nothing_is_bought_while_it_is_found_out_why(world: World) -> None:
     lease = await world.request()
     [first] = await world.boot()

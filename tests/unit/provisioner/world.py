@@ -249,8 +249,7 @@ class Agent:
         provisioner.beats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
-            await self.world.stop(lease, "failed")
-            provisioner.ending.agent_stopped(lease)
+            await provisioner.agent_stopped(lease, "because")
         else:
             await provisioner.starting.agent_event(lease, event, f"http://{self.instance_id}")
 
