@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import boto3
 import httpx
 
 T = TypeVar("T")
@@ -107,11 +108,36 @@ class Embedded:
 
     async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """A control call: POST with a body, GET without."""
-        async with httpx.AsyncClient(base_url=self.described["ec2_endpoint"]) as client:
-            url = f"/embedded/{path}"
-            reply = await (client.get(url) if body is None else client.post(url, json=body))
-            assert reply.is_success, f"{url}: {reply.status_code} {reply.text}"
-            return reply.json() if reply.content else None
+        return await self._ask("GET" if body is None else "POST", path, body)
+
+    async def clear_faults(self) -> None:
+        await self._ask("DELETE", "faults", None)
+
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        url = f"{self.described['ec2_endpoint']}/embedded/{path}"
+        headers = {"Authorization": f"token {self.described['control_token']}"}
+        async with httpx.AsyncClient(headers=headers) as client:
+            reply = await client.request(method, url, json=body)
+        assert reply.is_success, f"{url}: {reply.status_code} {reply.text}"
+        return reply.json() if reply.content else None
+
+    def client(self, service: str = "ec2") -> Any:
+        """A boto3 client of the account, for what somebody else in it may do."""
+        return boto3.client(
+            service,
+            endpoint_url=self.described["ec2_endpoint"],
+            region_name=self.described["region"],
+            aws_access_key_id=self.described["aws_access_key_id"],
+            aws_secret_access_key=self.described["aws_secret_access_key"],
+        )
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """The environment variables in which an AWS client looks for them."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.described["aws_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": self.described["aws_secret_access_key"],
+        }
 
     async def instances(self) -> list[dict[str, Any]]:
         """What the machine room runs, without what has ended."""
@@ -187,8 +213,7 @@ class Hub:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "EC2SPAWNER_DEMO": json.dumps(demo),
             "CONFIGPROXY_AUTH_TOKEN": "a-token-for-the-proxy",
-            "AWS_ACCESS_KEY_ID": "embedded",
-            "AWS_SECRET_ACCESS_KEY": "embedded",
+            **self.embedded.credentials,
             **self.environment,
         }
 

@@ -47,6 +47,9 @@ async def _serve(options: argparse.Namespace) -> None:
 def _announce(facts: Facts, as_json: bool) -> None:
     in_words = (
         f"Embedded EC2, a simulation: {facts.ec2_endpoint} ({facts.region})\n"
+        f"  AWS_ACCESS_KEY_ID={facts.aws_access_key_id}\n"
+        f"  AWS_SECRET_ACCESS_KEY={facts.aws_secret_access_key}\n"
+        f"  control token {facts.control_token}\n"
         f"  image {facts.image_id}\n"
         f"  subnets {', '.join(facts.subnets)}\n"
         f"  data in {facts.data_dir}\n"

@@ -1,11 +1,12 @@
 """The control calls: what tests, benches and curious people may ask and order.
 
-They stand beside EC2's own API on the same endpoint, below `/embedded/`, and speak JSON. They
-have no login, as everything on this loopback address; a browser's page is refused.
+They stand beside EC2's own API on the same endpoint, below `/embedded/`, and speak JSON. Each needs
+the control token, which is another one at every start.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -43,7 +44,9 @@ from .type_facts import instance_type_facts
 
 @dataclass(frozen=True)
 class Controls:
-    """Everything that can be steered."""
+    """Everything that can be steered, and the token that it takes."""
+
+    token: str
 
     calls: Calls
     lives: Lives
@@ -68,8 +71,11 @@ class ControlHandler(RequestHandler):
         self.controls = controls
 
     def prepare(self) -> None:
-        if "Origin" in self.request.headers:
-            raise HTTPError(403, "control calls are not for pages in a browser")
+        said = self.request.headers.get("Authorization", "")
+        if not hmac.compare_digest(said.encode(), f"token {self.controls.token}".encode()):
+            raise HTTPError(
+                401, "a control call needs the header Authorization: token <control_token>"
+            )
 
     def write_error(self, status_code: int, **context: Any) -> None:
         error = context.get("exc_info", (None, None))[1]
@@ -124,6 +130,7 @@ class InstancesHandler(ControlHandler):
                         "market": life.offer.market,
                         "instance_type": life.offer.instance_type,
                         "zone": life.offer.zone,
+                        "metadata_endpoint": self.controls.room.metadata_endpoint(life.instance_id),
                         "processes": running.get(life.instance_id, []),
                     }
                     for life in self.controls.lives.all()
@@ -263,6 +270,7 @@ class InterruptHandler(ControlHandler):
 
 class UnknownHandler(ControlHandler):
     def prepare(self) -> None:
+        super().prepare()
         known = ", ".join(pattern for pattern, _ in ROUTES)
         raise HTTPError(404, "%s", f"there is: {known}")
 

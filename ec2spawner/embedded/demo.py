@@ -35,6 +35,9 @@ LEFT_OVER_GRACE = 2.0
 DEMO_VARIABLE = "EC2SPAWNER_DEMO"
 """In the environment of the hub and of all that it starts: where the demo is, as JSON."""
 
+CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "control_token")
+"""What commands the embedded EC2. The hub gets its access key as any AWS client does."""
+
 PR_SET_PDEATHSIG = 1
 """From <linux/prctl.h>."""
 
@@ -116,9 +119,8 @@ def _addresses(port: int) -> dict[str, str]:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with the only credentials that have any business here: the embedded EC2 takes all."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
-    return environment | {"AWS_ACCESS_KEY_ID": "embedded", "AWS_SECRET_ACCESS_KEY": "embedded"}
+    """Ours, without the settings and credentials of a real account."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("AWS_")}
 
 
 async def _start_embedded(
@@ -156,8 +158,14 @@ async def _start_hub(
         raise DemoFailed(
             "configurable-http-proxy is not installed: npm install -g configurable-http-proxy"
         )
-    mark = Mark(DEMO_VARIABLE, json.dumps(demo))
-    environment = _environment() | {"PATH": path, mark.name: mark.value}
+    shown = {name: value for name, value in demo.items() if name not in CREDENTIALS}
+    mark = Mark(DEMO_VARIABLE, json.dumps(shown))
+    environment = _environment() | {
+        "PATH": path,
+        "AWS_ACCESS_KEY_ID": demo["aws_access_key_id"],
+        "AWS_SECRET_ACCESS_KEY": demo["aws_secret_access_key"],
+        mark.name: mark.value,
+    }
     data_dir = Path(demo["data_dir"])
     pid_file = data_dir / "jupyterhub-proxy.pid"
     running.push_async_callback(asyncio.to_thread, _end_what_the_hub_left, mark, pid_file)
@@ -199,7 +207,7 @@ async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
 
 def _announce(demo: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        names = ("hub_url", "ec2_endpoint", "admin_token", "data_dir")
+        names = ("hub_url", "ec2_endpoint", "admin_token", "data_dir", *CREDENTIALS)
         print(json.dumps({name: demo[name] for name in names} | {"pid": os.getpid()}), flush=True)
         return
     print(

@@ -1,7 +1,8 @@
 """The gate: EC2's Query protocol over HTTP, in front of moto.
 
-Every call is logged, may be struck by an ordered fault, pays its tokens, and is then answered:
-by the gate where it knows better than moto, by moto word for word otherwise.
+A call that no valid access key has signed is refused. Every other one is logged, may be struck by
+an ordered fault, pays its tokens, and is then answered: by the gate where it knows better than
+moto, by moto word for word otherwise.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from . import (
     tag_rules,
     type_listing,
 )
+from .access_keys import AccessKeys, Denial, DeniedError
 from .calls import Calls
 from .dry_run import DryRuns
 from .faults import ConnectionCutError, Faults, PlainServerError
@@ -49,6 +51,28 @@ log = logging.getLogger(__name__)
 
 SERVICES = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
 """AWS services that one endpoint answers for; told apart by the request's signature."""
+
+EC2_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationToken", 403),
+    Denial.UNKNOWN_KEY: ("AuthFailure", 401),
+    Denial.BAD_SIGNATURE: ("AuthFailure", 401),
+    Denial.NOT_ALLOWED: ("UnauthorizedOperation", 403),
+}
+"""Code and HTTP status of EC2."""
+QUERY_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationToken", 403),
+    Denial.UNKNOWN_KEY: ("InvalidClientTokenId", 403),
+    Denial.BAD_SIGNATURE: ("SignatureDoesNotMatch", 403),
+    Denial.NOT_ALLOWED: ("AccessDenied", 403),
+}
+"""Those of IAM and STS."""
+JSON_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationTokenException", 400),
+    Denial.UNKNOWN_KEY: ("UnrecognizedClientException", 400),
+    Denial.BAD_SIGNATURE: ("InvalidSignatureException", 400),
+    Denial.NOT_ALLOWED: ("AccessDeniedException", 400),
+}
+"""Those of the services that speak JSON."""
 
 CLOSING_TIMEOUT = 10.0
 """Seconds that calls under way have when the gate closes."""
@@ -109,14 +133,14 @@ class Gate:
         }
 
     async def answer(
-        self, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
     ) -> RawAnswer:
-        """The answer to a request, errors included.
+        """The answer to a request whose signature is valid and names `service`, errors included.
 
         Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered. A request
         that has come in takes effect also when its client goes away meanwhile.
         """
-        task = asyncio.ensure_future(self._logged_answer(body, headers, client_gone))
+        task = asyncio.ensure_future(self._logged_answer(service, body, headers, client_gone))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
@@ -128,9 +152,8 @@ class Gate:
             await asyncio.wait(self._under_way, timeout=CLOSING_TIMEOUT)
 
     async def _logged_answer(
-        self, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
     ) -> RawAnswer:
-        service = _service(headers)
         target = headers.get("X-Amz-Target", "")
         form = protocol.parse_form(body) if not target else {}
         action = target.rpartition(".")[2] or form.get("Action", "")
@@ -245,15 +268,19 @@ class Gate:
 class GateHandler(RequestHandler):
     """`POST /` on the endpoint."""
 
-    def initialize(self, gate: Gate) -> None:
+    def initialize(self, gate: Gate, keys: AccessKeys) -> None:
         self._gate = gate
+        self._keys = keys
         self._client_gone = asyncio.Event()
 
     async def post(self) -> None:
         try:
+            service = self._keys.authenticate(self.request)
             answer = await self._gate.answer(
-                self.request.body, self.request.headers, self._client_gone
+                service, self.request.body, self.request.headers, self._client_gone
             )
+        except DeniedError as error:
+            answer = _denied_answer(error, as_json="X-Amz-Target" in self.request.headers)
         except ConnectionCutError:
             self._cut()
             return
@@ -279,9 +306,10 @@ class GateHandler(RequestHandler):
         stream.close()
 
 
-def _service(headers: Mapping[str, str]) -> str:
-    scope = re.search(r"Credential=[^/,]+/[^/]+/[^/]+/([^/]+)/", headers.get("Authorization", ""))
-    return scope[1].lower() if scope else "ec2"
+def _denied_answer(error: DeniedError, as_json: bool) -> RawAnswer:
+    codes = JSON_DENIALS if as_json else EC2_DENIALS if error.service == "ec2" else QUERY_DENIALS
+    code, status = codes[error.denial]
+    return _error_answer(EC2Error(code, str(error), status), as_json)
 
 
 def _error_code(answer: RawAnswer) -> str:

@@ -1,8 +1,10 @@
 """The instance metadata service: one listener on each instance's own address.
 
 Only IMDSv2 is answered: a token by PUT first, then GET with it. Real instances find the service
-at 169.254.169.254; these are told its address by `AWS_EC2_METADATA_SERVICE_ENDPOINT`. The power
-button is here too, because this listener knows the instance by its address.
+at 169.254.169.254, which nobody else can reach; these find it by
+`AWS_EC2_METADATA_SERVICE_ENDPOINT`. Every user of the laptop can reach a loopback address, so the
+endpoint's path is secret. The power button is here too, because this listener knows the instance
+by its address.
 """
 
 from __future__ import annotations
@@ -11,13 +13,16 @@ import json
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
+from .access_keys import AccessKey
 from .identity import IdentitySigner
+from .loopback import NoBrowsers
 from .machine import Machine, aws_instant
 
 PORT = 1338
@@ -26,28 +31,37 @@ PORT = 1338
 MAX_TOKEN_SECONDS = 21600
 TOKENS_KEPT = 1000
 
+KEY_LIFETIME = timedelta(hours=6)
+"""How long a role's credentials say that they are valid, as EC2's; a client asks again then."""
+
 PowerButton = Callable[[Literal["off", "reboot"]], None]
 
 
 class MetadataService:
     """Answers for one machine until `close`."""
 
-    def __init__(self, machine: Machine, signer: IdentitySigner, power: PowerButton) -> None:
+    def __init__(
+        self,
+        machine: Machine,
+        signer: IdentitySigner,
+        power: PowerButton,
+        role_key: AccessKey | None,
+    ) -> None:
         """Listen. Raises OSError when the address and port are taken."""
-        self.endpoint = f"http://{machine.address}:{PORT}"
+        host = f"{machine.address}:{PORT}"
+        root = f"/{secrets.token_urlsafe(16)}"
+        self.endpoint = f"http://{host}{root}"
         tokens = _Tokens()
-        paths = _Paths(machine, signer)
-        self._server = HTTPServer(
-            Application(
-                [
-                    (r"/latest/api/token", _TokenHandler, {"tokens": tokens}),
-                    (r"/embedded/power/(off|reboot)", _PowerHandler, {"power": power}),
-                    (r"/latest/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
-                ],
-                log_function=lambda handler: None,
-            ),
-            max_body_size=4096,
+        paths = _Paths(machine, signer, role_key)
+        application = Application(
+            [
+                (rf"{root}/latest/api/token", _TokenHandler, {"tokens": tokens}),
+                (rf"{root}/embedded/power/(off|reboot)", _PowerHandler, {"power": power}),
+                (rf"{root}/latest/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
+            ],
+            log_function=lambda handler: None,
         )
+        self._server = HTTPServer(NoBrowsers(application, {host}), max_body_size=4096)
         self._server.add_sockets(bind_sockets(PORT, machine.address))
 
     async def close(self) -> None:
@@ -73,8 +87,11 @@ class _Tokens:
 class _Paths:
     """What is at which path below `/latest/`; None where AWS answers 404."""
 
-    def __init__(self, machine: Machine, signer: IdentitySigner) -> None:
+    def __init__(
+        self, machine: Machine, signer: IdentitySigner, role_key: AccessKey | None
+    ) -> None:
         self._machine = machine
+        self._role_key = role_key
         self._document = machine.identity_document()
         self._signature = signer.sign(self._document.encode())
 
@@ -115,6 +132,9 @@ class _Paths:
             "services/domain": "amazonaws.com",
             "services/partition": "aws",
         }
+        if self._role_key is not None:
+            name = machine.instance_profile
+            values[f"iam/security-credentials/{name}"] = _role_credentials(self._role_key)
         if machine.interruption_at is not None and machine.notice_at is not None:
             at = aws_instant(machine.interruption_at)
             values["spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
@@ -123,6 +143,21 @@ class _Paths:
                 {"noticeTime": aws_instant(machine.notice_at)}
             )
         return values
+
+
+def _role_credentials(key: AccessKey) -> str:
+    now = datetime.now(UTC)
+    return json.dumps(
+        {
+            "Code": "Success",
+            "LastUpdated": aws_instant(now),
+            "Type": "AWS-HMAC",
+            "AccessKeyId": key.id,
+            "SecretAccessKey": key.secret,
+            "Token": key.session_token,
+            "Expiration": aws_instant(now + KEY_LIFETIME),
+        }
+    )
 
 
 class _TokenHandler(RequestHandler):

@@ -116,8 +116,7 @@ class Launcher:
             await self._moto.call("DescribeSnapshots", SnapshotIds=snapshots)
         profile = asked.get("IamInstanceProfile") or {}
         for field, value in profile.items():
-            name = value.rpartition("/")[2] if field == "Arn" else value
-            found = await self._moto.instance_profile_arn(name)
+            found = await self._moto.instance_profile_arn(_profile_name({field: value}))
             if found is None or (field == "Arn" and found != value):
                 raise EC2Error(
                     "InvalidParameterValue",
@@ -309,6 +308,7 @@ class Launcher:
             architecture=blueprint.architecture,
             pending_since=shown.launch_time.replace(tzinfo=UTC),
             user_data=blueprint.user_data,
+            instance_profile=_profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
             data_volumes=self._data_volumes(shown),
         )
         life = Life(machine, offer, facts.vcpus, shown)
@@ -320,6 +320,11 @@ class Launcher:
         volumes = self._moto.backend.volumes
         attached = [volumes[each.volume_id] for each in shown.block_device_mapping.values()]
         return tuple((each.id, each.snapshot_id) for each in attached if each.snapshot_id)
+
+
+def _profile_name(profile: Mapping[str, str]) -> str:
+    """Of an IamInstanceProfile, which says a name or an ARN; empty for none."""
+    return profile.get("Name") or profile.get("Arn", "").rpartition("/")[2]
 
 
 _PASSED_ON = frozenset(

@@ -24,6 +24,8 @@ class Machine:
     architecture: str
     pending_since: datetime
     user_data: bytes
+    instance_profile: str = ""
+    """Name of the IAM instance profile; empty without one."""
     starts: int = 1
     """How often it was started; a reboot is no start."""
     data_volumes: tuple[tuple[str, str], ...] = ()

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from . import disks, mount_s3, processes, shims
+from .access_keys import AccessKey, AccessKeys
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .machine import Machine
@@ -72,6 +73,7 @@ class _Room:
     user_id: int
     group_id: int
     metadata: MetadataService | None = None
+    role_key: AccessKey | None = None
     leader: _Leader | None = None
     volumes: dict[str, Path] = field(default_factory=dict)
     """Volume id -> its link in the devices directory."""
@@ -102,6 +104,7 @@ class MachineRoom:
         data_dir: Path,
         room_id: str,
         signer: IdentitySigner,
+        keys: AccessKeys,
         power_event: PowerEvent,
     ) -> None:
         self._instances = data_dir / "instances"
@@ -115,6 +118,7 @@ class MachineRoom:
         self._run_root = Path(tempfile.gettempdir()) / f"ec2spawner-{room_id}"
         self._mark = Mark(ROOM_VARIABLE, room_id)
         self._signer = signer
+        self._keys = keys
         self._power_event = power_event
         self._rooms: dict[str, _Room] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machine-room")
@@ -153,9 +157,10 @@ class MachineRoom:
             partial(disks.plug_in, machine, room.directory, room.devices, self._snapshots)
         )
         command = await self._in_thread(partial(self._boot_command, room, machine))
-        room.metadata = MetadataService(
-            machine, self._signer, partial(self._power_event, machine.instance_id)
-        )
+        if machine.instance_profile:
+            room.role_key = self._keys.issue_for_instance()
+        press = partial(self._power_event, machine.instance_id)
+        room.metadata = MetadataService(machine, self._signer, press, room.role_key)
         if command is None:
             return
         room.leader = self._start(command, room, machine, room.metadata.endpoint)
@@ -245,6 +250,11 @@ class MachineRoom:
             instance_id: [{"pid": pid, "command": processes.command(pid)} for pid in sorted(pids)]
             for instance_id, pids in found.items()
         }
+
+    def metadata_endpoint(self, instance_id: str) -> str | None:
+        """Where the machine finds its metadata service; None while it is off."""
+        room = self._rooms.get(instance_id)
+        return room.metadata.endpoint if room is not None and room.metadata is not None else None
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -365,6 +375,9 @@ class MachineRoom:
         if room.metadata is not None:
             metadata, room.metadata = room.metadata, None
             await metadata.close()
+        if room.role_key is not None:
+            self._keys.revoke(room.role_key)
+            room.role_key = None
 
     def _link(self, room: _Room, volume: Path, link: Path) -> None:
         if self._separate_users:

@@ -2,14 +2,17 @@
 
 As Mountpoint does, it returns when the folder is there. What changes in a folder that may be
 written is brought to the bucket by a process that goes on beside it until the instance ends.
-Simulated: it is no file system, and shows what was in the bucket when it was mounted. It needs
-no credentials. Only the options that the agent gives are known. A program of its own: it imports
-nothing of ours, so that it is quick.
+Simulated: it is no file system, and shows what was in the bucket when it was mounted. As
+Mountpoint does, it asks the metadata service for the credentials of the instance's role. Only the
+options that the agent gives are known. A program of its own: it imports nothing of ours, so that
+it is quick.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import hmac
 import html
 import json
 import os
@@ -18,9 +21,10 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 ENDPOINT: Final = "EC2SPAWNER_SIMULATED_S3"
@@ -31,21 +35,64 @@ LOOK_SECONDS = 0.5
 
 CALL_SECONDS = 20.0
 
-AUTHORIZATION = (
-    "AWS4-HMAC-SHA256 Credential=embedded/20260101/us-east-1/s3/aws4_request, "
-    "SignedHeaders=host, Signature=none"
-)
-"""Nobody checks it, but without one only what is public can be read."""
+METADATA: Final = "AWS_EC2_METADATA_SERVICE_ENDPOINT"
+"""Environment variable with the address of the instance's metadata service."""
+
+SESSION_HEADER: Final = "X-aws-ec2-metadata-token"
+
+UNSIGNED: Final = "UNSIGNED-PAYLOAD"
+"""What SigV4 for S3 says where the signature does not cover the body."""
 
 Seen = dict[str, tuple[int, int]]
 """Key -> when its file was changed, in ns, and its size."""
+
+
+class Role:
+    """The credentials of the instance's role, and what they sign."""
+
+    def __init__(self) -> None:
+        """Asks the metadata service. Raises OSError where the instance has no role."""
+        ttl = {f"{SESSION_HEADER}-ttl-seconds": "60"}
+        token = {SESSION_HEADER: _metadata("PUT", "api/token", ttl)}
+        below = "meta-data/iam/security-credentials"
+        [name] = _metadata("GET", below, token).split()
+        self._key: dict[str, Any] = json.loads(_metadata("GET", f"{below}/{name}", token))
+
+    def signed(self, method: str, host: str, path: str, query: dict[str, str]) -> dict[str, str]:
+        """The headers of a request to S3: "Signature Version 4" in the IAM User Guide."""
+        instant = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        headers = {
+            "host": host,
+            "x-amz-content-sha256": UNSIGNED,
+            "x-amz-date": instant,
+            "x-amz-security-token": self._key["Token"],
+        }
+        lines = [f"{name}:{value}" for name, value in headers.items()]
+        names = ";".join(headers)
+        asked = _query(query)
+        canonical = "\n".join([method, path, asked, *lines, "", names, UNSIGNED])
+        scope = f"{instant[:8]}/us-east-1/s3/aws4_request"
+        digest = hashlib.sha256(canonical.encode()).hexdigest()
+        key = f"AWS4{self._key['SecretAccessKey']}".encode()
+        for part in scope.split("/"):
+            key = hmac.digest(key, part.encode(), "sha256")
+        text = "\n".join(["AWS4-HMAC-SHA256", instant, scope, digest])
+        signature = hmac.new(key, text.encode(), "sha256").hexdigest()
+        credential = f"{self._key['AccessKeyId']}/{scope}"
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={credential}, SignedHeaders={names}, "
+            f"Signature={signature}"
+        )
+        return headers
 
 
 class Bucket:
     """The keys of a bucket that begin with a prefix, as files below a folder."""
 
     def __init__(self, name: str, prefix: str, folder: Path) -> None:
+        """Raises OSError where the instance has no role."""
         self._host = urlsplit(os.environ[ENDPOINT]).netloc
+        self._role = Role()
         self._name = name
         self._prefix = prefix
         self._folder = folder.resolve()
@@ -84,25 +131,51 @@ class Bucket:
         after = ""
         while True:
             query = {"list-type": "2", "prefix": self._prefix, "start-after": after}
-            answer = self._call("GET", "", query=urlencode(query))
+            answer = self._call("GET", "", query=query)
             page = [html.unescape(key) for key in re.findall(r"<Key>(.*?)</Key>", answer.decode())]
             if not page:
                 return keys
             keys += page
             after = page[-1]
 
-    def _call(self, method: str, key: str, body: bytes | None = None, query: str = "") -> bytes:
-        connection = HTTPConnection(self._host, timeout=CALL_SECONDS)
-        try:
-            path = f"/{self._name}/{quote(key)}{'?' if query else ''}{query}"
-            connection.request(method, path, body, {"Authorization": AUTHORIZATION})
-            answer = connection.getresponse()
-            said = answer.read()
-        finally:
-            connection.close()
-        if answer.status >= 300:
-            raise OSError(f"{self._name}: {answer.status} {answer.reason}")
-        return said
+    def _call(
+        self,
+        method: str,
+        key: str,
+        body: bytes | None = None,
+        query: dict[str, str] | None = None,
+    ) -> bytes:
+        query = query or {}
+        path = f"/{self._name}/{quote(key)}"
+        headers = self._role.signed(method, self._host, path, query)
+        url = f"{path}?{_query(query)}" if query else path
+        return _request(method, self._host, url, headers, body)
+
+
+def _query(values: dict[str, str]) -> str:
+    """In the canonical form of SigV4."""
+    return urlencode(sorted(values.items()), quote_via=quote)
+
+
+def _metadata(method: str, path: str, headers: dict[str, str]) -> str:
+    endpoint = urlsplit(os.environ[METADATA])
+    url = f"{endpoint.path.rstrip('/')}/latest/{path}"
+    return _request(method, endpoint.netloc, url, headers).decode()
+
+
+def _request(
+    method: str, host: str, url: str, headers: dict[str, str], body: bytes | None = None
+) -> bytes:
+    connection = HTTPConnection(host, timeout=CALL_SECONDS)
+    try:
+        connection.request(method, url, body, headers)
+        answer = connection.getresponse()
+        said = answer.read()
+    finally:
+        connection.close()
+    if answer.status >= 300:
+        raise OSError(f"{answer.status} {answer.reason}")  # the metadata service's path is secret
+    return said
 
 
 def _go_on(bucket: Bucket) -> None:
@@ -128,15 +201,15 @@ def main() -> int:
     for flag in ("--read-only", "--allow-other", "--allow-delete", "--allow-overwrite", "--go-on"):
         parser.add_argument(flag, action="store_true")
     words = parser.parse_args()
-    bucket = Bucket(words.bucket, words.prefix, words.folder)
-    if words.go_on:
-        _go_on(bucket)
-        return 0
     try:
+        bucket = Bucket(words.bucket, words.prefix, words.folder)
+        if words.go_on:
+            _go_on(bucket)
+            return 0
         words.folder.chmod(0o755)
         bucket.fetch(0o444 if words.read_only else 0o644, (words.uid, words.gid))
     except OSError as error:
-        sys.stderr.write(f"Error: the bucket cannot be mounted: {error}\n")
+        sys.stderr.write(f"Error: bucket {words.bucket} cannot be mounted: {error}\n")
         return 1
     if words.read_only:
         for parent, _, _ in os.walk(words.folder):

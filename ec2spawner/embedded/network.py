@@ -20,7 +20,7 @@ BLOCKS = range(64, 127)
 ROUTER_PORT = 1337
 
 ID_SEED = 127
-"""The ids of network and image are the same at every start: a hub's configuration names them."""
+"""The ids of the network are the same at every start: a hub's configuration names them."""
 
 IMAGE_NAME = "Deep Learning OSS Nvidia Driver AMI GPU PyTorch (Ubuntu 24.04) 20260101, simulated"
 IMAGE_DESCRIPTION = "Simulated: it says that it has NVIDIA driver 580.95.05"
@@ -103,10 +103,16 @@ class AddressBlock:
 def build(moto: Moto, block: AddressBlock) -> Network:
     """Make the network and the image. Only inside `moto.run`."""
     with moto.same_ids(ID_SEED):
-        return _build(moto, block)
+        vpc_id, subnets = _build_network(moto, block)
+    groups = moto.call_here(
+        "DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}]
+    )
+    image_id = _register_image(moto)
+    return Network(vpc_id, subnets, groups["SecurityGroups"][0]["GroupId"], image_id)
 
 
-def _build(moto: Moto, block: AddressBlock) -> Network:
+def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]]:
+    """Id of the VPC, and zone -> subnet id."""
     call = moto.call_here
     vpc_id = call("CreateVpc", CidrBlock=block.cidr)["Vpc"]["VpcId"]
     subnets: dict[str, str] = {}
@@ -123,8 +129,12 @@ def _build(moto: Moto, block: AddressBlock) -> Network:
             MapPublicIpOnLaunch={"Value": False},
         )
         subnets[subnet["AvailabilityZone"]] = subnet["SubnetId"]
-    groups = call("DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])
-    image = call(
+    return vpc_id, subnets
+
+
+def _register_image(moto: Moto) -> str:
+    """The image's id, another one at every start: no request made in advance can name it."""
+    image = moto.call_here(
         "RegisterImage",
         Name=IMAGE_NAME,
         Description=IMAGE_DESCRIPTION,
@@ -143,4 +153,4 @@ def _build(moto: Moto, block: AddressBlock) -> Network:
     shown.owner_alias = "amazon"
     shown.architecture = ARCHITECTURE
     shown.virtualization_type = "hvm"
-    return Network(vpc_id, subnets, groups["SecurityGroups"][0]["GroupId"], image["ImageId"])
+    return str(image["ImageId"])

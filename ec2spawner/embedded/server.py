@@ -20,6 +20,7 @@ from tornado.web import Application
 
 from .. import data
 from . import buckets, network
+from .access_keys import AccessKeys
 from .buckets import BucketHandler
 from .calls import Calls
 from .capacity import Capacity
@@ -31,9 +32,10 @@ from .gate import Gate, GateHandler
 from .identity import IdentitySigner
 from .instances import Instances
 from .launch import Launcher
+from .loopback import NoBrowsers
 from .machine_room import MachineRoom
 from .moto_backend import Moto
-from .network import AddressBlock, Network
+from .network import AddressBlock
 from .price_list import PriceList
 from .prices import OnDemandPrices, SpotPrices
 from .public_parameters import PublicParameters
@@ -72,6 +74,10 @@ class Facts:
     security_group: str
     zones: list[str]
     """Availability zone of each subnet, in the same order."""
+    aws_access_key_id: str
+    aws_secret_access_key: str
+    control_token: str
+    """What a control call needs. This and the access key are random at each start."""
 
 
 class EmbeddedEC2:
@@ -134,6 +140,7 @@ class EmbeddedEC2:
         data_dir = await asyncio.to_thread(self._open_data_dir)
         notes = await asyncio.to_thread(_read_notes, data_dir / "embedded.json")
         signer = await asyncio.to_thread(IdentitySigner, data_dir)
+        keys = AccessKeys()
         block = AddressBlock(int(notes["room"], 16))
         self._stack.callback(block.release)
 
@@ -143,6 +150,7 @@ class EmbeddedEC2:
             data_dir,
             notes["room"],
             signer,
+            keys,
             lambda instance_id, what: lives.power_button(instance_id, what),
         )
         capacity, quotas, reservations = Capacity(), Quotas(), Reservations()
@@ -184,6 +192,7 @@ class EmbeddedEC2:
         )
         self._stack.push_async_callback(gate.close)
         controls = Controls(
+            secrets.token_urlsafe(32),
             calls,
             lives,
             room,
@@ -199,24 +208,38 @@ class EmbeddedEC2:
             REGION,
             signer.certificate_pem,
         )
-        port = self._listen(gate, controls, moto)
+        port = self._listen(gate, controls, moto, keys)
         room.s3_endpoint = f"http://{HOST}:{port}"
-        return self._describe(port, built, notes["account"], data_dir, signer)
-
-    def _listen(self, gate: Gate, controls: Controls, moto: Moto) -> int:
-        server = HTTPServer(
-            Application(
-                [
-                    (r"/", GateHandler, {"gate": gate}),
-                    *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
-                    (buckets.ROUTE, BucketHandler, {"moto": moto}),
-                    (r"/embedded.*", UnknownHandler, {"controls": controls}),
-                ],
-                log_function=lambda handler: None,
-            ),
-            max_body_size=MAX_BODY,
+        return Facts(
+            ec2_endpoint=f"http://{HOST}:{port}",
+            region=REGION,
+            subnets=list(built.subnets.values()),
+            image_id=built.image_id,
+            certificate=str(signer.certificate_path),
+            account=notes["account"],
+            data_dir=str(data_dir),
+            pid=os.getpid(),
+            security_group=built.security_group,
+            zones=list(built.subnets),
+            aws_access_key_id=keys.account.id,
+            aws_secret_access_key=keys.account.secret,
+            control_token=controls.token,
         )
+
+    def _listen(self, gate: Gate, controls: Controls, moto: Moto, keys: AccessKeys) -> int:
         sockets = bind_sockets(self._port, HOST)
+        port = int(sockets[0].getsockname()[1])
+        application = Application(
+            [
+                (r"/", GateHandler, {"gate": gate, "keys": keys}),
+                *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
+                (buckets.ROUTE, BucketHandler, {"moto": moto, "keys": keys}),
+                (r"/embedded.*", UnknownHandler, {"controls": controls}),
+            ],
+            log_function=lambda handler: None,
+        )
+        hosts = {f"{name}:{port}" for name in (HOST, "localhost")}
+        server = HTTPServer(NoBrowsers(application, hosts), max_body_size=MAX_BODY)
         server.add_sockets(sockets)
 
         async def close() -> None:
@@ -224,23 +247,7 @@ class EmbeddedEC2:
             await server.close_all_connections()
 
         self._stack.push_async_callback(close)
-        return int(sockets[0].getsockname()[1])
-
-    def _describe(
-        self, port: int, built: Network, account: str, data_dir: Path, signer: IdentitySigner
-    ) -> Facts:
-        return Facts(
-            ec2_endpoint=f"http://{HOST}:{port}",
-            region=REGION,
-            subnets=list(built.subnets.values()),
-            image_id=built.image_id,
-            certificate=str(signer.certificate_path),
-            account=account,
-            data_dir=str(data_dir),
-            pid=os.getpid(),
-            security_group=built.security_group,
-            zones=list(built.subnets),
-        )
+        return port
 
     def _open_data_dir(self) -> Path:
         if self._wanted_data_dir is None:

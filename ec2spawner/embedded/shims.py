@@ -14,10 +14,11 @@ from . import mount_s3
 
 _PRESS = r"""
 press() {
-    local host=${AWS_EC2_METADATA_SERVICE_ENDPOINT#http://}
+    local endpoint=${AWS_EC2_METADATA_SERVICE_ENDPOINT#http://}
+    local host=${endpoint%%/*}
     exec 3<>"/dev/tcp/${host%:*}/${host#*:}" || exit 1
-    printf '%s\r\n' "PUT /embedded/power/$1 HTTP/1.1" "Host: $host" 'Content-Length: 0' \
-        'Connection: close' '' >&3
+    printf '%s\r\n' "PUT /${endpoint#*/}/embedded/power/$1 HTTP/1.1" "Host: $host" \
+        'Content-Length: 0' 'Connection: close' '' >&3
     cat <&3 >/dev/null
     exit 0
 }

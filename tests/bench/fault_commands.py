@@ -8,9 +8,6 @@ import os
 from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
-
-import boto3
 
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig, load
@@ -61,16 +58,10 @@ class Commands:
 
     def _prepare(self) -> None:
         described = self._site.embedded.described
-        os.environ["AWS_ACCESS_KEY_ID"] = os.environ["AWS_SECRET_ACCESS_KEY"] = "embedded"
-
-        def client(service: str) -> Any:
-            return boto3.client(
-                service, region_name=described["region"], endpoint_url=described["ec2_endpoint"]
-            )
-
-        ec2 = client("ec2")
+        os.environ.update(self._site.embedded.credentials)
+        ec2 = self._site.embedded.client()
         ec2.create_key_pair(KeyName=NAME)
-        client("iam").create_instance_profile(InstanceProfileName=NAME)
+        self._site.embedded.client("iam").create_instance_profile(InstanceProfileName=NAME)
         [subnet] = ec2.describe_subnets(SubnetIds=described["subnets"][:1])["Subnets"]
         vpc = {"Name": "vpc-id", "Values": [subnet["VpcId"]]}
         group = ec2.describe_security_groups(Filters=[vpc])["SecurityGroups"][0]["GroupId"]

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import httpx
 
 from tests.aws_actions import Action, called_actions
@@ -61,7 +60,7 @@ class Site:
         agent = self.embedded.data_dir / "ec2/shims/ec2spawner-agent"
         await asyncio.to_thread(shutil.copy, HERE / "stub_agent.py", agent)
         await asyncio.to_thread(agent.chmod, 0o755)
-        self._client = await asyncio.to_thread(self._make_client)
+        self._client = await asyncio.to_thread(self.embedded.client)
         return self
 
     async def close(self) -> None:
@@ -240,9 +239,7 @@ class Site:
             await self.embedded.control("faults", fault)
 
     async def clear(self) -> None:
-        url = f"{self.embedded.described['ec2_endpoint']}/embedded/faults"
-        async with httpx.AsyncClient() as client:
-            (await client.delete(url)).raise_for_status()
+        await self.embedded.clear_faults()
 
     async def struck(self, cell: Cell) -> bool:
         """Whether its fault has befallen a call since it was ordered.
@@ -316,15 +313,6 @@ class Site:
         copies = self._client.describe_snapshots(OwnerIds=["self"])["Snapshots"]
         found += [each["SnapshotId"] for each in copies if each.get("Tags")]
         return tuple(found)
-
-    def _make_client(self) -> Any:
-        return boto3.client(
-            "ec2",
-            region_name=self.embedded.described["region"],
-            endpoint_url=self.embedded.described["ec2_endpoint"],
-            aws_access_key_id="bench",
-            aws_secret_access_key="bench",
-        )
 
 
 async def timed(cell: Cell, played: Awaitable[str]) -> Ended:

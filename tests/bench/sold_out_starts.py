@@ -12,7 +12,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 from rich.console import Console
 
 from tests.bench.bench_hub import START_TIMEOUT, BenchHub, StartFailedError
@@ -69,7 +68,7 @@ async def measure_launches(directory: Path, hubs: int, console: Console) -> list
     async with AsyncExitStack() as running:
         running.push_async_callback(embedded.stop)
         await embedded.start()
-        zones = await asyncio.to_thread(_zones_with, embedded.described, INSTANCE_TYPE)
+        zones = await asyncio.to_thread(_zones_with, embedded, INSTANCE_TYPE)
         for number in range(hubs):
             found.append(await one_hub(number, directory, embedded, zones))
             for kind in KINDS[1:]:
@@ -173,18 +172,11 @@ def _calls_between(calls: list[dict[str, Any]], begin: float, end: float) -> Cou
     )
 
 
-def _zones_with(described: Mapping[str, Any], instance_type: str) -> list[str]:
+def _zones_with(embedded: Embedded, instance_type: str) -> list[str]:
     """The zones of the embedded EC2 that have the type, in their order."""
-    client = boto3.client(
-        "ec2",
-        region_name=described["region"],
-        endpoint_url=described["ec2_endpoint"],
-        aws_access_key_id="bench",
-        aws_secret_access_key="bench",
-    )
-    answer = client.describe_instance_type_offerings(
+    answer = embedded.client().describe_instance_type_offerings(
         LocationType="availability-zone",
         Filters=[{"Name": "instance-type", "Values": [instance_type]}],
     )
     offered = {offering["Location"] for offering in answer["InstanceTypeOfferings"]}
-    return [zone for zone in described["zones"] if zone in offered]
+    return [zone for zone in embedded.described["zones"] if zone in offered]

@@ -51,6 +51,7 @@ class RunningDemo:
             raise
         self.hub_url: str = described["hub_url"]
         self.ec2_endpoint: str = described["ec2_endpoint"]
+        self.described = described
 
     def _first_line(self) -> dict[str, Any]:
         assert self._process.stdout is not None
@@ -64,7 +65,8 @@ class RunningDemo:
 
     async def instances(self) -> list[dict[str, Any]]:
         """What the machine room runs, without what has ended."""
-        async with httpx.AsyncClient() as client:
+        headers = {"Authorization": f"token {self.described['control_token']}"}
+        async with httpx.AsyncClient(headers=headers) as client:
             reply = await client.get(f"{self.ec2_endpoint}/embedded/instances")
         found: list[dict[str, Any]] = reply.raise_for_status().json()
         return [i for i in found if i["state"] not in {"terminated", "shutting-down"}]

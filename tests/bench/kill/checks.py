@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import boto3
 import httpx
 
 from ec2spawner.core.tags import HOME, HUB, STORE
@@ -41,23 +40,12 @@ class Person:
     """Files in their home."""
 
 
-def ec2_client(described: dict[str, Any]) -> Any:
-    """For what somebody else in the account sees and may do."""
-    return boto3.client(
-        "ec2",
-        region_name=described["region"],
-        endpoint_url=described["ec2_endpoint"],
-        aws_access_key_id="bench",
-        aws_secret_access_key="bench",
-    )
-
-
 class Account:
     """The hub's part of the embedded EC2, and the homes' files behind it."""
 
     def __init__(self, hub: KillableHub) -> None:
         self._hub = hub
-        self._ec2 = ec2_client(hub.embedded.described)
+        self._ec2 = hub.embedded.client()
         self._volume_files = hub.embedded.data_dir / "ec2/volumes"
         self._ours = [{"Name": f"tag:{HUB}", "Values": [hub.name]}]
 

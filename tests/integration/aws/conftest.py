@@ -12,10 +12,14 @@ from .scripted_ec2 import ScriptedEC2, scripted_ec2
 
 
 @pytest.fixture(autouse=True)
-def aws_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Credentials of nobody, and nothing from the developer's own AWS files."""
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+def aws_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The embedded EC2's credentials or nobody's, and nothing from the developer's AWS files."""
+    key_id = secret = "testing"
+    if "embedded" in request.fixturenames:
+        running: Embedded = request.getfixturevalue("embedded")
+        key_id, secret = running.access_key_id, running.secret_access_key
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key_id)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import boto3
+
 SMALL = "t3.micro"
 
 
@@ -21,10 +23,27 @@ class Embedded:
     subnets: tuple[str, ...]
     zones: tuple[str, ...]
     image_id: str
+    access_key_id: str
+    secret_access_key: str
+    control_token: str
+
+    def client(self, service: str) -> Any:
+        """A boto3 client with the credentials of this embedded EC2."""
+        return boto3.client(
+            service,
+            region_name=self.region,
+            endpoint_url=self.endpoint,
+            aws_access_key_id=self.access_key_id,
+            aws_secret_access_key=self.secret_access_key,
+        )
 
     def control(self, call: str, **body: Any) -> Any:
+        return self._ask(call, json.dumps(body).encode() if body else None)
+
+    def _ask(self, call: str, body: bytes | None, method: str | None = None) -> Any:
+        headers = {"Authorization": f"token {self.control_token}"}
         request = urllib.request.Request(
-            f"{self.endpoint}/embedded/{call}", json.dumps(body).encode() if body else None
+            f"{self.endpoint}/embedded/{call}", body, headers, method=method
         )
         with urllib.request.urlopen(request, timeout=20) as answer:
             return json.load(answer)
@@ -37,8 +56,7 @@ class Embedded:
         self.control("faults", action=action, kind=kind, times=times)
 
     def clear_faults(self) -> None:
-        request = urllib.request.Request(f"{self.endpoint}/embedded/faults", method="DELETE")
-        urllib.request.urlopen(request, timeout=20).close()
+        self._ask("faults", None, "DELETE")
 
     def capacity(self, market: str, zone: str, available: int | None) -> None:
         self.control("capacity", market=market, instance_type=SMALL, zone=zone, available=available)
@@ -57,6 +75,9 @@ def running_embedded() -> Iterator[Embedded]:
                 subnets=tuple(facts["subnets"]),
                 zones=tuple(facts["zones"]),
                 image_id=facts["image_id"],
+                access_key_id=facts["aws_access_key_id"],
+                secret_access_key=facts["aws_secret_access_key"],
+                control_token=facts["control_token"],
             )
         finally:
             process.terminate()

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 from harness import until
 
@@ -108,7 +107,7 @@ async def test_an_instance_is_found_by_the_tags_of_the_call_that_made_it(
 async def test_data_volumes_are_listed_with_their_instance_and_end_with_it(
     cloud: EC2Cloud, request_of: LaunchRequest, embedded: Embedded, hub: str
 ) -> None:
-    ec2 = boto3.client("ec2", region_name=embedded.region, endpoint_url=embedded.endpoint)
+    ec2 = embedded.client("ec2")
     volume = ec2.create_volume(AvailabilityZone=embedded.zones[0], Size=1)["VolumeId"]
     snapshot = ec2.create_snapshot(VolumeId=volume)["SnapshotId"]
     spec = replace(request_of.spec, data_volumes=(DataVolume(snapshot, "/data"),))

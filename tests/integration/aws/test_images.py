@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
 
-import boto3
 import pytest
 
 from ec2spawner.aws import EC2Cloud, images
@@ -36,11 +34,6 @@ SUBNETS = ok(
     "<subnetSet><item><subnetId>subnet-a</subnetId>"
     "<availabilityZone>us-east-1a</availabilityZone></item></subnetSet>"
 )
-
-
-def admin(embedded: Embedded, service: str) -> Any:
-    """The account as its owner uses it."""
-    return boto3.client(service, region_name=embedded.region, endpoint_url=embedded.endpoint)
 
 
 def assert_is_deep_learning_ami(image: Image, embedded: Embedded) -> None:
@@ -74,7 +67,7 @@ async def test_the_default_is_the_newest_deep_learning_ami(
 
 
 async def test_by_a_parameter_of_ones_own(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
-    admin(embedded, "ssm").put_parameter(
+    embedded.client("ssm").put_parameter(
         Name="/images/notebooks", Value=embedded.image_id, Type="String"
     )
     image = await embedded_cloud.find_image(ImageQuery(parameter="/images/notebooks"))
@@ -112,7 +105,7 @@ async def test_what_is_not_there_is_named(
 async def test_a_parameter_that_holds_something_else_is_refused(
     embedded: Embedded, embedded_cloud: EC2Cloud
 ) -> None:
-    admin(embedded, "ssm").put_parameter(Name="/images/json", Value='{"a": 1}', Type="String")
+    embedded.client("ssm").put_parameter(Name="/images/json", Value='{"a": 1}', Type="String")
     refused = await refusal(embedded_cloud, ImageQuery(parameter="/images/json"))
     assert "SSM parameter /images/json holds no image's id" in refused.message
 

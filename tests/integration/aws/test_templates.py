@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-import boto3
 import pytest
 
 from ec2spawner.aws import EC2Cloud, templates
@@ -27,9 +26,7 @@ class Account:
         self.hub, self.store = f"hub-{uuid4()}", str(uuid4())
         self.now = datetime.now(UTC)
         self.cloud = self.restarted()
-        self.ec2: Any = boto3.client(
-            "ec2", region_name=embedded.region, endpoint_url=embedded.endpoint
-        )
+        self.ec2 = embedded.client("ec2")
 
     def restarted(self) -> EC2Cloud:
         return EC2Cloud(self.embedded.region, self.embedded.endpoint, now=lambda: self.now)

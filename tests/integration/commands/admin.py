@@ -56,8 +56,7 @@ class Admin:
         variables: dict[str, str | None] = {
             **os.environ,
             "EC2SPAWNER_DEMO": json.dumps({**self.demo, **(demo or {})}),
-            "AWS_ACCESS_KEY_ID": "embedded",
-            "AWS_SECRET_ACCESS_KEY": "embedded",
+            **self.embedded.credentials,
             "COLUMNS": "200",
             **(environment or {}),
         }

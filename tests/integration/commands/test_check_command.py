@@ -280,8 +280,8 @@ async def test_what_the_file_prints_is_no_part_of_the_answer(admin: Admin) -> No
 async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
     admin: Admin, embedded: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "embedded")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "embedded")
+    for name, value in embedded.credentials.items():
+        monkeypatch.setenv(name, value)
     described = embedded.described
     zone, tags = f"{described['region']}a", {HUB: "demo", STORE: "another"}
     cloud = EC2Cloud(described["region"], described["ec2_endpoint"])

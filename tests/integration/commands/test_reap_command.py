@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 import pytest_asyncio
 from admin import Admin, Ended
@@ -35,11 +34,7 @@ class Mess:
         described = embedded.described
         self.embedded, self.url, self.store_id = embedded, url, store_id
         self.cloud = EC2Cloud(described["region"], described["ec2_endpoint"])
-        self.ec2 = boto3.client(
-            "ec2",
-            region_name=described["region"],
-            endpoint_url=described["ec2_endpoint"],
-        )
+        self.ec2 = embedded.client()
         self.ids: dict[str, str] = {}
 
     def tags(self, **changes: str) -> dict[str, str]:
@@ -96,8 +91,8 @@ async def mess(admin: Admin, embedded: Embedded) -> AsyncIterator[Mess]:
     store = await Store.open(url, now=LONG_AGO)
     await store.close()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AWS_ACCESS_KEY_ID", "embedded")
-        patch.setenv("AWS_SECRET_ACCESS_KEY", "embedded")
+        for variable, value in embedded.credentials.items():
+            patch.setenv(variable, value)
         mess = Mess(embedded, url, store.store_id)
         await mess.launch("surplus")
         await mess.launch("of-lost-store", **{STORE: "lost"})

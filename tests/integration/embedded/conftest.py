@@ -65,8 +65,8 @@ class Laboratory:
             service,
             endpoint_url=self.facts.ec2_endpoint,
             region_name=self.facts.region,
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
+            aws_access_key_id=self.facts.aws_access_key_id,
+            aws_secret_access_key=self.facts.aws_secret_access_key,
             config=Config(retries={"total_max_attempts": attempts}, read_timeout=read_timeout),
         )
 
@@ -91,7 +91,7 @@ class Laboratory:
         request = urllib.request.Request(
             f"{self.facts.ec2_endpoint}/embedded/{path}",
             data=None if body is None else json.dumps(body).encode(),
-            headers=headers or {},
+            headers={"Authorization": f"token {self.facts.control_token}", **(headers or {})},
             method=method,
         )
         try:
@@ -174,6 +174,17 @@ class Laboratory:
     def console_says(self, instance_id: str, words: str) -> str:
         until(lambda: words in self.console(instance_id))
         return self.console(instance_id)
+
+    def metadata_endpoint(self, instance_id: str) -> str:
+        """Where the instance finds its metadata service, once it boots."""
+
+        def found() -> str | None:
+            endpoints = {
+                i["instance_id"]: i["metadata_endpoint"] for i in self.control("instances")
+            }
+            return endpoints.get(instance_id)
+
+        return until(found)
 
     def processes(self, instance_id: str) -> list[Any]:
         running = {i["instance_id"]: i["processes"] for i in self.control("instances")}

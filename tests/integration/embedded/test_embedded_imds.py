@@ -23,7 +23,7 @@ class Metadata:
     def __init__(self, lab: Any, instance_id: str) -> None:
         lab.wait_for(instance_id, "running")
         lab.console_says(instance_id, "up")
-        self.root = f"http://{lab.instance(instance_id)['PrivateIpAddress']}:1338"
+        self.root = lab.metadata_endpoint(instance_id)
         status, token = self.put({f"{TOKEN}-ttl-seconds": "60"})
         assert status == 200
         self.token = token

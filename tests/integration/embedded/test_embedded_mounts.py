@@ -68,6 +68,7 @@ def test_types_with_fast_disks_have_one_that_is_empty_at_each_start(
 
 
 def test_a_bucket_is_mounted_as_mountpoint_would(lab: Any, wait_until: Any) -> None:
+    lab.client("iam").create_instance_profile(InstanceProfileName="reader")
     s3 = lab.client("s3")
     s3.create_bucket(Bucket="lab-data")
     for key, body in (("a/one & two.txt", b"1"), ("a/b/three.txt", b"3"), ("other.txt", b"no")):
@@ -79,7 +80,8 @@ def test_a_bucket_is_mounted_as_mountpoint_would(lab: Any, wait_until: Any) -> N
         "mount-s3 --allow-delete --allow-overwrite lab-data write\n"
         "echo new > write/new.txt; rm write/other.txt\n"
         "mkdir missing; mount-s3 no-such-bucket missing || echo status $?\n"
-        "echo end"
+        "echo end",
+        IamInstanceProfile={"Name": "reader"},
     )
     console = lab.console_says(instance_id, "end")
     assert "./b/three.txt\n./one & two.txt\n555\n444\n" in console

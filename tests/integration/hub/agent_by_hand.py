@@ -14,12 +14,10 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-import boto3
 import httpx
 from aiohttp import web
-from harness import Embedded, Hub, until
+from harness import Hub, until
 
-from ec2spawner.embedded.imds import PORT as IMDS_PORT
 from ec2spawner.wire import PROTOCOL
 
 SILENT_AGENTS = "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api"
@@ -32,17 +30,6 @@ def now() -> str:
 
 def new_key() -> str:
     return secrets.token_urlsafe(32)
-
-
-def ec2(embedded: Embedded) -> Any:
-    """A client for what somebody else in the account may do."""
-    return boto3.client(
-        "ec2",
-        endpoint_url=embedded.described["ec2_endpoint"],
-        region_name=embedded.described["region"],
-        aws_access_key_id="somebody",
-        aws_secret_access_key="else",
-    )
 
 
 @dataclass
@@ -66,11 +53,9 @@ class AgentByHand:
 
         async def identity() -> tuple[str, str, str] | None:
             for instance in await hub.embedded.instances():
-                if instance["instance_id"] == instance_id:
-                    try:
-                        return instance["address"], *await _identity(instance["address"])
-                    except httpx.TransportError:
-                        return None
+                if instance["instance_id"] == instance_id and instance["metadata_endpoint"]:
+                    identity = await _identity(instance["metadata_endpoint"])
+                    return instance["address"], *identity
             return None
 
         address, document, signature = await until(identity, 20, f"{instance_id} to boot")
@@ -198,9 +183,9 @@ async def xsrf_of(client: httpx.AsyncClient, path: str) -> str:
     return found.group(1) or found.group(2)
 
 
-async def _identity(address: str) -> tuple[str, str]:
+async def _identity(endpoint: str) -> tuple[str, str]:
     """Identity document and signature, as the instance itself reads them."""
-    latest = f"http://{address}:{IMDS_PORT}/latest"
+    latest = f"{endpoint}/latest"
     async with httpx.AsyncClient(verify=False) as client:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
         token = (await client.put(f"{latest}/api/token", headers=ttl)).text

@@ -228,9 +228,7 @@ async def shop(running_shop: Shop) -> AsyncIterator[Shop]:
     await running_shop.embedded.control("boot", {"seconds": 600})
     await running_shop.embedded.control("limits", {"token_buckets": False})
     yield running_shop
-    endpoint = running_shop.embedded.described["ec2_endpoint"]
-    async with httpx.AsyncClient() as client:
-        assert (await client.delete(f"{endpoint}/embedded/faults")).is_success
+    await running_shop.embedded.clear_faults()
     await running_shop.embedded.control(
         "limits", {"token_buckets": False, "quotas": {"spot": None, "on-demand": None}}
     )

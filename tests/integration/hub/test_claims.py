@@ -19,7 +19,6 @@ from agent_by_hand import (
     AgentByHand,
     agent_of_new_instance,
     call,
-    ec2,
     end_by_hand,
     new_key,
     server_by_hand,
@@ -180,14 +179,14 @@ async def test_repeated_claim_gets_the_same_answer(hub: Hub, ann: AgentByHand) -
 
 
 def tags_of(hub: Hub, instance_id: str) -> dict[str, str]:
-    found = ec2(hub.embedded).describe_instances(InstanceIds=[instance_id])
+    found = hub.embedded.client().describe_instances(InstanceIds=[instance_id])
     return {t["Key"]: t["Value"] for t in found["Reservations"][0]["Instances"][0]["Tags"]}
 
 
 def run_instance(hub: Hub, instance_type: str, tags: dict[str, str]) -> str:
     """What anyone may do who may call RunInstances."""
     listed = [{"Key": key, "Value": value} for key, value in tags.items()]
-    answer = ec2(hub.embedded).run_instances(
+    answer = hub.embedded.client().run_instances(
         ImageId=hub.embedded.described["image_id"],
         InstanceType=instance_type,
         SubnetId=hub.embedded.described["subnets"][0],
@@ -199,7 +198,7 @@ def run_instance(hub: Hub, instance_type: str, tags: dict[str, str]) -> str:
 
 
 def end_instance(hub: Hub, instance_id: str) -> None:
-    ec2(hub.embedded).terminate_instances(InstanceIds=[instance_id])
+    hub.embedded.client().terminate_instances(InstanceIds=[instance_id])
 
 
 async def test_instance_without_our_tags_waits_in_vain(hub: Hub, ann: AgentByHand) -> None:
@@ -232,7 +231,7 @@ async def test_copied_tags_get_no_lease(hub: Hub, ann: AgentByHand) -> None:
 
     A lease waits meanwhile, for which these machines would fit in everything.
     """
-    found = ec2(hub.embedded).describe_instances(InstanceIds=[ann.instance_id])
+    found = hub.embedded.client().describe_instances(InstanceIds=[ann.instance_id])
     instance_type = found["Reservations"][0]["Instances"][0]["InstanceType"]
     names = ("ec2spawner:hub", "ec2spawner:store", "ec2spawner:launch-key", "ec2spawner:intent")
     copied = {name: tags_of(hub, ann.instance_id)[name] for name in names}

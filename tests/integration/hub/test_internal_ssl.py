@@ -18,7 +18,6 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import ec2
 from cryptography import x509
 from harness import Embedded, Hub, demo_config, until
 from tornado.httpclient import HTTPRequest
@@ -312,7 +311,7 @@ def _argv_of_all() -> bytes:
 
 def _aws(hub: Hub) -> bytes:
     """What whoever may describe this account can read: user-data in the clear, too."""
-    client = ec2(hub.embedded)
+    client = hub.embedded.client()
     said: list[Any] = [client.describe_tags(), client.describe_volumes()]
     for template in client.describe_launch_templates()["LaunchTemplates"]:
         versions = client.describe_launch_template_versions(

@@ -6,28 +6,16 @@ import contextlib
 import os
 import sqlite3
 from pathlib import Path
-from typing import Any
 
-import boto3
 import httpx
 from harness import Embedded, Hub, demo_config, until
 
 FILE_SYSTEM = "fs-0a1b2c3d4e5f60718"
 
 
-def client_of(embedded: Embedded, service: str) -> Any:
-    return boto3.client(
-        service,
-        endpoint_url=embedded.described["ec2_endpoint"],
-        region_name=embedded.described["region"],
-        aws_access_key_id="embedded",
-        aws_secret_access_key="embedded",
-    )
-
-
 def make_snapshot(embedded: Embedded, name: str, text: str) -> str:
     """A snapshot with one file on it."""
-    ec2 = client_of(embedded, "ec2")
+    ec2 = embedded.client("ec2")
     volume = ec2.create_volume(AvailabilityZone=embedded.described["zones"][0], Size=1)["VolumeId"]
     folder = embedded.data_dir / "ec2" / "volumes" / volume
     (folder / name).write_text(text)
@@ -37,7 +25,7 @@ def make_snapshot(embedded: Embedded, name: str, text: str) -> str:
 
 
 def fill_bucket(embedded: Embedded) -> None:
-    s3 = client_of(embedded, "s3")
+    s3 = embedded.client("s3")
     s3.create_bucket(Bucket="my-data")
     s3.put_object(Bucket="my-data", Key="images/dog.txt", Body=b"a dog")
     s3.put_object(Bucket="my-data", Key="other.txt", Body=b"not below the prefix")
@@ -76,7 +64,7 @@ async def notebook(hub: Hub, user: str) -> httpx.AsyncClient:
 async def root_of_the_instance(embedded: Embedded, zone: str) -> Path:
     """Where the paths of the only instance begin."""
     [running] = await embedded.instances()
-    shown = client_of(embedded, "ec2").describe_instances(InstanceIds=[running["instance_id"]])
+    shown = embedded.client("ec2").describe_instances(InstanceIds=[running["instance_id"]])
     assert shown["Reservations"][0]["Instances"][0]["Placement"]["AvailabilityZone"] == zone
     return embedded.data_dir / "ec2" / "instances" / running["instance_id"] / "disk"
 
@@ -102,7 +90,7 @@ async def write(client: httpx.AsyncClient, path: str, text: str) -> bool:
 
 async def test_everything_that_can_be_mounted(embedded: Embedded, tmp_path: Path) -> None:
     fill_bucket(embedded)
-    client_of(embedded, "iam").create_instance_profile(InstanceProfileName="notebooks")
+    embedded.client("iam").create_instance_profile(InstanceProfileName="notebooks")
     here, there = embedded.described["zones"][:2]
     hub = hub_of(embedded, tmp_path / "hub", make_snapshot(embedded, "cat.txt", "a cat"))
     await hub.start()
@@ -126,7 +114,7 @@ async def test_everything_that_can_be_mounted(embedded: Embedded, tmp_path: Path
         assert "The bucket no-such-bucket at /data/nothing is missing" in story_of_the_start(hub)
 
         async def uploaded() -> bool:
-            s3 = client_of(embedded, "s3")
+            s3 = embedded.client("s3")
             keys = [
                 each["Key"] for each in s3.list_objects_v2(Bucket="results").get("Contents", ())
             ]
@@ -149,7 +137,7 @@ async def test_everything_that_can_be_mounted(embedded: Embedded, tmp_path: Path
         await hub.stop_server("ada l.")
 
         async def no_volume_left() -> bool:
-            return not client_of(embedded, "ec2").describe_volumes()["Volumes"]
+            return not embedded.client("ec2").describe_volumes()["Volumes"]
 
         await until(no_volume_left, 10, "the data volumes to go with their instances")
     finally:

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import httpx
 import pytest
 import pytest_asyncio
@@ -117,13 +116,7 @@ async def notebook_status(hub: Hub, user: str) -> dict[str, Any]:
 
 def disk_of_the_one_instance(embedded: Embedded) -> int:
     """Its own disk, in GiB: the volume that goes with it."""
-    client = boto3.client(
-        "ec2",
-        endpoint_url=embedded.described["ec2_endpoint"],
-        region_name=embedded.described["region"],
-        aws_access_key_id="embedded",
-        aws_secret_access_key="embedded",
-    )
+    client = embedded.client()
     running = [{"Name": "instance-state-name", "Values": ["running"]}]
     [reservation] = client.describe_instances(Filters=running)["Reservations"]
     [instance] = reservation["Instances"]

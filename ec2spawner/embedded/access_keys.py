@@ -1,0 +1,120 @@
+"""Access keys of the embedded account, and the check of a request's signature (SigV4).
+
+The account's own key and the control token are random at every start: whoever was not given them
+can neither call EC2 nor steer the simulation. An instance with an instance profile has a key of
+its own, for S3 alone, so that nobody on an instance rules the account.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from botocore.auth import S3SigV4Auth, SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from tornado.httputil import HTTPServerRequest
+
+_AUTHORIZATION: Final = re.compile(
+    r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/,\s]+)"
+    r"/(?P<service>[^/,\s]+)/aws4_request,\s*SignedHeaders=(?P<headers>[^,\s]+),"
+    r"\s*Signature=(?P<signature>[0-9a-f]{64})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AccessKey:
+    """An access key as AWS gives one out; `session_token` is empty where it does not expire."""
+
+    id: str
+    secret: str
+    session_token: str = ""
+    services: frozenset[str] | None = None
+    """The AWS services it may call; None for all."""
+
+
+class Denial(Enum):
+    """Why a request is refused; how that is worded depends on the service."""
+
+    MISSING = "The request is not signed."
+    UNKNOWN_KEY = "The access key is not one of this embedded EC2: it has a new one at each start."
+    BAD_SIGNATURE = "The signature does not match: check the secret access key."
+    NOT_ALLOWED = "This access key may not call this service."
+
+
+class DeniedError(Exception):
+    """The request is not answered; `service` is the one it was for, as far as that is known."""
+
+    def __init__(self, denial: Denial, service: str) -> None:
+        super().__init__(denial.value)
+        self.denial = denial
+        self.service = service
+
+
+class AccessKeys:
+    """The keys that are valid now."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, AccessKey] = {}
+        self.account = self._add(_random_key("AKIA"))
+        """The account's own: it may do everything."""
+
+    def issue_for_instance(self) -> AccessKey:
+        """A key like those of a role, valid until `revoke`: for S3 alone."""
+        session_token = secrets.token_urlsafe(32)
+        return self._add(_random_key("ASIA", session_token, frozenset({"s3"})))
+
+    def revoke(self, key: AccessKey) -> None:
+        self._keys.pop(key.id, None)
+
+    def authenticate(self, request: HTTPServerRequest) -> str:
+        """The AWS service that a validly signed request is for. Raises `DeniedError`.
+
+        The whole signature is verified, not the key's id alone: an id is no secret to the clients
+        that log it. The date is not: nobody listens in on a loopback connection.
+        """
+        found = _AUTHORIZATION.fullmatch(request.headers.get("Authorization", ""))
+        if found is None:
+            raise DeniedError(Denial.MISSING, "ec2")
+        service = found["service"].lower()
+        key = self._keys.get(found["key"])
+        if key is None:
+            raise DeniedError(Denial.UNKNOWN_KEY, service)
+        if not hmac.compare_digest(_signature(request, key, found.groupdict()), found["signature"]):
+            raise DeniedError(Denial.BAD_SIGNATURE, service)
+        if key.services is not None and service not in key.services:
+            raise DeniedError(Denial.NOT_ALLOWED, service)
+        return service
+
+    def _add(self, key: AccessKey) -> AccessKey:
+        self._keys[key.id] = key
+        return key
+
+
+def _random_key(
+    prefix: str, session_token: str = "", services: frozenset[str] | None = None
+) -> AccessKey:
+    key_id = prefix + base64.b32encode(secrets.token_bytes(10)).decode()
+    return AccessKey(key_id, secrets.token_urlsafe(30), session_token, services)
+
+
+def _signature(request: HTTPServerRequest, key: AccessKey, scope: Mapping[str, str]) -> str:
+    """The signature that this request must have: botocore's own arithmetic, done again."""
+    headers = {name: request.headers.get(name, "") for name in scope["headers"].split(";")}
+    signed = AWSRequest(
+        method=request.method,
+        url=f"http://{request.host}{request.uri}",
+        headers=headers,
+        data=request.body,
+    )
+    signed.context["timestamp"] = request.headers.get("X-Amz-Date", "")
+    kind = S3SigV4Auth if scope["service"] == "s3" else SigV4Auth
+    signer = kind(Credentials(key.id, key.secret), scope["service"], scope["region"])
+    text = signer.string_to_sign(signed, signer.canonical_request(signed))
+    return str(signer.signature(text, signed))
