@@ -17,7 +17,7 @@ from traitlets import default
 
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
-from .hub import service
+from .hub import server_end, service
 from .hub.choosing import chosen, spawn_form
 from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, too_late
 from .hub.home_choice import forget_once, leave_home
@@ -330,6 +330,10 @@ class EC2Spawner(OptionTraits, Spawner):
     def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
         """The notebook's environment, and the hub's API as agents reach it."""
         environment: dict[str, str] = self.get_env()
+        secret = self.user.settings["cookie_secret"]
+        environment[server_end.ADDRESS] = server_end.address(
+            self.hub.base_url, secret, self.lease_id
+        )
         own = environment["JUPYTERHUB_API_URL"]
         reachable = running.options.hub_api_url.rstrip("/") or own
         if running.authority is not None:

@@ -35,7 +35,7 @@ from ..provisioner.keeping import keeps_of
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
-from . import agent_api, internal_ssl, log_limits, metrics, stopped_by, user_api
+from . import agent_api, internal_ssl, log_limits, metrics, server_end, stopped_by, user_api
 from .certificates import AUTHORITY, NotebookAuthority
 from .rendering import TEMPLATES
 from .seal import Seal
@@ -70,7 +70,9 @@ def arrange() -> None:
         loop = asyncio.get_running_loop()
     except RuntimeError:
         return
-    apihandlers.default_handlers.extend([*agent_api.handlers, *user_api.handlers])
+    apihandlers.default_handlers.extend(
+        [*agent_api.handlers, *user_api.handlers, *server_end.handlers]
+    )
     apihandlers.default_handlers[:0] = stopped_by.handlers
     _show_our_templates(app)
     # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours

@@ -51,9 +51,13 @@ class NotebookExtension(ExtensionApp):
     def initialize_settings(self) -> None:
         self.owner = os.environ.get("JUPYTERHUB_USER", "")
         path = os.environ.get("EC2SPAWNER_AGENT_SOCKET", "")
+        self.end_url = os.environ.get("EC2SPAWNER_END_URL", "")
         self.history = HistoryBuffer()
         self.link = AgentLink(path, self._learn) if path else None
         assert self.serverapp is not None
+        # The page must know before it can ask: it registers a plugin in place of JupyterLab's own.
+        page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
+        page["ec2spawnerManaged"] = bool(path)
         self.observer = Observer(self.serverapp)
         self.alone = None if self.link else Alone(self.observer, self.history)
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -132,7 +136,9 @@ class NotebookExtension(ExtensionApp):
         now = datetime.now(UTC)
         state = link.state
         if state is None:
-            return NotebookStatus(now=now, managed=True, agent_connected=False)
+            return NotebookStatus(
+                now=now, managed=True, agent_connected=False, end_url=self.end_url
+            )
         return NotebookStatus(
             now=now,
             managed=True,
@@ -150,6 +156,7 @@ class NotebookExtension(ExtensionApp):
             disk_full=state.disk_full,
             interruption_at=state.interruption_at,
             files_kept=state.files_kept,
+            end_url=self.end_url,
         )
 
     async def _observe_for_agent(self, link: AgentLink) -> None:

@@ -102,9 +102,13 @@ class LeaseBook:
         """The newest ended lease of a server: why it stopped is told at the next login."""
         return self._last_ended.get((user, server))
 
+    def remembered(self, lease_id: str) -> Lease | None:
+        """An open lease, or one that ended lately."""
+        return next((x for x in self._remembered() if x.lease_id == lease_id), None)
+
     def knows(self, lease_id: str) -> bool:
         """True for every open lease and those that ended lately."""
-        return any(lease.lease_id == lease_id for lease in self._remembered())
+        return self.remembered(lease_id) is not None
 
     def served(self) -> set[str]:
         """The instances of all leases in memory."""

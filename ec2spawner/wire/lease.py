@@ -148,6 +148,16 @@ class IdleAnswer(Message):
     """True where the policy allowed less, or more, than was asked for."""
 
 
+class ServerEnd(Message):
+    """Hub -> a page that is still open: whether its server runs, and why it was stopped."""
+
+    running: bool
+    """Whether the server is ready now, perhaps under a later lease."""
+    stop: Stop | None = None
+    """Of the lease that the page was opened under; None while nothing has ended it."""
+    ended_at: AwareDatetime | None = None
+
+
 class StopRequest(Message):
     """`POST leases/{id}/stop` on the owner's behalf."""
 

@@ -152,3 +152,6 @@ class NotebookStatus(Message):
     files_kept: bool = True
     """False where the home ends with the instance."""
     notices: list[Notice] = []
+    end_url: str = ""
+    """The path at which the hub answers a `ServerEnd` when this server no longer does; it needs no
+    login. Empty where no hub of ours started this server."""

@@ -106,8 +106,7 @@ export class Actions {
     const saveAll = 'docmanager:save-all';
     const { commands, shell } = this.app;
     // It saves what is saved already too: a server that has just gone would be an error for nothing.
-    const isNeeded = [...shell.widgets('main')].some(isDirty);
-    if (!isNeeded || !commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {
+    if (!hasUnsaved(shell) || !commands.hasCommand(saveAll) || !commands.isEnabled(saveAll)) {
       return;
     }
     const timeout = new Promise(resolve => window.setTimeout(resolve, SAVE_TIMEOUT_MS));
@@ -158,6 +157,11 @@ export class Actions {
 /** True where the hub was asked and said no; every other failure may be the stop itself. */
 function isRefusal(reason: unknown): boolean {
   return reason instanceof ServerConnection.ResponseError && reason.response.status === 409;
+}
+
+/** Whether an open document has changes that are not saved. */
+export function hasUnsaved(shell: JupyterFrontEnd.IShell): boolean {
+  return [...shell.widgets('main')].some(isDirty);
 }
 
 /** True for a document with changes that are not saved, as JupyterLab marks its tab. */

@@ -17,9 +17,12 @@ export function parts(view: IView, form: Form, words: Words): string[] {
   if (!status || state.kind === 'away') {
     return [stateText(state, view.now, words)];
   }
+  const stops = stateText(state, view.now, words);
+  if (state.kind === 'stopped') {
+    return [costText(status, view.now, 'narrow', words), stops].filter(Boolean);
+  }
   const machine = machineText(status, form, words);
   const cost = costText(status, view.now, form, words);
-  const stops = stateText(state, view.now, words);
   if (form !== 'narrow') {
     return [machine, cost, stops].filter(Boolean);
   }
@@ -172,17 +175,38 @@ export function troubleSentences(view: IView, words: Words): string[] {
 }
 
 /** That it is stopped, or has been, and why. */
-export function endSentence({ phase, status, now }: IView, words: Words): string {
-  const since = status?.stop?.reason === 'idle' ? instant(status.idleness?.idle_since) : null;
-  const why = since === null ? status?.stop?.message : idleSentence(since, now, words);
-  if (phase === 'away') {
-    return why
-      ? words.__('This server has been stopped: %1', why)
-      : words.__('This server has been stopped.');
+export function endSentence(view: IView, words: Words): string {
+  const why = endReason(view, words);
+  if (view.phase === 'away') {
+    return [`${endTitle(view, words)}.`, why].filter(Boolean).join(' ');
   }
   return why
     ? words.__('This server is being stopped: %1', why)
     : words.__('This server is being stopped.');
+}
+
+/** That a server which does not answer has been stopped, and when; without a full stop. */
+export function endTitle({ end, now }: IView, words: Words): string {
+  const endedAt = instant(end?.ended_at);
+  if (endedAt !== null) {
+    return words.__('This server was stopped at %1', format.timeOfDay(endedAt, now));
+  }
+  return end?.stop
+    ? words.__('This server is being stopped')
+    : words.__('This server has been stopped');
+}
+
+/** Why it is stopped or has been, as a sentence; empty where nobody knows. */
+export function endReason({ end, status, now }: IView, words: Words): string {
+  const stop = end?.stop ?? status?.stop;
+  const since = stop?.reason === 'idle' ? instant(status?.idleness?.idle_since) : null;
+  if (since !== null) {
+    return idleSentence(since, now, words);
+  }
+  if (!stop && status?.interruption_at) {
+    return words.__('AWS took this machine back.');
+  }
+  return stop?.message ? `${stop.message.replace(/\.$/, '')}.` : '';
 }
 
 function costSentences(cost: ICost | null, now: number, words: Words): string[] {
@@ -239,8 +263,8 @@ function machineSentences(status: INotebookStatus, words: Words): string[] {
 
 function stopSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
-  if (['stopped', 'stopping', 'interrupted'].includes(state.kind)) {
-    return []; // That is told among the troubles, and whatever runs, it does not stay on.
+  if (['away', 'stopped', 'stopping', 'interrupted'].includes(state.kind)) {
+    return []; // That is told among the troubles, and whatever ran, nobody knows that it stays on.
   }
   const since = instant(view.status?.idleness?.idle_since);
   const said =

@@ -4,13 +4,16 @@ import {
   type JupyterFrontEndPlugin
 } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager } from '@jupyterlab/apputils';
+import { IConnectionStatus } from '@jupyterlab/services';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 
 import { Actions } from './actions.js';
 import { HistoryModel } from './historyModel.js';
+import { connectionLostPlugins } from './connectionLost.js';
 import { chipIcon } from './icon.js';
 import { reportInput } from './input.js';
+import { LostServer } from './lostServer.js';
 import { StatusModel } from './model.js';
 import { NoticeBoard } from './noticeBoard.js';
 import { Opener } from './opener.js';
@@ -21,14 +24,22 @@ const plugin: JupyterFrontEndPlugin<void> = {
   id: 'ec2spawner-lab:status',
   description: 'What this server costs, what its GPU does, and when it stops.',
   autoStart: true,
-  optional: [IStatusBar, ICommandPalette, ITranslator, ILayoutRestorer, IThemeManager],
+  optional: [
+    IStatusBar,
+    ICommandPalette,
+    ITranslator,
+    ILayoutRestorer,
+    IThemeManager,
+    IConnectionStatus
+  ],
   activate: (
     app: JupyterFrontEnd,
     statusBar: IStatusBar | null,
     palette: ICommandPalette | null,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
-    themes: IThemeManager | null
+    themes: IThemeManager | null,
+    connection: IConnectionStatus | null
   ): void => {
     const trans = (translator ?? nullTranslator).load('ec2spawner_lab');
     const { serverSettings, events } = app.serviceManager;
@@ -43,7 +54,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     showItem(app, statusBar, item, model);
     addCommands(app, palette, model, actions, openPanel, trans);
     new NoticeBoard(model, actions, events.stream, openPanel, trans);
-    reportInput(serverSettings);
+    new LostServer(app, model, connection, trans);
+    reportInput(serverSettings, () => model.view.phase === 'live');
   }
 };
 
@@ -54,7 +66,8 @@ function newPanel(
   themes: IThemeManager | null,
   trans: TranslationBundle
 ): Panel {
-  const history = new HistoryModel(app.serviceManager.serverSettings, () => panel.isVisible);
+  const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
+  const history = new HistoryModel(app.serviceManager.serverSettings, isWatched);
   const panel: Panel = new Panel(model, history, actions, new Opener(app), themes, trans);
   panel.id = 'ec2spawner-panel';
   panel.title.icon = chipIcon;
@@ -128,4 +141,4 @@ function addCommands(
   }
 }
 
-export default plugin;
+export default [plugin, ...connectionLostPlugins()];

@@ -8,12 +8,17 @@ const REPORT_EVERY_MS = 30_000;
 /**
  * Tell the server that a person is at work here. An open tab is none: only keys and pointers
  * count, and only those that the browser itself vouches for.
+ *
+ * @param isAnswering - Whether the server answers at all.
  */
-export function reportInput(serverSettings: ServerConnection.ISettings): void {
+export function reportInput(
+  serverSettings: ServerConnection.ISettings,
+  isAnswering: () => boolean
+): void {
   let reportedAt = -Infinity;
   const onInput = (event: Event): void => {
     const now = performance.now();
-    if (!event.isTrusted || now - reportedAt < REPORT_EVERY_MS) {
+    if (!event.isTrusted || now - reportedAt < REPORT_EVERY_MS || !isAnswering()) {
       return;
     }
     reportedAt = now;

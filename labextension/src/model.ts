@@ -1,3 +1,4 @@
+import { PageConfig } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 import { Poll } from '@lumino/polling';
 import { ISignal, Signal } from '@lumino/signaling';
@@ -6,11 +7,12 @@ import type { IDisposable } from '@lumino/disposable';
 import { Newest } from './newest.js';
 import { type Phase, Reachability } from './reachability.js';
 import { request } from './request.js';
-import type { INotebookStatus } from './wire.js';
+import { askEnd } from './serverEnd.js';
+import type { INotebookStatus, IServerEnd } from './wire.js';
 
 /** The endpoint answers from memory, so that this is cheap; a hidden tab does not ask. */
 const POLL_MS = 3000;
-const SLOWEST_POLL_MS = 30_000;
+const SLOWEST_POLL_MS = 60_000;
 
 /** With these the hub or the proxy stands in for a server that is away: their words are no news. */
 const STOOD_IN_FOR = [404, 424, 502, 503, 504];
@@ -23,6 +25,8 @@ export interface IView {
   readonly now: number;
   /** The server's own words for why it does not answer, where it has some. */
   readonly problem: string;
+  /** What the hub says of a server that does not answer; null where it has not been asked. */
+  readonly end: IServerEnd | null;
 }
 
 /** Asks the notebook server for its status, and lets time pass between its answers. */
@@ -48,7 +52,7 @@ export class StatusModel implements IDisposable {
     const { phase } = this._reachability;
     const elapsed = phase === 'live' ? performance.now() - this._answeredAt : 0;
     const now = this._serverNow + elapsed;
-    return { phase, status: this._status, now, problem: this._problem };
+    return { phase, status: this._status, now, problem: this._problem, end: this._end };
   }
 
   /** Ask now instead of at the next turn. */
@@ -73,6 +77,9 @@ export class StatusModel implements IDisposable {
   }
 
   private async _ask(): Promise<void> {
+    if (this._reachability.phase === 'away' && !(await this._mayAnswer())) {
+      throw new Error('The server does not run');
+    }
     const number = this._newest.ask();
     try {
       const status = (await request(this._serverSettings, 'status')) as INotebookStatus | null;
@@ -90,17 +97,36 @@ export class StatusModel implements IDisposable {
     }
   }
 
+  /**
+   * Whether a server that is away may answer again: each question to one that does not run is an
+   * error in the browser's console, and the hub knows.
+   */
+  private async _mayAnswer(): Promise<boolean> {
+    const address = this._status?.end_url;
+    if (!address) {
+      return true;
+    }
+    try {
+      this._end = await askEnd(PageConfig.getOption('hubHost') + address);
+    } catch {
+      return true; // The hub may be away for the same reason: then only the server can tell.
+    }
+    this._changed.emit();
+    return this._end.running;
+  }
+
   private _take(status: INotebookStatus): void {
     this._status = status;
     this._serverNow = Date.parse(status.now);
     this._answeredAt = performance.now();
     this._problem = '';
+    this._end = null;
     this._reachability.answered();
   }
 
   private _fail(reason: unknown): void {
     const refusal = reason instanceof ServerConnection.ResponseError ? reason : null;
-    const { now } = this.view;
+    const { now, phase } = this.view;
     this._reachability.failed(refusal?.response.status ?? null);
     const isOwn = refusal !== null && !STOOD_IN_FOR.includes(refusal.response.status);
     this._problem = isOwn ? refusal.message : '';
@@ -108,6 +134,9 @@ export class StatusModel implements IDisposable {
       void this._poll.stop();
     } else if (this._reachability.phase === 'away') {
       this._serverNow = now;
+      if (phase !== 'away') {
+        void this._mayAnswer();
+      }
     }
   }
 
@@ -133,4 +162,5 @@ export class StatusModel implements IDisposable {
   private _serverNow = 0;
   private _answeredAt = 0;
   private _problem = '';
+  private _end: IServerEnd | null = null;
 }

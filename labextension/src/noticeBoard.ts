@@ -7,6 +7,7 @@ import { keepLabel } from './describe.js';
 import type { StatusModel } from './model.js';
 import { noticeText } from './noticeText.js';
 import { instant } from './state.js';
+import { isOnScreen } from './toast.js';
 import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
@@ -47,7 +48,20 @@ export class NoticeBoard {
       this._status = status;
       this._take(status);
     }
+    if (this.model.view.phase === 'away') {
+      this._withdrawEnds();
+    }
     this._shown.forEach(shown => this._refresh(shown));
+  }
+
+  /** What was announced has come, or cannot be told: `LostServer` says which. */
+  private _withdrawEnds(): void {
+    for (const [id, shown] of this._shown) {
+      if (SAVED_BEFORE.includes(shown.notice.kind)) {
+        this._shown.delete(id);
+        shown.withdraw();
+      }
+    }
   }
 
   private _hearEvent(emission: Event.Emission): void {
@@ -201,12 +215,6 @@ class Shown {
 
 function summary(text: string, actions: Notification.IAction[]): string {
   return [text, ...actions.map(action => action.label)].join('\n');
-}
-
-/** True while the notification is seen, as a toast or in the notification centre. */
-function isOnScreen(id: string): boolean {
-  const centre = document.querySelector('.jp-Notification-Center');
-  return document.getElementById(id) !== null || centre !== null;
 }
 
 function remembered(): string[] {

@@ -19,7 +19,7 @@ export function announced(milliseconds: number): number {
 export function noticeText(
   notice: INotice,
   now: number,
-  view: Pick<IView, 'phase' | 'status'>,
+  view: Pick<IView, 'status'>,
   words: Words
 ): string {
   const since = instant(notice.since);
@@ -30,22 +30,14 @@ export function noticeText(
     notice.message,
     since === null ? '' : idleSentence(since, now, words)
   ];
-  const title = titleText(notice, now, view.phase === 'away', words);
+  const title = titleText(notice, now, words);
   return [title, texts.filter(Boolean).join(' ')].filter(Boolean).join('\n');
 }
 
-/** A server that is away withdraws no notice: what it has announced has come. */
-function titleText(notice: INotice, now: number, isAway: boolean, words: Words): string {
+function titleText(notice: INotice, now: number, words: Words): string {
   const until = instant(notice.until);
-  const isStop = notice.kind === 'stopping' || (notice.kind === 'interruption' && until === null);
-  if (isAway && isStop) {
-    return words.__('This server has been stopped');
-  }
   if (until === null) {
     return notice.title;
-  }
-  if (isAway && until <= now) {
-    return words.__('This server does not answer any more');
   }
   return words.__('%1 in %2', notice.title, duration(announced(until - now), words));
 }

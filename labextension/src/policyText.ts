@@ -36,6 +36,9 @@ export function stopText(view: IView, words: Words): IStopText {
   if (since !== null) {
     text.sentence = idleSentence(since, view.now, words);
   }
+  if (state.kind === 'away') {
+    return { ...text, sentence: '', kept: '' };
+  }
   if (state.kind === 'stopped' || state.kind === 'stopping') {
     return { ...text, sentence: endSentence(view, words), kept: keptSentence(status, words) };
   }

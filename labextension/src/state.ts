@@ -23,13 +23,15 @@ export function stateOf(view: IView): State {
   if (!status) {
     return { kind: view.phase === 'away' ? 'away' : 'loading' };
   }
-  if (status.stop) {
-    return { kind: view.phase === 'away' ? 'stopped' : 'stopping' };
-  }
-  if (view.phase === 'away') {
-    return { kind: 'away' };
-  }
   const interruptedAt = instant(status.interruption_at);
+  if (view.phase === 'away') {
+    // Without the hub's word, what had been announced has come.
+    const ended = view.end ? !view.end.running : Boolean(status.stop) || interruptedAt !== null;
+    return { kind: ended ? 'stopped' : 'away' };
+  }
+  if (status.stop) {
+    return { kind: 'stopping' };
+  }
   if (interruptedAt !== null) {
     return { kind: 'interrupted', at: interruptedAt };
   }

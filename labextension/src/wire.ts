@@ -173,6 +173,15 @@ export interface IStop {
   message: string;
 }
 
+/** The hub's answer about a server that does not answer. */
+export interface IServerEnd {
+  /** Whether the server is ready now, perhaps started anew. */
+  running: boolean;
+  /** Why it was stopped; null where it was not. */
+  stop: IStop | null;
+  ended_at: string | null;
+}
+
 /** Something that a person should know now, for as long as it holds. */
 export interface INotice {
   /** The same notice has the same id, also after a reload of the page. */
@@ -221,4 +230,6 @@ export interface INotebookStatus {
   /** False where the home ends with the instance. */
   files_kept: boolean;
   notices: INotice[];
+  /** Where the hub answers an `IServerEnd` when this server no longer answers; or empty. */
+  end_url: string;
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { announcement, parts, sentences } from '../lib/describe.js';
+import { timeOfDay } from '../lib/format.js';
 import { stopText } from '../lib/policyText.js';
 import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/state.js';
 
@@ -48,7 +49,7 @@ function view(changes = {}, phase = 'live') {
     keep: [keep(60, false), keep(120), keep(240)],
     ...changes
   };
-  return { phase, status, now: NOW, problem: '' };
+  return { phase, status, now: NOW, problem: '', end: null };
 }
 
 const idle = (stopsIn, warn = 10) => ({
@@ -83,6 +84,13 @@ test('the gravest state wins', () => {
   assert.equal(kinds({ stop, agent_connected: false }), 'stopping');
   assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopped');
   assert.equal(stateOf(view({}, 'away')).kind, 'away');
+  assert.equal(stateOf(view(taken, 'away')).kind, 'stopped');
+  const ended = { running: false, stop, ended_at: at(-1) };
+  assert.equal(stateOf({ ...view({}, 'away'), end: ended }).kind, 'stopped');
+  assert.equal(
+    stateOf({ ...view({ stop }, 'away'), end: { ...ended, running: true } }).kind,
+    'away'
+  );
   assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
 });
 
@@ -92,10 +100,30 @@ test('a stop is told with its reason, by the clock of the reader, and when it is
   const since = /Nothing has worked here since (?!.*UTC)/;
   assert.match(told('live', idleStop), /^This server is being stopped: /);
   assert.match(told('live', idleStop), since);
-  assert.match(told('away', idleStop), /^This server has been stopped: /);
+  assert.match(told('away', idleStop), /^This server has been stopped. Nothing has worked/);
   const pressed = { reason: 'user', message: 'You pressed Stop now.' };
-  assert.equal(told('away', pressed), 'This server has been stopped: You pressed Stop now.');
+  assert.equal(told('away', pressed), 'This server has been stopped. You pressed Stop now.');
   assert.equal(told('away', { ...pressed, message: '' }), 'This server has been stopped.');
+});
+
+test('of a server that has gone the hub says when and why', () => {
+  const stop = { reason: 'interruption', message: 'AWS took the machine back' };
+  const gone = { ...view({}, 'away'), end: { running: false, stop, ended_at: at(-1) } };
+  const clock = timeOfDay(NOW - MINUTE, NOW);
+  assert.equal(
+    sentences(gone, words)[0],
+    `This server was stopped at ${clock}. AWS took the machine back.`
+  );
+  const text = ['$1.37', 'stopped'];
+  assert.deepEqual(parts(gone, 'wide', words), text);
+});
+
+test('a server that does not answer is not said to stay on', () => {
+  const away = view({}, 'away');
+  assert.ok(!sentences(away, words).includes('It works.'));
+  assert.equal(stopText(away, words).sentence, '');
+  const taken = view({ interruption_at: at(-1) }, 'away');
+  assert.ok(!sentences(taken, words).some(text => /save your work/i.test(text)));
 });
 
 test('of what ends nothing says that it stays on, whatever runs', () => {

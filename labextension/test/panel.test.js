@@ -285,23 +285,6 @@ test('a notice says since when nothing has worked in the words and the time of t
   );
 });
 
-test('what was announced has come when the server does not answer any more', () => {
-  const first = (minutes, phase) =>
-    noticeText(notice(), NOW + minutes * MINUTE, { ...view(), phase }, words).split('\n')[0];
-  assert.equal(first(10, 'live'), 'This server stops in 10 seconds');
-  assert.equal(first(8, 'away'), 'This server stops in 1 minute');
-  assert.equal(first(9, 'away'), 'This server does not answer any more');
-});
-
-test('that a server has been stopped is told when it does not answer any more', () => {
-  for (const kind of ['stopping', 'interruption']) {
-    const told = notice({ kind, title: 'This server is being stopped', until: null });
-    const first = phase => noticeText(told, NOW, { ...view(), phase }, words).split('\n')[0];
-    assert.equal(first('live'), 'This server is being stopped');
-    assert.equal(first('away'), 'This server has been stopped');
-  }
-});
-
 test('a notice is read aloud once a minute, and twice in the last one', () => {
   const seconds = [600, 599, 541, 540, 61, 60, 31, 30, 11, 10, 1, 0, -5];
   const said = [600, 600, 600, 540, 120, 60, 60, 30, 30, 10, 10, 10, 10];

@@ -35,6 +35,7 @@ from ec2spawner.wire import (
     Market,
     NotebookStatus,
     Notice,
+    ServerEnd,
     Telemetry,
 )
 
@@ -70,6 +71,7 @@ def status(**changes: Any) -> NotebookStatus:
             on_demand_usd_per_hour=1.006,
         ),
         "profile": "A10G, 24 GB",
+        "end_url": "/hub/end",
         "instance_type": "g5.xlarge",
         "idle_policy": IdlePolicy(),
         "idleness": Idleness(
@@ -139,6 +141,14 @@ class Server:
             file.unlink(missing_ok=True)
         else:
             file.write_text(history.model_dump_json())
+
+    def ends(self, end: ServerEnd | None) -> None:
+        """What the hub says of this server from now on; None where it knows no such server."""
+        file = self.folder / "end.json"
+        if end is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(end.model_dump_json())
 
     def emits(self, *notices: Notice, ago: timedelta = timedelta(0)) -> None:
         """These notices on the event websocket, and in no status; by a clock that is so much
@@ -238,6 +248,7 @@ def browser() -> Iterator[Any]:
 def page(server: Server, browser: Any) -> Iterator[Any]:
     server.says(status())
     server.remembers(None)
+    server.ends(None)
     server.forget_posts()
     server.choose_theme("Light")
     context = browser.new_context(

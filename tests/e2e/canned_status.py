@@ -2,7 +2,8 @@
 
 `CANNED_STATUS` names a folder: `status.json` is the answer (without `now`; absent means that
 the endpoint is absent too), `history.json` the last hour, and each POST becomes a line in
-`posts.jsonl`. A POST to `emit` goes out on the event websocket.
+`posts.jsonl`; `end.json` is what the hub says of its end. A POST to `emit` goes out on the event
+websocket.
 """
 
 from __future__ import annotations
@@ -54,6 +55,16 @@ class HistoryHandler(APIHandler):
         self.finish(cut(history).model_copy(update={"gpus": gpus}).model_dump_json())
 
 
+class EndHandler(APIHandler):
+    """In the hub's place, at an address of its own."""
+
+    def get(self) -> None:
+        file = _folder() / "end.json"
+        if not file.exists():
+            raise web.HTTPError(404)
+        self.finish(file.read_text())
+
+
 class EmitHandler(APIHandler):
     @web.authenticated
     def post(self) -> None:
@@ -76,6 +87,8 @@ def _jupyter_server_extension_points() -> list[dict[str, str]]:
 
 def _load_jupyter_server_extension(server: ServerApp) -> None:
     server.event_logger.register_event_schema(schema())
+    page = server.web_app.settings.setdefault("page_config_data", {})
+    page |= {"ec2spawnerManaged": True, "hubPrefix": "/hub/", "hubServerUser": "ann"}
     root = url_path_join(server.web_app.settings["base_url"], "ec2spawner", "api")
     server.web_app.add_handlers(
         ".*$",
@@ -83,6 +96,7 @@ def _load_jupyter_server_extension(server: ServerApp) -> None:
             (url_path_join(root, "status"), StatusHandler),
             (url_path_join(root, "history"), HistoryHandler),
             (url_path_join(root, "emit"), EmitHandler),
+            ("/hub/end", EndHandler),
             (url_path_join(root, "(extend|stop|idle|input)"), PostHandler),
         ],
     )

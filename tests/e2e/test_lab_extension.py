@@ -26,7 +26,7 @@ from canned_server import (
 )
 from chromium import CHROMIUM
 
-from ec2spawner.wire import Cost, GpuSample, Market, Notice, Stop, Telemetry
+from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect
@@ -161,6 +161,54 @@ def test_a_server_that_does_not_answer_is_said_to(
     # A person who comes back to the tab does not wait for the next turn.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
     expect(item).to_contain_text("in use")
+
+
+def test_of_a_server_that_was_stopped_the_page_says_when_and_why(page: Any, server: Server) -> None:
+    """JupyterLab's own dialog and polling stay quiet; all of it is over when the server is back."""
+    item = open_lab(page, server)
+    page.locator(".jp-Notebook-cell .cm-content").first.click()
+    page.keyboard.insert_text("1")
+    expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
+    taken = status(interruption_at=datetime.now(UTC) + timedelta(seconds=60))
+    server.says(taken)
+    toast = page.locator(".Toastify__toast")
+    expect(toast).to_contain_text("Save your work now")
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)
+
+    stop = Stop(reason="interruption", message="AWS took the machine back")
+    server.ends(ServerEnd(running=False, stop=stop, ended_at=datetime.now(UTC)))
+    api = re.compile(r"/(api|lab/api)/")
+    page.route(api, lambda route: route.fulfill(status=424, json={"message": "at http://hub/"}))
+    expect(item).to_contain_text("stopped")
+    expect(toast).to_have_count(1)
+    expect(toast).to_contain_text(re.compile(r"This server was stopped at \d\d:\d\d"))
+    expect(toast).to_contain_text("AWS took the machine back.")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.locator(ITEM).click()
+    expect(page.locator(PANEL)).to_contain_text("AWS took the machine back.")
+    expect(page.locator(PANEL)).not_to_contain_text("Save your work")
+    expect(page.locator(PANEL)).not_to_contain_text("stays on")
+    picture(page, "stopped")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(11_000)  # JupyterLab asks for kernels and sessions every 10 seconds
+    assert [url for url in asked if "/hub/end" not in url] == []
+
+    with page.context.expect_page() as started:
+        page.locator(".jp-Notebook-cell .cm-content").first.click()
+        page.keyboard.insert_text("2")
+        expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
+        toast.get_by_role("button", name="Start server again").click()
+    assert started.value.url.startswith(f"{server.url}/hub/spawn/ann?next=%2Flab%2Ftree%2F")
+    started.value.close()
+    page.unroute(api)
+    server.says(status())
+    server.ends(ServerEnd(running=True))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(item).to_contain_text("in use")
+    expect(toast).to_have_count(0)
+    with page.expect_request(re.compile(r"/api/sessions")):
+        pass
 
 
 def test_without_the_server_extension_nothing_is_shown(page: Any, server: Server) -> None:

@@ -199,6 +199,7 @@ MESSAGES = (
     wire.IdleAnswer,
     wire.Stop,
     wire.ExtendAnswer,
+    wire.ServerEnd,
     wire.NotebookStatus,
     wire.Idleness,
     user_api.Profiles,

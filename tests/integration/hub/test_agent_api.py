@@ -27,7 +27,7 @@ from agent_by_hand import (
 )
 from harness import Embedded, Hub, until
 
-from ec2spawner.wire import PROTOCOL
+from ec2spawner.wire import PROTOCOL, ServerEnd
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -169,6 +169,32 @@ async def test_ended_lease_is_gone(hub: Hub) -> None:
         for what, body in CALLS.items():
             assert (await zoe.say(what, body)).status_code == 410
             assert (await zoe.say(what, body, "x")).status_code == 401
+
+
+async def test_a_page_that_is_still_open_learns_why_its_server_ended(hub: Hub) -> None:
+    """By the address that the server was given, without cookie or token; nobody else can ask."""
+
+    async def asked(address: str) -> httpx.Response:
+        async with httpx.AsyncClient(base_url=hub.url, verify=False) as page:
+            return await page.get(address)
+
+    async with server_by_hand(hub, "zed") as zed:
+        address = zed.grant["environment"]["EC2SPAWNER_END_URL"]
+        reply = await asked(address)
+        assert reply.headers["Access-Control-Allow-Origin"] == "*"
+        assert ServerEnd.model_validate_json(reply.text) == ServerEnd(running=True)
+        for wrong in (
+            address[:-1],
+            address.split("?")[0],
+            address.replace(zed.lease_id, "lease-x"),
+        ):
+            assert (await asked(wrong)).status_code == 404
+        await end_by_hand(zed, "zed")
+    end = ServerEnd.model_validate_json((await asked(address)).text)
+    assert not end.running
+    assert end.stop is not None
+    assert end.stop.reason in ("user", "admin", "hub")
+    assert end.ended_at is not None
 
 
 # --- beats ---
