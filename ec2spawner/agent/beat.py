@@ -23,6 +23,9 @@ GAP_SECONDS = 5.0
 """At least this long between two beats of our own accord: cells that start and end every second
 are no reason to beat every second. Short policies shorten it."""
 
+MIN_GAP_SECONDS = 0.25
+"""Under any policy: the hub answers 429 to more than 10 calls a second about one lease."""
+
 UNREACHABLE_SECONDS = 5.0
 """The user is told that the hub does not answer after this long, not at every dropped call."""
 
@@ -67,7 +70,7 @@ class Heartbeat:
             except PowerOffError:
                 raise
             except HubError as error:
-                wait = backoff.next()
+                wait = error.retry_after + backoff.next()
                 if self._failing_since is None:
                     log.warning("beat: %s; the notebook goes on", error)
                     self._failing_since = time.monotonic()
@@ -102,4 +105,5 @@ class Heartbeat:
 
     async def _keep_gap(self, started: float) -> None:
         gap = min(GAP_SECONDS, shortest_limit(self._watch.policy) / 10 or GAP_SECONDS)
+        gap = max(gap, MIN_GAP_SECONDS)
         await asyncio.sleep(max(started + gap - time.monotonic(), 0.0))

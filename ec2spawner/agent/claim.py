@@ -79,7 +79,7 @@ async def claim_lease(
             if monotonic() - answered_at > give_up_after:
                 raise PowerOffError(f"no usable answer for {give_up_after:.0f} s") from error
             refused = isinstance(error, HubRefusedError)
-            wait = (refusal if refused else silence).next()
+            wait = error.retry_after + (refusal if refused else silence).next()
             log.warning("claim: %s; asking again in %.1f s", error, wait)
             await asyncio.sleep(wait)
             if refused:

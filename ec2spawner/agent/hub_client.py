@@ -29,15 +29,26 @@ CALL_SECONDS = 15.0
 MAX_ANSWER_BYTES = 1024 * 1024
 """A lease carries an environment and perhaps certificates; anything larger is not our hub."""
 
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""Our hub asks for a few seconds. A proxy may ask for longer than an agent may be silent."""
+
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class HubError(Exception):
     """A call to the hub brought no answer that can be used. Messages hold no secret."""
 
+    retry_after = 0.0
+    """Seconds to wait before the next call, as a 429 says. Add the usual pause: it is random, so
+    that agents that were refused together do not come back together."""
+
 
 class HubUnreachableError(HubError):
     """No answer, a 5xx, a 429 or nonsense: try again, the notebook goes on."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 class HubRefusedError(HubError):
@@ -117,11 +128,19 @@ class HubClient:
             raise HubUnreachableError(f"no answer to {path}: {error!r}") from error
         if response.status == 410:
             raise PowerOffError(_message(body))
-        if response.status == 429 or not 200 <= response.status < 500:
+        if response.status == 429:
+            wait = _retry_after(response.headers.get("Retry-After", ""))
+            raise HubUnreachableError(f"{path} answered 429", wait)
+        if not 200 <= response.status < 500:
             raise HubUnreachableError(f"{path} answered {response.status}")
         if response.status >= 400:
             raise HubRefusedError(response.status, _message(body))
         return response.status, body
+
+
+def _retry_after(header: str) -> float:
+    """Seconds; 0 for a header that is not a number of them."""
+    return min(float(header), MAX_RETRY_AFTER_SECONDS) if header.isdecimal() else 0.0
 
 
 async def _read(response: aiohttp.ClientResponse) -> bytes:

@@ -75,6 +75,6 @@ class Reports:
                 if isinstance(error, HubRefusedError) and error.status != UNKNOWN_LEASE:
                     log.error("event %s: %s", event.step, error)
                     return
-                wait = backoff.next()
+                wait = error.retry_after + backoff.next()
                 log.warning("%s; telling it again in %.1f s", error, wait)
                 await asyncio.sleep(wait)

@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import math
+import time
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
-
-from jupyterhub.apihandlers.base import APIHandler
-from pydantic import ValidationError
-from tornado.web import Finish, stream_request_body
+from typing import Any
 
 from ..aws.identity import IdentityBusyError, IdentityRefused
 from ..core.idle_policy import in_force
@@ -23,10 +19,7 @@ from ..provisioner.agent_protocols import why_unfit
 from ..provisioner.claims import Claimant, ClaimRefused, Granted, InstanceUnwanted, SecondKey
 from ..provisioner.lease import Lease, LeaseState
 from ..provisioner.mounts import data_mounts
-from ..provisioner.provisioner import Provisioner
-from ..provisioner.store import StoreError
 from ..wire import (
-    MAX_BODY_BYTES,
     AgentEvent,
     Beat,
     Certificates,
@@ -37,139 +30,18 @@ from ..wire import (
     HomeMount,
     IdleRequest,
     LeaseGrant,
-    Message,
-    Refusal,
     Spoken,
     Stop,
     StopRequest,
 )
-from . import service
+from .agent_handler import STOPPING, AgentHandler
 from .certificates import CannotSign
 from .claim_gate import TooManyClaims
-from .metrics import CLAIMS_LIMITED, SECOND_KEY_CLAIMS
+from .metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
 from .seal import SealBroken
-from .service import HubService
-
-STOPPING = "the hub is stopping"
-
-BODY_SECONDS = 10.0
-"""A body that has not arrived completely by then ends its connection, without an answer. Agents
-send theirs in one piece; whoever sends one slowly holds a descriptor of the hub."""
-
-ADDRESS_LISTINGS = 3
-"""Listings to wait for an instance's address: EC2 knows it from the launch on."""
 
 VOLUME_LISTINGS = 3
-"""The same for its data volumes."""
-
-M = TypeVar("M", bound=Message)
-
-
-@stream_request_body
-class AgentHandler(APIHandler):
-    """Reads a small body, answers a model."""
-
-    _accept_cookie_auth = False
-    _accept_token_auth = False
-
-    def check_xsrf_cookie(self) -> None:
-        """No cookie is accepted here, so none can be forged."""
-
-    async def prepare(self) -> None:
-        self._chunks: list[bytes] = []
-        declared = self.request.headers.get("Content-Length", "0")
-        if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
-            self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
-        # A body that does not tell its length is cut by tornado, with a plain 400.
-        self.request.connection.set_max_body_size(MAX_BODY_BYTES)
-        self.request.connection.set_body_timeout(BODY_SECONDS)
-        await super().prepare()
-
-    def data_received(self, chunk: bytes) -> None:
-        self._chunks.append(chunk)
-
-    def read(self, model: type[M], instead: str = "") -> M:
-        """The body as a message; ends the request with 400 where it is none.
-
-        `instead`: what to say then, where that matters more than what is wrong with the body.
-        """
-        try:
-            return model.model_validate_json(b"".join(self._chunks))
-        except ValidationError as error:
-            problems = (
-                f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}"
-                for detail in error.errors(include_input=False, include_url=False)
-            )
-            self.refuse(400, instead or "; ".join(problems))
-
-    def answer(self, status: int, message: Message) -> None:
-        self.set_status(status)
-        self.finish(message.model_dump_json())
-
-    def refuse(self, status: int, message: str) -> NoReturn:
-        """End the request with a `Refusal`. Raises `Finish`."""
-        self.answer(status, Refusal(message=message[:500]))
-        raise Finish
-
-    def come_back(self, message: str) -> NoReturn:
-        """End the request with 503: not now. Raises `Finish`."""
-        self.set_header("Retry-After", "2")
-        self.refuse(503, message)
-
-    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
-        """Where the store failed, the agent comes back: what it said holds, or is said again."""
-        if isinstance(kwargs.get("exc_info", (None, None))[1], StoreError):
-            status_code = 503
-        super().send_error(status_code, **kwargs)
-
-    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
-        if isinstance(value, StoreError):
-            self.log.error("%s: %s", self.request.path, value)
-        else:
-            super().log_exception(typ, value, tb)
-
-    @property
-    def service(self) -> HubService:
-        running = service.current()
-        if running is None or running.provisioner is None:
-            self.come_back("the hub is starting")
-        return running
-
-    @property
-    def provisioner(self) -> Provisioner:
-        provisioner = self.service.provisioner
-        assert provisioner is not None
-        return provisioner
-
-    def lease(self, lease_id: str) -> Lease:
-        """The lease that the request's token opens; ends the request with 401, 404 or 410."""
-        lease = self.provisioner.book.get(lease_id)
-        if lease is None:
-            self.refuse(404, "no such lease here: go on under your last policy")
-        token = self.get_auth_token() or ""
-        if not lease.token_sha256 or not hmac.compare_digest(sha256_hex(token), lease.token_sha256):
-            self.refuse(401, "the token does not open this lease")
-        if lease.state is LeaseState.ENDED:
-            self.refuse(410, "this lease has ended")
-        return lease
-
-    def refuse_unless_ready(self, lease: Lease) -> None:
-        """End the request with 409 where the server does not run. Raises `Finish`."""
-        if lease.state is LeaseState.ENDING:
-            self.refuse(409, "this server is being stopped")
-        if lease.state is not LeaseState.READY:
-            self.refuse(409, "this server is still starting")
-
-    async def address(self, lease: Lease) -> str:
-        """The instance's private address, as EC2 says and never as the instance says."""
-        address = None
-        for _ in range(ADDRESS_LISTINGS):
-            instance = self.provisioner.watcher.instance_of(lease)
-            address = instance and instance.private_address
-            if address:
-                break
-            await self.provisioner.watcher.next_listing(timeout=10)
-        return address or self.come_back("EC2 does not tell this instance's address yet")
+"""Listings to wait for an instance's data volumes: EC2 knows them from the launch on."""
 
 
 class ClaimsHandler(AgentHandler):
@@ -184,8 +56,7 @@ class ClaimsHandler(AgentHandler):
             self.refuse(403, str(error))
         except TooManyClaims as error:
             CLAIMS_LIMITED.inc()
-            self.set_header("Retry-After", str(math.ceil(error.seconds)))
-            self.refuse(429, str(error))
+            await self.refuse_for_now(error.seconds, str(error))
         except InstanceUnwanted as error:
             self.refuse(410, str(error))
         except IdentityBusyError as error:
@@ -203,27 +74,22 @@ class ClaimsHandler(AgentHandler):
 
     async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
         """A lease, or none yet. Where the agent is unfit, its instance and its start are ended."""
-        starting, gate = self.provisioner.starting, self.service.gate
+        starting, wait = self.provisioner.starting, claim.wait_seconds
         try:
             if unfit:
                 stop = Stop(reason="failed", message=unfit)
-                await starting.turn_away(claimant, claim.key, claim.wait_seconds, stop)
+                await starting.turn_away(claimant, claim.key, wait, stop)
                 return None
             if claim.broken:
-                broken, wait = self.provisioner.broken, claim.wait_seconds
+                broken = self.provisioner.broken
                 if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
                     return None  # no listing shows it yet, or it is being stopped
             if claim.interruption_at is not None:
-                await starting.turn_away_reclaimed(claimant, claim.key, claim.wait_seconds)
-            granted = await starting.claim(claimant, claim.key, claim.wait_seconds)
-        except ClaimRefused as error:
-            gate.answered(claimant.instance_id)
-            if isinstance(error, SecondKey):
-                SECOND_KEY_CLAIMS.inc()
+                await starting.turn_away_reclaimed(claimant, claim.key, wait)
+            return await starting.claim(claimant, claim.key, wait)
+        except SecondKey:
+            SECOND_KEY_CLAIMS.inc()
             raise
-        if granted is not None:
-            gate.answered(claimant.instance_id)
-        return granted
 
     async def claimant(self, claim: Claim) -> Claimant:
         """Who claims, as AWS has signed it."""
@@ -285,9 +151,44 @@ class ClaimsHandler(AgentHandler):
         return await authority.sign(await self.address(lease)) if authority else None
 
 
-class EventsHandler(AgentHandler):
+class LeaseHandler(AgentHandler):
+    """A call about one lease, by its agent: so many a second, and no more."""
+
+    def lease(self, lease_id: str) -> Lease:
+        """The lease that the request's token opens; ends the request with 401, 404 or 410."""
+        lease = self.provisioner.book.get(lease_id)
+        if lease is None:
+            self.refuse(404, "no such lease here: go on under your last policy")
+        token = self.get_auth_token() or ""
+        if not lease.token_sha256 or not hmac.compare_digest(sha256_hex(token), lease.token_sha256):
+            self.refuse(401, "the token does not open this lease")
+        if lease.state is LeaseState.ENDED:
+            self.refuse(410, "this lease has ended")
+        return lease
+
+    def refuse_unless_ready(self, lease: Lease) -> None:
+        """End the request with 409 where the server does not run. Raises `Finish`."""
+        if lease.state is LeaseState.ENDING:
+            self.refuse(409, "this server is being stopped")
+        if lease.state is not LeaseState.READY:
+            self.refuse(409, "this server is still starting")
+
     async def post(self, lease_id: str) -> None:
         lease = self.lease(lease_id)
+        limit, now = self.service.lease_calls, time.monotonic()
+        if not limit.take(lease_id, now):
+            LEASE_CALLS_LIMITED.inc()
+            seconds = limit.wait_seconds(lease_id, now)
+            await self.refuse_for_now(seconds, "too many calls about this lease")
+        await self.call(lease)
+
+    async def call(self, lease: Lease) -> None:
+        """Answer it, or refuse it."""
+        raise NotImplementedError
+
+
+class EventsHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
         event = self.read(AgentEvent)
         provisioner = self.provisioner
         provisioner.beats.heard(lease.lease_id)
@@ -306,9 +207,8 @@ class EventsHandler(AgentHandler):
         await self.provisioner.agent_stopped(lease, message)
 
 
-class BeatHandler(AgentHandler):
-    async def post(self, lease_id: str) -> None:
-        lease = self.lease(lease_id)
+class BeatHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
         beat = self.read(Beat)
         if unfit := why_unfit(beat.protocol):
             self.refuse(400, unfit)
@@ -317,21 +217,19 @@ class BeatHandler(AgentHandler):
         except asyncio.CancelledError:
             self.come_back(STOPPING)  # as above
         else:
-            self.lease(lease_id)  # it may have ended meanwhile
+            self.lease(lease.lease_id)  # it may have ended meanwhile
             self.answer(200, answer)
 
 
-class ExtendHandler(AgentHandler):
-    async def post(self, lease_id: str) -> None:
-        lease = self.lease(lease_id)
+class ExtendHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
         request = self.read(ExtendRequest)
         self.refuse_unless_ready(lease)
         self.answer(200, await self.provisioner.beats.extend(lease, request.seconds))
 
 
-class IdleHandler(AgentHandler):
-    async def post(self, lease_id: str) -> None:
-        lease = self.lease(lease_id)
+class IdleHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
         request = self.read(IdleRequest)
         self.refuse_unless_ready(lease)
         answer = await self.provisioner.beats.choose_idle(lease, request.server_seconds)
@@ -340,9 +238,8 @@ class IdleHandler(AgentHandler):
         self.answer(200, answer)
 
 
-class StopHandler(AgentHandler):
-    async def post(self, lease_id: str) -> None:
-        lease = self.lease(lease_id)
+class StopHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
         self.read(StopRequest)
         stop = Stop(reason="user", message="You stopped it from the notebook")
         await self.provisioner.ending.begin(lease.lease_id, stop)

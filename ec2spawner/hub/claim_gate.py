@@ -20,7 +20,7 @@ from ..core.rate_limit import Rate, RateLimit
 from ..wire import Claim
 
 KNOWN = Rate(burst=100, per_second=2.0)
-"""Of an instance that the hub knows: verifications, and refusals. Its agent needs one."""
+"""Of an instance that the hub knows. Its agent sends two claims a minute while it waits."""
 
 STRANGERS = Rate(burst=20, per_second=10.0)
 """Of all others together: a tenth of one processor."""
@@ -37,7 +37,7 @@ class TooManyClaims(Exception):
     """429: ask again after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
-        super().__init__(f"too many claims were refused: ask again in {seconds:.0f} s")
+        super().__init__(f"too many claims: ask again in {seconds:.0f} s")
         self.seconds = seconds
 
 
@@ -60,10 +60,8 @@ class ClaimGate:
         verified = self._verified.get(digest)
         limit, key = self._bucket(verified.instance_id if verified else _named(claim.document))
         now = self.monotonic()
-        if seconds := limit.wait_seconds(key, now):
-            raise TooManyClaims(seconds)
-        if verified is None or key == STRANGERS_KEY:
-            limit.take(key, now)
+        if not limit.take(key, now):
+            raise TooManyClaims(limit.wait_seconds(key, now))
         if verified is not None:
             self._verified.move_to_end(digest)
             return verified
@@ -72,11 +70,6 @@ class ClaimGate:
         while len(self._verified) > MAX_VERIFIED:
             self._verified.popitem(last=False)
         return identity
-
-    def answered(self, instance_id: str) -> None:
-        """A verified claim was settled, or refused: so many are, and no more."""
-        limit, key = self._bucket(instance_id)
-        limit.take(key, self.monotonic())
 
     def _bucket(self, instance_id: str) -> tuple[RateLimit, str]:
         if instance_id and self.knows(instance_id):

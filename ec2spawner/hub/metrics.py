@@ -23,7 +23,12 @@ SECOND_KEY_CLAIMS: Final = Counter(
 
 CLAIMS_LIMITED: Final = Counter(
     "ec2spawner_claims_limited_total",
-    "Claims that were answered 429, because too many had been refused before",
+    "Claims that were answered 429, because there were too many",
+)
+
+LEASE_CALLS_LIMITED: Final = Counter(
+    "ec2spawner_lease_calls_limited_total",
+    "Calls of agents about their lease that were answered 429, because there were too many",
 )
 
 

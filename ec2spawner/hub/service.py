@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from ..aws.identity import IdentityVerifier
 from ..config import Options
+from ..core.rate_limit import Rate, RateLimit
 from ..provisioner.agent_protocols import SPOKEN
 from ..provisioner.lease import Lease
 from ..provisioner.provisioner import Provisioner
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 CERTIFICATES_SINCE = 2
 """The protocol whose agents can serve a notebook with certificates."""
 
+LEASE_CALLS = Rate(burst=100, per_second=10.0)
+"""Calls about one lease. An agent sends 4 heartbeats a second at most, under a policy of seconds
+(`agent.beat.MIN_GAP_SECONDS`), and little else; one that floods the hub slows everybody's pages."""
+
 
 @dataclass(slots=True)
 class HubService:
@@ -37,6 +42,8 @@ class HubService:
     provisioner: Provisioner | None = None
     """None until store and cloud have answered once."""
     gate: ClaimGate = field(init=False)
+    lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
+    """By lease id."""
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
     """By lease id: whom to tell of a lease's end."""
 

@@ -61,6 +61,10 @@ class AgentByHand:
         address, document, signature = await until(identity, 20, f"{instance_id} to boot")
         return cls(hub, instance_id, address, document, signature)
 
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
     def claim(self, **changes: Any) -> dict[str, Any]:
         """The body of this agent's claim."""
         return {

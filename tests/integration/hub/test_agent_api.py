@@ -27,6 +27,7 @@ from agent_by_hand import (
 )
 from harness import Embedded, Hub, until
 
+from ec2spawner.hub.service import LEASE_CALLS
 from ec2spawner.wire import PROTOCOL, ServerEnd
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -195,6 +196,25 @@ async def test_a_page_that_is_still_open_learns_why_its_server_ended(hub: Hub) -
     assert end.stop is not None
     assert end.stop.reason in ("user", "admin", "hub")
     assert end.ended_at is not None
+
+
+@pytest.mark.parametrize("what", ["beat", "extend"])
+async def test_calls_about_one_lease_are_limited_and_hinder_no_other(
+    hub: Hub, bob: AgentByHand, what: str
+) -> None:
+    patient = httpx.AsyncClient(verify=False, timeout=60)
+    async with server_by_hand(hub, "sue") as sue, patient as client:
+        url, headers = f"{hub.agent_api}/leases/{sue.lease_id}/{what}", sue.headers
+        flood = [client.post(url, json=CALLS[what], headers=headers) for _ in range(300)]
+        replies = await asyncio.gather(*flood)
+        assert {reply.status_code for reply in replies} == {200, 429}
+        limited = [reply for reply in replies if reply.status_code == 429]
+        assert len(replies) - len(limited) >= LEASE_CALLS.burst
+        assert {int(reply.headers["Retry-After"]) for reply in limited} == {1}
+        assert (await bob.beat()).is_success
+        await asyncio.sleep(int(limited[0].headers["Retry-After"]))
+        assert (await sue.beat()).is_success, "who waits as long as that is served"
+    await untouched(hub, "bob")
 
 
 # --- beats ---
