@@ -142,6 +142,8 @@ class Home:
             lost_and_found.rmdir()
         if SKELETON.is_dir():
             shutil.copytree(SKELETON, home, symlinks=True, dirs_exist_ok=True)
+        # A new file system's top folder is 0755, and the skeleton's own mode is copied with it.
+        home.chmod(0o700)
         if not self._user.is_agent:
             give_all_below(home, self._user.uid, self._user.gid)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,6 +61,30 @@ async def test_what_the_image_had_there_is_hidden_and_not_lost(
     await ebs(devices, user).mount()
     assert not (user.home / "of-the-image").exists()
     assert (tmp_path / "home.image" / "of-the-image").exists()
+
+
+@pytest.mark.parametrize("kind", ["ebs", "none"])
+async def test_a_new_home_is_closed_to_others_and_a_users_own_mode_stays(
+    tmp_path: Path, devices: Path, user: NotebookUser, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    skeleton, volume = tmp_path / "skel", tmp_path / "volume"
+    skeleton.mkdir(mode=0o755)
+    (skeleton / ".profile").write_text("umask 022")
+    volume.mkdir(mode=0o755)
+    (devices / DEVICE).symlink_to(volume)
+    monkeypatch.setattr("ec2spawner.agent.home.SKELETON", skeleton)
+
+    def home() -> Home:
+        if kind == "ebs":
+            return ebs(devices, user)
+        return Home(HomeMount(kind="none"), devices, user)
+
+    await home().mount()
+    assert (user.home / ".profile").is_file()
+    assert stat.S_IMODE(user.home.stat().st_mode) == 0o700
+    user.home.chmod(0o750)
+    await home().mount()
+    assert stat.S_IMODE(user.home.stat().st_mode) == 0o750
 
 
 async def test_scratch_is_the_images_own_directory(devices: Path, user: NotebookUser) -> None:
