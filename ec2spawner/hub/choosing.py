@@ -13,6 +13,7 @@ from ..data import INTERRUPTIONS_SOURCE
 from ..provisioner.provisioner import Provisioner
 from . import service
 from .cards import Card
+from .home_choice import store_options
 from .keeping_text import kept_sentences
 from .not_started import NOT_BEGUN, NotStarted
 from .pages import cards_for, home_sentence, home_size, notice_of
@@ -73,7 +74,7 @@ async def chosen(
         return options, await choose(options, spawner, user_options)
     except OptionsRefused as error:
         # JupyterHub has stored them already, for every later start that names none.
-        spawner.orm_spawner.user_options = {}
+        store_options(spawner, {})
         raise NotStarted(str(error), reason="options") from error
 
 

@@ -25,10 +25,20 @@ EMPTY = "empty"
 
 
 def forget_once(spawner: Spawner) -> None:
-    """JupyterHub keeps the options of a start for every later one that names none."""
+    """What holds for one start is not stored for the next. Raises SQLAlchemy's errors."""
     kept = {name: value for name, value in spawner.user_options.items() if name not in ONCE}
     spawner.user_options = kept
-    spawner.orm_spawner.user_options = kept
+    store_options(spawner, kept)
+
+
+def store_options(spawner: Spawner, options: dict[str, object]) -> None:
+    """JupyterHub takes these for every later start that names none.
+
+    Committed before anything is awaited: all of the hub's requests share the session, and another
+    one's rollback would undo it.
+    """
+    spawner.orm_spawner.user_options = options
+    spawner.db.commit()
 
 
 async def follow_choice(
