@@ -14,6 +14,10 @@ MAX_LINES: Final = 3
 MAX_LINE: Final = 130
 """Characters. All of them have room in a `Stop.message`, beside the sentence that says why."""
 
+READ_CHARACTERS: Final = 8192
+READ_LINES: Final = 200
+"""So much of the end is searched, in a few milliseconds whatever it holds: EC2 returns 64 KiB."""
+
 _ESCAPES: Final = re.compile(
     r"\x1b(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
 )
@@ -24,7 +28,8 @@ _PREFIX: Final = re.compile(r"^\[ *\d+\.\d+\] (?:cloud-init\[\d+\]: )?")
 def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tuple[str, ...]:
     """The last lines that say something, oldest first."""
     found: list[str] = []
-    for line in reversed(re.split(r"[\r\n]+", text[-64 * 1024 :])):
+    end = re.split(r"[\r\n]+", text[-READ_CHARACTERS:])
+    for line in reversed(end[-READ_LINES:]):
         clean = _PREFIX.sub("", _printable(_ESCAPES.sub("", line)).strip())
         if not any(map(str.isalnum, clean)):
             continue

@@ -79,7 +79,7 @@ def arrange() -> None:
     # count as looked at once their agents are heard, which takes a hub that serves.
     app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
-    log_limits.install()
+    log_limits.install(app.log)
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
 

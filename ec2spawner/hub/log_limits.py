@@ -1,5 +1,5 @@
-"""Bounds for log lines that anyone who reaches the hub's port can have written, as often as they
-like: a flood of calls must not fill the hub's disk.
+"""Bounds for log lines that others can have written, as often as they like: a flood of calls must
+not fill the hub's disk.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import time
 from collections.abc import Callable
 
 from ..core.rate_limit import Rate, RateLimit
+from .not_started import NotStarted
+from .spawn_link import NotByThisLink
 
 LINES = Rate(burst=20, per_second=0.5)
 """Of one kind. An agent in order causes none of them."""
@@ -60,8 +62,22 @@ def is_out_of_descriptors(record: logging.LogRecord) -> bool:
     return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
-def install() -> None:
-    """Limit these lines for as long as the process runs. Call it once."""
+class WithoutTraceback(logging.Filter):
+    """Makes a warning of one line of a start that was refused. JupyterHub's spawn page logs the
+    traceback of each, and anyone who is logged in can have any number of them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, NotStarted | NotByThisLink):
+            record.msg, record.args = f"{record.getMessage()}: {error}", ()
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+def install(app_log: logging.Logger) -> None:
+    """Limit these lines for as long as the process runs. Call it once, with JupyterHub's log."""
+    app_log.addFilter(WithoutTraceback())
     logging.getLogger("tornado.access").addFilter(LogLimit(is_refused_call))
     logging.getLogger("tornado.general").addFilter(LogLimit(is_late_body))
     logging.getLogger("asyncio").addFilter(LogLimit(is_out_of_descriptors))

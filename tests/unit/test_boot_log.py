@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.boot_log import MAX_LINE, MAX_LINES, last_lines, quoted
+from ec2spawner.core import boot_log
+from ec2spawner.core.boot_log import (
+    MAX_LINE,
+    MAX_LINES,
+    READ_CHARACTERS,
+    READ_LINES,
+    last_lines,
+    quoted,
+)
 
 LOG = """\
 [    0.000000] Linux version 6.8.0
@@ -40,6 +49,19 @@ def test_whatever_an_instance_writes_is_bounded_and_obeyed_by_nothing(text: str)
     for line in lines:
         assert 0 < len(line) <= MAX_LINE
         assert not [char for char in line if unicodedata.category(char)[0] == "C"]
+
+
+@pytest.mark.parametrize("junk", ["x" * 64, ";\n", "\x1b", "\x1b[0", "\u202e", "\x01\r", " \t"])
+def test_no_more_of_a_long_log_is_searched_than_its_end(
+    monkeypatch: pytest.MonkeyPatch, junk: str
+) -> None:
+    """The hub's event loop waits for it: so many characters are read, and so many lines."""
+    read: list[str] = []
+    printable = boot_log._printable
+    monkeypatch.setattr(boot_log, "_printable", lambda line: read.append(line) or printable(line))
+    last_lines(f"lost\n{junk * 65536}")
+    assert sum(map(len, read)) <= READ_CHARACTERS
+    assert len(read) <= READ_LINES
 
 
 def test_a_long_line_is_cut_and_a_huge_log_is_no_trouble() -> None:

@@ -10,10 +10,13 @@ import pytest
 from ec2spawner.hub.log_limits import (
     LINES,
     LogLimit,
+    WithoutTraceback,
     is_late_body,
     is_out_of_descriptors,
     is_refused_call,
 )
+from ec2spawner.hub.not_started import NotStarted
+from ec2spawner.hub.spawn_link import NotByThisLink
 
 
 def line(
@@ -50,6 +53,23 @@ def test_calls_of_agents_that_are_refused_are_limited_and_no_others(
     text: str, level: int, limited: bool
 ) -> None:
     assert is_refused_call(line(text, level)) is limited
+
+
+@pytest.mark.parametrize(
+    ("error", "kept"),
+    [
+        (NotStarted("disk_gib: 501 is out of bounds", reason="options"), False),
+        (NotByThisLink("the link is not this hub's"), False),
+        (RuntimeError("a defect"), True),
+    ],
+)
+def test_a_refused_start_is_one_line_without_a_traceback(error: Exception, kept: bool) -> None:
+    record = line("Failed to spawn for %s", logging.ERROR, error)
+    assert WithoutTraceback().filter(record)
+    assert (record.exc_info is not None) is kept
+    if not kept:
+        assert record.getMessage() == f"Failed to spawn for 1.2.3.4: {error}"
+        assert record.levelname == "WARNING"
 
 
 def test_only_the_lack_of_descriptors_is_limited_among_errors_of_the_loop() -> None:

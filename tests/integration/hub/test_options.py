@@ -157,6 +157,19 @@ async def test_rest_is_refused_for_what_no_form_can_send(hub: Hub, disk: object)
     assert reply.json()["message"].startswith("disk_gib: ")
 
 
+async def test_refusals_on_the_spawn_page_log_a_line_and_no_traceback(hub: Hub) -> None:
+    size = hub.log.stat().st_size
+    async with browser(hub, "eve") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/eve")
+        refused = await page.post(f"/hub/spawn/eve?_xsrf={xsrf}", data={"profile": "a100"})
+        assert refused.status_code == 400
+        assert (await page.get("/hub/spawn/eve?opt-profile=cpu")).is_success
+    said = hub.log.read_bytes()[size:].decode()
+    assert "there is none called" in said
+    assert "the link is not this hub's" in said
+    assert "Traceback" not in said
+
+
 async def test_stored_options_are_held_to_the_bounds_of_today(hub: Hub) -> None:
     choice = {"profile": "t4", "disk_gib": 200}
     await hub.start_server("cara", options=choice)
