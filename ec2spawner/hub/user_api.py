@@ -146,6 +146,11 @@ class Profiles(Model):
     profiles: tuple[ProfileModel, ...]
 
 
+SCOPE = "start:servers"
+"""Who may start a server may read what it can be. A user's login and their own tokens have it; the
+token of a server, which everyone with access to that server can read, does not."""
+
+
 class ProfilesHandler(APIHandler):
     """What the spawn page shows, as JSON."""
 
@@ -153,6 +158,8 @@ class ProfilesHandler(APIHandler):
         user = self.current_user
         if not isinstance(user, User):
             raise HTTPError(403, "only a user has profiles: log in, or send a user's token")
+        if not self.has_scope(f"{SCOPE}!user={user.name}"):
+            raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
         running = service.current()
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")

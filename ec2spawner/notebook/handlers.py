@@ -9,7 +9,7 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, ValidationError
 from tornado import web
 
-from ..wire import ExtendRequest, IdleRequest
+from ..wire import ExtendRequest, IdleRequest, NotebookStatus
 from .agent_link import AgentGoneError
 
 if TYPE_CHECKING:
@@ -64,11 +64,23 @@ class _Handler(APIHandler):
             self.refuse(409, reply.message)
 
 
+def for_guest(status: NotebookStatus) -> NotebookStatus:
+    """The status for a person with whom the server is shared: what its owner spends in all is not
+    theirs to see, and what this server costs is."""
+    cost = status.cost
+    if cost is not None:
+        cost = cost.model_copy(update={"today_usd": None, "month_usd": None, "budget_usd": None})
+    kept = [notice for notice in status.notices if notice.kind != "budget"]
+    return status.model_copy(update={"can_control": False, "cost": cost, "notices": kept})
+
+
 class StatusHandler(_Handler):
     @web.authenticated
     async def get(self) -> None:
         status = await self.extension.status()
-        self.say(status.model_copy(update={"can_control": self.is_owners()}))
+        if not self.is_owners():
+            status = for_guest(status)
+        self.say(status)
 
 
 class HistoryHandler(_Handler):

@@ -203,7 +203,15 @@ class StubHub:
             return web.Response(status=self.lease_status, text=refusal)
         answer = BeatAnswer(
             state=self.state,
-            cost=Cost(usd=0.01, usd_per_hour=0.5, as_of=datetime.now(UTC), since=datetime.now(UTC)),
+            cost=Cost(
+                usd=0.01,
+                usd_per_hour=0.5,
+                as_of=datetime.now(UTC),
+                since=datetime.now(UTC),
+                today_usd=1.25,
+                month_usd=20.5,
+                budget_usd=20.0,
+            ),
             idle=self.idle,
             extended_until=self.extended_until,
             stop=self.stop,

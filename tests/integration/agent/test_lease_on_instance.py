@@ -190,11 +190,18 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         status = await until_status(lambda each: each["idle_policy"]["server_seconds"] == 900)
         assert "It stops after 15 minutes without work" in status["idleness"]["sentence"]
 
-        assert (await ada.status())["can_control"]
+        status = await ada.status()
+        assert status["can_control"]
+        assert (status["cost"]["today_usd"], status["cost"]["month_usd"]) == (1.25, 20.5)
+        assert "budget" in {notice["kind"] for notice in status["notices"]}
         for token in (EVES_TOKEN, SERVICES_TOKEN):
             async with Jupyter(machine.base_url, token) as other:
                 status = await other.status()
                 assert (status["managed"], status["can_control"]) == (True, False)
+                assert status["cost"]["usd_per_hour"] == 0.5, "what this server costs"
+                in_all = {status["cost"][f"{name}_usd"] for name in ("today", "month", "budget")}
+                assert in_all == {None}, "what its owner spends"
+                assert "budget" not in {notice["kind"] for notice in status["notices"]}
                 pressed = {"seconds": 60, "server_seconds": 60}
                 for button in ("stop", "extend", "idle"):
                     code, said = await other.call("POST", f"ec2spawner/api/{button}", json=pressed)

@@ -129,6 +129,29 @@ async def test_without_a_users_login_there_is_no_answer(hub: Hub) -> None:
     assert "only a user has profiles" in service.text
 
 
+async def test_a_token_that_may_start_no_server_reads_no_profiles(hub: Hub) -> None:
+    """Such as that of a server, which whoever was given access to the server can read."""
+    await hub.add_user("pam")
+
+    async def answers() -> bool:
+        return (await ask(hub, await hub.user_token("pam"))).status_code != 503
+
+    await until(answers, 60, "the hub to know its profiles")
+
+    async def with_scopes(*scopes: str) -> int:
+        wanted = {"note": "test", "scopes": list(scopes)}
+        reply = await hub.api.post("/users/pam/tokens", json=wanted)
+        assert reply.status_code == 201, reply.text
+        return (await ask(hub, reply.json()["token"])).status_code
+
+    assert await with_scopes("users:activity!user", "access:servers!server=pam/") == 403
+    assert await with_scopes("read:users!user") == 403
+    assert await with_scopes("start:servers!server=pam/other") == 403
+    assert await with_scopes("start:servers!user") == 200
+    assert await with_scopes("servers!user=pam") == 200
+    assert await with_scopes("self") == 200
+
+
 async def test_the_browsers_own_login_will_do_and_no_other_site_may_use_it(hub: Hub) -> None:
     await profiles_of(hub, "ann")
     async with browser(hub, "ann") as page:
