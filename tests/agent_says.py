@@ -70,7 +70,7 @@ class AgentSays:
         async def nobody_asks(request: Any) -> NotebookReply:
             raise AssertionError(request)
 
-        opened = LocalSocket(run_dir, ME, lambda observation: None, nobody_asks)
+        opened = LocalSocket(run_dir, ME, lambda observation: None, nobody_asks, lambda: None)
         await opened.start()
         return opened
 

@@ -17,7 +17,14 @@ import aiohttp
 from ..core.idle_policy import shortest_limit
 from ..core.idle_words import bounded_choice
 from ..telemetry import Sampler
-from ..wire import BeatAnswer, LeaseGrant, NotebookReply, NotebookRequest, Observation
+from ..wire import (
+    SAVE_SECONDS,
+    BeatAnswer,
+    LeaseGrant,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+)
 from .beat import Heartbeat
 from .certificates import NotebookCertificates
 from .disks import full_disks
@@ -92,11 +99,15 @@ class LeaseRun:
         self._in_order = True
         """Nothing of the home is held any more."""
         self._observed = asyncio.Event()
+        self._saved = asyncio.Event()
+        """No open page has anything left to save."""
         self._watch = Watch(grant, identity.instance_type, sampler)
         self._heart = Heartbeat(hub, self._watch, self._learn)
         metadata = Metadata(settings.metadata_endpoint, http)
         self._interruption = InterruptionWatch(metadata, self._learn_of_interruption)
-        self._socket = LocalSocket(settings.run_dir, settings.user, self._observe, self._request)
+        self._socket = LocalSocket(
+            settings.run_dir, settings.user, self._observe, self._request, self._saved.set
+        )
 
     async def live(self) -> None:
         """From the grant to the last report. Returns where the instance is kept for its user.
@@ -108,6 +119,7 @@ class LeaseRun:
             async with self._in_background():
                 end = await self._until_end()
                 log.info("the end: %s", end.message or end.step)
+                await self._until_saved()
                 end = await self._let_go(end)
                 await self._say_goodbye(end)
         except asyncio.CancelledError:
@@ -185,6 +197,30 @@ class LeaseRun:
         except OSError as error:
             what = "the notebook's certificates cannot be written"
             raise NotebookError(f"{what}: {error}") from error
+
+    async def _until_saved(self) -> None:
+        """After a stop, give open pages time to save their documents: `SAVE_SECONDS` at most.
+
+        Bounded here, because the notebook process is its user's: it can shorten the wait, not
+        extend it.
+        """
+        if self._watch.stop is None or not self._socket.has_speaker:
+            return
+        began = time.monotonic()
+        waits: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(self._saved.wait()),
+            asyncio.ensure_future(self._notebook.wait()),
+        ]
+        try:
+            await asyncio.wait(
+                {*waits, self._off}, timeout=SAVE_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for each in waits:
+                each.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+        how = "saved" if self._saved.is_set() else "not reported as saved"
+        log.info("open documents are %s after %.1f s", how, time.monotonic() - began)
 
     async def _let_go(self, end: End) -> End:
         """End every process of the user, then write down and unmount the home."""

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import AgentState, NotebookReply, NotebookRequest, Observation
+from ..wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation
 from .settings import NotebookUser
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ WRITE_SECONDS = 5.0
 
 PEER = struct.Struct("3i")
 
-SAID = TypeAdapter(Observation | NotebookRequest)
+SAID = TypeAdapter(Observation | NotebookRequest | DocumentsSaved)
 
 
 class LocalSocket:
@@ -51,10 +51,12 @@ class LocalSocket:
         user: NotebookUser,
         on_observation: Callable[[Observation], None],
         on_request: Callable[[NotebookRequest], Awaitable[NotebookReply]],
+        on_saved: Callable[[], None],
     ) -> None:
         self._user = user
         self._on_observation = on_observation
         self._on_request = on_request
+        self._on_saved = on_saved
         self._temporary: Path | None = None
         path = run_dir / "agent.sock"
         if len(os.fsencode(path)) > MAX_PATH_BYTES:
@@ -75,6 +77,11 @@ class LocalSocket:
         if not self._user.is_agent:
             os.chown(self.path, self._user.uid, self._user.gid)
         self.path.chmod(0o600)
+
+    @property
+    def has_speaker(self) -> bool:
+        """Whether an extension is connected; whoever only reads states is none."""
+        return any(self._writers.values())
 
     def push(self, state: AgentState) -> None:
         """Send a state to whoever is connected; a slow reader misses states, not the last one."""
@@ -134,6 +141,8 @@ class LocalSocket:
                 self._writers[writer] = True
             if isinstance(said, Observation):
                 self._on_observation(said)
+            elif isinstance(said, DocumentsSaved):
+                self._on_saved()
             else:
                 # One request at a time: a flood of them waits in its own connection.
                 writer.write(_line(await self._on_request(said)))

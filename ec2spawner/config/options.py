@@ -158,8 +158,8 @@ class Options(Words):
     )
     stop_timeout: PositiveDuration = Field(
         default=as_written("1m"),
-        description="Time for an instance to stop the notebook and write the home back, before it "
-        "is terminated.",
+        description="Time for an instance to let open pages save their documents (5 s at most), to "
+        "stop the notebook and to write the home back, before it is terminated.",
     )
     profile_list: Annotated[
         Annotated[tuple[Profile, ...], BeforeValidator(listed)] | SpawnerFunction, OrFunction()

@@ -37,6 +37,7 @@ from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
 from . import agent_api, internal_ssl, log_limits, metrics, server_end, stopped_by, user_api
 from .certificates import AUTHORITY, NotebookAuthority
+from .last_save import keeping_routes_for_saving
 from .rendering import TEMPLATES
 from .seal import Seal
 from .service import HubService, publish, utc_now
@@ -74,6 +75,7 @@ def arrange() -> None:
         [*agent_api.handlers, *user_api.handlers, *server_end.handlers]
     )
     apihandlers.default_handlers[:0] = stopped_by.handlers
+    app.proxy_class = keeping_routes_for_saving(app.proxy_class)
     _show_our_templates(app)
     # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
     # count as looked at once their agents are heard, which takes a hub that serves.

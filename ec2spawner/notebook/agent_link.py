@@ -11,7 +11,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import AgentState, NotebookReply, NotebookRequest, Observation
+from ..wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation
 
 log = logging.getLogger(__name__)
 
@@ -70,11 +70,11 @@ class AgentLink:
             await asyncio.sleep(wait)
             wait = min(wait * 2, RECONNECT_SECONDS)
 
-    def send(self, observation: Observation) -> bool:
-        """Send what was observed; False where nobody listens, or still chews on the last one."""
+    def send(self, message: Observation | DocumentsSaved) -> bool:
+        """Send a message; False while the agent is not connected or has not read the last one."""
         if self._writer is None or self._writer.transport.get_write_buffer_size() > 0:
             return False
-        self._writer.write(observation.model_dump_json().encode() + b"\n")
+        self._writer.write(message.model_dump_json().encode() + b"\n")
         return True
 
     async def ask(

@@ -14,7 +14,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ..core.idle_policy import shortest_limit
 from ..telemetry import HistoryBuffer
-from ..wire import AgentState, NotebookStatus, Observation
+from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation
 from .agent_link import AgentLink
 from .alone import Alone
 from .handlers import (
@@ -22,6 +22,7 @@ from .handlers import (
     HistoryHandler,
     IdleHandler,
     InputHandler,
+    SavedHandler,
     StatusHandler,
     StopHandler,
 )
@@ -29,6 +30,7 @@ from .metrics import on_metrics_endpoint
 from .notice_events import NoticeEvents
 from .notices import notices
 from .observer import Observer
+from .open_pages import OpenPages
 
 OBSERVE_SECONDS = 1.0
 """How often kernels are looked at; a kernel's messages come by themselves."""
@@ -37,6 +39,9 @@ KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
 
 SEND_SECONDS = 5.0
 """The agent hears from us at least this often, whether something changed or not."""
+
+RESEND_SECONDS = 0.05
+"""Until the next try, where the agent has not read the last message yet."""
 
 TELL_SECONDS = 1.0
 """How often it is looked whether there is something that people should be told."""
@@ -62,6 +67,10 @@ class NotebookExtension(ExtensionApp):
         self.alone = None if self.link else Alone(self.observer, self.history)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._culling: set[str] = set()
+        self._has_news = asyncio.Event()
+        """There may be another notice: do not wait for the next turn."""
+        self.pages: OpenPages | None = None
+        """From the moment a stop is announced."""
         self._on_stop = contextlib.ExitStack()
 
     def initialize_handlers(self) -> None:
@@ -74,6 +83,7 @@ class NotebookExtension(ExtensionApp):
                 (r"/ec2spawner/api/idle", IdleHandler, given),
                 (r"/ec2spawner/api/stop", StopHandler, given),
                 (r"/ec2spawner/api/input", InputHandler, given),
+                (r"/ec2spawner/api/saved", SavedHandler, given),
             ]
         )
 
@@ -122,13 +132,16 @@ class NotebookExtension(ExtensionApp):
     async def _tell_notices(self, events: NoticeEvents) -> None:
         """To every open tab, the hidden ones too, as soon as there is something to tell."""
         while True:
+            self._has_news.clear()
             try:
                 status = self._status_at_hand()
                 if status is not None:
                     events.tell(notices(status, self.history.hour()), status.now)
             except Exception:
                 self.log.exception("ec2spawner: notices could not be told")
-            await asyncio.sleep(TELL_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TELL_SECONDS):
+                    await self._has_news.wait()
 
     def _managed_status(self) -> NotebookStatus:
         link = self.link
@@ -192,6 +205,17 @@ class NotebookExtension(ExtensionApp):
         """Take what the agent says."""
         self.history.add(state.telemetry)
         self._cull(state)
+        if state.stop is not None and self.pages is None and self.link is not None:
+            assert self.serverapp is not None
+            self.pages = OpenPages(self.serverapp.event_logger)
+            self._has_news.set()
+            self._hold(asyncio.create_task(self._report_saved(self.link, self.pages), name="saved"))
+
+    async def _report_saved(self, link: AgentLink, pages: OpenPages) -> None:
+        """Report to the agent once every open page has saved; it stops this server after 5 s."""
+        await pages.until_saved()
+        while not link.send(DocumentsSaved()):
+            await asyncio.sleep(RESEND_SECONDS)
 
     def _cull(self, state: AgentState) -> None:
         """Shut down the kernels that have been idle for too long, if nothing has happened since."""

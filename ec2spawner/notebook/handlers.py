@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from jupyter_server.base.handlers import APIHandler
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from tornado import web
 
 from ..wire import ExtendRequest, IdleRequest, NotebookStatus
@@ -121,6 +121,28 @@ class StopHandler(_Handler):
     @web.authenticated
     async def post(self) -> None:
         await self.ask("stop")
+
+
+class SavedBody(BaseModel):
+    """`POST saved`: after a stop was announced, this page has saved its documents."""
+
+    page: Annotated[str, Field(min_length=1, max_length=64)]
+    """Chosen by the page at random when it was loaded."""
+
+
+class SavedHandler(_Handler):
+    @web.authenticated
+    async def post(self) -> None:
+        try:
+            report = SavedBody.model_validate_json(self.request.body)
+        except ValidationError:
+            self.refuse(400, "Which page? An id of at most 64 characters is needed.")
+            return
+        if self.extension.pages is None:
+            self.refuse(409, "This server is not being stopped.")
+            return
+        self.extension.pages.saved(report.page)
+        self.say({"ok": True, "message": ""})
 
 
 class InputHandler(_Handler):

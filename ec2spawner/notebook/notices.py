@@ -58,8 +58,10 @@ def _stopping(status: NotebookStatus) -> Iterator[Notice]:
         id=f"stopping-{status.stop.reason}",
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
-        title="This server is being stopped",
-        message=_sentences(why, _kept(status)),
+        title="This server is being stopped by an admin"
+        if status.stop.reason == "admin"
+        else "This server is being stopped",
+        message=_sentences(_at_stop(status), why),
         since=since,
     )
 
@@ -235,6 +237,13 @@ def _ends_anyway(status: NotebookStatus) -> bool:
 
 def _sentences(*texts: str) -> str:
     return " ".join(f"{text.rstrip('.')}." for text in texts if text)
+
+
+def _at_stop(status: NotebookStatus) -> str:
+    """Short: JupyterLab cuts a toast after 140 characters, and the reason follows."""
+    if status.files_kept:
+        return "Documents are saved, files kept; kernel memory is lost"
+    return "Files on this machine are not kept"
 
 
 def _kept(status: NotebookStatus) -> str:

@@ -7,6 +7,7 @@ made good by the next reconcile pass: an instance whose lease has ended is alway
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -87,6 +88,15 @@ class Ending:
         async with asyncio.timeout(timeout):
             while (lease := self.book.get(lease_id)) and lease.state in OPEN:
                 await self.book.wait_for_change(lease_id, timeout)
+
+    async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
+        """Wait until the agent of a lease that is ending has closed notebook and home, or for
+        `timeout` seconds."""
+        if (stopped := self._stopped.get(lease_id)) is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await stopped.wait()
 
     def resume(self) -> None:
         """See to leases that are ending while nothing does: the hub stopped, or a step failed."""

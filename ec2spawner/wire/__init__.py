@@ -23,6 +23,7 @@ from .claim import (
 )
 from .idle import Idleness, IdlePolicy, WorkingHours
 from .lease import (
+    SAVE_SECONDS,
     AgentEvent,
     Beat,
     BeatAnswer,
@@ -38,6 +39,7 @@ from .lease import (
 )
 from .notebook import (
     AgentState,
+    DocumentsSaved,
     KeepChoice,
     KernelState,
     NotebookReply,
@@ -64,6 +66,7 @@ from .words import (
 __all__ = [
     "MAX_BODY_BYTES",
     "PROTOCOL",
+    "SAVE_SECONDS",
     "AgentEvent",
     "AgentState",
     "Beat",
@@ -74,6 +77,7 @@ __all__ = [
     "ClaimWait",
     "Cost",
     "DataMount",
+    "DocumentsSaved",
     "ExtendAnswer",
     "ExtendRequest",
     "GpuHistory",

@@ -11,6 +11,9 @@ from .idle import IdlePolicy
 from .telemetry import Telemetry
 from .words import PROTOCOL, Market, Message, ProtocolNumber, ShortText, Then
 
+SAVE_SECONDS = 5.0
+"""How long a stop waits, at most, for open pages to save their documents. The agent measures it."""
+
 
 class Step(StrEnum):
     """The steps of a start, in order. `progress()` shows them with their usual times."""

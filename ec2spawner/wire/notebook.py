@@ -58,6 +58,12 @@ class NotebookRequest(Message):
     seconds: Annotated[float, Field(gt=0)] | None = None
 
 
+class DocumentsSaved(Message):
+    """Notebook extension -> agent, after a stop: no open page has anything left to save."""
+
+    type: Literal["saved"] = "saved"
+
+
 class NotebookReply(Message):
     """Agent -> notebook extension: the answer to the request of the same id."""
 

@@ -5,7 +5,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { Actions } from './actions.js';
 import { keepLabel } from './describe.js';
 import type { StatusModel } from './model.js';
-import { noticeText } from './noticeText.js';
+import { announcesStop, noticeText } from './noticeText.js';
 import { instant } from './state.js';
 import { isOnScreen } from './toast.js';
 import type { INotebookStatus, INotice, INoticesEvent } from './wire.js';
@@ -112,6 +112,10 @@ export class NoticeBoard {
   }
 
   private _save(shown: Shown): void {
+    if (announcesStop(shown.notice)) {
+      void this.actions.saveForStop();
+      return;
+    }
     void this.actions.saveAll();
     const until = instant(shown.notice.until);
     if (until !== null && until - this._now > SAVED_AGAIN_MS) {

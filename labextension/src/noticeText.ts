@@ -34,6 +34,12 @@ export function noticeText(
   return [title, texts.filter(Boolean).join(' ')].filter(Boolean).join('\n');
 }
 
+/** True where the server is being stopped now: what may come later says when. */
+export function announcesStop(notice: INotice): boolean {
+  const isNow = instant(notice.until) === null;
+  return notice.kind === 'stopping' || (notice.kind === 'interruption' && isNow);
+}
+
 function titleText(notice: INotice, now: number, words: Words): string {
   const until = instant(notice.until);
   if (until === null) {

@@ -100,13 +100,24 @@ def test_a_stop_takes_the_place_of_the_warning() -> None:
     told = only(notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked"))))
     assert (told.kind, told.level) == ("stopping", "warning")
     assert told.since == IDLE.idle_since, "the browser says it by its reader's clock"
-    assert told.message.startswith("Files are kept")
+    assert told.message.startswith("Documents are saved, files kept")
+    assert "Nothing worked" not in told.message
     unknown = only(notices(status(stop=Stop(reason="idle", message="Nothing worked"))))
-    assert (unknown.since, unknown.message[:30]) == (None, "Nothing worked. Files are kept")
+    assert unknown.since is None
+    assert unknown.message.endswith("Nothing worked.")
     interrupted = status(stop=Stop(reason="interruption"))
     assert only(notices(interrupted)).kind == "interruption"
     long = only(notices(status(stop=Stop(reason="failed", message="x" * 500))))
-    assert long.message.endswith("is not.")
+    assert long.message.endswith("xxx.")
+
+
+def test_a_stop_by_an_admin_names_the_admin() -> None:
+    stop = Stop(reason="admin", message="alice asked for it, with an admin's rights")
+    told = only(notices(status(stop=stop)))
+    assert "by an admin" in told.title
+    assert "alice" in told.message
+    users = only(notices(status(stop=Stop(reason="user", message="It was stopped from the hub"))))
+    assert "admin" not in users.title
 
 
 def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:

@@ -39,7 +39,10 @@ class Agent:
         self.observations: list[Observation] = []
         self.requests: list[NotebookRequest] = []
         self.is_silent = False
-        self.socket = LocalSocket(run_dir, user, self.observations.append, self._request)
+        self.saved = asyncio.Event()
+        self.socket = LocalSocket(
+            run_dir, user, self.observations.append, self._request, self.saved.set
+        )
 
     async def _request(self, request: NotebookRequest) -> NotebookReply:
         self.requests.append(request)

@@ -112,10 +112,23 @@ class Probe(Spawner):
         self.alive = state.get("probe", False)
 
 
+def probing(proxy_class: type) -> type:
+    """The proxy, which writes down when a server's route is removed."""
+
+    class ProbedProxy(proxy_class):
+        async def delete_user(self, user: Any, server_name: str = "") -> None:
+            note("delete_user", stop_pending=user.spawners[server_name]._stop_pending)
+            await super().delete_user(user, server_name)
+
+    return ProbedProxy
+
+
 def __getattr__(name: str) -> Any:
     if name != "ProbeSpawner":
         raise AttributeError(name)
     app = JupyterHub.instance()
+    if app.proxy_class.__name__ != "ProbedProxy":
+        app.proxy_class = probing(app.proxy_class)
     callers = []
     frame = sys._getframe()
     while frame is not None:

@@ -185,6 +185,17 @@ async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
 # --- a server's life: ec2spawner.spawner ---
 
 
+async def test_a_route_is_removed_by_delete_user_of_the_proxy_class_before_the_stop(
+    hub: ProbedHub, ann: list[dict[str, Any]]
+) -> None:
+    """`hub.last_save` leans on it: pages save over the route, in `Proxy.delete_user`."""
+    mark = len(hub.notes())
+    await hub.stop_server("ann")
+    noted = [x for x in hub.notes()[mark:] if x["what"] in {"delete_user", "stop"}]
+    assert [x["what"] for x in noted] == ["delete_user", "stop"]
+    assert noted[0]["stop_pending"]
+
+
 async def test_start_pending_from_the_options_to_the_end_of_start(
     ann: list[dict[str, Any]],
 ) -> None:

@@ -43,11 +43,17 @@ def observe(observation: Observation) -> None:
 
 
 @pytest.fixture
-async def agent(tmp_path: Path) -> AsyncIterator[LocalSocket]:
+def saved() -> asyncio.Event:
+    """Set when the notebook reports that no open page has anything left to save."""
+    return asyncio.Event()
+
+
+@pytest.fixture
+async def agent(tmp_path: Path, saved: asyncio.Event) -> AsyncIterator[LocalSocket]:
     """The agent's side of the line, and nothing else of it."""
     who = pwd.getpwuid(os.geteuid())
     user = NotebookUser(who.pw_name, who.pw_uid, who.pw_gid, (), tmp_path, who.pw_shell)
-    line = LocalSocket(tmp_path, user, observe, reply)
+    line = LocalSocket(tmp_path, user, observe, reply, saved.set)
     await line.start()
     yield line
     await line.close()
@@ -129,3 +135,42 @@ async def test_a_tab_that_asks_for_nothing_is_told_when_a_notice_comes_and_goes(
 
         agent.push(state(warned, Stop(reason="interruption", message="AWS takes it back")))
         assert await next_kinds(events) == ["interruption"]
+
+
+async def test_documents_count_as_saved_once_each_open_page_has_reported(
+    agent: LocalSocket, url: str, saved: asyncio.Event
+) -> None:
+    stop = Stop(reason="admin", message="alice asked for it")
+    subscribe = f"{url}/api/events/subscribe"
+    async with aiohttp.ClientSession(headers={"Authorization": f"token {TOKEN}"}) as http:
+
+        async def report(**body: str) -> int:
+            async with http.post(f"{url}/ec2spawner/api/saved", json=body) as answer:
+                return answer.status
+
+        async with http.ws_connect(subscribe) as first, http.ws_connect(subscribe) as second:
+            third = await http.ws_connect(subscribe)
+            assert await report(page="early") == 409, "the stop is not announced yet"
+            agent.push(state(Idleness(), stop))
+            for page in (first, second, third):
+                assert await next_kinds(page) == ["stopping"]
+            assert await report(page="first") == 200
+            assert await report(page="first") == 200
+            assert await report(page="") == 400
+            assert await report(page="x" * 65) == 400
+            async with asyncio.timeout(20):
+                await third.close()  # one that is closed has nothing to save
+                assert not saved.is_set()
+                assert await report(page="second") == 200
+                await saved.wait()
+
+
+async def test_without_an_open_page_nothing_is_waited_for(
+    agent: LocalSocket, url: str, saved: asyncio.Event
+) -> None:
+    headers = {"Authorization": f"token {TOKEN}"}
+    async with aiohttp.ClientSession(headers=headers) as http, asyncio.timeout(20):
+        closed = await http.ws_connect(f"{url}/api/events/subscribe")
+        await closed.close()
+        agent.push(state(Idleness(), Stop(reason="user")))
+        await saved.wait()
