@@ -31,6 +31,7 @@ from .hub.service import HubService
 from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
 from .hub.spawn_page import read_form, read_link
 from .hub.start_check import StartCheck
+from .hub.stop_notice import StopNotice, notice_of
 from .hub.stopped_by import stop_for
 from .provisioner.adoption import SavedServer, saved
 from .provisioner.cloud import CloudError
@@ -247,6 +248,14 @@ class EC2Spawner(OptionTraits, Spawner):
                 return
             await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
             lease = provisioner.book.get(lease.lease_id)
+
+    @property
+    def stop_notice(self) -> StopNotice | None:
+        """How this server's last run ended, for its pages; None where its user ended it."""
+        running = service.current()
+        if running is None or running.provisioner is None:
+            return None
+        return notice_of(running.provisioner.book.last_ended(self.user.name, self.name))
 
     # --- state ---
 

@@ -16,10 +16,11 @@ from .cards import Card
 from .home_choice import store_options
 from .keeping_text import kept_sentences
 from .not_started import NOT_BEGUN, NotStarted
-from .pages import cards_for, home_sentence, home_size, notice_of
+from .pages import cards_for, home_sentence, home_size
 from .profile_list import ProfileListBroken, choose, open_profiles, options_for, options_for_page
 from .spawn_link import SIGNED, is_signed
 from .spawn_page import SpawnForm, read_link, render_spawn_form
+from .stop_notice import notice_of
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner

@@ -16,7 +16,7 @@ from ..core.price_history import WEEK, sampled, steadiness
 from ..core.profiles import Hardware, describe, resolve
 from ..core.value import Several, Value, scaled, several, t4s_of_gpu, value
 from ..data import InstanceType
-from ..provisioner.lease import Home, Lease
+from ..provisioner.lease import Home
 from ..provisioner.prices import Price
 from ..provisioner.provisioner import Provisioner
 from ..wire import Market
@@ -193,21 +193,6 @@ def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | N
 
 
 # --- sentences -------------------------------------------------------------------------------
-
-
-def notice_of(lease: Lease | None) -> str | None:
-    """How the last server ended, where its user did not end it themself."""
-    if lease is None or lease.stop is None or lease.ended_at is None:
-        return None
-    not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
-    if (lease.stop.reason == "user" and not not_kept) or lease.ready_at is None:
-        return None
-    kept = "Your files are kept." if lease.home_kind != "none" else "It kept no files."
-    reason = lease.stop.message.rstrip(". ") or "No reason was given"
-    return (
-        f"Your last server was stopped at {lease.ended_at:%H:%M} UTC on "
-        f"{lease.ended_at:%d %B}. {reason}. {kept}"
-    )
 
 
 def home_sentence(options: Options) -> str:

@@ -17,6 +17,7 @@ from ..wire import Market
 from . import card_text
 from .cards import Bounds, Card, marked_card
 from .rendering import environment
+from .stop_notice import StopNotice
 
 CHOICES = ("market", "disk_gib", "idle", "home_gib", "move_home")
 """Options that are chosen in a card's panel. Each card has fields of its own, such as `market.t4`,
@@ -45,7 +46,7 @@ class SpawnForm:
     linked: bool = False
     """They are a link's that this hub did not make, so that nothing has started yet though
     somebody may think so."""
-    notice: str | None = None
+    notice: StopNotice | None = None
     """How the last server ended."""
     home: str = ""
     """What becomes of one's files."""

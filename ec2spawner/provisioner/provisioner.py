@@ -356,7 +356,16 @@ class Provisioner:
     def _in_motion(self) -> bool:
         """True while something starts or ends, so that listings are worth their call."""
         moving = self.book.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
-        return any(True for _ in moving) or bool(self.launcher.rounds or self.inventory.expected)
+        return (
+            any(True for _ in moving)
+            or bool(self.launcher.rounds or self.inventory.expected)
+            or any(self._may_be_gone(lease) for lease in self.book.open(LeaseState.READY))
+        )
+
+    def _may_be_gone(self, lease: Lease) -> bool:
+        """True for a server that is checked after the hub's start, and that EC2 does not list."""
+        unheard = not self.book.contact(lease.lease_id).beats
+        return unheard and self.watcher.is_missing(lease.instance_id or "")
 
     def _on_listed(self) -> None:
         self.listed_at = self.awake()

@@ -81,6 +81,10 @@ class Watcher:
             return instance.state in GONE
         return self._missing.get(instance_id, 0) >= self._settings.missing_listings
 
+    def is_missing(self, instance_id: str) -> bool:
+        """Missing from the last listing, and from too few in a row to be gone."""
+        return instance_id not in self.instances and not self.is_gone(instance_id)
+
     def track(self, instance_ids: Iterable[str]) -> None:
         """Count the listings that lack these instances, and forget all others."""
         self._missing = {each: self._missing.get(each, 0) for each in instance_ids}

@@ -28,6 +28,7 @@ from ec2spawner.hub.cards import Bounds, Card, Elsewhere, Line, OfferSeen, marke
 from ec2spawner.hub.rendering import TEMPLATES
 from ec2spawner.hub.sparkline import HEIGHT, WIDTH, sparkline
 from ec2spawner.hub.spawn_page import HomeSize, SpawnForm, read_form, read_link, render_spawn_form
+from ec2spawner.hub.stop_notice import StopNotice
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -577,8 +578,9 @@ def test_the_oldest_age_counts_and_every_source_stands_once() -> None:
 
 
 def test_how_the_last_server_ended() -> None:
-    notice = "Your last server was stopped at 14:50 UTC: nothing had worked there for 1 hour."
-    assert notice in page(T4, notice=notice).text
+    at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
+    shown = page(T4, notice=StopNotice(at, "It was idle for 1 hour", "Your files are kept."))
+    assert "stopped at 14:50 UTC on 20 November. It was idle for 1 hour." in shown.text
     assert "last server" not in page(T4).text
 
 
@@ -600,7 +602,7 @@ def test_thirty_profiles_each_have_their_own_panel() -> None:
 
 @given(st.text(min_size=1))
 def test_what_people_wrote_is_shown_as_text(text: str) -> None:
-    around = {"notice": "x", "home": "x", "contact": "x", "interruptions": "x"}
+    around = {"home": "x", "contact": "x", "interruptions": "x"}
     plain = replace(WITH_CHOICES, description="x", line=WEEK)
     hostile = f"{text}<script>alert(1)</script>\"' onclick=x"
     card = replace(
@@ -612,8 +614,13 @@ def test_what_people_wrote_is_shown_as_text(text: str) -> None:
         line=replace(WEEK, zone=hostile),
         offers=tuple(replace(seen, source=hostile) for seen in plain.offers),
     )
-    clean = page(plain, **around)
-    shown = page(card, **dict.fromkeys(around, hostile), chosen={"disk_gib": hostile})
+    clean = page(plain, notice=StopNotice(NOW, "x", "x"), **around)
+    shown = page(
+        card,
+        notice=StopNotice(NOW, hostile, hostile),
+        **dict.fromkeys(around, hostile),
+        chosen={"disk_gib": hostile},
+    )
     assert "script" not in shown.elements
     assert set(shown.elements) <= set(clean.elements)
     assert set(shown.radios[0]) == set(clean.radios[0])
@@ -714,6 +721,33 @@ def test_the_progress_page_knows_whose_start_it_shows() -> None:
     )
     assert plain.attributes["ec2-progress"]["data-spawn-url"] == "/hub/spawn/escaped"
     assert plain.elements.count("script") == shown.elements.count("script")
+
+
+def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:
+    hostile = "\"><script>alert('1')</script>"
+    shown = hub_page(
+        "spawn_pending.html",
+        user=person(hostile),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name=hostile, user=person(hostile), pending="check"),
+        progress_url="/hub/api/users/x/server/progress?_xsrf=1",
+    )
+    check = shown.attributes["ec2-checking"]
+    assert check["data-user"] == check["data-server"] == hostile
+    assert "ec2-progress" not in shown.attributes
+    assert "checking whether your server still runs" in shown.text
+
+
+def test_the_page_of_a_server_that_does_not_run_says_how_it_ended() -> None:
+    at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
+    notice = StopNotice(at, "<b>It was idle</b>", "Your files are kept.")
+    user = person("ann")
+    user.spawners = {"": SimpleNamespace(stop_notice=notice)}
+    context = {"user": user, "server_name": "", "spawn_url": "/", "no_spawner_check": True}
+    shown = hub_page("not_running.html", **context).text
+    assert "stopped at 14:50 UTC on 20 November. <b>It was idle</b>. Your files are kept." in shown
+    user.spawners = {"": SimpleNamespace(stop_notice=None)}
+    assert "was stopped" not in hub_page("not_running.html", **context).text
 
 
 def test_what_the_hub_sends_is_never_put_on_the_page_as_html() -> None:

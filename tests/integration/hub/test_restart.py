@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import httpx
 import pytest
+from agent_by_hand import browser
 from harness import Embedded, Hub, until
 
 pytestmark = pytest.mark.slow(seconds=60)
@@ -167,10 +168,18 @@ async def test_a_silent_server_holds_up_no_other_after_a_restart(
     assert cat is not None
     assert cat["pending"] == "check"
     assert (await hub.request_server("cat")).status_code == 400
+    async with browser(hub, "cat") as person:
+        page = await person.get("/hub/user-redirect/lab")
+    assert page.url.path == "/hub/spawn-pending/cat"
+    assert 'id="ec2-checking"' in page.text
     assert {i["instance_id"] for i in await embedded.instances()} == {*others, silent}
 
     await hub.stop_server("cat")
     assert not await server_tokens(hub, "cat")
     assert {i["instance_id"] for i in await embedded.instances()} == others
     assert await both_answer()
+    async with browser(hub, "cat") as person:
+        page = await person.get("/user/cat/lab")
+    assert page.status_code == 424
+    assert "The service demo asked for it" in page.text
     await hub.start_server("cat")

@@ -63,3 +63,13 @@ async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world:
     assert not waiting.done()
     await world.stop(lease)
     await asyncio.wait_for(waiting, 20)
+
+
+async def test_a_server_whose_instance_is_gone_is_known_as_such_soon(world: World) -> None:
+    """Its user waits before the page of the check, and listings are rare in a quiet hub."""
+    lease, agent = await world.ready()
+    await agent.beat_often(3600, every=200)
+    await world.kill()
+    del world.cloud.machines[agent.instance_id]
+    await world.start(quiet_interval=3600)
+    assert (await world.ending_of(lease)).reason == "lost"

@@ -1,0 +1,10 @@
+// Instants on the page are written in UTC: show the reader's own time, and UTC on hovering.
+for (const time of document.querySelectorAll("time[datetime]")) {
+  const at = new Date(time.dateTime);
+  if (Number.isNaN(at.getTime())) continue;
+  time.title = time.textContent;
+  time.textContent =
+    at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) +
+    " on " +
+    at.toLocaleDateString([], { day: "numeric", month: "long" });
+}
