@@ -21,7 +21,7 @@ ARGS ?=
 
 VENV := .venv
 DONE := $(VENV)/.done
-PROXY_VERSION := 5.3.0
+CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
 
@@ -85,9 +85,9 @@ $(DONE)/tools:
 	touch $@
 
 # Without isolation, so that what builds the package is pinned too.
-$(DONE)/python: pyproject.toml setup.py constraints.txt | $(DONE)/tools
-	python -m pip install --quiet --constraint constraints.txt setuptools jupyter-builder
-	python -m pip install --quiet --constraint constraints.txt --no-build-isolation -e '.[dev]'
+$(DONE)/python: pyproject.toml setup.py $(CONSTRAINTS) | $(DONE)/tools
+	python -m pip install --quiet --constraint $(CONSTRAINTS) setuptools jupyter-builder
+	python -m pip install --quiet --constraint $(CONSTRAINTS) --no-build-isolation -e '.[dev]'
 	touch $@
 
 $(DONE)/labextension: $(LAB_SOURCES) | $(DONE)/python
@@ -104,9 +104,10 @@ $(DONE)/links: | $(DONE)/tools
 		$(VENV)/etc/jupyter/jupyter_server_config.d/ec2spawner.json
 	touch $@
 
-$(DONE)/proxy: Makefile | $(DONE)/tools
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/node \
-		configurable-http-proxy@$(PROXY_VERSION)
+$(DONE)/proxy: proxy/package.json proxy/package-lock.json proxy/.npmrc | $(DONE)/tools
+	mkdir -p $(VENV)/node
+	cp $^ $(VENV)/node
+	npm --prefix $(VENV)/node --silent ci --ignore-scripts
 	touch $@
 
 # --- what the tests use of the system ----------------------------------------------------------

@@ -108,9 +108,20 @@ def from_text(value: object) -> object:
     return {"id": text}
 
 
+_PINNED = re.compile(r"[A-Za-z0-9][\w.-]*(\[[\w.,-]+\])?\s*==\s*\d[\w.+!]*")
+
+_PACKAGE_FORMS: Final = (
+    'a version, such as "ec2spawner[notebook]==0.1.0", the https address of a wheel, best with its '
+    '"#sha256=..." at the end, or the path of a wheel on the image'
+)
+
+
 def _package(value: str) -> str:
-    mend = 'write a requirement as pip takes it, such as "ec2spawner[notebook]==0.1.0"'
-    if value and not re.fullmatch(r"[A-Za-z0-9/][\x20-\x7e]{0,1000}", value):
+    """What every instance installs as root: only what nobody on the way can exchange."""
+    if not value:
+        return value
+    mend = f"write {_PACKAGE_FORMS}"
+    if not re.fullmatch(r"[A-Za-z0-9/][\x20-\x7e]{0,1000}", value):
         wrong(f"{shown(value)} is no package", mend)
     if re.search(r"://[^/]*@", value):
         # Not quoted: it holds a password.
@@ -118,6 +129,12 @@ def _package(value: str) -> str:
             "has a password in its address, which every user of an instance could read",
             "use an address that the instances' network or role opens",
         )
+    address = value.rpartition(" @ ")[2]
+    if "://" in address:
+        if not address.startswith(("https://", "file:///")):
+            wrong(f"{shown(value)} is not fetched over HTTPS", mend)
+    elif not address.startswith("/") and not _PINNED.fullmatch(value):
+        wrong(f"{shown(value)} names no version", mend)
     return value
 
 

@@ -81,10 +81,15 @@ class Options(Words):
     )
     agent_package: AgentPackage = Field(
         default="",
-        description="What pip installs at boot on an image without ec2spawner: a requirement, or "
-        "one with the address of a wheel. Empty is this version, with what a notebook needs, from "
-        "the package index that pip uses there; of a development version, nothing.",
-        examples=["ec2spawner[notebook] @ https://example.org/ec2spawner-0.1.0-py3-none-any.whl"],
+        description="What pip installs at boot, as root, on an image without ec2spawner: a "
+        "version, the https address of a wheel, or the path of one on the image. An address that "
+        "ends in `#sha256=` and the wheel's digest installs that wheel and no other. What the "
+        "package needs is installed in the versions that it was tested with. Empty is this "
+        "version, with what a notebook needs, from the package index that pip uses there; of a "
+        "development version, nothing.",
+        examples=[
+            "ec2spawner[notebook] @ https://example.org/ec2spawner-0.1.0-py3-none-any.whl#sha256=..."
+        ],
     )
     disk_gib: int = Field(
         default=100,

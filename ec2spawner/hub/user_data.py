@@ -25,15 +25,23 @@ make_environment() {
     "${apt[@]}" update && "${apt[@]}" install --yes python3-venv && python3 -m venv "$folder"
 }
 
-install_agent() {
-    make_environment || return
-    timeout 8m "$folder/bin/python" -m pip install --no-input --no-cache-dir \\
-        --disable-pip-version-check --progress-bar off "$package"
+# $1: minutes; the rest are options. Wheels only: building one would run code that nothing pins.
+pip_install() {
+    timeout "$1m" "$folder/bin/python" -m pip install --no-input --no-cache-dir \\
+        --disable-pip-version-check --progress-bar off --only-binary :all: "${@:2}" "$package"
     case $? in
         0) ;;
-        124) echo "pip was not done after 8 minutes" && return ;;
-        *) return ;;
+        124) echo "pip was not done after $1 minutes" && return 1 ;;
+        *) return 1 ;;
     esac
+}
+
+install_agent() {
+    make_environment || return
+    # The package alone first: it says with which versions of all others it was tested.
+    pip_install 1 --no-deps || return
+    local tested=("$folder"/lib/python3*/site-packages/ec2spawner/data/constraints.txt)
+    pip_install 7 --constraint "${tested[0]}" || return
     [[ -x $folder/bin/ec2spawner-agent ]] || echo "$package has no ec2spawner-agent in it"
 }
 

@@ -351,6 +351,40 @@ def test_a_wrong_option_is_named_with_its_mend(
 
 
 @pytest.mark.parametrize(
+    ("package", "wrong"),
+    [
+        ("ec2spawner[notebook]", "names no version"),
+        ("ec2spawner>=0.1", "names no version"),
+        ("ec2spawner==0.*", "names no version"),
+        ("ec2spawner @ http://x/a.whl", "is not fetched over HTTPS"),
+        ("http://x/a.whl", "is not fetched over HTTPS"),
+        ("git+ssh://x/a", "is not fetched over HTTPS"),
+        ("s3://bucket/a.whl", "is not fetched over HTTPS"),
+        ("https://u:p@x/a.whl", "has a password in its address"),
+        ("x\ny==1", "is no package"),
+    ],
+)
+def test_what_every_instance_installs_cannot_be_exchanged_on_the_way(
+    package: str, wrong: str
+) -> None:
+    assert wrong in refusal(agent_package=package)
+
+
+@pytest.mark.parametrize(
+    "package",
+    [
+        "",
+        "ec2spawner[notebook]==0.1.0",
+        "ec2spawner[notebook] @ https://x/a-0.1.0-py3-none-any.whl#sha256=0123",
+        "ec2spawner[notebook] @ file:///opt/a-0.1.0-py3-none-any.whl",
+        "/opt/a-0.1.0-py3-none-any.whl[notebook]",
+    ],
+)
+def test_packages_that_instances_may_install(package: str) -> None:
+    assert options(agent_package=package).agent_package == package
+
+
+@pytest.mark.parametrize(
     ("profile", "says", "mend"),
     [
         ({"gpu": "A10"}, '[0].gpu ("P"): EC2 has no GPU called "A10"', "did you mean A10G"),

@@ -69,13 +69,37 @@ class Machine:
         return instance, said.splitlines()
 
     @property
+    def site_packages(self) -> Path:
+        return self.folder / "lib" / "python3.12" / "site-packages"
+
+    @property
     def called(self) -> list[str]:
         return self.calls.read_text().splitlines()
 
     def pip_that_works(self) -> str:
         agent = self.folder / "bin" / "ec2spawner-agent"
         self.program("agent-of-the-package", AGENT)
+        constraints = self.site_packages / "ec2spawner" / "data" / "constraints.txt"
+        constraints.parent.mkdir(parents=True)
+        constraints.touch()
         return f"cp {self.programs}/agent-of-the-package {agent}"
+
+
+def pip_calls(machine: Machine) -> list[list[str]]:
+    """The arguments of each `pip install`."""
+    found: list[list[str]] = []
+    for word in machine.called:
+        if word == "-m":
+            found.append([])
+        elif found:
+            found[-1].append(word)
+    return [call[2:] for call in found if call[:2] == ["pip", "install"]]
+
+
+def test_an_installation_whose_first_step_fails_installs_nothing_else(machine: Machine) -> None:
+    machine.program("python3", PYTHON)
+    machine.boot(user_data(HUB, "any"), "exit 1")
+    assert len(pip_calls(machine)) == 1
 
 
 @pytest.fixture
@@ -113,8 +137,14 @@ def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
     assert package in said[0]
     assert said[1:] == ["--hub-api-url", HUB]
     assert machine.called[0] == f"-m venv {machine.folder}"
-    assert machine.called[1:4] == ["-m", "pip", "install"]
-    assert machine.called[-1] == package
+    alone, tested = pip_calls(machine)
+    assert "--no-deps" in alone
+    assert alone[-1] == tested[-1] == package
+    assert "--no-deps" not in tested
+    constraints = Path(tested[tested.index("--constraint") + 1])
+    assert constraints == machine.site_packages / "ec2spawner" / "data" / "constraints.txt"
+    for call in (alone, tested):
+        assert call[call.index("--only-binary") + 1] == ":all:", "nothing is built as root"
 
 
 def test_a_version_that_was_never_published_is_not_asked_of_an_index(machine: Machine) -> None:
