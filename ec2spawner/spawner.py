@@ -25,6 +25,7 @@ from .hub.idle_policies import follow_configuration, policy_of
 from .hub.not_started import NotStarted
 from .hub.profile_list import per_server_options
 from .hub.progress import progress_event
+from .hub.renaming import rename_server
 from .hub.request import NoneInThisZone, Server, new_lease
 from .hub.seal import NotebookStart, Seal, SealBroken
 from .hub.service import HubService
@@ -207,6 +208,12 @@ class EC2Spawner(OptionTraits, Spawner):
         provisioner = await self._provisioner()
         await provisioner.keeping.give_up(self.user.name, self.name)
         await leave_home(provisioner, self.user.name, self.name)
+
+    async def rename(self, old_name: str, new_name: str) -> None:
+        """JupyterHub is about to rename this stopped server; an error prevents it."""
+        running, provisioner = await self._answering()
+        kind = running.options.home.kind
+        await rename_server(provisioner, kind, self.user.name, old_name, new_name)
 
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down.

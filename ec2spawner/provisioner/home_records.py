@@ -115,6 +115,8 @@ class HomeRecords:
             given_up = leaving.delete_at if leaving else gone.wanted_at if gone else None
             home = replace(home, delete_at=given_up)
         before = self.find(home.home_id)
+        if before is not None:  # it may have been renamed while somebody was at work on it
+            home = replace(home, user=before.user, server=before.server)
         self._put(home)
         try:
             await asyncio.shield(self._store.save_home(home))
@@ -142,6 +144,15 @@ class HomeRecords:
         self._leaving[home.home_id] = home
         if place in self._homes and self._homes[place].home_id == home.home_id:
             del self._homes[place]
+
+    async def rename(self, home: Home, server: str) -> Home:
+        """Its server has another name. Raises `StoreError`, and then nothing has changed."""
+        renamed = replace(home, server=server)
+        await asyncio.shield(self._store.save_home(renamed))
+        self._homes.pop((home.user, home.server), None)
+        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+        self._homes[renamed.user, renamed.server] = renamed
+        return renamed
 
     async def leave(self, home: Home) -> None:
         """Its user or server is gone for good: volume, snapshots and record shall go."""

@@ -121,6 +121,7 @@ class Homes(HomeRecords):
         home = self.find(home_id)
         if home is None:
             return
+        await self._follow_tags(home, found)
         if home.volume_id is None:
             if found:
                 await self._take_up(home, _newest(found))
@@ -147,6 +148,18 @@ class Homes(HomeRecords):
         await self._cloud.tag([home.volume_id], {STORE: self._store.store_id})
         self._foreign.pop((tag_value(home.user), tag_value(home.server)), None)
         await self.save(home)
+
+    async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
+        """Tag the volumes of a home that was renamed as its record says: they are found by that
+        where the store is lost. What fails is done at the next look."""
+        tags = self.tags(home)
+        differ = [each.volume_id for each in found if _owner_tags(each.tags) != _owner_tags(tags)]
+        if not differ:
+            return
+        try:
+            await self._cloud.tag(differ, tags)
+        except CloudError as error:
+            log.warning("Tagging %s for %r: %s", ", ".join(differ), home.server, error)
 
     # --- a volume for a lease ---
 

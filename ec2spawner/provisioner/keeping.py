@@ -198,6 +198,11 @@ class Keeping:
         for kept in self.of_server(user, server):
             await self._save(replace(kept, until=now))
 
+    async def rename(self, user: str, server: str, new: str) -> None:
+        """What is kept for a server waits for it under its new name. Raises `StoreError`."""
+        for kept in self.of_server(user, server):
+            await self._save(replace(kept, server=new))
+
     # --- every pass ---
 
     def clock_was_set(self, by: timedelta) -> None:

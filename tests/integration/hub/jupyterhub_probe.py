@@ -18,6 +18,7 @@ from jupyterhub import apihandlers
 from jupyterhub.apihandlers.base import APIHandler
 from jupyterhub.app import JupyterHub
 from jupyterhub.spawner import Spawner, SpawnException
+from tornado.web import HTTPError
 
 MARKUP = "<b>words</b> for people"
 
@@ -73,6 +74,11 @@ class Probe(Spawner):
         if self.token_at_poll:
             self.api_token = self.token_at_poll
         return None if self.alive else 0
+
+    async def rename(self, old_name: str, new_name: str) -> None:
+        note("rename", old=old_name, new=new_name, names=[*self.user.orm_spawners])
+        if new_name == "refused":
+            raise HTTPError(409, "not that name")
 
     async def get_url(self) -> str:
         note("get_url", check_pending=self._check_pending)

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 CONFIG = f"""
 c.JupyterHub.spawner_class = "probe"
 c.JupyterHub.cleanup_servers = False
+c.JupyterHub.allow_named_servers = True
 c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.allow_all = True
 c.Spawner.apply_user_options = lambda spawner, options: spawner.apply_options(options)
@@ -274,6 +275,22 @@ async def test_check_after_a_hub_start_ends_with_start_polling(
         ("after check", False),
     ]
     assert check[-1]["ready"]
+
+
+async def test_rename_is_announced_and_can_be_refused(hub: ProbedHub) -> None:
+    """`EC2Spawner.rename` leans on it: called before JupyterHub changes its record, and an error
+    leaves the old name."""
+    await hub.add_user("gil")
+    path = "/users/gil/servers/old"
+    assert (await hub.api.put(path, json={})).status_code == 201
+    reply = await hub.api.patch(path, json={"name": "refused"})
+    assert reply.status_code == 409, reply.text
+    assert (await hub.api.get(path)).is_success
+    assert (await hub.api.patch(path, json={"name": "new"})).is_success
+    assert (await hub.api.get("/users/gil/servers/new")).is_success
+    assert (await hub.api.get(path)).status_code == 404
+    told = [(x["old"], x["new"], "old" in x["names"]) for x in hub.notes("rename")]
+    assert told == [("old", "refused", True), ("old", "new", True)]
 
 
 async def test_progress_is_made_for_each_connection_and_passes_all_keys(hub: ProbedHub) -> None:

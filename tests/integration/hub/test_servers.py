@@ -183,6 +183,17 @@ async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
     assert "AWS took the spot machine back. Your files are kept." in page
 
 
+async def test_a_renamed_server_finds_its_files(hub: Hub, embedded: Embedded) -> None:
+    await hub.start_server("rob", "old")
+    await hub.stop_server("rob", "old")
+    made = len(await embedded.calls("CreateVolume"))
+    reply = await hub.api.patch(hub.server_path("rob", "old"), json={"name": "new"})
+    assert reply.is_success, reply.text
+    await hub.start_server("rob", "new")
+    assert len(await embedded.calls("CreateVolume")) == made
+    await hub.stop_server("rob", "new")
+
+
 async def test_options_are_refused_with_the_reason(hub: Hub) -> None:
     reply = await hub.request_server("dan", options={"profile": "t5"})
     assert reply.status_code == 400

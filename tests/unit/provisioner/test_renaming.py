@@ -1,0 +1,92 @@
+"""A server gets another name: its files and what is kept for it follow."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from tornado.web import HTTPError
+from world import World, until
+
+from ec2spawner.core import tags
+from ec2spawner.core.keeping import AfterStop
+from ec2spawner.hub.renaming import rename_server
+from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.provisioner.lease import Home, LeaseState
+
+
+async def stopped(world: World, server: str) -> Home:
+    """A home, of a server that was started and stopped."""
+    lease, agent = await world.ready(server=server, home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: not world.cloud.running(), "the instance ends")
+    home = world.provisioner.homes.of("ada", server)
+    assert home is not None
+    return home
+
+
+def tagged_server(world: World) -> str:
+    [volume] = world.cloud.volumes.values()
+    return volume.tags[tags.SERVER]
+
+
+async def rename(world: World, server: str, new: str, home_kind: str = "ebs") -> None:
+    await rename_server(world.provisioner, home_kind, "ada", server, new)
+
+
+async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
+    home = await stopped(world, "old")
+    await rename(world, "old", "new")
+    homes = world.provisioner.homes
+    assert homes.of("ada", "old") is None
+    await until(lambda: tagged_server(world) == "new", "the tags")
+
+    await homes.save(replace(home, used_at=world.clock()))
+    assert homes.of("ada", "old") is None, "whoever was at work on it does not bring it back"
+    await world.restart()
+    _, agent = await world.ready(server="new", home_kind="ebs")
+    assert agent.home_is_here()
+    assert list(world.cloud.volumes) == [home.volume_id]
+
+
+async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
+    await stopped(world, "old")
+    before = len(world.cloud.of("tag"))
+    world.cloud.fail("tag", CloudError("RequestLimitExceeded", "later", retryable=True))
+    await rename(world, "old", "new")
+    await until(lambda: len(world.cloud.of("tag")) > before, "tried")
+    assert tagged_server(world) == "old"
+    await world.provisioner.homes.take_up_volumes()
+    assert tagged_server(world) == "new"
+
+
+async def test_what_is_kept_follows(world: World) -> None:
+    linger = AfterStop("linger", 600.0)
+    lease, agent = await world.ready(server="old", after_stop=linger)
+    await agent.beat()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await rename(world, "old", "new")
+    again = await world.request(server="new", after_stop=linger)
+    assert (await agent.serve()).lease_id == again.lease_id
+
+
+async def test_no_name_is_taken_under_which_files_are_kept(world: World) -> None:
+    await stopped(world, "old")
+    await stopped(world, "new")
+    with pytest.raises(HTTPError) as refusal:
+        await rename(world, "old", "new")
+    assert refusal.value.status_code == 409
+    assert world.provisioner.homes.of("ada", "old") is not None
+
+
+async def test_no_rename_leaves_files_behind(world: World) -> None:
+    with pytest.raises(HTTPError, match="EFS"):
+        await rename(world, "old", "new", home_kind="efs")
+    lease, _ = await world.ready(server="old", home_kind="ebs")
+    await world.stop(lease)
+    with pytest.raises(HTTPError, match="still being stopped"):
+        await rename(world, "old", "new")
