@@ -34,6 +34,7 @@ from .hub.spawn_page import read_form, read_link
 from .hub.start_check import StartCheck
 from .hub.stop_notice import StopNotice, notice_of
 from .hub.stopped_by import stop_for
+from .hub.waiting import waiting_of
 from .provisioner.adoption import SavedServer, saved
 from .provisioner.cloud import CloudError
 from .provisioner.lease import OPEN, Lease, LeaseState
@@ -146,6 +147,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     provisioner=provisioner,
                     hub_api_url=hub_api_url,
                     sealed_start=running.seal.close(start),
+                    start_timeout=self.start_timeout,
                 )
                 if choice.afresh:
                     await provisioner.keeping.give_up(self.user.name, self.name)
@@ -250,7 +252,8 @@ class EC2Spawner(OptionTraits, Spawner):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
         usual = await provisioner.usual_durations.of_steps(lease.profile)
         while lease is not None:
-            yield progress_event(lease, usual, provisioner.now(), bound_zone(provisioner, lease))
+            zone, waiting = bound_zone(provisioner, lease), waiting_of(provisioner, lease)
+            yield progress_event(lease, usual, provisioner.now(), zone, waiting)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
             await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)

@@ -30,7 +30,7 @@ from .values import (
     wrong,
 )
 
-MarketWord = Literal["spot-first", "spot-only", "on-demand"]
+MarketWord = Literal["spot-first", "spot-wait", "spot-only", "on-demand"]
 
 
 class DiskBounds(Words):
@@ -66,6 +66,12 @@ class ProfileOptions(Words):
         default=(),
         description="The markets to choose from; the profile's own is always one of them.",
         examples=[["spot-first", "on-demand"]],
+    )
+    wait_for_spot: bool = Field(
+        default=True,
+        description="Whether the users of a profile that buys spot may choose `spot-wait`: to wait "
+        "while spot is sold out, and be asked before anything dearer is bought.",
+        examples=[False],
     )
     disk_gib: DiskBounds | None = Field(
         default=None,
@@ -116,7 +122,8 @@ class Profile(Words):
     )
     market: MarketWord = Field(
         default="spot-first",
-        description="Spot with on-demand where spot is sold out, spot or nothing, or on-demand.",
+        description="Spot with on-demand where spot is sold out, spot with a wait until there is "
+        "some, spot or nothing, or on-demand.",
     )
     disk_gib: int | None = Field(
         default=None,

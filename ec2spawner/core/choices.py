@@ -17,16 +17,23 @@ from .durations import NotADuration, in_words, seconds
 
 MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
     "spot-first": (Market.SPOT, Market.ON_DEMAND),
+    "spot-wait": (Market.SPOT,),
     "spot-only": (Market.SPOT,),
     "on-demand": (Market.ON_DEMAND,),
 }
 """A profile's or a user's word for it, and the markets that it means, in order."""
 
+WAITS = "spot-wait"
+"""The word for a start that waits while spot is sold out, instead of ending."""
+
 ONCE = ("move_home", "replace_home", "afresh")
 """Options that hold for one start, and for no later one."""
 
-OPTIONS = ("profile", "market", "disk_gib", "idle", "home_gib", *ONCE)
+OPTIONS = ("profile", "market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", *ONCE)
 """What a user may send, all of it optional."""
+
+MAX_LIMIT = 100_000.0
+"""USD/hour: a limit above this is a slip. The dearest instance type costs a hundredth of it."""
 
 MAX_NAMED = 20
 """More profiles than this help nobody in one line."""
@@ -53,6 +60,8 @@ class ProfileOptions(Protocol):
 
     @property
     def market(self) -> Sequence[str]: ...
+    @property
+    def wait_for_spot(self) -> bool: ...
     @property
     def disk_gib(self) -> Bounds | None: ...
     @property
@@ -89,11 +98,22 @@ class Choice(Generic[P]):
     """What shall take the place of a home whose volume is gone: a snapshot's id, or `empty`."""
     afresh: bool = False
     """Give up the machine that is kept for this server."""
+    max_usd_per_hour: float | None = None
+    """Nothing dearer is bought; None is no limit."""
+    waits: bool = False
+    """While nothing of `markets` is to be had."""
+    otherwise: tuple[Market, ...] = ()
+    """Of one who waits: the further markets that the profile leaves to its user."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
-    """The words for `market` that the profile's users may send: the profile's own is the first."""
-    return tuple(dict.fromkeys([profile.market, *profile.profile_options.market]))
+    """The words for `market` that the profile's users may send: the profile's own is the first.
+
+    Who gets spot may wait for it: that never costs more.
+    """
+    own, chosen = profile.market, profile.profile_options
+    waits = chosen.wait_for_spot and Market.SPOT in MARKETS_OF[own]
+    return tuple(dict.fromkeys([own, *([WAITS] if waits else []), *chosen.market]))
 
 
 def apply_user_options(
@@ -113,16 +133,21 @@ def apply_user_options(
             f"{_quoted(unknown)}: there is no such option. Send only {', '.join(OPTIONS)}."
         )
     profile = _profile(every, visible, user_options)
-    market = user_options.get("market", profile.market)
+    market = _market(profile, user_options.get("market", profile.market))
+    markets = MARKETS_OF[market]
+    waits = market == WAITS
     return Choice(
         profile=profile,
-        markets=MARKETS_OF[_market(profile, market)],
+        markets=markets,
         disk_gib=_disk(profile, user_options) if "disk_gib" in user_options else None,
         server_idle_seconds=_idle(profile, user_options) if "idle" in user_options else None,
         home_gib=_home(home_sizes, user_options) if "home_gib" in user_options else None,
         move_home=_once("move_home", r"[a-z0-9-]{1,40}", user_options),
         afresh=_afresh(user_options),
         replace_home=_once("replace_home", r"empty|snap-[0-9a-z]{1,40}", user_options),
+        max_usd_per_hour=_limit(user_options.get("max_usd_per_hour")),
+        waits=waits,
+        otherwise=_other_markets(profile, markets) if waits else (),
     )
 
 
@@ -179,10 +204,29 @@ def _market(profile: Profile, asked: object) -> str:
     raise OptionsRefused(f"market: {_shown(asked)} is no market. {_one_of(allowed)}.")
 
 
+def _other_markets(profile: Profile, markets: Sequence[Market]) -> tuple[Market, ...]:
+    open_ = {market for word in open_markets(profile) for market in MARKETS_OF[word]}
+    return tuple(market for market in Market if market in open_.difference(markets))
+
+
 def _one_of(allowed: Sequence[str]) -> str:
     if len(allowed) == 1:
         return f"Leave it out: it is {allowed[0]}"
-    return f"Send {' or '.join(allowed)}, or leave it out for {allowed[0]}"
+    choices = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    return f"Send {choices}, or leave it out for {allowed[0]}"
+
+
+def _limit(asked: object) -> float | None:
+    if asked is None:
+        return None
+    hint = 'Send USD per hour, such as "0.30", or leave it out'
+    if isinstance(asked, str) and re.fullmatch(r"[0-9]{0,9}\.?[0-9]{1,9}", asked):
+        asked = float(asked)
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        raise OptionsRefused(f"max_usd_per_hour: {_shown(asked)} is no amount. {hint}.")
+    if not 0 < asked <= MAX_LIMIT:
+        raise OptionsRefused(f"max_usd_per_hour: {_shown(asked)} is out of bounds. {hint}.")
+    return float(asked)
 
 
 def _disk(profile: Profile, user_options: Mapping[str, object]) -> int:

@@ -79,6 +79,20 @@ def ranked(offers: Iterable[Offer], hinted: Set[OfferKey] = frozenset()) -> tupl
     return tuple(sorted(offers, key=rank))
 
 
+def affordable(offers: Iterable[Offer], max_usd_per_hour: float | None) -> tuple[Offer, ...]:
+    """The offers that cost at most so much, USD/hour, in their order; None is no limit.
+
+    Within a limit an unknown price is none that can be afforded.
+    """
+    if max_usd_per_hour is None:
+        return tuple(offers)
+    return tuple(
+        offer
+        for offer in offers
+        if offer.usd_per_hour is not None and offer.usd_per_hour <= max_usd_per_hour
+    )
+
+
 def worth_asking(offers: Collection[Offer]) -> tuple[Offer, ...]:
     """The offers, in their order, without spot that costs as much as the cheapest on-demand.
 
@@ -105,7 +119,10 @@ def worth_asking(offers: Collection[Offer]) -> tuple[Offer, ...]:
 
 
 def next_purchase(
-    open_offers: Sequence[Offer], asked: Set[OfferKey], paid_left: Mapping[str, int]
+    open_offers: Sequence[Offer],
+    asked: Set[OfferKey],
+    paid_left: Mapping[str, int],
+    max_usd_per_hour: float | None = None,
 ) -> Purchase | None:
     """The next launch call of a round; None when there is nothing left to ask for.
 
@@ -115,16 +132,19 @@ def next_purchase(
 
     `open_offers` are in the order of `ranked`, `asked` is what the round has asked for. What
     brought all that its bound allowed has more to give at the ordinary price: it does not count
-    as asked.
+    as asked. Nothing above `max_usd_per_hour` is bought; None is no limit.
     """
     left = [offer for offer in open_offers if offer.key not in asked]
     paid = tuple(
-        offer for offer in left if offer.paid and paid_left.get(offer.instance_type, 0) > 0
+        offer
+        for offer in affordable(left, max_usd_per_hour)
+        if offer.paid and paid_left.get(offer.instance_type, 0) > 0
     )
     if paid:
         at_most = min(paid_left[offer.instance_type] for offer in paid)
         return Purchase(Market.ON_DEMAND, paid, at_most)
-    worth = worth_asking([_without_place(offer) for offer in left])
+    ordinary = [_without_place(offer) for offer in left]
+    worth = affordable(worth_asking(ordinary), max_usd_per_hour)
     if not worth:
         return None
     market = _market_of_cheapest(worth)

@@ -114,8 +114,10 @@ def _of(candidate: Candidate) -> Iterable[Alternative]:
 
 
 def _with_choices(alternative: Alternative, chosen: Mapping[str, object]) -> Alternative:
-    """With the disk and the idle time that were chosen: they are its profile's to allow."""
-    kept = {name: str(value) for name, value in chosen.items() if name not in ("profile", "market")}
+    """With the disk and the idle time that were chosen: they are its profile's to allow. Not with
+    a price limit: this one's price is on its button."""
+    replaced = ("profile", "market", "max_usd_per_hour")
+    kept = {name: str(value) for name, value in chosen.items() if name not in replaced}
     return replace(alternative, user_options=alternative.user_options | kept)
 
 

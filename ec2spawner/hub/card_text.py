@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..core.choices import MARKETS_OF
+from ..core.choices import MARKETS_OF, WAITS
 from ..core.money import digits
 from ..core.risk import risk_words
 from ..wire import Market
@@ -14,8 +14,12 @@ from .cards import Card, OfferSeen, SoldOutIn
 from .sparkline import Sparkline, sparkline
 
 WAYS: Mapping[str, tuple[str, str]] = {
-    "spot-first": ("Cheap: spot", "May be interrupted; on-demand if sold out."),
-    "spot-only": ("Cheap or nothing: spot", "May be interrupted; no server if sold out."),
+    "spot-first": ("Cheap: spot first", "May be interrupted; on-demand if sold out."),
+    "spot-wait": (
+        "Cheap: spot or wait",
+        "May be interrupted; waits if sold out, and asks you before it buys on-demand.",
+    ),
+    "spot-only": ("Cheap: spot or nothing", "May be interrupted; no server if sold out."),
     "on-demand": ("Safe: on-demand", "Not interrupted."),
 }
 """The words for `market` as a person reads them: the choice, and what follows from it."""
@@ -275,24 +279,31 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
     if first is None:
         return "not offered here"
     if first.mark is not None:
-        return "sold out when last asked"
-    market = first.offer.market
-    words = _priced(market, first.offer.usd_per_hour, about=True)
-    if market is Market.SPOT and Market.ON_DEMAND in MARKETS_OF[word]:
-        other = card.cheapest(Market.ON_DEMAND)
-        instead = _priced(Market.ON_DEMAND, other.offer.usd_per_hour if other else None)
-        words += f"; {instead} if sold out"
+        return f"sold out when last asked{'; waits' if word == WAITS else ''}"
+    known = first.offer.usd_per_hour
+    price = "price unknown" if known is None else f"about ${usd(known)}/h"
+    words = f"{first.offer.market}, {price}"
+    if word == WAITS:
+        words += "; waits if sold out"
+    elif first.offer.market is Market.SPOT and Market.ON_DEMAND in MARKETS_OF[word]:
+        words += f"; {_up_to(card, Market.ON_DEMAND)} if sold out"
     return words
 
 
-def _priced(market: Market, usd_per_hour: float | None, *, about: bool = False) -> str:
-    if usd_per_hour is None:
+def _up_to(card: Card, market: Market) -> str:
+    """What a start may pay there, whichever of its offers it gets."""
+    offers = [seen.offer for seen in card.offers if seen.offer.market is market and not seen.mark]
+    prices = {offer.usd_per_hour for offer in offers}
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
         return f"{market}, price unknown"
-    return f"{market}{', about' if about else ''} ${usd(usd_per_hour)}/h"
+    return f"{market} {'up to ' if len(known) > 1 else ''}${usd(max(known))}/h"
 
 
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
     if card.nothing_left(word):
+        if word == WAITS:
+            return "Sold out when last asked: your start will wait."
         return "Sold out when last asked. You can try all the same."
     out = card.sold_out(Market.SPOT) if word == "spot-first" else None
     if out and out.everywhere and first:

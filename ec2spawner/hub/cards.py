@@ -96,7 +96,8 @@ class Card:
     """Its model as EC2 names it; empty without a GPU."""
     description: str = ""
     market: str = "spot-first"
-    """What it buys where nobody chooses: `spot-first`, `spot-only` or `on-demand`."""
+    """What it buys where nobody chooses: `spot-first`, `spot-wait`, `spot-only` or
+    `on-demand`."""
     markets: tuple[str, ...] = ()
     """What its user may choose among; its own is the first. One alone is no choice."""
     offers: tuple[OfferSeen, ...] = ()

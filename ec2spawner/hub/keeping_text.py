@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..core.choices import MARKETS_OF
 from ..core.keeping import AfterStop, Kept, disk_usd_per_month
 from ..core.money import digits
 from ..provisioner.provisioner import Provisioner
+from ..wire import Market
 from .card_text import duration_words
 
 
@@ -47,7 +49,9 @@ def after_stop_words(after: AfterStop, markets: Sequence[str]) -> str:
     lasts = duration_words(after.seconds)
     if after.then == "linger":
         return f"its machine waits {lasts} for your restart"
-    if after.then == "stop" and all(market == "spot-only" for market in markets):
+    if after.then == "stop" and not any(
+        Market.ON_DEMAND in MARKETS_OF[market] for market in markets
+    ):
         return "its machine ends: AWS keeps no disk of a spot machine"
     if after.then == "stop":
         spot = any(market != "on-demand" for market in markets)

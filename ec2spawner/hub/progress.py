@@ -22,11 +22,16 @@ SHARE_WHEN_UNKNOWN = {Step.REQUEST: 5.0, Step.BOOT: 30.0, Step.HOME: 3.0, Step.N
 
 
 def progress_event(
-    lease: Lease, usual: Mapping[Step, float], now: datetime, home_zone: str = ""
+    lease: Lease,
+    usual: Mapping[Step, float],
+    now: datetime,
+    home_zone: str = "",
+    waiting: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
     `home_zone` is the zone that the server's files are bound to; empty where they are not.
+    `waiting` says what it waits for instead of buying (`hub.waiting`).
     """
     begun = first_events(lease)
     attempts = attempts_of(lease)
@@ -34,10 +39,12 @@ def progress_event(
     ready = lease.state is LeaseState.READY
     steps = [_step(step, begun, current, usual, now) for step in TITLES]
     last = lease.events[-1] if lease.events else None
+    said = last.message if last else TITLES[Step.REQUEST]
     known = [usual[step] for step in TITLES if step in usual]
     return {
         "progress": 100 if ready else _percent(begun, current, usual, now),
-        "message": last.message if last else TITLES[Step.REQUEST],
+        "message": waiting["message"] if waiting else said,
+        "waiting": waiting,
         "steps": steps,
         "attempts": [
             shown(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
 from ..config import Options, Profile
 from ..core.choices import Choice
 from ..core.names import home_folder
 from ..core.profiles import resolve
+from ..core.waiting import Wait, longest_wait
 from ..data import InstanceType
 from ..provisioner.catalogue import Catalogue
 from ..provisioner.cloud import CloudError, DataVolume, Image, LaunchSpec
@@ -44,8 +46,10 @@ async def new_lease(
     provisioner: Provisioner,
     hub_api_url: str,
     sealed_start: str,
+    start_timeout: float,
 ) -> Lease:
-    """A lease without an instance.
+    """A lease without an instance, of which JupyterHub expects a server within `start_timeout`
+    seconds.
 
     Raises `NotStarted` where the home's zone has no subnet, or where the image is not known, and
     `NoneInThisZone` where the home's zone has no fitting machine and another may have one.
@@ -58,6 +62,7 @@ async def new_lease(
         subnets=_subnets(provisioner, server, options.home.kind),
         image_id=image.image_id,
         markets=choice.markets,
+        max_usd_per_hour=choice.max_usd_per_hour,
         disk_gib=choice.disk_gib or options.disk(profile),
         security_groups=options.security_groups,
         instance_profile=options.instance_profile,
@@ -87,7 +92,14 @@ async def new_lease(
         image=image,
         after_stop=options.after_stop_of(profile),
         mounts=mounts_of(server, options, profile),
+        wait=_wait(choice, provisioner.now(), start_timeout),
     )
+
+
+def _wait(choice: Choice[Profile], now: datetime, start_timeout: float) -> Wait | None:
+    if not choice.waits:
+        return None
+    return Wait(now + timedelta(seconds=longest_wait(start_timeout)), choice.otherwise)
 
 
 def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:

@@ -7,6 +7,7 @@ chosen card is shown by CSS, and the form is JupyterHub's own. What the form sen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +20,7 @@ from .cards import Bounds, Card, marked_card
 from .rendering import environment
 from .stop_notice import StopNotice
 
-CHOICES = ("market", "disk_gib", "idle", "home_gib", "move_home")
+CHOICES = ("market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", "move_home")
 """Options that are chosen in a card's panel. Each card has fields of its own, such as `market.t4`,
 so that a page without a script sends them all and we know which ones count."""
 
@@ -108,6 +109,7 @@ class Picked:
     """What the panel of a card begins with."""
 
     market: str
+    max_usd_per_hour: str = ""
     disk_gib: str = ""
     idle_seconds: int | None = None
 
@@ -119,9 +121,11 @@ def _picked(card: Card, chosen: Mapping[str, object]) -> Picked:
         idle: int | None = round(durations.seconds(chosen.get("idle")))
     except durations.NotADuration:
         idle = None
+    limit = str(chosen.get("max_usd_per_hour", ""))
     is_size = disk.isdecimal() and len(disk) <= 10  # Python refuses to read thousands of digits
     return Picked(
         market=market if market in card.ways else card.market,
+        max_usd_per_hour=limit if re.fullmatch(r"[0-9.]{1,12}", limit) else "",
         disk_gib=disk if is_size and _is_within(int(disk), card.disk_bounds) else "",
         idle_seconds=idle if idle is not None and _is_within(idle, card.idle_bounds) else None,
     )

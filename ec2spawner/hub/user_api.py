@@ -7,19 +7,25 @@ UTC, durations seconds, prices USD/hour; null is unknown, never 0.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.scopes import needs_scope
 from jupyterhub.user import User
-from pydantic import AwareDatetime, BaseModel, ConfigDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from tornado.web import HTTPError
 
+from ..provisioner.spot_waits import NotWaiting
+from ..provisioner.store import StoreError
 from ..wire import Market
 from . import card_text, service
 from .cards import Bounds, Card, OfferSeen
 from .choosing import cards_of
+
+log = logging.getLogger(__name__)
 
 
 class Model(BaseModel):
@@ -248,4 +254,42 @@ def _offer(seen: OfferSeen) -> OfferModel:
     )
 
 
-handlers: list[tuple[str, Callable[..., Any]]] = [(r"/api/ec2/profiles", ProfilesHandler)]
+class Agreement(BaseModel):
+    """`POST .../on-demand`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_usd_per_hour: float | None = Field(gt=0, allow_inf_nan=False)
+    """What was shown. Nothing that costs more is bought; null where no price is known."""
+
+
+class OnDemandHandler(APIHandler):
+    """The user of a start that waits for spot agrees to an on-demand price."""
+
+    @needs_scope("start:servers")
+    async def post(self, user_name: str, server_name: str = "") -> None:
+        try:
+            agreed = Agreement.model_validate_json(self.request.body)
+        except ValidationError as error:
+            raise HTTPError(400, 'send {"max_usd_per_hour": 0.53}, or null') from error
+        running = service.current()
+        if running is None or running.provisioner is None:
+            self.set_header("Retry-After", "2")
+            raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
+        lease = running.provisioner.book.of_server(user_name, server_name)
+        try:
+            if lease is None:
+                raise NotWaiting("there is no such start")
+            await running.provisioner.waits.buy_on_demand(lease.lease_id, agreed.max_usd_per_hour)
+        except NotWaiting as error:
+            raise HTTPError(409, str(error)) from error
+        except StoreError as error:
+            log.warning("%s has agreed to on-demand; not stored yet: %s", user_name, error)
+        self.set_status(204)
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/profiles", ProfilesHandler),
+    (r"/api/ec2/users/([^/]+)/server/on-demand", OnDemandHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/on-demand", OnDemandHandler),
+]

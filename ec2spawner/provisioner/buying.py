@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..core.launch_errors import LaunchError
+from ..core.launch_errors import ErrorClass, LaunchError
 from ..core.offers import OfferKey
+from ..core.waiting import Turn
 from ..wire import Step, Stop
 from . import attempts
 from .book import LeaseBook
@@ -18,7 +19,8 @@ from .launcher import Launcher, Outcome, Round
 from .lease import Attempt, Intent, Lease, LeaseState
 from .offer_book import OfferBook, Order
 from .prices import PriceBook
-from .why_not import why_not
+from .spot_waits import SpotWaits
+from .why_not import why_not, with_terms
 
 IMAGE_GONE = "InvalidAMIID"
 """Codes of EC2 that begin like this say that an image is not there any more."""
@@ -31,6 +33,7 @@ class Buying:
     book: LeaseBook
     launcher: Launcher
     offers: OfferBook
+    waits: SpotWaits
     prices: PriceBook
     images: ImageBook
     now: Callable[[], datetime]
@@ -45,9 +48,15 @@ class Buying:
     def buy(self, lease_ids: Collection[str]) -> None:
         """Get machines for these leases: one round for all that are interchangeable."""
         by_spec: dict[LaunchSpec, list[str]] = {}
-        for lease in self.book.open(LeaseState.WAITING):
-            if lease.lease_id in lease_ids:
-                by_spec.setdefault(lease.spec, []).append(lease.lease_id)
+        waiting = self.book.open(LeaseState.WAITING)
+        missing = [lease for lease in waiting if lease.lease_id in lease_ids]
+        for lease, turn in self.waits.turns(missing):
+            match turn:
+                case Turn.ASK:
+                    by_spec.setdefault(lease.spec, []).append(lease.lease_id)
+                case Turn.END:
+                    stop = self._why_not(lease, Outcome(errors=(), missing=1))
+                    self.spawn_task(self.fail(lease.lease_id, stop), "the end of a wait")
         for spec, alike in by_spec.items():
             round_ = self.launcher.promise(spec, len(alike), lease_ids=alike)
             self.spawn_task(self._launch(round_), f"launch of {len(alike)}")
@@ -75,10 +84,13 @@ class Buying:
     async def _give_up(self, round_: Round, outcome: Outcome) -> None:
         """End those of its leases for which nothing is on its way, the latest first.
 
-        Whoever came meanwhile has not been asked for yet, and is the next pass's.
+        Who waits for spot waits on, unless EC2 refuses what is asked. Whoever came meanwhile has
+        not been asked for yet, and is the next pass's.
         """
         missing = self.missing()
         left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
+        if outcome.ended_by is not ErrorClass.REFUSED:
+            left = [lease for lease in left if lease.wait is None]
         for lease in left[-outcome.missing :]:
             # While the end of another was written, this one may have got a machine.
             now = self.book.get(lease.lease_id)
@@ -86,16 +98,18 @@ class Buying:
                 await self.fail(lease.lease_id, self._why_not(lease, outcome))
 
     def _why_not(self, lease: Lease, outcome: Outcome) -> Stop:
-        spec, zones = lease.spec, self.zones()
+        spec, zones, now = lease.spec, self.zones(), self.now()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
-        offers = self.offers.all(spec.instance_types, here, spec.markets)
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
-        return why_not(
+        stop = why_not(
             outcome,
-            [(offer, self.offers.mark_of(offer)) for offer in offers],
+            [(offer, self.offers.mark_of(offer)) for offer in self.offers.all_for(spec)],
             home_zone=here[0] if bound and here else "",
-            now=self.now(),
+            now=now,
         )
+        every = self.offers.all(spec.instance_types, here, spec.markets)
+        waited = now - lease.requested_at if lease.wait is not None else None
+        return with_terms(stop, every, spec.max_usd_per_hour, waited)
 
     # --- what the launcher tells ---
 

@@ -92,6 +92,9 @@ class LaunchSpec:
     """Bash; the same for every instance of the spec, and no secret."""
     data_volumes: tuple[DataVolume, ...] = ()
     """At most `len(DATA_DEVICES)`."""
+    max_usd_per_hour: float | None = None
+    """No offer that costs more is asked for; None is no limit. It is never EC2's maximum price of
+    a spot instance, which would only add interruptions."""
 
 
 MAX_OFFERS = 300

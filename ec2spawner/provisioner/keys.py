@@ -19,7 +19,7 @@ SPECS_KEPT = 1024
 
 _CHOICES = ("instance_types", "subnets", "markets")
 
-_LATER = {"data_volumes": ()}
+_LATER = {"data_volumes": (), "max_usd_per_hour": None}
 """Fields that an older version did not know, and what its instances have there: left out of the
 key, so that what it launched still serves a start that was under way at the upgrade."""
 
@@ -45,8 +45,10 @@ def fit_key_of(spec: LaunchSpec, then: Then) -> str:
     """Equal keys mean that a kept instance is what a lease would launch.
 
     One that lingers must not be out of date. One that was stopped is kept *for* its disk: a newer
-    image or another way to install the agent does not make that another disk.
+    image or another way to install the agent does not make that another disk. And a price limit
+    is for what is bought: a kept instance is there already.
     """
+    spec = replace(spec, max_usd_per_hour=None)
     if then == "linger":
         return base_key_of(spec)
     return base_key_of(replace(spec, image_id="", user_data=""))

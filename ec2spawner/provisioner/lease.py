@@ -17,6 +17,7 @@ from ..core.keeping import AfterStop, Kept
 from ..core.launch_errors import LaunchError
 from ..core.money import Segment
 from ..core.moves import Move
+from ..core.waiting import Wait
 from ..wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .mounts import Mounts
@@ -128,6 +129,8 @@ class Lease:
     """What it boots, as EC2 described it at the request; `spec.image_id` is its id."""
     after_stop: AfterStop = field(default_factory=AfterStop)
     """What becomes of its instance when it ends in order."""
+    wait: Wait | None = None
+    """Waits for what `spec` allows while that is sold out; None ends the start instead."""
     mounts: Mounts = field(default_factory=Mounts)
     """What its instance mounts besides a home on EBS and the data volumes of its spec."""
     segments: tuple[Segment, ...] = ()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..core.launch_errors import ErrorClass, LaunchError, error_class
-from ..core.offers import Offer, OfferKey, next_purchase, ranked
+from ..core.offers import Offer, OfferKey, affordable, next_purchase, ranked
 from ..core.sold_out import Mark, SoldOut
 from ..wire import Market
 from .catalogue import Catalogue
@@ -99,6 +99,17 @@ class OfferBook:
         hinted = {offer.key for offer in offers if self.sold_out.is_hinted(offer.key, now)}
         return ranked(offers, hinted)
 
+    def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
+        """What a spec may buy, within its price limit; sold out ones too."""
+        zones = self._subnets()
+        here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
+        every = self.all(spec.instance_types, here, spec.markets)
+        return affordable(every, spec.max_usd_per_hour)
+
+    def is_open(self, spec: LaunchSpec) -> bool:
+        """True while something of what a spec may buy is not known to be sold out."""
+        return None in self._marks(self.all_for(spec))
+
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
     ) -> tuple[Offer, ...]:
@@ -158,14 +169,11 @@ class OfferBook:
         `asked` are the offers that this round will not ask for again; `taken` are places of
         discounts, by instance type, that other calls under way may use up.
         """
-        zones = self._subnets()
         subnet_of = self._subnet_of(spec.subnets)
-        every = self.all(
-            spec.instance_types, (zones[s] for s in spec.subnets if s in zones), spec.markets
-        )
+        every, limit = self.all_for(spec), spec.max_usd_per_hour
         marked = list(zip(every, self._marks(every), strict=True))
         open_ = [offer for offer, mark in marked if mark is None and offer.zone in subnet_of]
-        purchase = next_purchase(open_, asked, self._paid_left(open_, taken))
+        purchase = next_purchase(open_, asked, self._paid_left(open_, taken), limit)
         if purchase is None:
             return None
         offers = purchase.offers[:MAX_OFFERS]

@@ -40,6 +40,7 @@ from .reaper import Reaper
 from .reconciler import Reconciler
 from .settings import Settings
 from .spending import Spending
+from .spot_waits import SpotWaits
 from .starting import Starting
 from .store import Store, StoreError
 from .supply import Inventory
@@ -227,10 +228,12 @@ class Provisioner:
             fail=self.ending.begin,
             wake=self.wake,
         )
+        self.waits = SpotWaits(book, self.offers, now, self.wake)
         self.buying = Buying(
             book=book,
             launcher=launcher,
             offers=self.offers,
+            waits=self.waits,
             prices=prices,
             images=self.images,
             now=now,

@@ -32,6 +32,7 @@ from ..core.keeping import AfterStop, Kept
 from ..core.launch_errors import LaunchError
 from ..core.money import Segment
 from ..core.moves import Move
+from ..core.waiting import Wait
 from ..wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
@@ -108,6 +109,7 @@ lease_table = Table(
     Column("image", JSON(none_as_null=True)),
     Column("after_stop", JSON(none_as_null=True)),
     Column("mounts", JSON(none_as_null=True)),
+    Column("wait", JSON(none_as_null=True)),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),
@@ -206,6 +208,7 @@ _AFTER_STOP = TypeAdapter(AfterStop)
 _KEPT = TypeAdapter(Kept)
 _MOUNTS = TypeAdapter(Mounts)
 _MOVE = TypeAdapter(Move)
+_WAIT = TypeAdapter(Wait)
 
 
 def lease_row(lease: Lease) -> Row:
@@ -237,6 +240,7 @@ def lease_row(lease: Lease) -> Row:
         "image": None if lease.image is None else _IMAGE.dump_python(lease.image, mode="json"),
         "after_stop": _AFTER_STOP.dump_python(lease.after_stop, mode="json"),
         "mounts": _MOUNTS.dump_python(lease.mounts, mode="json"),
+        "wait": None if lease.wait is None else _WAIT.dump_python(lease.wait, mode="json"),
     }
 
 
@@ -269,6 +273,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         image=None if row["image"] is None else _IMAGE.validate_python(row["image"]),
         after_stop=_AFTER_STOP.validate_python(row["after_stop"] or {}),
         mounts=_MOUNTS.validate_python(row["mounts"] or {}),
+        wait=None if row["wait"] is None else _WAIT.validate_python(row["wait"]),
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from ..core.launch_errors import ErrorClass, LaunchError, error_class
-from ..core.offers import Offer
+from ..core.offers import Offer, affordable
 from ..core.quotas import quota_words
 from ..core.sold_out import Mark
 from ..wire import Stop
-from .attempts import MARKS, error_words, zones_words
+from .attempts import MARKS, error_words, price_words, zones_words
 from .launcher import Outcome
 from .refusals import MEND, mend_of
 
@@ -55,6 +55,39 @@ def why_not(
         again = min(mark.until for _, mark in marked)
         sentences.append(f"It is not worth asking again before {_at(again, now)}.")
     return _stop("quota" if quotas else "capacity", " ".join(sentences))
+
+
+def with_terms(
+    stop: Stop,
+    every: Sequence[Offer],
+    max_usd_per_hour: float | None,
+    waited: timedelta | None,
+) -> Stop:
+    """The same for a start whose user set a price limit (USD/hour), or waited for spot.
+
+    `every` are all offers of what was chosen, those above the limit too.
+    """
+    if stop.reason == "failed":
+        return stop
+    message = stop.message
+    if max_usd_per_hour is not None:
+        limit, within = price_words(max_usd_per_hour), affordable(every, max_usd_per_hour)
+        if every and not within:
+            message = f"Nothing of this kind costs at most {limit}, your limit: {_cheapest(every)}."
+        elif len(within) < len(every):
+            message += f" What costs more than {limit}, your limit, was not asked for."
+    if waited is not None:
+        minutes = max(1, round(waited.total_seconds() / 60))
+        message = f"No spot came within {minutes} min. {message}"
+    return stop.model_copy(update={"message": _short(message)})
+
+
+def _cheapest(offers: Iterable[Offer]) -> str:
+    priced = [(offer.usd_per_hour, offer.market) for offer in offers if offer.usd_per_hour]
+    if not priced:
+        return "its prices are not known yet"
+    usd_per_hour, market = min(priced)
+    return f"the cheapest is {market} at {price_words(usd_per_hour)}"
 
 
 def _nowhere(home_zone: str) -> str:
@@ -122,5 +155,8 @@ def _at(instant: datetime, now: datetime) -> str:
 
 
 def _stop(reason: Literal["capacity", "quota", "failed"], message: str) -> Stop:
-    short = message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
-    return Stop(reason=reason, message=short)
+    return Stop(reason=reason, message=_short(message))
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"

@@ -28,7 +28,7 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=35), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=55), pytest.mark.timeout(240)]
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ async def hub(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:
         print(running.tail(100))
 
 
-async def sell_out(embedded: Embedded, instance_type: str) -> None:
-    offer = {"market": "*", "instance_type": instance_type, "zone": "*", "available": 0}
+async def sell_out(embedded: Embedded, instance_type: str, market: str = "*") -> None:
+    offer = {"market": market, "instance_type": instance_type, "zone": "*", "available": 0}
     await embedded.control("capacity", offer)
 
 
@@ -100,9 +100,28 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await expect(page.get_by_role("heading", name="Starting your T4, 16 GB")).to_be_visible()
     assert page.url == address, "the new start is followed in place"
     await expect(failure).to_be_hidden()
-    await expect(page.get_by_text("Found one: g4dn.xlarge")).to_have_count(1)
+    await expect(page.locator(".ec2-title").first).to_contain_text("Found one: g4dn.xlarge, spot")
     await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
     await page.wait_for_url("**/user/ann/lab**")
+
+
+async def test_who_waits_for_spot_reads_the_dearer_price_and_starts_by_one_press(
+    hub: Hub, embedded: Embedded, visit: Visit
+) -> None:
+    await sell_out(embedded, "g4dn.xlarge", "spot")
+    page = await visit(hub.url)
+    await log_in(page, "ann")
+    await page.get_by_text("T4, 16 GB", exact=True).first.click()
+    await page.get_by_role("combobox", name="Market").select_option("spot-wait")
+    await page.get_by_role("button", name=re.compile("^Start T4.*waits if sold out")).click()
+    await expect(page.get_by_role("heading", name="Waiting to start your T4")).to_be_visible()
+    agree = page.get_by_role("button", name="Start on-demand at $0.53/h")
+    await expect(agree).to_be_visible()
+    await is_accessible(page)
+    assert await embedded.instances() == []
+    await agree.click()
+    await expect(page.locator(".ec2-title").first).to_contain_text("g4dn.xlarge, on-demand")
+    await expect(agree).to_be_hidden()
 
 
 async def test_cancelled_while_ec2_does_not_answer_another_can_be_chosen_at_once(

@@ -114,6 +114,7 @@ def test_the_same_gpu_in_the_other_market_comes_first_where_the_profile_leaves_t
     assert told(found) == [("a10g", "on-demand", 1.01), ("t4", "spot", 0.19)]
     assert found[0].user_options == {"profile": "a10g", "market": "on-demand"}
     chosen = {"profile": "a10g", "market": "spot-only", "disk_gib": 200, "idle": "30m"}
+    chosen["max_usd_per_hour"] = "0.50"  # the price on the button is agreed to by pressing it
     same, other = alternatives([t4, a10g], "a10g", 0.42, chosen=chosen)
     assert same.user_options == {
         "profile": "a10g",

@@ -104,14 +104,40 @@ def test_the_bounds_themselves_are_allowed() -> None:
 
 
 def test_the_profiles_own_market_is_always_open() -> None:
-    assert open_markets(T4) == ("spot-first", "on-demand")
-    assert open_markets(CPU) == ("spot-only",)
+    assert open_markets(T4) == ("spot-first", "spot-wait", "on-demand")
+    assert open_markets(CPU) == ("spot-only", "spot-wait")
     assert chosen(profile="cpu", market="spot-only").markets == (Market.SPOT,)
+
+
+def test_who_gets_spot_may_wait_for_it_and_change_their_mind_within_the_profile() -> None:
+    waits = chosen(profile="t4", market="spot-wait")
+    assert (waits.markets, waits.waits) == ((Market.SPOT,), True)
+    assert waits.otherwise == (Market.ON_DEMAND,)
+    assert chosen(profile="cpu", market="spot-wait").otherwise == ()
+    for word in ("spot-first", "on-demand"):
+        assert not chosen(profile="t4", market=word).waits
+    closed = ProfileOptions.model_validate({"wait_for_spot": False})
+    impatient = CPU.model_copy(update={"profile_options": closed})
+    assert open_markets(impatient) == ("spot-only",)
+    dear = CPU.model_copy(update={"market": "on-demand"})
+    assert open_markets(dear) == ("on-demand",), "there is nothing to wait for"
+
+
+@pytest.mark.parametrize("limit", [0.3, "0.3", "0.30", ".3"])
+def test_anyone_may_set_a_price_limit(limit: object) -> None:
+    assert chosen(max_usd_per_hour=limit).max_usd_per_hour == 0.3
+    assert chosen().max_usd_per_hour is None
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"max_usd_per_hour": 0}, "max_usd_per_hour: 0 is out of bounds. Send USD per hour"),
+        ({"max_usd_per_hour": math.nan}, "max_usd_per_hour: nan is out of bounds."),
+        ({"max_usd_per_hour": 1e9}, "max_usd_per_hour: 1e+09 is out of bounds."),
+        ({"max_usd_per_hour": "-1"}, 'max_usd_per_hour: "-1" is no amount.'),
+        ({"max_usd_per_hour": "1e1"}, 'max_usd_per_hour: "1e1" is no amount.'),
+        ({"max_usd_per_hour": True}, "max_usd_per_hour: true or false is no amount."),
         (
             {"disk_gib": 501},
             "disk_gib: 501 is out of bounds. Send a whole number of GiB from 50 to 500, or leave",
@@ -139,7 +165,7 @@ def test_the_profiles_own_market_is_always_open() -> None:
         ({"idle": {"server": "1h"}}, "idle: an object is no duration."),
         (
             {"market": "spot-only"},
-            'market: "T4, 16 GB" is not open for spot-only. Send spot-first or on-demand, or leave',
+            'market: "T4, 16 GB" is not open for spot-only. Send spot-first, spot-wait or',
         ),
         ({"market": "spot"}, 'market: "spot" is no market.'),
         ({"market": ["on-demand"]}, "market: a list is no market."),

@@ -224,8 +224,9 @@ def test_the_http_reference_has_every_call_and_the_protocol() -> None:
     for pattern, _ in agent_handlers:
         call = re.sub(r"\(.*\)", "{id}", pattern).removeprefix("/api/ec2/")
         assert f"`POST {call}`" in page
-    for pattern, _ in user_api.handlers:
-        assert f"`GET {pattern.removeprefix('/api/ec2/')}`" in page
+    for pattern, handler in user_api.handlers:
+        call = re.sub(r"\([^)]*\)", "{name}", pattern).removeprefix("/api/ec2/")
+        assert f"`{'GET' if 'get' in vars(handler) else 'POST'} {call}`" in page
     assert f"The number now is **{wire.PROTOCOL}**" in page
 
 

@@ -17,6 +17,7 @@ from ec2spawner.core.offers import (
     Offer,
     OfferKey,
     Purchase,
+    affordable,
     next_purchase,
     ranked,
     worth_asking,
@@ -72,6 +73,28 @@ def on_demand(
 def bought(purchase: Purchase | None) -> tuple[Offer, ...]:
     assert purchase is not None
     return purchase.offers
+
+
+# --- a price limit ----------------------------------------------------------------------------
+
+
+@given(some_offers(), st.sets(some_keys), some_places, st.sampled_from(PRICES))
+def test_nothing_above_the_limit_is_ever_bought(
+    offers: list[Offer], asked: set[OfferKey], places: dict[str, int], limit: float
+) -> None:
+    purchase = next_purchase(ranked(offers), asked, places, limit)
+    for offer in purchase.offers if purchase else ():
+        assert offer.usd_per_hour is not None, "an unknown price may be above it"
+        assert offer.usd_per_hour <= limit
+    left = [offer for offer in offers if offer.key not in asked and not offer.paid]
+    if affordable(worth_asking(left), limit):
+        assert purchase is not None, "what can be afforded is bought"
+
+
+def test_a_paid_place_that_is_taken_costs_an_unknown_price() -> None:
+    paid = on_demand(0.20, paid=True)
+    assert bought(next_purchase([paid], set(), {"g5.xlarge": 1}, 0.30)) == (paid,)
+    assert next_purchase([paid], set(), {}, 0.30) is None
 
 
 # --- the order --------------------------------------------------------------------------------

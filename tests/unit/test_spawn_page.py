@@ -463,7 +463,7 @@ def test_without_a_gpu_there_is_no_value() -> None:
 def test_choices_stand_beside_the_start_button_in_plain_words() -> None:
     shown = page(WITH_CHOICES)
     assert [option["value"] for option in shown.options["market.t4"]] == ["spot-first", "on-demand"]
-    assert "Cheap: spot Safe: on-demand" in shown.text
+    assert "Cheap: spot first Safe: on-demand" in shown.text
     assert (
         "May be interrupted; on-demand if sold out. About $0.19 per hour An estimate" in shown.text
     )
@@ -487,19 +487,21 @@ def test_each_disk_says_whose_it_is() -> None:
     assert "Disk of your home, 20 to 500 GiB" in shown.text
 
 
-def test_where_nothing_may_be_chosen_there_is_no_field() -> None:
+def test_where_nothing_may_be_chosen_there_is_only_the_price_limit() -> None:
     shown = page(T4, CPU)
-    assert not shown.fields
-    assert "Cheap: spot May be interrupted; on-demand if sold out." in shown.text
+    assert set(shown.fields) == {"max_usd_per_hour.t4", "max_usd_per_hour.cpu"}
+    assert "Cheap: spot first May be interrupted; on-demand if sold out." in shown.text
     assert "Stops when idle for 1 hour" in shown.text
 
 
 def test_the_last_choices_are_there_again() -> None:
     chosen = {"profile": "t4", "market": "on-demand", "disk_gib": 200, "idle": "15m"}
+    chosen["max_usd_per_hour"] = "0.30"
     shown = page(WITH_CHOICES, replace(WITH_CHOICES, slug="other"), chosen=chosen)
     assert shown.selected("market.t4") == ["on-demand"]
     assert shown.selected("market.other") == ["spot-first"]
     assert shown.fields["disk_gib.t4"]["value"] == "200"
+    assert shown.fields["max_usd_per_hour.t4"]["value"] == "0.30"
     assert shown.fields["disk_gib.other"]["value"] == ""
     assert shown.selected("idle.t4") == ["900"]
     assert shown.selected("idle.other") == []
@@ -671,6 +673,13 @@ def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
     [
         ((*spot(0.19), *on_demand(0.526)), "spot-first", "spot, about $0.19/h; on-demand $0.53/h"),
         ((*spot(0.19), *on_demand(0.526)), "spot-only", "spot, about $0.19/h"),
+        (
+            (*spot(0.19), *on_demand(0.526)[:2], *on_demand(0.752)[2:]),
+            "spot-first",
+            "spot, about $0.19/h; on-demand up to $0.75/h if sold out",
+        ),
+        (spot(0.19), "spot-wait", "spot, about $0.19/h; waits if sold out"),
+        (spot(0.19, out=ZONES), "spot-wait", "sold out when last asked; waits"),
         ((*on_demand(0.526), *spot(0.60)), "spot-first", "on-demand, about $0.53/h"),
         ((*spot(0.19, out=ZONES), *on_demand(0.526)), "spot-first", "on-demand, about $0.53/h"),
         ((*spot(0.19), *on_demand(0.526)), "on-demand", "on-demand, about $0.53/h"),

@@ -16,6 +16,7 @@ from ec2spawner.core.keeping import AfterStop, Kept
 from ec2spawner.core.launch_errors import LaunchError
 from ec2spawner.core.money import Segment
 from ec2spawner.core.moves import Move
+from ec2spawner.core.waiting import Wait
 from ec2spawner.provisioner import rows
 from ec2spawner.provisioner.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.lease import (
@@ -58,6 +59,7 @@ specs = st.builds(
     key_name=text,
     user_data=text,
     data_volumes=st.lists(st.builds(DataVolume, snapshot=text, path=text), max_size=2).map(tuple),
+    max_usd_per_hour=st.none() | price,
 )
 seconds = st.floats(0, 1e9)
 policies = st.builds(
@@ -149,6 +151,8 @@ leases = st.builds(
     segments=st.lists(segments, max_size=5).map(tuple),
     after_stop=st.builds(AfterStop),
     mounts=mounts,
+    wait=st.none()
+    | st.builds(Wait, until=instants, otherwise=st.lists(markets, max_size=2).map(tuple)),
 ).filter(lambda lease: lease.state is not LeaseState.ENDED or lease.ended_at is not None)
 requests = st.builds(
     LaunchRequest,

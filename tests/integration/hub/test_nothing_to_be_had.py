@@ -31,6 +31,7 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "4 × T4", "slug": "t4x4", "instance_types": ["g4dn.12xlarge"]},
     {"display_name": "8 × A100", "slug": "a100x8", "instance_types": ["p4d.24xlarge"]},
     {"display_name": "8 × H100", "slug": "h100x8", "instance_types": ["p5.48xlarge"]},
+    {"display_name": "Large CPU", "slug": "large", "instance_types": ["m7i.2xlarge"]},
     {"display_name": "L40S", "instance_types": ["g6e.xlarge"], "groups": ["research"]},
 ]
 
@@ -227,7 +228,7 @@ async def test_each_launch_call_is_told_and_on_demand_says_why_and_what_it_costs
     assert spot["asked"].startswith("Spot, m7i.xlarge in ")
     assert spot["answer"].startswith("sold out in us-east-1")
     assert (on_demand["market"], on_demand["outcome"]) == ("on-demand", "found")
-    assert on_demand["answer"].startswith("found m7i.xlarge in us-east-1")
+    assert told["steps"][0]["title"].startswith("Found one: m7i.xlarge, on-demand, us-east-1")
     (note,) = told["notes"]
     assert note.startswith("Spot is sold out, so this is an on-demand machine at $0.20/h instead")
     await hub.stop_server("fay")
@@ -242,6 +243,54 @@ async def test_each_launch_call_is_told_and_on_demand_says_why_and_what_it_costs
     (zone,) = attempt["zones"]
     assert where.startswith(f"Only {zone} was asked: your files are there")
     await hub.stop_server("fay")
+
+
+# --- waiting for spot ------------------------------------------------------------------------
+
+
+async def first_wait(hub: Hub, user: str) -> dict[str, Any]:
+    """What the progress stream says of a start, once that waits."""
+    async with hub.api.stream("GET", f"{hub.server_path(user)}/progress") as stream:
+        async for line in stream.aiter_lines():
+            event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
+            if event.get("waiting"):
+                waiting: dict[str, Any] = event["waiting"]
+                return waiting
+    raise AssertionError("the start has ended and never waited")
+
+
+async def test_a_start_waits_for_spot_and_buys_on_demand_once_its_user_agrees(
+    hub: Hub, embedded: Embedded
+) -> None:
+    await sell_out(embedded, "m7i.2xlarge", "spot")
+    await hub.add_user("ned")
+    options = {"profile": "large", "market": "spot-wait"}
+    asking = asyncio.create_task(hub.request_server("ned", options=options))
+
+    async def is_pending() -> bool:
+        model = await hub.model("ned")
+        return bool(model and model["pending"])
+
+    await until(is_pending, 10, "the start to begin", pause=0.02)
+    waiting = await asyncio.wait_for(first_wait(hub, "ned"), 30)
+    assert "No spot capacity for Large CPU at $" in waiting["message"]
+    assert "On-demand costs $0.40/h." in waiting["message"]
+    assert waiting["instead"]["words"] == "Start on-demand at $0.40/h"
+    assert await running_types(embedded) == []
+
+    agree = "/ec2/users/ned/server/on-demand"
+    price = waiting["instead"]["usd_per_hour"]
+    async with httpx.AsyncClient(base_url=str(hub.api.base_url)) as nobody:
+        refused = await nobody.post(agree, json={"max_usd_per_hour": price})
+    assert refused.status_code == 403
+    assert (await hub.api.post(agree, json={"max_usd_per_hour": "any"})).status_code == 400
+    assert (await hub.api.post(agree, json={"max_usd_per_hour": price})).status_code == 204
+    assert (await asking).is_success
+    await hub.wait_ready("ned")
+    [instance] = await embedded.instances()
+    assert (instance["instance_type"], instance["market"]) == ("m7i.2xlarge", "on-demand")
+    assert (await hub.api.post(agree, json={"max_usd_per_hour": price})).status_code == 409
+    await hub.stop_server("ned")
 
 
 # --- cancelling ------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ REFUSED: dict[str, tuple[dict[str, str], str]] = {
     ),
     "market that is closed": (
         {"profile": "t4", "market": "spot-only"},
-        'market: "T4, 16 GB" is not open for spot-only. Send spot-first or on-demand',
+        'market: "T4, 16 GB" is not open for spot-only. Send spot-first, spot-wait or on-demand',
     ),
     "choice that is closed": (
         {"profile": "cpu", "disk_gib": "100"},

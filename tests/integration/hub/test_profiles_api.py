@@ -89,7 +89,7 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
     assert (t4["display_name"], t4["gpu"], t4["vcpus"]) == ("T4 <16 GB>", "1 × T4, 16 GB", 4)
     assert t4["default"]
     assert t4["user_options"] == {
-        "market": ["spot-first", "on-demand"],
+        "market": ["spot-first", "spot-wait", "on-demand"],
         "disk_gib": {"min": 50, "max": 500},
         "idle": {"min": 900, "max": 14400},
     }
@@ -100,7 +100,8 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
         assert offer["source"]
         assert offer["sold_out"] is None
     best = t4["offers"][0]
-    assert t4["estimates"] == {"spot-first": best["usd_per_hour"], "on-demand": 0.526}
+    spot = best["usd_per_hour"]
+    assert t4["estimates"] == {"spot-first": spot, "spot-wait": spot, "on-demand": 0.526}
     assert t4["value"] == {"t4s": 1.0, "usd_per_t4_hour": best["usd_per_hour"]}
     history = t4["history"]
     assert history["usd_per_hour"][-1] == best["usd_per_hour"]
@@ -179,7 +180,10 @@ async def test_what_is_sold_out_says_so_as_json_and_on_the_page(
         assert offer["sold_out"]["code"] == "InsufficientInstanceCapacity"
         assert offer["sold_out"]["since"] < offer["sold_out"]["until"]
     assert not any(offer["sold_out"] for offer in on_demand)
-    assert a10g["estimates"] == {"spot-first": on_demand[0]["usd_per_hour"]}
+    assert a10g["estimates"] == {
+        "spot-first": on_demand[0]["usd_per_hour"],
+        "spot-wait": spot[0]["usd_per_hour"],
+    }
     zones = len(spot)
     assert f"spot sold out in {zones} of {zones} zones" in shown
     assert "T4 &lt;16 GB&gt;" in shown

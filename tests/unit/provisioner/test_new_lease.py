@@ -39,6 +39,7 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
         provisioner=world.provisioner,
         hub_api_url="http://10.0.0.5:8081/hub/api",
         sealed_start="sealed",
+        start_timeout=900,
     )
 
 
@@ -69,6 +70,18 @@ async def test_a_choice_replaces_only_what_it_names(world: World) -> None:
     assert lease.idle.user_server_seconds == 7200
     assert lease.idle.kernel_seconds == 7200, "the hub's own"
     assert lease.launch_key != (await leased(world)).launch_key
+
+
+async def test_who_waits_agrees_to_a_time_that_leaves_some_for_the_boot(world: World) -> None:
+    lease = await leased(world)
+    assert lease.wait is None
+    chosen = {"waits": True, "otherwise": (Market.ON_DEMAND,), "max_usd_per_hour": 0.3}
+    waits = await leased(world, **chosen)
+    assert waits.spec.max_usd_per_hour == 0.3
+    assert waits.wait is not None
+    assert waits.wait.otherwise == (Market.ON_DEMAND,)
+    seconds = (waits.wait.until - waits.requested_at).total_seconds()
+    assert 500 < seconds < 900, "of a start_timeout of 900 s"
 
 
 async def test_the_image_is_kept_with_the_lease(world: World) -> None:

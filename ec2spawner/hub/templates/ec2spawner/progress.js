@@ -140,12 +140,64 @@ require(["jhapi"], function (JHAPI) {
     bar.setAttribute("aria-valuenow", String(Math.round(shown)));
   }
 
+  // --- waiting for spot ----------------------------------------------------------------------
+  function clockWords(iso) {
+    return new Date(iso).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  }
+
+  function drawWaiting(waiting) {
+    element("ec2-waiting").hidden = !waiting;
+    if (!waiting) return;
+    const instead = waiting.instead;
+    const again = waiting.again_at ? " EC2 is asked again at " + clockWords(waiting.again_at) + "." : "";
+    setText(element("ec2-waiting-why"), waiting.message);
+    setText(
+      element("ec2-waiting-until"),
+      "No machine is paid for while it waits. Your server starts by itself when there is spot " +
+        "capacity, until " + clockWords(waiting.until) + "." + again,
+    );
+    element("ec2-agree-part").hidden = !instead;
+    if (instead) setText(element("ec2-agree"), instead.words);
+  }
+
+  // The price that was read is sent: nothing dearer is bought if it has changed since.
+  function agree() {
+    const instead = latest && latest.waiting && latest.waiting.instead;
+    if (!instead) return;
+    const button = element("ec2-agree");
+    button.disabled = true;
+    const kind = server ? "/servers/" + server : "/server";
+    api.api_request("ec2/users/" + user + kind + "/on-demand", {
+      type: "POST",
+      data: JSON.stringify({ max_usd_per_hour: instead.usd_per_hour }),
+      dataType: "text",
+      success: () => {
+        button.disabled = false;
+        drawWaiting(null);
+        element("ec2-heading").focus();
+      },
+      error: (xhr) => {
+        button.disabled = false;
+        const said = messageOf(xhr) || "the hub does not answer";
+        setText(element("ec2-waiting-why"), "That did not work: " + said + ".");
+      },
+    });
+  }
+
   function draw() {
     if (!latest || leaving) return;
+    drawWaiting(latest.waiting);
     drawAttempts(latest);
     latest.steps.forEach(drawStep);
     const usual = typeof latest.usual_seconds === "number" ? latest.usual_seconds : null;
     const elapsed = (latest.elapsed_seconds || 0) + since();
+    if (latest.waiting) {
+      setText(
+        element("ec2-summary"),
+        "Waiting for " + durationWords(elapsed) + "; you can close this page and come back.",
+      );
+      return;
+    }
     drawSummary(elapsed, usual);
     // Between events the bar follows the clock, and stops short of promising the end.
     if (usual) drawBar(Math.min(95, (100 * elapsed) / usual));
@@ -176,8 +228,9 @@ require(["jhapi"], function (JHAPI) {
     logAttempts(event);
     log(event.message);
     if (event.profile) {
-      setText(element("ec2-heading"), "Starting your " + event.profile);
-      document.title = "Starting your " + event.profile;
+      const heading = (event.waiting ? "Waiting to start your " : "Starting your ") + event.profile;
+      setText(element("ec2-heading"), heading);
+      document.title = heading;
     }
     if (Array.isArray(event.steps)) {
       latest = event;
@@ -194,6 +247,7 @@ require(["jhapi"], function (JHAPI) {
     stream.close();
     element("ec2-actions").hidden = true;
     element("ec2-offline").hidden = true;
+    element("ec2-waiting").hidden = true;
   }
 
   function succeed() {
@@ -413,6 +467,7 @@ require(["jhapi"], function (JHAPI) {
   });
 
   element("ec2-actions").hidden = false;
+  element("ec2-agree").addEventListener("click", agree);
   element("ec2-cancel").addEventListener("click", () => cancel(homeUrl));
   element("ec2-another").addEventListener("click", () => cancel(spawnUrl));
   setInterval(draw, 500);

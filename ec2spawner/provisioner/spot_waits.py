@@ -1,0 +1,64 @@
+"""Starts that wait for spot: whose turn it is to ask EC2, and what their users agree to instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from ..core.waiting import Turn, turn
+from ..wire import Market
+from .book import LeaseBook
+from .cloud import LaunchSpec
+from .keys import launch_key_of
+from .lease import Lease, LeaseState
+from .offer_book import OfferBook
+
+
+class NotWaiting(Exception):
+    """The start does not wait, or its profile leaves its user no other market."""
+
+
+@dataclass(slots=True)
+class SpotWaits:
+    book: LeaseBook
+    offers: OfferBook
+    now: Callable[[], datetime]
+    wake: Callable[[], None]
+
+    def turns(self, leases: Iterable[Lease]) -> Iterator[tuple[Lease, Turn]]:
+        """What leases without an instance do now. A hundred that wait for the same cost one
+        scan of the offers: this is part of every pass."""
+        now = self.now()
+        open_: dict[LaunchSpec, bool] = {}
+        for lease in leases:
+            if lease.wait is not None and lease.spec not in open_:
+                open_[lease.spec] = self.offers.is_open(lease.spec)
+            asked_at = lease.attempts[-1].at if lease.attempts else None
+            is_open = open_.get(lease.spec, True)
+            yield lease, turn(lease.wait, is_open=is_open, asked_at=asked_at, now=now)
+
+    def is_waiting(self, lease: Lease) -> bool:
+        """True while nothing is bought for it because nothing is to be had."""
+        [(_, found)] = self.turns([lease])
+        return lease.state is LeaseState.WAITING and found is Turn.WAIT
+
+    async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
+        """The user of a waiting start agrees to an on-demand price, USD/hour; None is any.
+
+        Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
+        """
+        lease = self.book.get(lease_id)
+        if lease is None or lease.state is not LeaseState.WAITING or lease.wait is None:
+            raise NotWaiting("this start does not wait")
+        if Market.ON_DEMAND not in lease.wait.otherwise:
+            raise NotWaiting("its profile is not open for on-demand")
+        spec = replace(
+            lease.spec,
+            markets=(Market.SPOT, Market.ON_DEMAND),
+            max_usd_per_hour=max_usd_per_hour,
+        )
+        try:
+            await self.book.change(lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None)
+        finally:
+            self.wake()

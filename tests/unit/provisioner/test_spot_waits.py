@@ -1,0 +1,176 @@
+"""A start that waits for spot buys nothing dearer unless its user agrees, and costs nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from world import SPEC, World, until
+
+from ec2spawner.core.waiting import PAUSE, Wait
+from ec2spawner.provisioner.lease import AttemptOutcome, Lease, LeaseState
+from ec2spawner.provisioner.spot_waits import NotWaiting
+from ec2spawner.wire import Market
+
+SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
+T4 = "g4dn.xlarge"
+MARKS_LAST = 181
+"""Seconds after which what was sold out is asked for again."""
+
+
+async def waiting(
+    world: World, user: str = "ada", *, limit: float | None = None, minutes: float = 10
+) -> Lease:
+    """A start that asks for spot alone, and may have on-demand if its user agrees."""
+    spec = replace(SPEC, markets=(SPOT,), max_usd_per_hour=limit)
+    wait = Wait(world.clock() + timedelta(minutes=minutes), (ON_DEMAND,))
+    return await world.request(user, spec=spec, wait=wait)
+
+
+async def waits(world: World, lease: Lease) -> None:
+    """Until EC2 has said that it has none, and some passes after that."""
+    await until(lambda: world.provisioner.waits.is_waiting(world.now(lease)), "the wait")
+    await world.complete_passes(3)
+    assert world.now(lease).state is LeaseState.WAITING
+    assert world.cloud.running() == []
+
+
+def later(world: World, seconds: float) -> None:
+    """A pass comes every few seconds; this one need not be waited for."""
+    world.clock.advance(seconds)
+    world.provisioner.wake()
+
+
+def markets_asked(world: World) -> list[Market]:
+    return [request.market for request in world.cloud.requests()]
+
+
+async def priced(world: World, usd: float) -> None:
+    world.cloud.prices = {(T4, zone): usd for zone in world.cloud.subnets.values()}
+    await world.provisioner.prices.refresh()
+
+
+async def test_it_waits_without_a_call_and_starts_when_spot_is_back(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world)
+    await waits(world, lease)
+    assert markets_asked(world) == [SPOT], "what is known to be sold out is not asked for again"
+    later(world, MARKS_LAST)
+    await until(lambda: len(markets_asked(world)) == 2, "the next try")
+    await waits(world, lease)
+
+    world.cloud.capacity.clear()
+    later(world, MARKS_LAST)
+    await until(lambda: world.cloud.running(), "a spot instance")
+    assert markets_asked(world) == [SPOT, SPOT, SPOT]
+    assert world.now(lease).attempts[-1].outcome is AttemptOutcome.FOUND
+
+
+async def test_it_waits_on_after_a_restart_of_the_hub(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world)
+    await waits(world, lease)
+    await world.restart()
+    assert world.now(lease).wait == lease.wait
+    world.cloud.capacity.clear()
+    later(world, PAUSE.total_seconds())  # what was sold out was known to the old process alone
+    await until(lambda: world.cloud.running(), "a spot instance")
+    assert set(markets_asked(world)) == {SPOT}
+
+
+async def test_it_ends_when_its_time_is_over_and_says_what_it_waited_for(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world, minutes=10)
+    await waits(world, lease)
+    later(world, 601)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "capacity", "so its user is offered what else there is"
+    assert "within 10 min" in stop.message
+    assert "spot is sold out in us-east-1a and b" in stop.message
+    assert world.cloud.running() == []
+
+
+async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world)
+    await waits(world, lease)
+    await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.526)
+    await until(lambda: world.cloud.running(), "an on-demand instance")
+    assert markets_asked(world)[-1] is ON_DEMAND
+    assert world.now(lease).spec.max_usd_per_hour == 0.526
+    with pytest.raises(NotWaiting):
+        await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.526)
+
+
+async def test_a_price_that_has_risen_since_it_was_agreed_to_is_not_paid(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world)
+    await waits(world, lease)
+    await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.50)
+    stop = await world.ending_of(lease)
+    assert "your limit" in stop.message
+    assert ON_DEMAND not in markets_asked(world)
+
+
+async def test_a_profile_without_on_demand_cannot_be_agreed_out_of(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    spec = replace(SPEC, markets=(SPOT,))
+    lease = await world.request(spec=spec, wait=Wait(world.clock() + timedelta(minutes=9)))
+    await waits(world, lease)
+    with pytest.raises(NotWaiting):
+        await world.provisioner.waits.buy_on_demand(lease.lease_id, None)
+
+
+async def test_somebody_elses_instance_on_demand_is_not_given_to_who_waits(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world, "ada")
+    await waits(world, lease)
+    other = await world.request("bob")
+    await until(lambda: world.cloud.running(), "bob's on-demand instance")
+    await world.stop(other)
+    await until(lambda: not world.cloud.running(), "the end of bob's")
+    assert world.now(lease).state is LeaseState.WAITING
+
+
+# --- a price limit ---------------------------------------------------------------------------
+
+
+async def test_nothing_above_the_limit_is_asked_for(world: World) -> None:
+    await priced(world, 0.19)
+    world.cloud.sell_out(SPOT)
+    spec = replace(SPEC, max_usd_per_hour=0.30)
+    stop = await world.ending_of(await world.request(spec=spec))
+    assert markets_asked(world) == [SPOT]
+    assert "What costs more than $0.30/h, your limit, was not asked for." in stop.message
+    assert "on-demand" not in stop.message, "that has not sold out"
+
+
+async def test_a_limit_below_every_price_is_said_at_once_with_the_cheapest(world: World) -> None:
+    await priced(world, 0.19)
+    spec = replace(SPEC, max_usd_per_hour=0.10)
+    stop = await world.ending_of(await world.request(spec=spec))
+    assert "costs at most $0.10/h, your limit: the cheapest is spot at $0.19/h" in stop.message
+    assert world.cloud.requests() == []
+
+
+async def test_who_waits_within_a_limit_starts_when_the_price_falls(world: World) -> None:
+    await priced(world, 0.40)
+    lease = await waiting(world, limit=0.25)
+    await waits(world, lease)
+    assert world.cloud.requests() == []
+    await priced(world, 0.20)
+    world.provisioner.wake()
+    await until(lambda: world.cloud.running(), "a spot instance")
+
+
+async def test_an_instance_for_another_limit_is_nobody_elses(world: World) -> None:
+    """It may cost more than what they agreed to."""
+    await priced(world, 0.40)
+    capped = await waiting(world, "ada", limit=0.25)
+    await waits(world, capped)
+    free = await world.request("bob", spec=replace(SPEC, markets=(SPOT,)))
+    await until(lambda: world.cloud.running(), "bob's instance")
+    await world.stop(free)
+    await until(lambda: not world.cloud.running(), "the end of bob's")
+    assert world.now(capped).state is LeaseState.WAITING
