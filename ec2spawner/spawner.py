@@ -21,6 +21,7 @@ from .hub import server_end, service
 from .hub.choosing import chosen, spawn_form
 from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, too_late
 from .hub.home_choice import forget_once, leave_home
+from .hub.home_moving import moving
 from .hub.idle_policies import follow_configuration, policy_of
 from .hub.not_started import NotStarted
 from .hub.profile_list import per_server_options
@@ -252,8 +253,9 @@ class EC2Spawner(OptionTraits, Spawner):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
         usual = await provisioner.usual_durations.of_steps(lease.profile)
         while lease is not None:
-            zone, waiting = bound_zone(provisioner, lease), waiting_of(provisioner, lease)
-            yield progress_event(lease, usual, provisioner.now(), zone, waiting)
+            zone, move = bound_zone(provisioner, lease), moving(provisioner, lease)
+            waiting = None if move else waiting_of(provisioner, lease)
+            yield progress_event(lease, usual, provisioner.now(), zone, waiting, move)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
             await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)

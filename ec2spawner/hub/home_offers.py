@@ -79,13 +79,18 @@ def what_it_takes(provisioner: Provisioner, home: Home, zone: str) -> str:
     return takes_words(home, zone, estimate(home.size_gib, newest.stored_gib if newest else None))
 
 
+def range_words(takes: Estimate) -> str:
+    """How long a move takes, such as `1 minute to 5 minutes`."""
+    least, most = (duration_words(60 * max(1, round(each / 60))) for each in takes.seconds)
+    return f"{least} to {most}"
+
+
 def takes_words(home: Home, zone: str, takes: Estimate) -> str:
     """Time and money, as an estimate."""
-    least, most = (duration_words(60 * max(1, round(each / 60))) for each in takes.seconds)
     usd = f"${takes.usd:.2f}" if takes.usd >= 0.005 else "less than $0.01"
     return (
         f"Your files ({home.size_gib} GiB in {home.zone}) can be copied to {zone}. Estimates: "
-        f"{least} to {most}, in which your server cannot run, and {usd} for the copy. The old "
+        f"{range_words(takes)}, in which your server cannot run, and {usd} for the copy. The old "
         "volume is deleted once your server has started with the new one."
     )
 

@@ -49,6 +49,8 @@ class HomeMoves:
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     wake: Callable[[], None]
+    _percent: dict[str, int] = field(default_factory=dict)
+    """By move id: how much of its snapshot EC2 had copied at the last listing."""
     _busy: set[str] = field(default_factory=set)
     """Ids of the homes whose move is being looked at."""
     _looked_at: dict[str, float] = field(default_factory=dict)
@@ -86,6 +88,10 @@ class HomeMoves:
         await self.homes.save(
             replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
         )
+
+    def percent(self, move_id: str) -> int:
+        """How much of the move's snapshot is copied, as EC2 said last."""
+        return self._percent.get(move_id, 0)
 
     def follow(self) -> None:
         """See to every home that is on its way."""
@@ -159,11 +165,11 @@ class HomeMoves:
             await self._give_up(home, f"their volume {move.from_volume_id} does not exist any more")
             return False
         if volume.attached_to is not None:
-            await self._tell(home, f"{volume.attached_to} still has to let go of your files")
+            await self._tell(home, move, f"{volume.attached_to} still has to let go of your files")
             return False
         move = replace(move, snapshot_asked_at=self.now())
         home = await self.homes.save(replace(home, move=move))
-        await self._tell(home, _progress(move.zone, 0))
+        await self._tell(home, move, "0 % copied")
         tags = {**self.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
         try:
             copy = await self.cloud.create_snapshot(move.from_volume_id, tags)
@@ -204,7 +210,10 @@ class HomeMoves:
                 move=move,
             )
         )
-        await self._tell(home, f"Your files are in {move.zone} now; looking for a machine there")
+        self._percent.pop(move.move_id, None)
+        for lease_id in self._waiting(home):
+            there = f"Your files are in {move.zone} now"
+            await self.book.note(lease_id, Step.REQUEST, there)
         self.wake()
         return False
 
@@ -237,6 +246,7 @@ class HomeMoves:
         assert home.move is not None
         move = home.move
         log.error("%s of %r does not move to %s: %s", home.volume_id, home.user, move.zone, why)
+        self._percent.pop(move.move_id, None)
         await self._delete_copies(move)
         assert home.volume_id is not None
         await self.homes.save(replace(home, move=move.given_up(home.volume_id, self.now())))
@@ -279,12 +289,10 @@ class HomeMoves:
 
     async def _tell_progress(self, home: Home, move: Move, copy: VolumeSnapshot | None) -> None:
         percent = copy.percent if copy else 0
-        await self._tell(home, _progress(move.zone, percent - percent % TOLD_PERCENT))
+        self._percent[move.move_id] = percent
+        await self._tell(home, move, f"{percent - percent % TOLD_PERCENT} % copied")
 
-    async def _tell(self, home: Home, message: str) -> None:
+    async def _tell(self, home: Home, move: Move, detail: str) -> None:
         for lease_id in self._waiting(home):
-            await self.book.note(lease_id, Step.REQUEST, message)
-
-
-def _progress(zone: str, percent: int) -> str:
-    return f"Moving your files to {zone}: {percent} % copied"
+            message = f"Moving your files to {move.zone}"
+            await self.book.note(lease_id, Step.MOVE, message, detail)

@@ -173,12 +173,16 @@ def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping
 
 
 def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
-    """How long each step took: from its event to the next; several events of a step add up."""
+    """How long each step took: from its event to the next; several events of a step add up.
+
+    Without a move of the home: that depends on its size and not on the profile.
+    """
     seconds: defaultdict[Step, float] = defaultdict(float)
     for current, following in pairwise(events):
         if current.step is Step.READY:
             break
-        seconds[current.step] += max((following.at - current.at).total_seconds(), 0.0)
+        if current.step is not Step.MOVE:
+            seconds[current.step] += max((following.at - current.at).total_seconds(), 0.0)
     return seconds
 
 

@@ -18,6 +18,8 @@ SAVE_SECONDS = 5.0
 class Step(StrEnum):
     """The steps of a start, in order. `progress()` shows them with their usual times."""
 
+    MOVE = "move"
+    """Copying the home to another zone, where its user asked for that; most starts have none."""
     REQUEST = "request"
     """Looking for an instance: from the request to EC2's answer."""
     BOOT = "boot"

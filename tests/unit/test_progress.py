@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.hub.attempts import asked_words
+from ec2spawner.hub.home_moving import Moving
 from ec2spawner.hub.progress import progress_event
 from ec2spawner.provisioner.cloud import LaunchSpec
 from ec2spawner.provisioner.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
@@ -254,3 +255,53 @@ def test_many_types_and_few_zones_stay_readable() -> None:
     assert asked_words(one) == "Spot, g4dn.xlarge in us-east-1b"
     everywhere = replace(ON_DEMAND, outcome=AttemptOutcome.ASKING)
     assert asked_words(everywhere) == "On-demand, g4dn.xlarge in 3 zones, $0.53/h"
+
+
+COPYING = "Moving your files to us-east-1b"
+
+
+def copied(seconds: float, percent: int) -> StepEvent:
+    return replace(event(Step.MOVE, seconds, COPYING), detail=f"{percent} % copied")
+
+
+def test_a_move_of_the_files_is_a_step_before_the_search() -> None:
+    story = [event(Step.REQUEST, 0), copied(1, 0), copied(61, 40)]
+    moving = Moving("us-east-1b", 42, "estimated at 1 minute to 5 minutes")
+    now = NOW + timedelta(seconds=121)
+    shown = progress_event(lease(*story), USUAL, now, moving=moving)
+    assert [(each["name"], each["state"]) for each in shown["steps"]] == [
+        ("move", "now"),
+        ("request", "todo"),
+        ("boot", "todo"),
+        ("home", "todo"),
+        ("notebook", "todo"),
+    ]
+    step = shown["steps"][0]
+    assert (step["title"], step["seconds"]) == (COPYING, 120)
+    assert step["detail"] == "42 % copied · estimated at 1 minute to 5 minutes"
+    assert shown["message"] == f"{COPYING}: 40 % copied"
+    assert "us-east-1b" in shown["advice"]
+    assert shown["usual_seconds"] is None, "how long usual starts take says nothing of this one"
+
+
+def test_the_bar_follows_what_is_copied() -> None:
+    story = lease(event(Step.REQUEST, 0), copied(1, 0))
+    bars = [
+        progress_event(story, USUAL, NOW, moving=Moving("us-east-1b", percent))["progress"]
+        for percent in (0, 30, 60, 99)
+    ]
+    assert bars == sorted(set(bars))
+
+
+def test_after_a_move_the_search_begins_and_the_move_stays_done() -> None:
+    found = event(Step.REQUEST, 300, "Your files are in us-east-1b now")
+    story = [event(Step.REQUEST, 0), copied(1, 0), copied(200, 90), found]
+    shown = told(lease(*story), USUAL, 302)
+    move, search = shown["steps"][:2]
+    assert (move["state"], move["seconds"], move["detail"]) == ("done", 299, "")
+    assert (search["state"], search["seconds"]) == ("now", 2)
+    assert shown["advice"] == ""
+    again = event(Step.REQUEST, 400, "The instance ended; getting another one")
+    shown = told(lease(*story, event(Step.BOOT, 303), again), USUAL, 401)
+    assert [each["state"] for each in shown["steps"]] == ["done", "now", "todo", "todo", "todo"]
+    assert shown["steps"][1]["seconds"] == 1

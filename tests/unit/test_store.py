@@ -326,6 +326,19 @@ async def test_several_events_of_a_step_are_one_step(store: Store) -> None:
     assert await store.usual_durations("t4") == {Step.REQUEST: 5, Step.BOOT: 1}
 
 
+async def test_a_move_of_the_home_is_no_part_of_usual_durations(store: Store) -> None:
+    at = [NOW + timedelta(seconds=n) for n in (0, 2, 900, 901, 903)]
+    events = (
+        StepEvent(Step.REQUEST, at[0], "looking"),
+        StepEvent(Step.MOVE, at[1], "moving", "0 % copied"),
+        StepEvent(Step.REQUEST, at[2], "looking there"),
+        StepEvent(Step.BOOT, at[3], "booting"),
+        StepEvent(Step.READY, at[4], "ready"),
+    )
+    await store.save_lease(lease(events=events, ready_at=at[4]))
+    assert await store.usual_durations("t4") == {Step.REQUEST: 3, Step.BOOT: 2}
+
+
 # --- concurrency, faults, crashes ---
 
 

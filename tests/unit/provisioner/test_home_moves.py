@@ -11,7 +11,7 @@ from world import SPEC, Agent, World, until
 from ec2spawner.core import tags
 from ec2spawner.provisioner.cloud import CloudError
 from ec2spawner.provisioner.lease import Home, Lease, LeaseState
-from ec2spawner.wire import Market
+from ec2spawner.wire import Market, Step
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
@@ -20,6 +20,10 @@ def home_of(world: World) -> Home:
     home = world.provisioner.homes.of("ada", "")
     assert home is not None
     return home
+
+
+def story(lease: Lease) -> list[tuple[Step, str, str]]:
+    return [(event.step, event.message, event.detail) for event in lease.events]
 
 
 async def stop(world: World, lease: Lease, agent: Agent) -> None:
@@ -84,11 +88,17 @@ async def test_no_machine_is_paid_while_the_files_are_copied_and_the_user_sees_h
     lease = await move(world)
     await until(lambda: world.cloud.snapshots)
     for percent in (0, 30, 90):
-        said = f"Moving your files to us-east-1b: {percent} % copied"
-        await until(lambda said=said: world.now(lease).events[-1].message == said, said)
+        said = (Step.MOVE, "Moving your files to us-east-1b", f"{percent} % copied")
+        await until(lambda said=said: story(world.now(lease))[-1] == said, said[-1])
         world.clock.advance(30 if percent == 0 else 60)
+    home = home_of(world)
+    assert home.move is not None
+    assert world.provisioner.home_moves.percent(home.move.move_id) == 90
     assert len(world.cloud.requests()) == launches
     await served(world, lease)
+    steps = [step for step, *_ in story(world.now(lease))]
+    after_the_move = steps[len(steps) - steps[::-1].index(Step.MOVE) :]
+    assert after_the_move[:2] == [Step.REQUEST, Step.BOOT]
     assert world.cloud.requests()[-1].spec.subnets == ("subnet-b",)
 
 

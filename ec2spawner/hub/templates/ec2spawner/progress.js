@@ -92,7 +92,7 @@ require(["jhapi"], function (JHAPI) {
   function drawAttempts(event) {
     const notes = event.notes || [];
     if (!(event.attempts || []).length) return;
-    const item = stepNode(0);
+    const item = stepNode(event.steps.findIndex((step) => step.name === "request"));
     if (!item.querySelector(".ec2-attempts")) {
       const list = part("ul", "attempts");
       list.setAttribute("aria-label", "What EC2 was asked for");
@@ -115,9 +115,11 @@ require(["jhapi"], function (JHAPI) {
     setText(item.querySelector(".ec2-note"), notes.join(" "));
   }
 
-  function drawSummary(elapsed, usual) {
+  function drawSummary(elapsed, usual, advice) {
     const soFar = durationWords(elapsed) + " so far";
-    if (usual === null) {
+    if (advice) {
+      setText(element("ec2-summary"), soFar + ". " + advice);
+    } else if (usual === null) {
       setText(element("ec2-summary"), soFar + "; you can close this page and come back.");
     } else if (elapsed > Math.max(1.5 * usual, usual + 5)) {
       setText(
@@ -198,7 +200,7 @@ require(["jhapi"], function (JHAPI) {
       );
       return;
     }
-    drawSummary(elapsed, usual);
+    drawSummary(elapsed, usual, latest.advice);
     // Between events the bar follows the clock, and stops short of promising the end.
     if (usual) drawBar(Math.min(95, (100 * elapsed) / usual));
   }
