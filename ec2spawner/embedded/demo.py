@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 
@@ -103,7 +103,14 @@ def _data_dir(given: str | None) -> Path:
     path = Path(given) if given else home / "ec2spawner-demo"
     path = path.absolute()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        # The users that root gives to instances pass through to their homes, without a list.
+        path.chmod(0o711)
     return path
+
+
+def _open_log(path: Path) -> BinaryIO:
+    return open(path, "ab", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _addresses(port: int) -> dict[str, str]:
@@ -127,7 +134,7 @@ async def _start_embedded(
     running: AsyncExitStack, data_dir: Path, boot_seconds: float
 ) -> tuple[asyncio.subprocess.Process, dict[str, Any]]:
     command = ["-m", "ec2spawner.embedded", "--json", "--data-dir", str(data_dir / "ec2")]
-    with (data_dir / "embedded-ec2.log").open("ab") as log:
+    with _open_log(data_dir / "embedded-ec2.log") as log:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *command,
@@ -169,7 +176,7 @@ async def _start_hub(
     data_dir = Path(demo["data_dir"])
     pid_file = data_dir / "jupyterhub-proxy.pid"
     running.push_async_callback(asyncio.to_thread, _end_what_the_hub_left, mark, pid_file)
-    with (data_dir / "jupyterhub.log").open("ab") as log:
+    with _open_log(data_dir / "jupyterhub.log") as log:
         hub = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -181,6 +188,7 @@ async def _start_hub(
             cwd=demo["data_dir"],
             stdout=log,
             stderr=log,
+            umask=0o077,
             start_new_session=True,
             preexec_fn=_end_with_us(),
         )

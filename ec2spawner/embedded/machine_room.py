@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from . import disks, mount_s3, processes, shims
+from . import disks, mount_s3, other_users, processes, shims
 from .access_keys import AccessKey, AccessKeys
 from .identity import IdentitySigner
 from .imds import MetadataService
@@ -270,32 +270,13 @@ class MachineRoom:
         # Not `exist_ok`: whoever put something there since is no friend.
         self._run_root.mkdir(mode=0o711)
         shims.install(self._shims)
-        if os.geteuid() == 0:
-            self._separate_users = self._other_users_can_work()
-            if not self._separate_users:
-                log.info(
-                    "all instances share the user of this process: other users cannot run %s",
-                    sys.executable,
-                )
-
-    def _other_users_can_work(self) -> bool:
-        """Whether a process of another user can run this Python, with the hub's packages."""
-        try:
-            trial = subprocess.run(
-                [sys.executable, "-c", "import jupyterhub"],
-                cwd=self._instances,
-                env={"PATH": os.defpath, "HOME": "/nonexistent"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                user=FIRST_USER_ID,
-                group=FIRST_USER_ID,
-                extra_groups=[],
-                timeout=20,
+        self._separate_users = other_users.can_work_in(self._instances, FIRST_USER_ID)
+        if os.geteuid() == 0 and not self._separate_users:
+            log.warning(
+                "all instances run as root: other users cannot run %s or cannot enter %s",
+                sys.executable,
+                self._instances,
             )
-        except (OSError, subprocess.SubprocessError):
-            return False
-        return trial.returncode == 0
 
     def _remove_leftovers(self) -> None:
         _remove_trees(self._instances, self._run_root)
