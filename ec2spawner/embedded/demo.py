@@ -22,6 +22,7 @@ import aiohttp
 
 from . import processes
 from .processes import Mark
+from .stop_servers import stop_servers
 
 READY_TIMEOUT = 90.0
 """Seconds until embedded EC2 and hub must answer, each."""
@@ -81,7 +82,13 @@ async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> No
         hub = await _start_hub(running, config, demo, for_the_hub)
         await _wait_for_hub(f"{demo['hub_url']}/hub/health", hub)
         _announce(demo, arguments.json)
-        await _first([embedded.wait(), hub.wait()])
+        try:
+            await _first([embedded.wait(), hub.wait()])
+        except asyncio.CancelledError:
+            if not arguments.json:
+                print("\n  Stopping the servers…", flush=True)
+            await stop_servers(demo["hub_url"], demo["admin_token"])
+            raise
         name = "JupyterHub" if embedded.returncode is None else "the embedded EC2"
         raise DemoFailed(f"{name} ended by itself; its log is in {data_dir}")
 

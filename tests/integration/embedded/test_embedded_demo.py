@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
@@ -22,6 +25,7 @@ pytestmark = pytest.mark.skipif(
     reason="configurable-http-proxy is not installed",
 )
 
+START_SECONDS = 120.0
 END_SECONDS = 45.0
 
 
@@ -105,6 +109,34 @@ def answers(address: tuple[str, int]) -> bool:
     return False
 
 
+def test_ctrl_c_stops_the_servers_before_everything_ends(
+    demo: Demo, wait_until: Callable[..., Any]
+) -> None:
+    """So the next demo does not look for servers that ended with their instances."""
+    described = demo.ready()
+    authorization = {"Authorization": f"token {described['admin_token']}"}
+    with httpx.Client(
+        base_url=f"{described['hub_url']}/hub/api", headers=authorization, timeout=60
+    ) as api:
+        assert api.post("/users/ann").is_success
+        assert api.post("/users/ann/server").is_success
+        wait_until(lambda: api.get("/users/ann").json()["servers"][""]["ready"], START_SECONDS)
+        control = {"Authorization": f"token {described['control_token']}"}
+        slow_boot = f"{described['ec2_endpoint']}/embedded/boot"
+        assert httpx.post(slow_boot, json={"seconds": 600}, headers=control).is_success
+        assert api.post("/users/ben").is_success
+        assert api.post("/users/ben/server").status_code == 202
+
+    demo.process.send_signal(signal.SIGINT)
+
+    assert demo.process.wait(END_SECONDS) == 0
+    assert demo.left() == []
+    with contextlib.closing(sqlite3.connect(demo.data_dir / "jupyterhub.sqlite")) as hub:
+        assert hub.execute("SELECT server_id FROM spawners").fetchall() == [(None,), (None,)]
+    with contextlib.closing(sqlite3.connect(demo.data_dir / "ec2spawner.sqlite")) as store:
+        assert store.execute("SELECT ended_at IS NULL FROM lease").fetchall() == [(0,), (0,)]
+
+
 def test_a_hub_that_is_killed_ends_the_demo_and_its_proxy(demo: Demo) -> None:
     demo.ready()
     ports = demo.listening()
@@ -147,7 +179,7 @@ def test_ctrl_c_while_the_embedded_ec2_starts_starts_nothing_more(
 def test_ctrl_c_while_the_hub_starts_leaves_no_proxy(
     demo: Demo, wait_until: Callable[..., Any]
 ) -> None:
-    wait_until(lambda: demo.find("configurable-http-proxy"), END_SECONDS)
+    wait_until(lambda: demo.find("configurable-http-proxy"), START_SECONDS)
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(END_SECONDS) == 0
     assert demo.left() == []
