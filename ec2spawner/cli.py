@@ -80,6 +80,13 @@ def _demo(demo: argparse.ArgumentParser) -> None:
     demo.add_argument(
         "--boot-seconds", type=float, default=8.0, help="how long an instance takes to boot"
     )
+    demo.add_argument(
+        "--allowed-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="another name than localhost under which a browser reaches the hub; may be repeated",
+    )
     demo.add_argument("--config", help="another jupyterhub_config.py")
     demo.add_argument("--json", action="store_true", help="one line of JSON when all answers")
 

@@ -23,6 +23,9 @@ T = TypeVar("T")
 TREE = Path(__file__).resolve().parents[1]
 CONFIG = TREE / "configs/demo/jupyterhub_config.py"
 ADMIN_TOKEN = "0123456789abcdef0123456789abcdef"
+PASSWORD = "password-of-the-tests"
+OF_EACH_HUB = {"admin_token": ADMIN_TOKEN, "password": PASSWORD, "allowed_hosts": []}
+"""What the demo's configuration is told besides addresses and the embedded EC2."""
 
 QUICK_JUPYTERHUB = """
 from ec2spawner import iri_grammar
@@ -207,7 +210,7 @@ class Hub:
             "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
             "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
             "data_dir": str(self.directory),
-            "admin_token": ADMIN_TOKEN,
+            **OF_EACH_HUB,
         }
         return os.environ | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -1,7 +1,8 @@
 """The hub of `ec2spawner demo`: everything real, on this machine, without an AWS account.
 
 `ec2spawner demo` starts the embedded EC2, says in EC2SPAWNER_DEMO where it is, and runs
-JupyterHub with this file. Anyone may log in with any name: never serve this beyond 127.0.0.1.
+JupyterHub with this file. One password logs in anyone with any name: never serve this beyond
+127.0.0.1.
 """
 
 import json
@@ -73,14 +74,23 @@ c.EC2Spawner.idle = {
 c.EC2Spawner.endpoint_url = demo["ec2_endpoint"]
 c.EC2Spawner.identity_certificates = [demo["certificate"]]
 
-# --- the demo's JupyterHub: one machine, no passwords ---
+# --- the demo's JupyterHub: one machine, one person ---
 
-c.JupyterHub.authenticator_class = "dummy"
-c.DummyAuthenticator.allow_all = True
+c.JupyterHub.authenticator_class = "ec2spawner.embedded.one_password.OnePassword"
+c.OnePassword.password = demo["password"]
+c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {"admin"}
+# Hub and notebook servers refuse a `Host` that is another site's name for 127.0.0.1.
+c.DemoHub.allowed_hosts = demo["allowed_hosts"]
+c.Spawner.args = [
+    "--ServerApp.allow_remote_access=False",
+    f"--ServerApp.local_hostnames={['localhost', *demo['allowed_hosts']]}",
+]
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.template_vars = {
-    "announcement": "A demo: EC2, its prices and its GPUs are simulated on this machine."
+    "announcement": "A demo: EC2, its prices and its GPUs are simulated on this machine.",
+    "announcement_login": "A demo: log in with any name and the password that was printed where "
+    "it was started.",
 }
 c.JupyterHub.bind_url = demo["hub_url"]
 c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]

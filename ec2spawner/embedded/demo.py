@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import ctypes
 import json
 import os
@@ -38,6 +39,14 @@ DEMO_VARIABLE = "EC2SPAWNER_DEMO"
 
 CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "control_token")
 """What commands the embedded EC2. The hub gets its access key as any AWS client does."""
+
+HUB_PROGRAM = """
+from ec2spawner import iri_grammar
+iri_grammar.defer()
+from ec2spawner.embedded.demo_hub import DemoHub
+DemoHub.launch_instance()
+"""
+"""The grammar, two seconds of a core, is deferred before anything imports JupyterHub."""
 
 PR_SET_PDEATHSIG = 1
 """From <linux/prctl.h>."""
@@ -78,7 +87,8 @@ async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> No
     async with AsyncExitStack() as running:
         embedded, described = await _start_embedded(running, data_dir, arguments.boot_seconds)
         demo = described | _addresses(arguments.port) | {"data_dir": str(data_dir)}
-        demo["admin_token"] = secrets.token_hex(16)
+        demo |= {"admin_token": secrets.token_hex(16), "password": _new_password()}
+        demo["allowed_hosts"] = arguments.allowed_host
         hub = await _start_hub(running, config, demo, for_the_hub)
         await _wait_for_hub(f"{demo['hub_url']}/hub/health", hub)
         _announce(demo, arguments.json)
@@ -91,6 +101,12 @@ async def _demo(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> No
             raise
         name = "JupyterHub" if embedded.returncode is None else "the embedded EC2"
         raise DemoFailed(f"{name} ended by itself; its log is in {data_dir}")
+
+
+def _new_password() -> str:
+    """80 random bits that can be read aloud and typed."""
+    letters = base64.b32encode(secrets.token_bytes(10)).decode().lower()
+    return "-".join(letters[start : start + 4] for start in range(0, len(letters), 4))
 
 
 def _config(given: str | None) -> Path:
@@ -186,8 +202,8 @@ async def _start_hub(
     with _open_log(data_dir / "jupyterhub.log") as log:
         hub = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "jupyterhub",
+            "-c",
+            HUB_PROGRAM,
             "--config",
             str(config),
             *arguments,
@@ -222,12 +238,13 @@ async def _wait_for_hub(url: str, hub: asyncio.subprocess.Process) -> None:
 
 def _announce(demo: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        names = ("hub_url", "ec2_endpoint", "admin_token", "data_dir", *CREDENTIALS)
+        names = ("hub_url", "password", "ec2_endpoint", "admin_token", "data_dir", *CREDENTIALS)
         print(json.dumps({name: demo[name] for name in names} | {"pid": os.getpid()}), flush=True)
         return
     print(
         f"\n  The hub is at  {demo['hub_url']}\n"
-        "  Log in with any name and any password; the name admin is an admin.\n"
+        f"  Log in with any name and the password  {demo['password']}\n"
+        "  The name admin is an admin. The password is another one at each start.\n"
         "  EC2, prices and GPUs are simulated; JupyterHub, JupyterLab and your files are real.\n"
         f"  Files and logs are kept in {demo['data_dir']}\n\n"
         "  Ctrl-C ends everything.\n",

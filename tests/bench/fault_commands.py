@@ -16,7 +16,7 @@ from ec2spawner.survey.region import survey
 from tests.bench.fault_cells import Cell, Ended, unclear
 from tests.bench.fault_patience import HURRIED
 from tests.bench.fault_site import HERE, USUAL, Site, timed
-from tests.harness import ADMIN_TOKEN, free_ports
+from tests.harness import OF_EACH_HUB, free_ports
 
 NAME = "notebooks"
 """Of the instance profile and the key pair."""
@@ -73,8 +73,8 @@ class Commands:
                 "hub_api_bind_url": f"http://127.0.0.1:{api}",
                 "proxy_api_url": f"http://127.0.0.1:{proxy}",
                 "data_dir": str(self._site.hub.directory),
-                "admin_token": ADMIN_TOKEN,
             }
+            | OF_EACH_HUB
         )
         self._config = load(
             HERE / "faults_hub_config.py",

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from harness import PASSWORD
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect
@@ -19,10 +20,10 @@ LOAD_SECONDS = 60
 # --- at the hub ---
 
 
-async def log_in(page: Any, name: str) -> None:
+async def log_in(page: Any, name: str, password: str = PASSWORD) -> None:
     """Until the spawn page, or the user's server where it runs already."""
     await page.get_by_label("Username").fill(name)
-    await page.get_by_label("Password", exact=False).first.fill("any")
+    await page.get_by_label("Password", exact=False).first.fill(password)
     await page.keyboard.press("Enter")
     await page.wait_for_url(re.compile(r"/hub/spawn|/user/"))
 

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import boto3
 import httpx
 import psutil
 
@@ -51,6 +52,7 @@ class RunningDemo:
             raise
         self.hub_url: str = described["hub_url"]
         self.ec2_endpoint: str = described["ec2_endpoint"]
+        self.password: str = described["password"]
         self.described = described
 
     def _first_line(self) -> dict[str, Any]:
@@ -65,11 +67,26 @@ class RunningDemo:
 
     async def instances(self) -> list[dict[str, Any]]:
         """What the machine room runs, without what has ended."""
-        headers = {"Authorization": f"token {self.described['control_token']}"}
-        async with httpx.AsyncClient(headers=headers) as client:
-            reply = await client.get(f"{self.ec2_endpoint}/embedded/instances")
-        found: list[dict[str, Any]] = reply.raise_for_status().json()
+        found: list[dict[str, Any]] = await self.control("instances")
         return [i for i in found if i["state"] not in {"terminated", "shutting-down"}]
+
+    async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
+        """A control call of the embedded EC2: POST with a body, GET without."""
+        headers = {"Authorization": f"token {self.described['control_token']}"}
+        method = "GET" if body is None else "POST"
+        async with httpx.AsyncClient(headers=headers) as client:
+            reply = await client.request(method, f"{self.ec2_endpoint}/embedded/{path}", json=body)
+        return reply.raise_for_status().json()
+
+    def client(self, service: str) -> Any:
+        """A boto3 client of the embedded EC2's account."""
+        return boto3.client(
+            service,
+            endpoint_url=self.ec2_endpoint,
+            region_name="us-east-1",
+            aws_access_key_id=self.described["aws_access_key_id"],
+            aws_secret_access_key=self.described["aws_secret_access_key"],
+        )
 
     def processes(self) -> list[psutil.Process]:
         """Every process that knows the data directory: proxy, hub, agents, notebooks, kernels."""

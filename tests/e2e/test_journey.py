@@ -73,7 +73,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningDemo]:
 async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, visit: Visit) -> None:
     demo = hasty_demo
     page = await visit(demo.hub_url)
-    await log_in(page, "Ann Müller")
+    await log_in(page, "Ann Müller", demo.password)
 
     await sees_what_there_is_and_what_it_costs(page)
     await choose_by_keyboard(page, "L40S, 48 GB")
@@ -99,7 +99,7 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
 
     await page.context.close()
     page = await visit(demo.hub_url)
-    await log_in(page, "Ann Müller")
+    await log_in(page, "Ann Müller", demo.password)
     await expect(page.locator(".ec2-notice")).to_contain_text("Nothing had worked there since")
     await expect(page.locator(".ec2-notice")).to_contain_text("Your files are kept.")
     await choose_by_keyboard(page, "No GPU")
@@ -119,7 +119,7 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
 async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
     """The hub's pages choose, start and arrive; only JupyterLab itself needs scripts."""
     page = await visit(demo.hub_url, java_script_enabled=False)
-    await log_in(page, "Carol")
+    await log_in(page, "Carol", demo.password)
     await sees_what_there_is_and_what_it_costs(page)
     await choose_by_keyboard(page, "A10G, 24 GB")
     await expect(page.locator("noscript p")).to_contain_text("This page reloads every few seconds")
@@ -129,7 +129,7 @@ async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
 async def test_the_hubs_pages_are_for_everyone(demo: RunningDemo, visit: Visit) -> None:
     """axe-core finds nothing to mend on the pages of a start, in the light and in the dark."""
     page = await visit(demo.hub_url)
-    await log_in(page, "Dora")
+    await log_in(page, "Dora", demo.password)
     await expect(page.get_by_role("radio").first).to_be_attached()
     await is_accessible(page)
     for small in ({"width": 390, "height": 844}, {"width": 640, "height": 400}):
@@ -146,8 +146,8 @@ async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     """Ann trains on a GPU while Bob writes code without one; hers are the pictures."""
     before = await demo.instances()
     ann, bob = await visit(demo.hub_url), await visit(demo.hub_url)
-    await log_in(ann, "Ann")
-    await log_in(bob, "Bob 鮑勃")
+    await log_in(ann, "Ann", demo.password)
+    await log_in(bob, "Bob 鮑勃", demo.password)
     await choose_by_keyboard(bob, "No GPU")
     await ann.get_by_text("A10G, 24 GB").first.click()
     await expect(ann.get_by_role("radio", name="A10G, 24 GB")).to_be_checked()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aws_actions import called_actions
 from jupyterhub.app import JupyterHub
-from jupyterhub.auth import Authenticator, DummyAuthenticator
+from jupyterhub.auth import Authenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.spawner import Spawner
 from pydantic import BaseModel
@@ -31,6 +31,8 @@ from ec2spawner.config import (
     validate_options,
 )
 from ec2spawner.core import tags
+from ec2spawner.embedded.demo_hub import DemoHub
+from ec2spawner.embedded.one_password import OnePassword
 from ec2spawner.hub import user_api
 from ec2spawner.hub.agent_api import handlers as agent_handlers
 from ec2spawner.spawner import EC2Spawner
@@ -42,9 +44,10 @@ CONFIGS = ROOT / "configs"
 CLASSES: Mapping[str, type[HasTraits]] = {
     "Authenticator": Authenticator,
     "ConfigurableHTTPProxy": ConfigurableHTTPProxy,
-    "DummyAuthenticator": DummyAuthenticator,
+    "DemoHub": DemoHub,
     "EC2Spawner": EC2Spawner,
     "JupyterHub": JupyterHub,
+    "OnePassword": OnePassword,
     "Spawner": Spawner,
 }
 
@@ -109,6 +112,8 @@ def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.Monke
         "hub_api_bind_url": "http://127.0.0.1:8081",
         "proxy_api_url": "http://127.0.0.1:8001",
         "admin_token": "0" * 32,
+        "password": "long enough",
+        "allowed_hosts": [],
     }
     monkeypatch.setenv("EC2SPAWNER_DEMO", json.dumps(demo))
     assert_works(load_config(CONFIGS / "demo" / "jupyterhub_config.py"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import ADMIN_TOKEN, CONFIG, Embedded, free_ports
+from harness import CONFIG, OF_EACH_HUB, Embedded, free_ports
 
 TIMEOUT = 90.0
 """Seconds for a command, on a busy machine with two cores."""
@@ -43,7 +43,7 @@ class Admin:
             "hub_api_bind_url": f"http://127.0.0.1:{self.api_port}",
             "proxy_api_url": f"http://127.0.0.1:{self.proxy_port}",
             "data_dir": str(self.directory),
-            "admin_token": ADMIN_TOKEN,
+            **OF_EACH_HUB,
         }
 
     async def types(

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 from aiohttp import web
-from harness import Hub, until
+from harness import PASSWORD, Hub, until
 
 from ec2spawner.wire import PROTOCOL
 
@@ -173,7 +173,11 @@ async def browser(hub: Hub, user: str) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(
         base_url=hub.url, timeout=30, verify=False, follow_redirects=True
     ) as client:
-        form = {"username": user, "password": "x", "_xsrf": await xsrf_of(client, "/hub/login")}
+        form = {
+            "username": user,
+            "password": PASSWORD,
+            "_xsrf": await xsrf_of(client, "/hub/login"),
+        }
         reply = await client.post("/hub/login?next=/hub/home", data=form)
         assert reply.url.path == "/hub/home", reply.text
         yield client

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from agent_by_hand import browser
-from harness import ADMIN_TOKEN, CONFIG, Embedded, Hub, end, free_ports, until
+from harness import ADMIN_TOKEN, CONFIG, OF_EACH_HUB, Embedded, Hub, end, free_ports, until
 
 STORE = "ec2spawner.sqlite"
 
@@ -41,7 +41,7 @@ def environment(directory: Path) -> dict[str, str]:
         "hub_api_bind_url": f"http://127.0.0.1:{api}",
         "proxy_api_url": f"http://127.0.0.1:{proxy}",
         "data_dir": str(directory),
-        "admin_token": ADMIN_TOKEN,
+        **OF_EACH_HUB,
     }
     return os.environ | {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

@@ -18,7 +18,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from agent_by_hand import browser, xsrf_of
-from harness import Embedded, Hub, demo_config, until
+from harness import PASSWORD, Embedded, Hub, demo_config, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -176,7 +176,7 @@ async def test_nobody_starts_a_server_by_logging_in_where_a_link_led_them(
         led = await page.get("/hub/spawn?opt-profile=t4&opt-market=spot-first")
         assert led.url.path == "/hub/login"
         own = {"Sec-Fetch-Site": "same-origin", "Referer": str(led.url)}
-        form = {"username": "kim", "password": "x", "_xsrf": await xsrf_of(page, str(led.url))}
+        form = {"username": "kim", "password": PASSWORD, "_xsrf": await xsrf_of(page, str(led.url))}
         shown = await page.post(str(led.url), data=form, headers=own)
     assert shown.url.path == "/hub/spawn", shown.text
     await assert_only_shown(shown, hub, "kim")
