@@ -23,6 +23,7 @@ from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, to
 from .hub.home_choice import forget_once, leave_home
 from .hub.home_moving import moving
 from .hub.idle_policies import follow_configuration, policy_of
+from .hub.left_tokens import revoke_left_tokens
 from .hub.not_started import NotStarted
 from .hub.profile_list import per_server_options
 from .hub.progress import progress_event
@@ -204,6 +205,11 @@ class EC2Spawner(OptionTraits, Spawner):
             self.log.warning("%s is still being released; that goes on", self._log_name)
         except (CloudError, StoreError) as error:
             self.log.error("Stopping %s is not finished yet: %s", self._log_name, error)
+
+    def run_post_stop_hook(self) -> Any:
+        """The end of every stop in JupyterHub, also of a start that it was killed in."""
+        revoke_left_tokens(self)
+        return super().run_post_stop_hook()
 
     async def delete_forever(self) -> None:
         """The user, or this named server, is deleted in JupyterHub: the home goes where the

@@ -82,6 +82,9 @@ class StartCheck:
         if self._cut_short.is_set():
             return  # whoever wanted that stops the server
         if await spawner.poll_and_notify() is None:
+            # Of a start that the hub's end interrupted JupyterHub has saved nothing.
+            spawner.orm_spawner.state = spawner.get_state()
+            spawner.user.db.commit()
             await _add_route(spawner)
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
 
 import httpx
 import pytest
 from agent_by_hand import browser
-from harness import Embedded, Hub, until
+from harness import Embedded, Hub, demo_config, until
 
 pytestmark = pytest.mark.slow(seconds=60)
 
@@ -117,15 +119,51 @@ async def test_a_start_that_the_hub_did_not_live_to_see_goes_on(
     async def launched() -> bool:
         return bool(await embedded.instances())
 
-    await until(launched, 10, "an instance to be launched")
+    await until(launched, 40, "an instance to be launched")
     await hub.kill()
     with suppress(httpx.HTTPError):
         await request
     await hub.start()
     await hub.wait_ready("ann")
-    assert len(await embedded.instances()) == 1
+    [instance] = await embedded.instances()
+
+    async def saved() -> bool:
+        with closing(sqlite3.connect(hub.directory / "jupyterhub.sqlite")) as database:
+            [[state]] = database.execute("SELECT state FROM spawners")
+        return str(instance["instance_id"]) in state
+
+    await until(saved, 20, "JupyterHub's own record of the server")
     await hub.stop_server("ann")
     assert not await server_tokens(hub, "ann")
+
+
+async def test_a_hub_killed_before_a_start_is_stored_leaves_no_token(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    config = demo_config(
+        tmp_path,
+        "import asyncio",
+        "c.Spawner.pre_spawn_hook = lambda spawner: asyncio.sleep(60)",
+    )
+    user, hub = "größe-ünï", Hub(tmp_path / "hub", embedded, config=config)
+    try:
+        await hub.start()
+        request = asyncio.create_task(hub.request_server(user))
+        await hub.add_user(user)
+
+        async def has_token() -> bool:
+            return bool(await server_tokens(hub, user))
+
+        await until(has_token, 20, "a token for the server")
+        await hub.kill()
+        with suppress(httpx.HTTPError):
+            await request
+        await hub.start()
+        await hub.wait_gone(user)
+        assert not await server_tokens(hub, user)
+    finally:
+        await hub.stop()
+        print(hub.tail(60))
 
 
 async def answers(hub: Hub, user: str, token: str) -> bool:

@@ -1,0 +1,39 @@
+"""Server tokens that JupyterHub no longer knows to be a server's.
+
+JupyterHub makes a server's token before it calls `start`, and revokes at the stop the one that the
+spawner knows. A hub that is killed in between has told nobody which it was.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from jupyterhub import orm
+from jupyterhub.utils import url_escape_path, url_path_join
+from sqlalchemy.exc import SQLAlchemyError
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+log = logging.getLogger(__name__)
+
+
+def revoke_left_tokens(spawner: Spawner) -> None:
+    """Revoke every token that was made for this server, which has just stopped."""
+    user = spawner.user
+    # As `User.spawn` names them.
+    base_url = url_path_join(user.base_url, url_escape_path(spawner.name), "/")
+    try:
+        tokens = user.db.query(orm.APIToken).filter_by(
+            user_id=user.orm_user.id, note=f"Server at {base_url}"
+        )
+        left = tokens.all()
+        for token in left:
+            user.db.delete(token)
+        if left:
+            user.db.commit()
+            log.info("%s: %d tokens of an earlier start revoked", spawner._log_name, len(left))
+    except SQLAlchemyError as error:
+        user.db.rollback()
+        log.error("Tokens of %s may be left: %s", spawner._log_name, error)
