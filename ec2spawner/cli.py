@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from . import iri_grammar
+from .cli_help import SUMMARIES, description, epilog
 from .gpu_check.options import gpu_check_options
 
 STOPPED = 130
@@ -52,26 +53,30 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
     """Our own options, and what is JupyterHub's: never taken for an abbreviation of ours."""
     parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    epilog = "Other options go to JupyterHub, such as --EC2Spawner.region=eu-west-1."
-    _demo(commands.add_parser("demo", allow_abbrev=False, help=_DEMO, epilog=epilog))
-    _check(commands.add_parser("check", allow_abbrev=False, help=_CHECK, epilog=epilog))
-    _prices(commands.add_parser("prices", allow_abbrev=False, help=_PRICES, epilog=epilog))
-    _reap(commands.add_parser("reap", allow_abbrev=False, help=_REAP, epilog=epilog))
-    gpu_check_options(commands.add_parser("gpu-check", allow_abbrev=False, help=_GPU_CHECK))
+    options_of = {
+        "demo": _demo,
+        "check": _check,
+        "prices": _prices,
+        "reap": _reap,
+        "gpu-check": gpu_check_options,
+    }
+    for name, add_options in options_of.items():
+        add_options(
+            commands.add_parser(
+                name,
+                allow_abbrev=False,
+                help=SUMMARIES[name],
+                description=description(name),
+                epilog=epilog(name),
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
+        )
     arguments, for_the_hub = parser.parse_known_args(argv)
     if arguments.command == "gpu-check" and for_the_hub:
         parser.error(f"unrecognized arguments: {' '.join(for_the_hub)}")
     if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
         parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
     return arguments, for_the_hub
-
-
-_DEMO = "the whole journey on this machine, with an embedded EC2 and no AWS account"
-_CHECK = "prove that a hub's configuration will work, without starting or changing anything"
-_PRICES = "what each profile costs, by region, market and zone"
-
-_GPU_CHECK = "measure this machine's GPUs: are they as fast as they should be?"
-_REAP = "what a hub left in the account and nobody needs; ends it only with --yes"
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
@@ -108,7 +113,7 @@ def _reap(reap: argparse.ArgumentParser) -> None:
         default="jupyterhub_config.py",
         help="the hub's own file (default: %(default)s)",
     )
-    reap.add_argument("--yes", action="store_true", help="end it; without this, only look")
+    reap.add_argument("--yes", action="store_true", help="end it; without this, nothing is changed")
     reap.add_argument(
         "--older-than",
         type=float,
@@ -130,16 +135,19 @@ def _prices(prices: argparse.ArgumentParser) -> None:
     prices.add_argument(
         "-f",
         "--config",
-        help="a hub's jupyterhub_config.py: its profiles and region; else the defaults",
+        help="a hub's file: its profiles and region (default: jupyterhub_config.py, if it is here)",
     )
     prices.add_argument(
-        "--region", action="append", default=[], help="a region to look at; may be repeated"
+        "--defaults", action="store_true", help="the built-in profiles, whatever file is here"
+    )
+    prices.add_argument(
+        "--region", action="append", default=[], help="a region to ask; may be repeated"
     )
     prices.add_argument(
         "--allow-region",
         action="append",
         default=[],
-        help="a region that may be used; may be repeated. No other is looked at, and without "
+        help="a region that may be used; may be repeated. No other is asked, and without "
         "--region all of these are",
     )
     prices.add_argument(

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from ..core.server_log import last_words
 from ..telemetry import Processes
 from . import waiting_notebook
 from .certificates import NotebookCertificates
@@ -40,6 +41,9 @@ LEFTOVER_SECONDS = 2.0
 
 DAEMON_SECONDS = 10.0
 """The same for what has served a mount: it may still be uploading what was closed last."""
+
+LAST_BYTES = 64 * 2**10
+"""Of the log, in which its end is found: a traceback has some kilobytes."""
 
 MAX_LOG_BYTES = 8 * 2**20
 
@@ -239,17 +243,15 @@ class NotebookProcess:
             how = f"ended by itself with status {status}"
         return f"The notebook server {how}. Its last words: {self.last_words()}"
 
-    def last_words(self, length: int = 300) -> str:
-        """The end of the server's log, in one line."""
+    def last_words(self) -> str:
+        """What the server's log says of its end, in one line."""
         try:
             with self._log_file.open("rb") as file:
-                file.seek(max(os.fstat(file.fileno()).st_size - 4096, 0))
+                file.seek(max(os.fstat(file.fileno()).st_size - LAST_BYTES, 0))
                 text = file.read().decode(errors="replace")
         except OSError:
             return ""
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        said = " | ".join(lines)[-length:]
-        return "".join(letter if letter.isprintable() else " " for letter in said)
+        return last_words(text)
 
     def bound_log(self) -> None:
         with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ from ..provisioner.cloud import CloudError, Interface, LaunchRequest, LaunchSpec
 from .client import Answer, Client
 from .interfaces import list_interfaces
 from .launch import fleet_request
-from .tags import of_hub, to_ec2
+from .tags import literal, of_hub, to_ec2
 from .templates import Template, list_templates, template_data, template_name
 from .volumes import DEVICES
 
@@ -52,6 +52,14 @@ class Subnet:
 class SecurityGroup:
     group_id: str
     name: str
+    vpc_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class MountTarget:
+    """Where instances of a zone mount an EFS file system."""
+
+    zone: str
     vpc_id: str
 
 
@@ -113,6 +121,24 @@ class Account:
     async def interfaces(self, hub: str) -> Sequence[Interface]:
         """The hub's network interfaces, those of its instances too."""
         return await list_interfaces(self._client, hub)
+
+    async def mount_targets(self, file_system: str) -> Sequence[MountTarget]:
+        """Of an EFS file system that this region has; none where it does not exist.
+
+        Asked of EC2, which lists the network interface of each by EFS's own description of it:
+        that needs no permission besides the hub's. Unlike EFS, it cannot tell a file system
+        without mount targets from none, and neither can be mounted.
+        """
+        return await self._client.pages(
+            "describe_network_interfaces",
+            _mount_targets,
+            Filters=[
+                {
+                    "Name": "description",
+                    "Values": [f"EFS mount target for {literal(file_system)} (fsmt-*)"],
+                }
+            ],
+        )
 
     async def zones(self) -> Sequence[str]:
         """The availability zones of the region that the account may use."""
@@ -280,6 +306,13 @@ def _security_groups(answer: Answer) -> tuple[SecurityGroup, ...]:
         SecurityGroup(group["GroupId"], group.get("GroupName", ""), group["VpcId"])
         for group in answer["SecurityGroups"]
     )
+
+
+def _mount_targets(answer: Answer) -> Sequence[MountTarget]:
+    return [
+        MountTarget(interface["AvailabilityZone"], interface["VpcId"])
+        for interface in answer["NetworkInterfaces"]
+    ]
 
 
 def _tagged(kinds: Sequence[str], tags: Mapping[str, str]) -> list[dict[str, Any]]:

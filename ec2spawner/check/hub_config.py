@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import redirect_stderr, redirect_stdout
@@ -14,17 +15,19 @@ from urllib.parse import urlparse
 from jupyterhub.app import JupyterHub
 from traitlets import TraitError
 
-from ..config import ConfigError, Options, Problem
+from ..config import Options, Problem
 from .finding import Finding, failed
 
 NAME = "configuration"
 COMMAND_LINE = "command line"
 
+HUB_API_URL = "c.EC2Spawner.hub_api_url"
+
 EVERY_ADDRESS = frozenset({None, "*", "0.0.0.0", "::"})  # noqa: S104 - read, not bound
 
 
 class ConfigurationBroken(Exception):
-    """Nothing else can be looked at before this is mended."""
+    """What was asked for cannot be done before this is fixed."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
         super().__init__("; ".join(finding.said for finding in findings))
@@ -33,22 +36,56 @@ class ConfigurationBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HubConfig:
-    """What the file says, all of it valid."""
+    """What the file says."""
 
     options: Options
+    """As far as they can be followed: what cannot has its default."""
     api_url: str
-    """The hub's API as instances are told to reach it."""
+    """The hub's API as instances reach it."""
+    address_option: str
+    """The option that decides about its host and port."""
+    api_path: str
     bind_ip: str
     """Where the hub listens; empty is every address."""
     bind_port: int
     max_servers: int
     """`c.JupyterHub.active_server_limit`; 0 is no limit."""
+    problems: tuple[Problem, ...] = ()
+    """What keeps a hub from starting with this configuration."""
+    unsound: frozenset[str] = frozenset()
+    """Names of options that cannot be followed, and of those that do not exist."""
+
+    @property
+    def findings(self) -> list[Finding]:
+        return [failed(p.option, p.wrong, p.mend) for p in self.problems]
+
+    @property
+    def address_is_known_bad(self) -> bool:
+        return any(p.option in (self.address_option, HUB_API_URL) for p in self.problems)
+
+    def require(self, *names: str) -> Options:
+        """The options, for a command that needs no others than these.
+
+        Raises `ConfigurationBroken` where one of them cannot be followed, and where an option does
+        not exist: it may be one of them, misspelt.
+        """
+        blocking = self.unsound & set(names) | self.unsound - set(Options.model_fields)
+        found = [p for p in self.problems if _name(p.option) in blocking]
+        if found:
+            raise ConfigurationBroken([failed(p.option, p.wrong, p.mend) for p in found])
+        return self.options
+
+
+def _name(option: str) -> str:
+    """`profile_list` of `c.EC2Spawner.profile_list[0].gpu ("T4")`."""
+    found = re.match(r"c\.EC2Spawner\.(\w+)", option)
+    return found[1] if found else ""
 
 
 def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
     """The configuration that `jupyterhub --config=path arguments...` would start with.
 
-    Raises `ConfigurationBroken`.
+    Raises `ConfigurationBroken` where it cannot be read at all, or is of another spawner.
     """
     if not path.is_file():
         mend = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
@@ -106,31 +143,29 @@ def _line_in(path: Path, error: BaseException) -> str:
 
 
 def _checked(app: JupyterHub) -> HubConfig:
-    from ..hub.begin import validate
+    from ..hub.api_address import api_address, api_path
+    from ..hub.begin import judge
     from ..spawner import EC2Spawner
 
     try:
         if not issubclass(app.spawner_class, EC2Spawner):
-            problem = Problem(
-                "c.JupyterHub.spawner_class",
-                f"is {app.spawner_class.__name__}, so ec2spawner is not used",
-                'c.JupyterHub.spawner_class = "ec2"',
-            )
-            raise ConfigError([problem])
+            wrong = f"is {app.spawner_class.__name__}, so ec2spawner is not used"
+            fix = 'c.JupyterHub.spawner_class = "ec2"'
+            raise ConfigurationBroken([failed("c.JupyterHub.spawner_class", wrong, fix)])
         app.init_hub()
-        options = validate(app)
-    except ConfigError as error:
-        raise ConfigurationBroken(
-            [failed(p.option, p.wrong, p.mend) for p in error.problems]
-        ) from error
+        judged = judge(app)
     except TraitError as error:
-        raise ConfigurationBroken([failed(NAME, str(error), "mend that option")]) from error
-    spawner = app.spawner_class(config=app.config)
+        raise ConfigurationBroken([failed(NAME, str(error), "correct that option")]) from error
+    address = api_address(app, judged.options)
     bind = urlparse(app.hub.bind_url)
     return HubConfig(
-        options,
-        options.hub_api_url or spawner.hub_connect_url or app.hub.api_url,
+        judged.options,
+        address.url,
+        address.option,
+        api_path(app),
         "" if bind.hostname in EVERY_ADDRESS else str(bind.hostname),
         bind.port or app.hub.port,
         app.active_server_limit,
+        judged.problems,
+        judged.unsound,
     )

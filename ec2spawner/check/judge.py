@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..aws.account import SecurityGroup, Subnet
+from ..aws.account import MountTarget, SecurityGroup, Subnet
 from ..core.quotas import Quota, quota_of
 from ..data import InstanceType
 from ..provisioner.cloud import CloudError, Image
@@ -27,6 +27,8 @@ DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperat
 NO_ANSWER = "check the network between the hub and AWS, and try again"
 
 DRY_RUN = "DryRunOperation"
+
+FILE_SYSTEM = "EFS file system"
 
 
 def refused(name: str, error: CloudError, mend: str) -> Finding:
@@ -152,18 +154,59 @@ def judge_reservations(error: CloudError | None) -> Finding:
     return warning(found.name, f"{found.said}: Reserved Instances are not used first", POLICY)
 
 
+# --- homes -----------------------------------------------------------------------------------
+
+
+def judge_file_system(
+    file_system: str, targets: Sequence[MountTarget], subnets: Sequence[Subnet]
+) -> Finding:
+    """Whether instances in all of the subnets can mount an EFS file system.
+
+    Its name resolves to the mount target of an instance's own zone, inside the VPC of that alone.
+    """
+    networks = {subnet.vpc_id for subnet in subnets}
+    here = {target.zone for target in targets if target.vpc_id in networks}
+    fix = (
+        "make a mount target in each zone of c.EC2Spawner.subnets (EFS, Network), or correct "
+        "file_system in c.EC2Spawner.home"
+    )
+    if not here:
+        where = "in another VPC than the subnets" if targets else "in this region"
+        known = "mount targets only" if targets else "no mount target"
+        return failed(FILE_SYSTEM, f"{file_system} has {known} {where}", fix)
+    missing = sorted({subnet.zone for subnet in subnets} - here)
+    if missing:
+        said = f"{file_system} has no mount target in {', '.join(missing)}: starts there would fail"
+        return failed(FILE_SYSTEM, said, fix)
+    return ok(FILE_SYSTEM, f"{file_system} has a mount target in each zone of the subnets")
+
+
 # --- profiles --------------------------------------------------------------------------------
 
 
 def judge_types(
-    name: str, wanted: str, types: Sequence[InstanceType], zones: Mapping[str, frozenset[str]]
+    name: str,
+    wanted: str,
+    types: Sequence[InstanceType],
+    zones: Mapping[str, frozenset[str]],
+    unknown: Mapping[str, str],
 ) -> Finding:
-    """Whether the zones have what a profile asks for; `zones` by instance type."""
+    """Whether the zones have what a profile asks for; `zones` by instance type.
+
+    `unknown` are the types of the profile that EC2 does not have, each with what may be meant.
+    """
+    if unknown:
+        said = ", ".join(unknown)
+        meant = " ".join(f"did you mean {close}?" for close in unknown.values() if close)
+        fix = meant or "check how it is spelled: `ec2spawner prices` shows what there is"
+        if not types:
+            return failed(name, f"EC2 has no instance type {said} in this region", fix)
+        return warning(name, f"EC2 has no instance type {said} in this region", fix)
     if not types:
         return failed(
             name,
             f"no zone of the subnets offers {wanted}",
-            "add subnets in other zones, ask for another machine, or leave the profile out: "
+            "add subnets in other zones, ask for other instance types, or leave the profile out: "
             "`ec2spawner prices` shows which regions have it",
         )
     parts = [f"{kind.name} in {_zones(len(zones.get(kind.name, ())))}" for kind in types[:3]]
@@ -181,12 +224,16 @@ def judge_quota(
     markets: Sequence[Market],
     vcpus: Mapping[str, float],
 ) -> Finding:
-    """Whether the account may run one of a profile at all; `vcpus` by quota code."""
+    """How many of a profile the account may run at once; `vcpus` by quota code.
+
+    A quota counts everything of its class in the account and region, of other profiles too.
+    """
     rooms = {market: room for market in markets if (room := _room(market, types, vcpus))}
     if not rooms:
         return unproved(name, f"no quota for {types[0].name} is known")
     text = "; ".join(
-        f"{market} {room.vcpus:g} vCPUs, one {room.kind.name} needs {room.kind.vcpus}"
+        f"{market} {_at_once(room.fits)} ({room.vcpus:g} vCPUs, one {room.kind.name} needs "
+        f"{room.kind.vcpus})"
         for market, room in rooms.items()
     )
     short = [room.quota for room in rooms.values() if not room.suffices]
@@ -200,15 +247,24 @@ def judge_quota(
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """What a quota leaves for one machine."""
+    """What a quota leaves for instances of one type."""
 
     kind: InstanceType
     quota: Quota
     vcpus: float
 
     @property
+    def fits(self) -> int:
+        """How many, where nothing else runs."""
+        return int(self.vcpus // self.kind.vcpus)
+
+    @property
     def suffices(self) -> bool:
-        return self.kind.vcpus <= self.vcpus
+        return self.fits > 0
+
+
+def _at_once(number: int) -> str:
+    return f"at most {number} at once" if number else "none"
 
 
 def _room(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from sqlalchemy import URL, make_url
@@ -27,15 +27,23 @@ FEW_SERVERS = 100
 RAISE_LIMIT = "write LimitNOFILE=65536 into the [Service] section of the hub's systemd unit"
 
 
-def judge_machine(options: Options, max_servers: int) -> list[Finding]:
-    """As the user who runs the check, in the directory where it is run."""
+def judge_machine(
+    options: Options, max_servers: int, unsound: Set[str] = frozenset()
+) -> list[Finding]:
+    """As the user who runs the check, in the directory where it is run.
+
+    Without what depends on an option that is `unsound`, and so was reported already.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return [
+    findings = [
         judge_descriptors(None if soft == resource.RLIM_INFINITY else soft, max_servers),
         judge_openssl(),
-        judge_certificates(options.region, options.identity_certificates),
-        judge_store(options.store_url),
     ]
+    if not unsound & {"region", "identity_certificates"}:
+        findings.append(judge_certificates(options.region, options.identity_certificates))
+    if "store_url" not in unsound:
+        findings.append(judge_store(options.store_url))
+    return findings
 
 
 def judge_descriptors(limit: int | None, max_servers: int) -> Finding:

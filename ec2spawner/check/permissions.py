@@ -85,7 +85,7 @@ async def judge_permissions(
         said = "the hub has made nothing yet on which to try it"
         findings.append(unproved(f"permissions {', '.join(missing)}", said))
     if image is None or not subnets or not types:
-        said = "not tried before image, subnets and profiles are mended"
+        said = "not tried before image, subnets and profiles are fixed"
         findings.append(unproved("permissions to launch", said))
     else:
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)

@@ -29,7 +29,7 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 
 def print_table(findings: Sequence[Finding], console: Console) -> None:
-    """One line for each finding, its mend below where there is one."""
+    """One line for each finding, its fix below where there is one."""
     narrow = console.width < NARROW
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
@@ -40,7 +40,7 @@ def print_table(findings: Sequence[Finding], console: Console) -> None:
         # Text, not markup: names and messages come from AWS and from people.
         name, said = Text(finding.name, style="bold"), Text(finding.said)
         if finding.mend:
-            said.append(f"\nMend: {finding.mend}", style="italic")
+            said.append(f"\nFix: {finding.mend}", style="italic")
         beside = [Text.assemble(name, ": ", said)] if narrow else [name, said]
         table.add_row(_MARKS[finding.state], *beside)
     console.print(table)

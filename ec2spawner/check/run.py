@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import difflib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -28,8 +29,10 @@ from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .judge import (
     DENIED,
+    FILE_SYSTEM,
     NO_ANSWER,
     judge_agent,
+    judge_file_system,
     judge_image,
     judge_prices,
     judge_quota,
@@ -45,6 +48,8 @@ T = TypeVar("T")
 
 REST = "everything else in AWS"
 
+_BEFORE = "not checked before c.EC2Spawner.{} is fixed"
+
 TIMEOUTS = Timeouts(read=8, launch_read=15, total=25)
 """Shorter than the hub's: somebody waits, and can try again."""
 
@@ -55,7 +60,7 @@ PATIENCE = 50.0
 async def check(
     config: HubConfig, *, now: datetime, announce: Callable[[str], None] = lambda what: None
 ) -> list[Finding]:
-    """All findings, in the order in which they are best mended. Raises nothing of AWS's.
+    """All findings, in the order in which they are best fixed. Raises nothing of AWS's.
 
     `announce` is told what is looked at next.
     """
@@ -91,12 +96,14 @@ class Check:
         return self.config.options
 
     async def run(self) -> None:
-        self.findings.append(ok(CONFIGURATION, "every option can be followed"))
-        self.announce("this machine")
-        self.findings += judge_machine(self.options, self.config.max_servers)
+        self.findings += self.config.findings or [ok(CONFIGURATION, "every option can be followed")]
+        self.announce("the hub's own host")
+        self.findings += judge_machine(self.options, self.config.max_servers, self.config.unsound)
         self.announce("the hub's address")
-        config = self.config
-        self.findings.append(await judge_address(config.api_url, config.bind_ip, config.bind_port))
+        if not self.config.address_is_known_bad:
+            self.findings.append(await judge_address(self.config))
+        if self._cannot_check(REST, "region", "endpoint_url"):
+            return
         try:
             async with asyncio.timeout(PATIENCE):
                 await self._in_aws()
@@ -107,7 +114,7 @@ class Check:
     async def _in_aws(self) -> None:
         self.announce("credentials")
         if not await self._credentials():
-            self.findings.append(unproved(REST, "not looked at before the line above is mended"))
+            self.findings.append(unproved(REST, "not checked before the line above is fixed"))
             return
         self.announce("network")
         subnets = await self._subnets()
@@ -115,8 +122,9 @@ class Check:
         self.announce("image")
         image = await self._image()
         await self._role_and_key()
+        await self._file_system(subnets)
         self.announce("instance types and quotas")
-        zones = sorted({subnet.zone for subnet in subnets})
+        zones = sorted({subnet.zone for subnet in subnets}) or await self._all_zones()
         types = await self._profiles(zones)
         self.announce("prices")
         await self._prices(types, zones)
@@ -141,6 +149,8 @@ class Check:
     # --- network ---
 
     async def _subnets(self) -> Sequence[Subnet]:
+        if self._cannot_check("subnets", "subnets"):
+            return ()
         try:
             subnets = await self.account.subnets(self.options.subnets)
         except CloudError as error:
@@ -150,8 +160,17 @@ class Check:
         self.findings.append(judge_subnets(subnets))
         return subnets
 
+    async def _all_zones(self) -> Sequence[str]:
+        """Of the region, where the zones of the subnets are unknown because of a wrong option."""
+        if "subnets" not in self.config.unsound:
+            return ()
+        zones, _ = await _answer(self.account.zones())
+        return zones or ()
+
     async def _security_groups(self, subnets: Sequence[Subnet]) -> None:
         name = "security groups"
+        if self._cannot_check(name, "security_groups"):
+            return
         if not self.options.security_groups:
             self.findings.append(
                 warning(
@@ -174,6 +193,8 @@ class Check:
     # --- image, role, key ---
 
     async def _image(self) -> Image | None:
+        if self._cannot_check("image", "image", "architecture"):
+            return None
         try:
             image = await self.cloud.find_image(self.options.image.query(self.options.architecture))
         except CloudError as error:
@@ -192,10 +213,10 @@ class Check:
 
     async def _role_and_key(self) -> None:
         if profile := self.options.instance_profile:
-            mend = "make it in IAM, or mend c.EC2Spawner.instance_profile"
+            mend = "make it in IAM, or correct c.EC2Spawner.instance_profile"
             await self._exists("instance profile", self.account.instance_profile, profile, mend)
         if key := self.options.key_name:
-            mend = "make it in EC2, or mend c.EC2Spawner.key_name"
+            mend = "make it in EC2, or correct c.EC2Spawner.key_name"
             await self._exists("key pair", self.account.key_pair, key, mend)
 
     async def _exists(
@@ -208,12 +229,30 @@ class Check:
         else:
             self.findings.append(ok(name, wanted))
 
+    async def _file_system(self, subnets: Sequence[Subnet]) -> None:
+        home = self.options.home
+        if home.kind != "efs" or not subnets:
+            return
+        try:
+            targets = await self.account.mount_targets(home.file_system)
+        except CloudError as error:
+            self.findings.append(refused(FILE_SYSTEM, error, "try again in a few minutes"))
+        else:
+            self.findings.append(judge_file_system(home.file_system, targets, subnets))
+
+    def _cannot_check(self, name: str, *options: str) -> bool:
+        """Whether one of these options cannot be followed; then that is a finding."""
+        wrong = sorted(self.config.unsound & set(options))
+        if wrong:
+            self.findings.append(unproved(name, _BEFORE.format(wrong[0])))
+        return bool(wrong)
+
     # --- profiles ---
 
     async def _profiles(self, zones: Sequence[str]) -> Sequence[InstanceType]:
         """Findings for each profile; returns the types that can be had, each once."""
         if not zones:
-            self.findings.append(unproved("profiles", "not looked at without subnets"))
+            self.findings.append(unproved("profiles", "not checked without subnets"))
             return ()
         profiles = self.options.profiles
         if not profiles:
@@ -227,13 +266,27 @@ class Check:
         except CloudError as error:
             self.findings.append(refused("profiles", error, "try again in a few minutes"))
             return ()
+        unknown = await self._unknown_types(named - offered.keys(), {*bundled, *offered})
         table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
         resolved = {p.slug: resolve(p, table, self.options.architecture) for p in profiles}
         if self.options.profiles:
             quotas = await self._quotas()
             for profile in profiles:
-                self._judge_profile(profile, resolved[profile.slug], offered, quotas)
+                self._judge_profile(profile, resolved[profile.slug], offered, quotas, unknown)
         return tuple({kind.name: kind for each in resolved.values() for kind in each}.values())
+
+    async def _unknown_types(self, names: Set[str], known: Set[str]) -> Mapping[str, str]:
+        """Those that EC2 does not have in this region, each with the known name that is closest.
+
+        What the bundled table has exists, even where this region lacks it.
+        """
+        strange = sorted(names - known)
+        found, _ = await _answer(self.cloud.describe_types(strange)) if strange else ({}, None)
+        return {
+            name: next(iter(difflib.get_close_matches(name, sorted(known), n=1)), "")
+            for name in strange
+            if found is not None and name not in found
+        }
 
     async def _quotas(self) -> Mapping[str, float]:
         try:
@@ -252,10 +305,12 @@ class Check:
         types: Sequence[InstanceType],
         offered: Mapping[str, frozenset[str]],
         quotas: Mapping[str, float],
+        unknown: Mapping[str, str],
     ) -> None:
         name = f'profile "{profile.display_name}"'
-        wanted = ", ".join(profile.instance_types) or profile.gpu or "such a machine"
-        self.findings.append(judge_types(name, wanted, types, offered))
+        wanted = ", ".join(profile.instance_types) or profile.gpu or "what it asks for"
+        own = {each: unknown[each] for each in profile.instance_types if each in unknown}
+        self.findings.append(judge_types(name, wanted, types, offered, own))
         if types and quotas:
             self.findings.append(
                 judge_quota(f'quota of "{profile.display_name}"', types, profile.markets, quotas)
@@ -266,7 +321,7 @@ class Check:
     async def _prices(self, types: Sequence[InstanceType], zones: Sequence[str]) -> None:
         names = sorted(kind.name for kind in types)
         if not names:
-            self.findings.append(unproved("prices", "not looked at without instance types"))
+            self.findings.append(unproved("prices", "not checked without instance types"))
             return
         spot, spot_error = await _answer(self.cloud.spot_history(names, zones, self.now))
         listed, list_error = await _answer(self.cloud.on_demand_prices(names))

@@ -13,7 +13,14 @@ from .image import ImageConfig
 from .mounts import BucketConfig, DataVolumeConfig
 from .options import Options, idle_policy
 from .profile import Profile, ProfileOptions
-from .validation import ConfigError, Problem, change_options, validate_options
+from .validation import (
+    ConfigError,
+    Judged,
+    Problem,
+    change_options,
+    judge_options,
+    validate_options,
+)
 from .values import seconds
 from .working_hours import WorkingHoursConfig
 
@@ -28,6 +35,7 @@ __all__ = [
     "IdleConfig",
     "IdleHook",
     "ImageConfig",
+    "Judged",
     "Options",
     "Problem",
     "Profile",
@@ -37,6 +45,7 @@ __all__ = [
     "WorkingHoursConfig",
     "change_options",
     "idle_policy",
+    "judge_options",
     "seconds",
     "validate_options",
 ]

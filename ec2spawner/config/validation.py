@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -48,13 +49,37 @@ class ConfigError(ValueError):
         self.problems = tuple(problems)
 
 
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Options with all that is wrong with them."""
+
+    options: Options
+    """As far as they can be followed: what cannot has its default."""
+    problems: tuple[Problem, ...] = ()
+    unsound: frozenset[str] = frozenset()
+    """Names of the options that have their default instead, and of those that do not exist."""
+
+
 def validate_options(
     raw: Mapping[str, Any],
     *,
     cleanup_servers: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> Options:
-    """The options of `c.EC2Spawner`, checked; every problem is in one `ConfigError`.
+    """The options of `c.EC2Spawner`, checked; every problem is in one `ConfigError`."""
+    judged = judge_options(raw, cleanup_servers=cleanup_servers, environ=environ)
+    if judged.problems:
+        raise ConfigError(judged.problems)
+    return judged.options
+
+
+def judge_options(
+    raw: Mapping[str, Any],
+    *,
+    cleanup_servers: bool,
+    environ: Mapping[str, str] = os.environ,
+) -> Judged:
+    """The options of `c.EC2Spawner` and every problem that they have.
 
     `cleanup_servers` is JupyterHub's own option, which must be off.
     """
@@ -68,15 +93,34 @@ def validate_options(
             )
         )
     region = raw.get("region") or environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION")
+    written = {**raw, "region": region or ""}
     try:
-        options = Options.model_validate({**raw, "region": region or ""})
+        options = Options.model_validate(written)
     except ValidationError as error:
         problems += [_problem(detail, raw) for detail in error.errors()]
-    else:
-        problems += [*_across_profiles(options), *_across(options)]
-    if problems:
-        raise ConfigError(problems)
-    return options
+        unsound = frozenset(str(detail["loc"][0]) for detail in error.errors() if detail["loc"])
+        return Judged(_sound(written, unsound), tuple(problems), unsound)
+    problems += [*_across_profiles(options), *_across(options)]
+    return Judged(options, tuple(problems))
+
+
+def _sound(written: Mapping[str, Any], unsound: Set[str]) -> Options:
+    """The options without those that cannot be followed; of profiles, those that can."""
+    values: dict[str, Any] = {}
+    for name, field in Options.model_fields.items():
+        value = field.default if name in unsound else written.get(name, field.default)
+        if name == "profile_list" and name in unsound:
+            value = _sound_profiles(written[name]) or value
+        values[name] = _adapter(name).validate_python(value)
+    return Options.model_construct(**values)
+
+
+def _sound_profiles(written: object) -> list[Profile]:
+    found = []
+    for each in written if isinstance(written, list | tuple) else ():
+        with contextlib.suppress(ValidationError):
+            found.append(Profile.model_validate(each))
+    return found
 
 
 def change_options(options: Options, changed: Mapping[str, Any]) -> Options:

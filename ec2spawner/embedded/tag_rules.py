@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ MAX_TAGS = 50
 """Of one resource."""
 RESERVED = "aws:"
 """AWS's own keys begin so, in any case of letters."""
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0, and so an answer of EC2's, cannot hold. All others may be in a tag."""
 
 
 def check(parameters: Mapping[str, Any]) -> None:
@@ -55,6 +59,8 @@ def _check_tag(key: str, value: str) -> None:
             f"Value ( {key} ) for parameter key is invalid. "
             f"Tag keys starting with '{RESERVED}' are reserved for internal use"
         )
+    if _NOT_IN_XML.search(key + value):
+        raise _invalid("Tag keys and values must not contain control characters")
     if len(key) > MAX_KEY:
         raise _invalid(f"Tag key exceeds the maximum length of {MAX_KEY} characters")
     if len(value) > MAX_VALUE:

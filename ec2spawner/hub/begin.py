@@ -11,9 +11,10 @@ import gc
 import logging
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from urllib.parse import ParseResult, urlparse
+from urllib.parse import urlsplit
 
 from jupyterhub import apihandlers
 from jupyterhub.app import JupyterHub
@@ -29,13 +30,22 @@ from tenacity import (
 from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
-from ..config import ConfigError, Options, Problem, validate_options
+from ..config import ConfigError, Judged, Options, judge_options
 from ..provisioner.cloud import CloudError
 from ..provisioner.keeping import keeps_of
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.settings import Settings
 from ..provisioner.store import Store, StoreAwayError, StoreError, StoreHeldError
-from . import agent_api, internal_ssl, log_limits, metrics, server_end, stopped_by, user_api
+from . import (
+    agent_api,
+    api_address,
+    internal_ssl,
+    log_limits,
+    metrics,
+    server_end,
+    stopped_by,
+    user_api,
+)
 from .certificates import AUTHORITY, NotebookAuthority
 from .last_save import keeping_routes_for_saving
 from .rendering import TEMPLATES
@@ -45,9 +55,6 @@ from .service import HubService, publish, utc_now
 STORE_PATIENCE = 15.0
 """Seconds in which a hub that is just stopping may still hold the store, and a database server
 that starts with this machine may not answer yet."""
-
-LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-"""Addresses of the hub that on an instance are the instance itself."""
 
 _task: asyncio.Task[None] | None = None
 
@@ -165,15 +172,11 @@ async def _begin(app: JupyterHub) -> None:
         await cloud.close()
 
 
-def _agents_reach(app: JupyterHub, options: Options) -> ParseResult:
-    """The hub's address as its instances have it."""
-    address = options.hub_api_url or app.spawner_class(config=app.config).hub_connect_url
-    return urlparse(address or app.hub.api_url)
-
-
 async def _open_store(app: JupyterHub, options: Options) -> Store:
     # What an embedded EC2 ran ends with it: there is nothing that a copy could harm.
-    agents_at = "" if options.endpoint_url else _agents_reach(app, options).netloc
+    agents_at = (
+        "" if options.endpoint_url else urlsplit(api_address.api_address(app, options).url).netloc
+    )
     async for attempt in AsyncRetrying(
         retry=retry_if_exception_type((StoreAwayError, StoreHeldError)),
         stop=stop_after_delay(STORE_PATIENCE),
@@ -192,19 +195,21 @@ async def _open_store(app: JupyterHub, options: Options) -> Store:
 
 def validate(app: JupyterHub) -> Options:
     """The hub's options, all checked. Raises `ConfigError`."""
-    options = validate_options(configured(app), cleanup_servers=app.cleanup_servers)
-    if app.internal_ssl and (problems := internal_ssl.problems(app, options)):
-        raise ConfigError(problems)
-    host = _agents_reach(app, options).hostname
-    if not options.endpoint_url and host in LOOPBACK:
-        problem = Problem(
-            "c.JupyterHub.hub_connect_url",
-            f"instances cannot reach the hub at {host}, so no server could start",
-            'c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url = '
-            '"http://<private address of the hub>:8081"',
-        )
-        raise ConfigError([problem])
-    return options
+    judged = judge(app)
+    if judged.problems:
+        raise ConfigError(judged.problems)
+    return judged.options
+
+
+def judge(app: JupyterHub) -> Judged:
+    """The hub's options, and every problem with them and with the hub's address."""
+    judged = judge_options(configured(app), cleanup_servers=app.cleanup_servers)
+    if judged.unsound & {"endpoint_url", "hub_api_url"}:
+        return judged
+    found = internal_ssl.problems(app, judged.options) if app.internal_ssl else []
+    # An instance that cannot reach the hub for two reasons has one of them named.
+    found = found or api_address.problems(app, judged.options)
+    return replace(judged, problems=(*judged.problems, *found))
 
 
 def authority(app: JupyterHub) -> NotebookAuthority | None:

@@ -25,6 +25,10 @@ from .look import account_of, store_of
 from .report import Report, as_json, print_table
 from .rows import rows_of
 
+NEEDED = ("region", "endpoint_url", "hub_name", "store_url")
+"""Options without which nothing can be found; a hub that cannot start for another leaves things
+behind too."""
+
 FAILED = 1
 WRONG = 2
 WOULD_END = 3
@@ -33,7 +37,7 @@ WOULD_END = 3
 def run_reap(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
     try:
         with Console(stderr=True).status("Reading the hub's configuration"):
-            options = load(Path(arguments.config), for_the_hub).options
+            options = load(Path(arguments.config), for_the_hub).require(*NEEDED)
     except ConfigurationBroken as broken:
         for finding in broken.findings:
             _say(f"{finding.name}: {finding.said}. Mend: {finding.mend}")

@@ -7,10 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from .rows import Row
+
+WIDE = 120
+"""Columns from which on a table is easier to read than lines: seven columns, two of them words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +54,37 @@ def print_table(report: Report, console: Console) -> None:
     for title, rows in (("Ends", ends), ("Stays", spared)):
         if rows:
             console.print(Text(f"{title}:", style="bold"))
-            console.print(_table(rows))
+            _print_rows(rows, console)
             console.print()
     for line in _summary(report, ends):
         console.print(Text(line))
 
 
+def _print_rows(rows: Sequence[Row], console: Console) -> None:
+    """A table where the terminal has room for it, else a few lines for each: an id that is broken
+    in two cannot be copied."""
+    table = _table(rows)
+    narrowest = console.measure(table).minimum
+    if narrowest <= console.width and console.width >= WIDE:
+        console.print(table)
+        return
+    for row in rows:
+        facts = [row.state, row.user, _age(row.age_seconds), _rate(row.usd_per_hour)]
+        lines = [", ".join(fact for fact in facts if fact), row.why]
+        console.print(Text(f"  {row.kind} {row.id}"), soft_wrap=True)
+        for line in filter(None, lines):
+            console.print(Padding(Text(line), (0, 0, 0, 6)))
+
+
 def _table(rows: Sequence[Row]) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("what", "id", "state", "user", "age"):
-        table.add_column(heading, overflow="fold")
-    table.add_column("$/h", justify="right")
-    table.add_column("why", overflow="fold")
+    table.add_column("what", no_wrap=True)
+    table.add_column("id", no_wrap=True)
+    table.add_column("state", overflow="fold", min_width=12)
+    table.add_column("user", overflow="fold", min_width=8)
+    table.add_column("age", no_wrap=True)
+    table.add_column("$/h", justify="right", no_wrap=True)
+    table.add_column("why", overflow="fold", min_width=30)
     for row in rows:
         # Text, not markup: names come from people, and tags from anybody in the account.
         cells = [row.kind, row.id, row.state, row.user, _age(row.age_seconds)]
@@ -104,6 +127,11 @@ def _age(seconds: float | None) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86400:.0f} d"
+
+
+def _rate(amount: float | None) -> str:
+    """For a line of facts; nothing for what is free or what has no known price."""
+    return f"{amount:.3f} USD/h" if amount else ""
 
 
 def _usd(amount: float | None) -> str:

@@ -21,6 +21,9 @@ from .region import survey
 from .report import print_csv, print_json, print_table
 from .rows import Row, rows_of
 
+HUBS_FILE = "jupyterhub_config.py"
+"""Where JupyterHub, `check` and `reap` find a hub's configuration if none is named."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -83,11 +86,16 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
 
 def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Request:
     """Raises `WrongRequest`."""
-    if for_the_hub and not arguments.config:
-        raise WrongRequest(f"{for_the_hub[0]} is of a hub. Mend: leave it out, or add --config")
-    request = _of_the_hub(arguments.config, for_the_hub) if arguments.config else _of_nobody()
     allowed = tuple(dict.fromkeys(arguments.allow_region))
-    wanted = tuple(dict.fromkeys(arguments.region)) or allowed or request.regions
+    named = tuple(dict.fromkeys(arguments.region)) or allowed
+    config = _config(arguments)
+    if for_the_hub and config is None:
+        raise WrongRequest(f"{for_the_hub[0]} is of a hub. Mend: leave it out, or add --config")
+    if config is None:
+        request = _of_nobody()
+    else:
+        request = _of_the_hub(config, for_the_hub, needs_region=not named)
+    wanted = named or request.regions
     if not wanted:
         raise WrongRequest("no region is given. Mend: --region=us-east-1, or set AWS_REGION")
     for region in (*wanted, *allowed):
@@ -102,24 +110,40 @@ def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Reque
     return Request(wanted, request.profiles, request.architecture, request.endpoint_url)
 
 
+def _config(arguments: argparse.Namespace) -> Path | None:
+    """The hub's file: the one that was named, or the one that is here; None for no hub's."""
+    if arguments.config:
+        return Path(arguments.config)
+    here = Path(HUBS_FILE)
+    if arguments.defaults or not here.is_file():
+        return None
+    said = f"ec2spawner prices: profiles and region of ./{here}; --defaults for the built-in ones"
+    print(said, file=sys.stderr)
+    return here
+
+
 def _of_nobody() -> Request:
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or ""
     profiles = tuple(map(Profile.model_validate, DEFAULT_PROFILES))
     return Request((region,) if region else (), profiles)
 
 
-def _of_the_hub(path: str, for_the_hub: Sequence[str]) -> Request:
+def _of_the_hub(path: Path, for_the_hub: Sequence[str], *, needs_region: bool) -> Request:
+    needed = ("profile_list", "architecture", "endpoint_url", *(["region"] if needs_region else []))
     try:
         with Console(stderr=True).status("Reading the hub's configuration"):
-            options = load(Path(path), for_the_hub).options
+            options = load(path, for_the_hub).require(*needed)
     except ConfigurationBroken as error:
         said = [f"{f.name}: {f.said}. Mend: {f.mend}" for f in error.findings]
         raise WrongRequest("; ".join(said)) from error
     if not options.profiles:
         raise WrongRequest(
-            "c.EC2Spawner.profile_list is a function of the user. Mend: leave --config out for "
-            "the default profiles"
+            "c.EC2Spawner.profile_list is a function of the user. Mend: --defaults, for the "
+            "built-in profiles"
         )
     return Request(
-        (options.region,), options.profiles, options.architecture, options.endpoint_url or None
+        (options.region,) if options.region else (),
+        options.profiles,
+        options.architecture,
+        options.endpoint_url or None,
     )

@@ -7,11 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ec2spawner import data
-from ec2spawner.aws.account import SecurityGroup, Subnet
+from ec2spawner.aws.account import MountTarget, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.judge import (
     judge_agent,
     judge_dry_run,
+    judge_file_system,
     judge_image,
     judge_prices,
     judge_quota,
@@ -67,13 +68,19 @@ def test_a_security_group_of_another_vpc_fails() -> None:
         (0, 0, State.FAILED),
     ],
 )
-def test_a_quota_below_one_machine_is_named_as_aws_names_it(
+def test_a_quota_below_one_instance_is_named_as_aws_names_it(
     spot: float, on_demand: float, state: State
 ) -> None:
     finding = judge_quota("quota", [T4], BOTH, {SPOT_G: spot, ON_DEMAND_G: on_demand})
     assert finding.state is state
     assert (SPOT_G in finding.mend) == (spot < 4)
     assert (ON_DEMAND_G in finding.mend) == (on_demand < 4)
+
+
+def test_it_says_how_many_fit() -> None:
+    finding = judge_quota("quota", [T4], BOTH, {SPOT_G: 11, ON_DEMAND_G: 3})
+    assert "spot at most 2 at once (11 vCPUs, one g4dn.xlarge needs 4)" in finding.said
+    assert "on-demand none (3 vCPUs" in finding.said
 
 
 def test_the_quota_of_a_market_that_the_profile_does_not_use_is_of_no_matter() -> None:
@@ -150,8 +157,36 @@ def test_an_image_of_aws_needs_something_to_install() -> None:
 
 def test_types_that_no_zone_has_fail() -> None:
     offered = {"g4dn.xlarge": frozenset({A, B})}
-    assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered).said
-    assert judge_types("profile", "T4", [], {}).state is State.FAILED
+    assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered, {}).said
+    lacking = judge_types("profile", "T4", [], {}, {})
+    assert lacking.state is State.FAILED
+    assert "add subnets in other zones" in lacking.mend
+
+
+@pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
+def test_a_type_that_does_not_exist_is_no_matter_of_zones(
+    types: list[data.InstanceType], state: State
+) -> None:
+    finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
+    assert finding.state is state
+    assert "EC2 has no instance type g4nd.xlarge" in finding.said
+    assert finding.mend == "did you mean g4dn.xlarge?"
+
+
+@pytest.mark.parametrize(
+    ("zones", "vpc", "state"),
+    [
+        ((A, B), "vpc-1", State.OK),
+        ((A,), "vpc-1", State.FAILED),
+        ((), "vpc-1", State.FAILED),
+        ((A, B), "vpc-2", State.FAILED),
+    ],
+)
+def test_a_file_system_needs_a_mount_target_in_each_zone_of_the_vpc(
+    zones: tuple[str, ...], vpc: str, state: State
+) -> None:
+    targets = [MountTarget(zone, vpc) for zone in zones]
+    assert judge_file_system("fs-1", targets, [subnet(A), subnet(B)]).state is state
 
 
 def test_list_prices_that_cannot_be_read_matter_only_where_no_table_stands_in() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +11,8 @@ from admin import Admin, Ended
 from harness import CONFIG, Embedded
 
 from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws.account import Account
+from ec2spawner.aws.client import Client
 from ec2spawner.check.permissions import OF_EXISTING
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec, VolumeSpec
@@ -39,7 +40,21 @@ def denied(action: str) -> tuple[str, dict[str, Any]]:
 
 
 BROKEN: dict[str, Broken] = {
-    "options": Broken(arguments=("--EC2Spawner.subnet=['subnet-1']",)),
+    "options": Broken(
+        arguments=(
+            "--EC2Spawner.subnet=['subnet-1']",
+            "--EC2Spawner.subnets=[]",
+            "--EC2Spawner.image=ubuntu",
+            "--EC2Spawner.key_name=nobodys",
+            "--EC2Spawner.hub_api_url=http://10.0.0.5:8081",
+            (
+                "--EC2Spawner.profile_list=[{'display_name': 'A', 'gpu': 'A1000'}, "
+                "{'display_name': 'T4', 'gpu': 'T4'}]"
+            ),
+        ),
+        controls=(("limits", {"quotas": {"spot": 0, "on-demand": 8}}),),
+        undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
+    ),
     "credentials": Broken(
         environment={
             "AWS_ACCESS_KEY_ID": None,
@@ -58,8 +73,10 @@ BROKEN: dict[str, Broken] = {
             "--EC2Spawner.hub_api_url=http://hub.invalid:8081/hub/api",
             (
                 "--EC2Spawner.profile_list=[{'display_name': 'Rare', 'instance_types': "
-                "['zz9.huge']}, {'display_name': 'T4', 'gpu': 'T4'}]"
+                "['zz9.huge']}, {'display_name': 'T4', 'gpu': 'T4'}, {'display_name': 'Slip', "
+                "'instance_types': ['g4nd.xlarge']}]"
             ),
+            "--EC2Spawner.home={'kind': 'efs', 'file_system': 'fs-0123456789abcdef0'}",
         ),
         controls=(
             denied("CreateFleet"),
@@ -124,14 +141,39 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
     "quota-of-0": (
         "account",
         'quota of "T4"',
-        "spot 0 vCPUs, one g4dn.xlarge needs 4; on-demand 0 vCPUs",
+        "spot none (0 vCPUs, one g4dn.xlarge needs 4); on-demand none (0 vCPUs",
         "Running On-Demand G and VT instances",
     ),
     "type-not-in-zones": (
         "account",
         'profile "Rare"',
-        "no zone of the subnets offers zz9.huge",
+        "EC2 has no instance type zz9.huge in this region",
         "ec2spawner prices",
+    ),
+    "type-misspelt": (
+        "account",
+        'profile "Slip"',
+        "EC2 has no instance type g4nd.xlarge in this region",
+        "did you mean g4dn.xlarge?",
+    ),
+    "file-system-gone": (
+        "account",
+        "EFS file system",
+        "fs-0123456789abcdef0 has no mount target",
+        "c.EC2Spawner.home",
+    ),
+    "address-without-its-path": (
+        "options",
+        "c.EC2Spawner.hub_api_url",
+        '"http://10.0.0.5:8081" does not end with /hub/api',
+        'c.EC2Spawner.hub_api_url = "http://10.0.0.5:8081/hub/api"',
+    ),
+    "no-subnets": ("options", "c.EC2Spawner.subnets", "no subnet is given", "subnet-..."),
+    "key-pair-gone-beside-a-wrong-option": (
+        "options",
+        "key pair",
+        "InvalidKeyPair.NotFound",
+        "c.EC2Spawner.key_name",
     ),
     "prices-unreadable": (
         "account",
@@ -143,7 +185,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "account",
         "hub address",
         "hub.invalid has no address",
-        "c.JupyterHub.hub_connect_url",
+        'c.EC2Spawner.hub_api_url = "http://<private address of the hub>:8081/hub/api"',
     ),
     "image-gone": ("image", "image", "InvalidAMIID", "c.EC2Spawner.image"),
     "no-free-address": ("image", "subnets", "none has a free address", "larger subnets"),
@@ -163,7 +205,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "subnet",
         "hub address",
         "does not lead to where the hub listens",
-        "c.JupyterHub.hub_connect_url",
+        "c.EC2Spawner.hub_api_url",
     ),
 }
 """Which check finds it, in which line, and words of what it says and of the mend."""
@@ -309,9 +351,38 @@ async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
         await cloud.close()
 
 
-async def test_a_hub_that_runs_answers_by_its_own_name(admin: Admin) -> None:
-    with socket.create_server(("127.0.0.1", admin.api_port)):
-        ended = await admin.checks()
-    address = next(f for f in ended.json["findings"] if f["name"] == "hub address")
-    assert address["state"] == "ok"
-    assert "answers" in address["said"]
+async def test_a_wrong_option_hides_nothing_that_can_be_checked(
+    checked: dict[str, Ended],
+) -> None:
+    found = {f["name"]: f for f in checked["options"].json["findings"]}
+    assert {"c.EC2Spawner.subnet", "c.EC2Spawner.image"} <= found.keys()
+    assert 'c.EC2Spawner.profile_list[0].gpu ("A")' in found
+    assert found["credentials"]["state"] == "ok"
+    assert found["subnets"]["state"] == found["image"]["state"] == "unproved"
+    assert found['profile "T4"']["state"] == "ok", "in any zone of the region"
+    assert found['quota of "T4"']["state"] == "warning"
+    assert "on-demand at most 2 at once" in found['quota of "T4"']["said"]
+    assert found["prices spot"]["state"] == "ok"
+    assert "hub address" not in found, "its option is wrong, and was named"
+
+
+async def test_mount_targets_are_found_by_what_efs_says_of_their_interfaces(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in embedded.credentials.items():
+        monkeypatch.setenv(name, value)
+    described, file_system = embedded.described, "fs-0a1b2c3d4e5f60718"
+    client = Client(described["region"], described["ec2_endpoint"])
+    try:
+        for subnet in described["subnets"][:2]:
+            await client.call(
+                "create_network_interface",
+                lambda _: None,
+                SubnetId=subnet,
+                Description=f"EFS mount target for {file_system} (fsmt-0123456789abcdef0)",
+            )
+        targets = await Account(client).mount_targets(file_system)
+        assert {target.zone for target in targets} == set(described["zones"][:2])
+        assert await Account(client).mount_targets(file_system[:-1]) == []
+    finally:
+        await client.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import pytest
 from admin import Admin
@@ -101,3 +102,33 @@ async def test_no_region_at_all_is_said(admin: Admin) -> None:
     ended = await admin.types("prices", environment=nowhere)
     assert ended.status == 2
     assert "--region=us-east-1" in ended.errors
+
+
+async def test_the_hub_whose_file_is_here_is_meant_unless_it_is_said_otherwise(
+    admin: Admin, tmp_path: Path
+) -> None:
+    here = Admin(admin.embedded, tmp_path)
+    only = (
+        f"{CONFIG.read_text()}\nc.EC2Spawner.profile_list = [{{'display_name': 'T', 'gpu': 'T4'}}]"
+    )
+    (tmp_path / "jupyterhub_config.py").write_text(only)
+
+    ended = await here.types("prices", "--json")
+
+    assert ended.status == 0, ended.errors
+    assert {row["profile"] for row in ended.json["rows"]} == {"T"}
+    assert "./jupyterhub_config.py" in ended.errors
+    nowhere = {"AWS_REGION": None, "AWS_DEFAULT_REGION": None}
+    ended = await here.types("prices", "--defaults", environment=nowhere)
+    assert ended.status == 2
+    assert "no region is given" in ended.errors, "the file's was not read"
+
+
+async def test_an_address_that_no_instance_reaches_is_of_no_matter_to_prices(admin: Admin) -> None:
+    wrong = "--EC2Spawner.hub_api_url=http://10.0.0.5:8081"
+    ended = await admin.types("prices", f"--config={CONFIG}", "--json", wrong)
+    assert ended.status == 0, ended.errors
+    region = "--EC2Spawner.region=us-east-1a"
+    ended = await admin.types("prices", f"--config={CONFIG}", "--json", region)
+    assert ended.status == 2
+    assert "c.EC2Spawner.region" in ended.errors

@@ -176,3 +176,15 @@ async def test_half_a_listing_is_none(admin: Admin, embedded: Embedded, mess: Me
     assert ended.status == 1
     assert "UnauthorizedOperation" in ended.errors
     assert "Nothing was changed" in ended.errors
+
+
+async def test_an_option_that_finds_nothing_is_of_no_matter_and_a_misspelt_one_is(
+    admin: Admin, mess: Mess
+) -> None:
+    ended = await admin.types(
+        *REAP, "--EC2Spawner.hub_api_url=http://10.0.0.5:8081", "--EC2Spawner.boot_timeout=-5"
+    )
+    assert found(ended), ended.errors
+    ended = await admin.types(*REAP, "--EC2Spawner.hub_nmae=other")
+    assert (ended.status, ended.output) == (2, "")
+    assert "did you mean hub_name" in ended.errors

@@ -98,6 +98,7 @@ def test_a_volume_does_not_grow_beyond_its_type(lab: Any, volume: Any) -> None:
         (tags(("AWS:name", "ada")), "InvalidParameterValue"),
         (tags(("", "ada")), "InvalidParameterValue"),
         (tags(("k" * 129, "ada")), "InvalidParameterValue"),
+        (tags(("name", "\x1b[31mred")), "InvalidParameterValue"),
         (tags(("name", "v" * 257)), "InvalidParameterValue"),
         (tags(("name", "ada"), ("name", "bob")), "InvalidParameterValue"),
         (tags(*((f"key-{n}", "") for n in range(51))), "TagLimitExceeded"),

@@ -31,6 +31,7 @@ HUBS: dict[str, tuple[str, ...]] = {
         "--EC2Spawner.idle={'server': '-1h'}",
         "--EC2Spawner.identity_certificates=['/nowhere/certificate.pem']",
         "--EC2Spawner.subnet=['subnet-0a1b2c3d']",
+        "--EC2Spawner.hub_api_url=http://10.0.0.5:8081/",
     ),
     "profiles": (
         (
@@ -61,6 +62,14 @@ WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "no-certificate": (
         "options",
         ("c.EC2Spawner.identity_certificates:", "/nowhere/certificate.pem", "path of a PEM"),
+    ),
+    "address-without-its-path": (
+        "options",
+        (
+            "c.EC2Spawner.hub_api_url",
+            "does not end with /hub/api",
+            'c.EC2Spawner.hub_api_url = "http://10.0.0.5:8081/hub/api"',
+        ),
     ),
     "misspelt": (
         "options",

@@ -372,3 +372,12 @@ async def test_many_claims_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
             assert (await client.get(f"{hub.url}/hub/health")).is_success
             assert time.monotonic() - began < 1
     assert {(await task).status_code for task in flood} == {403}
+
+
+async def test_a_hub_can_be_told_from_a_stranger_without_a_token(hub: Hub) -> None:
+    """`ec2spawner check` asks for these two of whoever answers at the hub's address."""
+    async with httpx.AsyncClient(verify=False) as client:
+        version = await client.get(f"{hub.agent_api.removesuffix('/ec2')}/")
+        claims = await client.get(f"{hub.agent_api}/claims")
+    assert (version.status_code, version.json().keys()) == (200, {"version"})
+    assert claims.status_code == 405
