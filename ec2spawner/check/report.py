@@ -8,18 +8,18 @@ from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from .. import terminal
 from .finding import Finding, State
 
 NARROW = 100
 """Columns of a terminal in which what was found has no room beside the names."""
 
 _MARKS = {
-    State.OK: Text("✓ ok", style="green"),
-    State.WARNING: Text("! warning", style="yellow"),
-    State.UNPROVED: Text("? unproved", style="cyan"),
-    State.FAILED: Text("✗ failed", style="bold red"),
+    State.OK: terminal.text("✓ ok", "green"),
+    State.WARNING: terminal.text("! warning", "yellow"),
+    State.UNPROVED: terminal.text("? unproved", "cyan"),
+    State.FAILED: terminal.text("✗ failed", "bold red"),
 }
 
 
@@ -37,14 +37,14 @@ def print_table(findings: Sequence[Finding], console: Console) -> None:
         table.add_column(max_width=console.width // 3, overflow="fold")
     table.add_column(overflow="fold")
     for finding in findings:
-        # Text, not markup: names and messages come from AWS and from people.
-        name, said = Text(finding.name, style="bold"), Text(finding.said)
+        name, said = terminal.text(finding.name, "bold"), terminal.text(finding.said)
         if finding.mend:
-            said.append(f"\nFix: {finding.mend}", style="italic")
-        beside = [Text.assemble(name, ": ", said)] if narrow else [name, said]
+            said.append("\n").append_text(terminal.text(f"Fix: {finding.mend}", "italic"))
+        beside = [name.append(": ").append_text(said)] if narrow else [name, said]
         table.add_row(_MARKS[finding.state], *beside)
     console.print(table)
-    console.print(Text(f"\n{summary(findings)}"))
+    console.print()
+    console.print(terminal.text(summary(findings)))
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -7,8 +7,9 @@ and lines of any length. Whoever puts the result on a page escapes it like anyth
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
+
+from .foreign_text import without_escapes
 
 MAX_LINES: Final = 3
 MAX_LINE: Final = 130
@@ -18,9 +19,6 @@ READ_CHARACTERS: Final = 8192
 READ_LINES: Final = 200
 """So much of the end is searched, in a few milliseconds whatever it holds: EC2 returns 64 KiB."""
 
-_ESCAPES: Final = re.compile(
-    r"\x1b(?:\[[0-9;?]{0,20}[ -/]?[@-~]|\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)|[@-Z\\-_])"
-)
 _PREFIX: Final = re.compile(r"^\[ *\d+\.\d+\] (?:cloud-init\[\d+\]: )?")
 """The kernel's time stamp, and who wrote it."""
 
@@ -30,7 +28,7 @@ def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tupl
     found: list[str] = []
     end = re.split(r"[\r\n]+", text[-READ_CHARACTERS:])
     for line in reversed(end[-READ_LINES:]):
-        clean = _PREFIX.sub("", _printable(_ESCAPES.sub("", line)).strip())
+        clean = _PREFIX.sub("", without_escapes(line))
         if not any(map(str.isalnum, clean)):
             continue
         found.append(clean if len(clean) <= width else f"{clean[: width - 1]}…")
@@ -43,12 +41,3 @@ def quoted(text: str) -> str:
     """As the end of a message for people; empty where the log says nothing."""
     lines = last_lines(text)
     return f"The end of its boot log: {' / '.join(lines)}" if lines else ""
-
-
-def _printable(line: str) -> str:
-    """Without what a terminal or browser might obey: controls, and marks that turn text around."""
-    return "".join(
-        " " if char == "\t" else char
-        for char in line
-        if char == "\t" or unicodedata.category(char)[0] != "C"
-    )

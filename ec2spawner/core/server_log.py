@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from .foreign_text import without_escapes
+
 MAX_WORDS: Final = 300
 """Characters: two lines on the progress page."""
 
@@ -17,19 +19,12 @@ _SERIOUS: Final = re.compile(
 """What a line that says why begins with: traitlets' and logging's levels, and the end of a Python
 traceback. After it, a server that ends writes what it tidies up."""
 
-_ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")
-
 
 def last_words(text: str, length: int = MAX_WORDS) -> str:
     """From the last critical or error line on, else the last lines."""
-    lines = [line for each in text.splitlines() if (line := _printable(each))]
+    lines = [line for each in text.splitlines() if (line := without_escapes(each))]
     serious = [place for place, line in enumerate(lines) if _SERIOUS.match(line)]
     if not serious:
         return " | ".join(lines)[-length:]
     said = " | ".join(lines[serious[-1] :])
     return said if len(said) <= length else f"{said[: length - 1]}…"
-
-
-def _printable(line: str) -> str:
-    plain = _ESCAPES.sub("", line)
-    return "".join(each if each.isprintable() else " " for each in plain).strip()

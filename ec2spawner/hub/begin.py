@@ -41,6 +41,7 @@ from . import (
     api_address,
     internal_ssl,
     log_limits,
+    log_text,
     metrics,
     server_end,
     stopped_by,
@@ -89,6 +90,7 @@ def arrange() -> None:
     app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
     log_limits.install(app.log)
+    log_text.install()
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
 
@@ -110,7 +112,7 @@ async def _begin_or_exit(app: JupyterHub) -> None:
     try:
         await _begin(app)
     except (ConfigError, IdentitySetupError, StoreError) as error:
-        app.log.critical("%s", error)
+        app.log.critical(str(error))  # several lines, of an admin's own words
     except CloudError as error:
         app.log.critical(
             "EC2 refuses what ec2spawner asks at its start: %s. Mend: the region, the subnets and "

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,6 +19,7 @@ from ..config import Options
 from ..provisioner.cloud import CloudError
 from ..provisioner.store import Store, StoreError, StoreHeldError
 from ..provisioner.store_peek import peek
+from ..terminal import complain
 from .ending import SECOND_LOOK, end, with_outcome
 from .look import account_of, store_of
 from .report import Report, as_json, print_table
@@ -40,12 +40,12 @@ def run_reap(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
             options = load(Path(arguments.config), for_the_hub).require(*NEEDED)
     except ConfigurationBroken as broken:
         for finding in broken.findings:
-            _say(f"{finding.name}: {finding.said}. Mend: {finding.mend}")
+            complain("reap", f"{finding.name}: {finding.said}. Mend: {finding.mend}")
         return WRONG
     try:
         report = asyncio.run(_reap(options, arguments))
     except (CloudError, StoreError) as error:
-        _say(f"{error}. Nothing was changed")
+        complain("reap", f"{error}. Nothing was changed")
         return FAILED
     if arguments.json:
         print(as_json(report))
@@ -123,7 +123,3 @@ async def _exists(store_url: str) -> bool:
     except StoreError:
         return False
     return True
-
-
-def _say(words: str) -> None:
-    print(f"ec2spawner reap: {words}", file=sys.stderr)

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
+from .. import terminal
 from .rows import Row
 
 WIDE = 120
@@ -50,14 +50,15 @@ def print_table(report: Report, console: Console) -> None:
     ends = [row for row in report.rows if row.ends]
     spared = [row for row in report.rows if not row.ends]
     if report.trouble:
-        console.print(Text(f"The store cannot be read: {report.trouble}\n", style="bold red"))
+        console.print(terminal.text(f"The store cannot be read: {report.trouble}", "bold red"))
+        console.print()
     for title, rows in (("Ends", ends), ("Stays", spared)):
         if rows:
-            console.print(Text(f"{title}:", style="bold"))
+            console.print(terminal.text(f"{title}:", "bold"))
             _print_rows(rows, console)
             console.print()
     for line in _summary(report, ends):
-        console.print(Text(line))
+        console.print(terminal.text(line))
 
 
 def _print_rows(rows: Sequence[Row], console: Console) -> None:
@@ -71,9 +72,9 @@ def _print_rows(rows: Sequence[Row], console: Console) -> None:
     for row in rows:
         facts = [row.state, row.user, _age(row.age_seconds), _rate(row.usd_per_hour)]
         lines = [", ".join(fact for fact in facts if fact), row.why]
-        console.print(Text(f"  {row.kind} {row.id}"), soft_wrap=True)
+        console.print(terminal.text(f"  {row.kind} {row.id}"), soft_wrap=True)
         for line in filter(None, lines):
-            console.print(Padding(Text(line), (0, 0, 0, 6)))
+            console.print(Padding(terminal.text(line), (0, 0, 0, 6)))
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -86,10 +87,9 @@ def _table(rows: Sequence[Row]) -> Table:
     table.add_column("$/h", justify="right", no_wrap=True)
     table.add_column("why", overflow="fold", min_width=30)
     for row in rows:
-        # Text, not markup: names come from people, and tags from anybody in the account.
         cells = [row.kind, row.id, row.state, row.user, _age(row.age_seconds)]
         cells += [_usd(row.usd_per_hour), row.why]
-        table.add_row(*map(Text, cells))
+        table.add_row(*map(terminal.text, cells))
     return table
 
 
@@ -103,6 +103,8 @@ def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
         cost = f"which cost at least {usd:.3f} USD an hour (an estimate, at list prices)"
         mend = "Nothing was changed. To end them: the same with --yes."
         lines = [f"{len(ends)} would end, {cost}. {mend}"]
+    elif report.trouble:
+        lines = ["Nothing would end while the store cannot be read. Nothing was changed."]
     else:
         lines = ["Nothing is left over. Nothing was changed."]
     if report.hub_runs:

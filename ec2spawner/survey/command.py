@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from ..check.hub_config import ConfigurationBroken, load
 from ..config import Profile
 from ..config.options import REGION
 from ..config.profile import DEFAULT_PROFILES
+from ..terminal import complain
 from .region import survey
 from .report import print_csv, print_json, print_table
 from .rows import Row, rows_of
@@ -43,7 +43,7 @@ def run_prices(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int
     try:
         request = _request(arguments, for_the_hub)
     except WrongRequest as error:
-        print(f"ec2spawner prices: {error}", file=sys.stderr)
+        complain("prices", str(error))
         return 2
     rows = asyncio.run(_rows(request, measure_latency=arguments.latency))
     if arguments.json:
@@ -117,8 +117,7 @@ def _config(arguments: argparse.Namespace) -> Path | None:
     here = Path(HUBS_FILE)
     if arguments.defaults or not here.is_file():
         return None
-    said = f"ec2spawner prices: profiles and region of ./{here}; --defaults for the built-in ones"
-    print(said, file=sys.stderr)
+    complain("prices", f"profiles and region of ./{here}; --defaults for the built-in ones")
     return here
 
 

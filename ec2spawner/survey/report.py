@@ -12,8 +12,9 @@ from textwrap import wrap
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
+from .. import terminal
+from ..core.foreign_text import visible
 from ..provisioner.prices import SPOT_SOURCE
 from .rows import Row
 
@@ -33,7 +34,7 @@ def print_csv(rows: Sequence[Row]) -> None:
         cells = asdict(row)
         cells["zones"] = " ".join(row.zones)
         cells["spot_by_zone"] = " ".join(f"{z}={usd:g}" for z, usd in row.spot_by_zone.items())
-        writer.writerow(cells)
+        writer.writerow({n: visible(c) if isinstance(c, str) else c for n, c in cells.items()})
 
 
 def print_table(rows: Sequence[Row], console: Console) -> None:
@@ -49,9 +50,12 @@ def print_table(rows: Sequence[Row], console: Console) -> None:
         _print_blocks(known, console)
     if sources := dict.fromkeys(row.on_demand_source for row in known if row.on_demand_source):
         said = f"On-demand prices: {', '.join(sources)}; spot prices: {SPOT_SOURCE}, now."
-        console.print(Text(f"\nEstimates in USD per hour, before tax, instances alone. {said}"))
+        console.print()
+        console.print(
+            terminal.text(f"Estimates in USD per hour, before tax, instances alone. {said}")
+        )
     for region, error in {row.region: row.error for row in rows if row.error}.items():
-        console.print(Text(f"✗ {region} could not be read: {error}", style="red"))
+        console.print(terminal.text(f"✗ {region} could not be read: {error}", "red"))
 
 
 def _table(rows: Sequence[Row]) -> Table:
@@ -66,7 +70,7 @@ def _table(rows: Sequence[Row]) -> Table:
     if measured:
         table.add_column("latency", justify="right")
     for row in rows:
-        table.add_row(*map(Text, [*_cells(row), *([_latency(row)] if measured else [])]))
+        table.add_row(*map(terminal.text, [*_cells(row), *([_latency(row)] if measured else [])]))
     return table
 
 
@@ -92,13 +96,15 @@ def _print_blocks(rows: Sequence[Row], console: Console) -> None:
         if row.region != region:
             region = row.region
             away = "" if row.latency_ms is None else f", {_latency(row)} away"
-            console.print(Text(f"{region}{away}", style="bold"))
+            console.print(terminal.text(f"{region}{away}", "bold"))
         kind = row.instance_type if row.offered else "not offered"
-        console.print(Padding(Text.assemble((row.profile, "cyan"), f": {kind}"), (0, 0, 0, 2)))
+        named = terminal.text(row.profile, "cyan")
+        named.append_text(terminal.text(f": {kind}", "default"))
+        console.print(Padding(named, (0, 0, 0, 2)))
         if row.offered:
             # rich would break a line between a zone and its price; textwrap does not.
             lines = [line for said in _sentences(row) for line in wrap(said, console.width - 4)]
-            console.print(Padding(Text("\n".join(lines)), (0, 0, 0, 4)))
+            console.print(Padding(terminal.lines(*lines), (0, 0, 0, 4)))
 
 
 def _sentences(row: Row) -> list[str]:

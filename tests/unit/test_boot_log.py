@@ -57,8 +57,8 @@ def test_no_more_of_a_long_log_is_searched_than_its_end(
 ) -> None:
     """The hub's event loop waits for it: so many characters are read, and so many lines."""
     read: list[str] = []
-    printable = boot_log._printable
-    monkeypatch.setattr(boot_log, "_printable", lambda line: read.append(line) or printable(line))
+    plain = boot_log.without_escapes
+    monkeypatch.setattr(boot_log, "without_escapes", lambda line: read.append(line) or plain(line))
     last_lines(f"lost\n{junk * 65536}")
     assert sum(map(len, read)) <= READ_CHARACTERS
     assert len(read) <= READ_LINES
