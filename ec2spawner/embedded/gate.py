@@ -119,6 +119,7 @@ class Gate:
             "CreateVolume": volumes.create,
             "DeleteSnapshot": snapshots.delete,
             "DeleteVolume": volumes.delete,
+            "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
             "DescribeReservedInstances": reservations.describe,
             "DescribeSnapshots": snapshots.describe,
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),

@@ -1,6 +1,6 @@
-"""DescribeInstanceTypes: we choose the page, moto words it.
+"""DescribeInstanceTypes and DescribeInstanceTypeOfferings, a page at a time.
 
-moto takes three seconds to word its whole table, and knows no pages.
+moto knows no pages, and takes seconds to word all of its tables.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from .moto_backend import Moto, RawAnswer
 from .protocol import EC2Error
 
 ACTION = "DescribeInstanceTypes"
+OFFERINGS = "DescribeInstanceTypeOfferings"
 
 MAX_NAMES = 100
 """Types that a request may name, from the API reference."""
 
 
 async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawAnswer:
-    """One page. Raises `InvalidInstanceType` for a type that does not exist."""
+    """One page of the types, which moto words. Raises `InvalidInstanceType` for an unknown one."""
     named: Sequence[str] = parameters.get("InstanceTypes") or ()
     if len(named) > MAX_NAMES:
         raise EC2Error(
@@ -45,11 +46,24 @@ async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawAnswer:
     )
 
 
+async def offerings(moto: Moto, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """One page of which place has which type."""
+    page = pages.asked(OFFERINGS, parameters)
+    by_name = _by_name(parameters.get("Filters") or ())
+    where = parameters.get("LocationType")
+    found = await moto.run(lambda: moto.backend.describe_instance_type_offerings(where, by_name))
+    shown, token = page.of(found)
+    return {"InstanceTypeOfferings": shown, **({"NextToken": token} if token else {})}
+
+
+def _by_name(filters: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    return {each.get("Name", ""): each.get("Values") or [] for each in filters}
+
+
 def _matching(moto: Moto, filters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Only inside `moto.run`."""
-    by_name = {each.get("Name", ""): each.get("Values") or [] for each in filters}
     try:
-        found = moto.backend.describe_instance_types(None, by_name)
+        found = moto.backend.describe_instance_types(None, _by_name(filters))
     except Exception as error:  # moto's errors are its web framework's
         message = f"The embedded EC2 does not do this: {error}"
         raise EC2Error("UnsupportedOperation", message) from error
