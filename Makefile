@@ -74,7 +74,7 @@ clean:  ## Remove what was built; the environment in .venv stays
 
 # --- the development environment ---------------------------------------------------------------
 
-venv: $(DONE)/python $(DONE)/labextension $(DONE)/links $(DONE)/proxy  ## All of it, in .venv
+venv: $(DONE)/python $(DONE)/labextension $(DONE)/links $(DONE)/startup $(DONE)/proxy  ## All of it, in .venv
 
 $(DONE)/tools:
 	@test -n "$(PYTHON)" || { echo 'Python 3.11 or later is needed' >&2; exit 1; }
@@ -102,6 +102,12 @@ $(DONE)/links: | $(DONE)/tools
 		$(VENV)/share/jupyter/labextensions/ec2spawner-lab
 	ln -sfn ../../../../jupyter-config/jupyter_server_config.d/ec2spawner.json \
 		$(VENV)/etc/jupyter/jupyter_server_config.d/ec2spawner.json
+	touch $@
+
+$(DONE)/startup: | $(DONE)/tools
+	mkdir -p $(VENV)/etc/ipython/startup
+	ln -sfn ../../../../jupyter-config/ipython-startup/50-ec2spawner.py \
+		$(VENV)/etc/ipython/startup/50-ec2spawner.py
 	touch $@
 
 $(DONE)/proxy: proxy/package.json proxy/package-lock.json proxy/.npmrc | $(DONE)/tools

@@ -23,6 +23,7 @@ DIGEST = BUNDLE / "sources.sha256"
 SOURCE_FILES = ("package.json", "package-lock.json", "tsconfig.json", "src/**/*", "style/**/*")
 INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
 INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
+INSTALLED_STARTUP = Path("etc/ipython/startup")
 INSTALLED_DEMO = Path("share/ec2spawner/configs/demo")
 
 
@@ -55,9 +56,10 @@ def build_bundle() -> None:
 
 
 def data_files() -> list[tuple[str, list[str]]]:
-    """What Jupyter finds in the environment: the bundle, and the server extension's switch."""
+    """What Jupyter and IPython find in the environment: bundle, server extension, magics."""
     folders: dict[str, list[str]] = {
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
+        str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
         str(INSTALLED_DEMO): ["configs/demo/jupyterhub_config.py"],
     }
     for file in sorted(BUNDLE.rglob("*")):

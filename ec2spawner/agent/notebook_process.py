@@ -56,6 +56,10 @@ PR_SET_CHILD_SUBREAPER = 36
 NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
 
 
+NOTEBOOK_DEFAULTS = Path(__file__).parents[1] / "notebook" / "defaults"
+"""Where Jupyter finds our defaults of JupyterLab's settings: the user's own settings win."""
+
+
 class NotebookError(Exception):
     """The server ended or did not come up; the message is for people."""
 
@@ -74,6 +78,7 @@ def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict
     }
     # As in an activated environment: `!pip`, terminals and language servers are the notebook's.
     path = [str(Path(sys.executable).parent), kept.get("PATH") or os.defpath]
+    config = [*filter(None, [kept.get("JUPYTER_CONFIG_PATH")]), str(NOTEBOOK_DEFAULTS)]
     return kept | {
         "HOME": str(user.home),
         "USER": user.name,
@@ -81,6 +86,7 @@ def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict
         "SHELL": user.shell,
         "LANG": kept.get("LANG") or "C.UTF-8",
         "PATH": os.pathsep.join(path),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(config),
     }
 
 

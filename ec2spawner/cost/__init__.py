@@ -10,7 +10,8 @@ for epoch in cost.epochs(range(10)):
 cost.now()
 ```
 
-In a notebook `%load_ext ec2spawner.cost` adds `%%cost` and `%cost`. In a script it works the same.
+In a notebook there are `%%cost` and `%cost`: on our instances by themselves, elsewhere after
+`%load_ext ec2spawner`. In a script it works the same.
 The figures are those of the hub, told by this machine's agent; without one, durations are all
 that is told. Amounts in USD are of the machine's time, without its disks.
 """

@@ -31,6 +31,7 @@ from .notice_events import NoticeEvents
 from .notices import notices
 from .observer import Observer
 from .open_pages import OpenPages
+from .terminal_shell import shell_command
 
 OBSERVE_SECONDS = 1.0
 """How often kernels are looked at; a kernel's messages come by themselves."""
@@ -63,6 +64,10 @@ class NotebookExtension(ExtensionApp):
         # The page must know before it can ask: it registers a plugin in place of JupyterLab's own.
         page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
         page["ec2spawnerManaged"] = bool(path)
+        command = shell_command(os.environ) if path else None
+        if command is not None:
+            # Before the terminals' own extension reads it; what the user has configured wins.
+            self.serverapp.terminado_settings.setdefault("shell_command", command)
         self.observer = Observer(self.serverapp)
         self.alone = None if self.link else Alone(self.observer, self.history)
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -37,13 +37,6 @@ async def arrives_in_jupyterlab(page: Any) -> None:
 # --- in JupyterLab ---
 
 
-async def decline_news(page: Any) -> None:
-    """JupyterLab's own question to who comes for the first time."""
-    question = page.locator(".Toastify__toast", has_text="Jupyter news")
-    await question.get_by_role("button", name="No", exact=True).click()
-    await expect(question).to_have_count(0)
-
-
 async def open_new_notebook(page: Any) -> None:
     await page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
     await has_a_kernel(page)

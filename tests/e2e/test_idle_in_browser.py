@@ -18,7 +18,6 @@ from harness import Embedded, Hub, demo_config, until
 from jupyter_by_hand import Jupyter
 from person import (
     arrives_in_jupyterlab,
-    decline_news,
     has_a_kernel,
     log_in,
     open_new_notebook,
@@ -110,7 +109,6 @@ async def opens_jupyterlab(hub: Hub, visit: Visit, user: str) -> Any:
     page = await visit(hub.url)
     await log_in(page, user)
     await arrives_in_jupyterlab(page)
-    await decline_news(page)
     await status_item(page).click()
     await expect(panel(page)).to_be_visible()
     return page

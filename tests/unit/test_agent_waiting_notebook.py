@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from jupyterlab_server.settings_utils import get_settings
 
 from ec2spawner.agent import waiting_notebook
 from ec2spawner.agent.notebook_process import NotebookProcess, base_environment
@@ -86,6 +87,19 @@ def test_the_environment_is_the_notebooks_as_if_it_were_activated(tmp_path: Path
     given = base_environment(user, {"PATH": "/usr/bin:/bin", "EC2SPAWNER_RUN_DIR": "/run"})
     assert given["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert "EC2SPAWNER_RUN_DIR" not in given
+
+
+def test_jupyterlab_asks_for_no_news_unless_the_user_wants_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
+    given = base_environment(user, {"JUPYTER_CONFIG_PATH": "/of/the/image"})
+    assert given["JUPYTER_CONFIG_PATH"].split(":")[0] == "/of/the/image"
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", given["JUPYTER_CONFIG_PATH"])
+    plugin = "@jupyterlab/apputils-extension:notification"
+    schemas = Path(sys.prefix) / "share" / "jupyter" / "lab" / "schemas"
+    found, _ = get_settings(str(tmp_path), str(schemas), str(tmp_path), plugin)
+    assert found["schema"]["properties"]["fetchNews"]["default"] == "false"
 
 
 @pytest.fixture

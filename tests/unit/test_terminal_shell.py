@@ -1,0 +1,38 @@
+"""Terminals: what the profile says, and what the notebook server has on its PATH."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.notebook.terminal_shell import shell_command
+
+BASH = shutil.which("bash")
+
+
+@pytest.mark.skipif(BASH is None, reason="needs bash")
+@pytest.mark.parametrize("profile_path", ["/usr/bin:/bin", "/of the/profile:/usr/bin:/bin"])
+def test_what_the_profile_drops_from_the_path_comes_back(tmp_path: Path, profile_path: str) -> None:
+    (tmp_path / ".profile").write_text(f"PATH='{profile_path}'; export FROM_PROFILE=yes\n")
+    (tmp_path / ".bashrc").write_text("FROM_RC=yes; PS1=\n")
+    environment = {
+        "SHELL": str(BASH),
+        "HOME": str(tmp_path),
+        "PATH": "/opt/it's here/bin:/opt/b:/usr/bin",
+        "SECRET": "kept",
+    }
+    command = shell_command(environment)
+    assert command is not None
+    asked = 'echo "$PATH|$FROM_PROFILE|$FROM_RC|$SECRET"; exit\n'
+    said = subprocess.run(
+        command, env=environment, input=asked, capture_output=True, text=True, timeout=30
+    ).stdout
+    assert said.splitlines()[-1] == f"/opt/it's here/bin:/opt/b:{profile_path}|yes|yes|kept"
+
+
+@pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh", ""])
+def test_shells_that_do_not_understand_it_are_left_to_jupyter(shell: str) -> None:
+    assert shell_command({"SHELL": shell, "PATH": "/opt/bin"}) is None
