@@ -4,6 +4,7 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 
 import type { Actions } from './actions.js';
 import { keepLabel } from './describe.js';
+import { LastMinute } from './lastMinute.js';
 import type { StatusModel } from './model.js';
 import { announcesStop, noticeText } from './noticeText.js';
 import { instant } from './state.js';
@@ -38,6 +39,7 @@ export class NoticeBoard {
     private readonly openPanel: () => void,
     private readonly trans: TranslationBundle
   ) {
+    this._lastMinute = new LastMinute(trans);
     model.changed.connect(() => this._hearStatus());
     events.connect((_, emission) => this._hearEvent(emission));
   }
@@ -62,6 +64,7 @@ export class NoticeBoard {
         shown.withdraw();
       }
     }
+    this._lastMinute.expect('', null);
   }
 
   private _hearEvent(emission: Event.Emission): void {
@@ -85,6 +88,7 @@ export class NoticeBoard {
         shown.withdraw();
       }
     }
+    this._expectEnd(notices);
     for (const notice of notices) {
       const shown = this._shown.get(notice.id);
       if (shown) {
@@ -94,6 +98,15 @@ export class NoticeBoard {
         this._add(notice);
       }
     }
+  }
+
+  private _expectEnd(notices: INotice[]): void {
+    const ends = notices.filter(({ kind, until }) => SAVED_BEFORE.includes(kind) && until !== null);
+    const [first] = ends.sort((a, b) => (instant(a.until) ?? 0) - (instant(b.until) ?? 0));
+    this._lastMinute.expect(
+      first?.title ?? '',
+      first ? (instant(first.until) ?? 0) - this._now : null
+    );
   }
 
   private _add(notice: INotice): void {
@@ -177,6 +190,7 @@ export class NoticeBoard {
     }
   }
 
+  private readonly _lastMinute: LastMinute;
   private readonly _shown = new Map<string, Shown>();
   private _status: INotebookStatus | null = null;
   private _serverNow = 0;

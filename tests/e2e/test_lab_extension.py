@@ -367,6 +367,40 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
     expect(toast).to_have_count(1)
 
 
+def test_a_hidden_tab_shows_the_last_minute_in_its_title(page: Any, server: Server) -> None:
+    page.add_init_script(
+        """window.Notification = class {
+             static permission = 'granted';
+             constructor(text) { (window.told ??= []).push(text); }
+             close() {}
+           };"""
+    )
+    open_lab(page, server)
+    title = page.title()
+    hide(page)
+    end = Notice(
+        id="idle-1",
+        kind="idle",
+        level="warning",
+        title="This server stops",
+        until=datetime.now(UTC) + timedelta(minutes=5),
+    )
+    server.emits(end)
+    expect(page.locator(".Toastify__toast")).to_contain_text("This server stops in")
+    assert page.title() == title
+    near = end.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=50)})
+    server.emits(near)
+    expect(page).to_have_title("⚠ This server stops in 1 minute")
+    assert page.evaluate("window.told") == ["This server stops in 1 minute"]
+    server.says(status(notices=[near]))  # a tab that is shown again asks for the status
+    hide(page, False)
+    expect(page).to_have_title(title)
+    hide(page)
+    expect(page).to_have_title("⚠ This server stops in 1 minute")
+    server.emits()
+    expect(page).to_have_title(title)
+
+
 def test_what_is_written_after_the_spot_notice_is_saved_too(page: Any, server: Server) -> None:
     open_lab(page, server)
     end = datetime.now(UTC) + timedelta(seconds=28)
