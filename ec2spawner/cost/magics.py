@@ -14,7 +14,7 @@ from . import agent
 from .block import track
 from .line import Line
 from .so_far import Now, now
-from .words import money
+from .words import kind_of_amounts, money
 
 OPENING: Final = re.compile(r"\s*%%cost(?:[ \t]+(?P<name>[^\n]*))?(?:\n|$)")
 
@@ -126,11 +126,12 @@ def _server(cost: Now | None, why: str) -> str:
         said = [f"This server has cost {money(cost.usd)} so far"]
     if cost.usd_per_hour is not None:
         market = f" ({cost.market})" if cost.market else ""
-        said.append(f"{money(cost.usd_per_hour)}/hour{market}")
+        said.append(f"{money(cost.usd_per_hour)}/h{market}")
     if cost.saved_usd is not None and cost.saved_usd > 0:
         said.append(f"{money(cost.saved_usd)} less than on demand")
     if cost.today_usd is not None:
         said.append(f"all your servers today {money(cost.today_usd)}")
     if cost.month_usd is not None:
         said.append(f"this month {money(cost.month_usd)}")
-    return "; ".join(said) + (" (estimate)" if cost.estimate and len(said) > 1 else "")
+    has_amount = cost.usd is not None or len(said) > 1
+    return "; ".join(said) + (f" ({kind_of_amounts(cost.estimate)})" if has_amount else "")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import agent
 from .agent import Reading
-from .words import lasted, money
+from .words import kind_of_amounts, lasted, money
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,19 @@ class Spent:
     last: Reading
 
     def words(self) -> str:
-        """`USD 0.012 in 1 min 23 s`, or the time alone."""
+        """`$0.012 in 1 min 23 s`, or the time alone."""
         time = lasted(self.seconds)
         return time if self.usd is None else f"{money(self.usd)} in {time}"
 
     def remark(self) -> str:
-        """What it is worth: `estimate; USD 0.53/hour, spot`, or why there is no amount."""
+        """What it is worth: `estimate in USD; $0.53/h, spot`, or why there is no amount."""
         if self.usd is None:
             return f"cost unknown: {self.last.why}" if self.last.why else "cost unknown"
         cost = self.last.cost
-        said = ["estimate"] if cost is None or cost.estimate else []
+        said = [kind_of_amounts(cost is None or cost.estimate)]
         if cost is not None and cost.usd_per_hour is not None:
             market = f", {cost.market.value}" if cost.market else ""
-            said.append(f"{money(cost.usd_per_hour)}/hour{market}")
+            said.append(f"{money(cost.usd_per_hour)}/h{market}")
         return "; ".join(said)
 
 

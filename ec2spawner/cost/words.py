@@ -11,14 +11,19 @@ LEAST: Final = 1e-6
 
 
 def money(usd: float) -> str:
-    """`USD 0.00021`, `USD 0.013`, `USD 0.19`, `USD 24.48`, `USD 1130`: two digits at least, and no
-    cents where it is dear. What is not zero never looks like it."""
+    """`$0.00021`, `$0.013`, `$0.19`, `$24.48`, `$1130`: two digits at least, and no cents where it
+    is dear. What is not zero never looks like it."""
     if usd == 0:
-        return "USD 0"
+        return "$0"
     if usd < LEAST:
-        return f"less than USD {LEAST:.6f}"
+        return f"less than ${LEAST:.6f}"
     places = max(2, 1 - floor(log10(usd)))
-    return f"USD {usd:.0f}" if usd >= 1000 else f"USD {usd:.{places}f}"
+    return f"${usd:.0f}" if usd >= 1000 else f"${usd:.{places}f}"
+
+
+def kind_of_amounts(is_estimate: bool) -> str:
+    """Said once of all amounts in a line: their currency, and what they are worth."""
+    return "estimate in USD" if is_estimate else "in USD"
 
 
 def lasted(seconds: float) -> str:

@@ -21,8 +21,8 @@ SECONDS: Final = 180.0
 END_SECONDS: Final = 2.0
 """For a check that is ended early."""
 
-WIDTH: Final = 100
-"""Columns, as wide as a notebook's output at least is."""
+WIDTH: Final = 72
+"""Columns: as many as fit beside both sidebars of JupyterLab in a window of 1280 pixels."""
 
 
 def gpu_check(line: str = "") -> None:

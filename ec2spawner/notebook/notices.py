@@ -199,7 +199,7 @@ def _budget(cost: Cost | None, now: datetime) -> Iterator[Notice]:
         title="Your budget of this month is used up"
         if passed[-1] >= 100
         else f"{passed[-1]} % of your budget of this month are used",
-        message=f"It is {cost.budget_usd:.2f} USD"
+        message=f"It is ${cost.budget_usd:.2f} (USD)"
         f"{', and what you spent is an estimate' if cost.estimate else ''}.",
         actions=["panel"],
     )

@@ -16,7 +16,7 @@ export interface ILine {
 export interface ICostText {
   /** The large number. */
   amount: string;
-  /** Beside it: whether it is an estimate. */
+  /** Beside it: its currency, and whether it is an estimate. */
   mark: string;
   caption: string;
   lines: ILine[];
@@ -29,7 +29,7 @@ export function costText(cost: ICost, now: number, words: Words): ICostText {
   const since = format.timeOfDay(Date.parse(cost.since), now);
   return {
     amount: spent === null ? words.__('cost unknown') : format.usd(spent),
-    mark: cost.estimate && spent !== null ? words.__('estimate') : '',
+    mark: spent === null ? '' : cost.estimate ? words.__('USD, estimate') : words.__('USD'),
     caption: words.__('this server, since %1', since),
     lines: [
       priceLine(cost, words),

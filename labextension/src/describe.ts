@@ -215,26 +215,26 @@ function costSentences(cost: ICost | null, now: number, words: Words): string[] 
     return [words.__('What this server has cost is not known yet.')];
   }
   const since = format.timeOfDay(Date.parse(cost.since), now);
-  const amount = spent.toFixed(spent < 1 ? 3 : 2);
+  const amount = format.usd(spent);
   const found = cost.estimate
-    ? words.__('Estimate: this server has cost %1 USD since %2.', amount, since)
-    : words.__('This server has cost %1 USD since %2.', amount, since);
+    ? words.__('Estimate in USD: this server has cost %1 since %2.', amount, since)
+    : words.__('This server has cost %1 (USD) since %2.', amount, since);
   if (cost.usd_per_hour === null) {
     return [found, words.__('Its price now is not known.')];
   }
   const hourly = plainPrice(cost.usd_per_hour);
   const price = cost.market
-    ? words.__('It costs %1 USD an hour now, %2.', hourly, cost.market)
-    : words.__('It costs %1 USD an hour now.', hourly);
+    ? words.__('It costs %1 an hour now, %2.', hourly, cost.market)
+    : words.__('It costs %1 an hour now.', hourly);
   const onDemand = cost.on_demand_usd_per_hour;
   return cost.market === 'spot' && onDemand !== null
-    ? [found, price, words.__('On demand it would be %1 USD an hour.', plainPrice(onDemand))]
+    ? [found, price, words.__('On demand it would be %1 an hour.', plainPrice(onDemand))]
     : [found, price];
 }
 
 /** To a hundredth of a cent, as EC2 prices are, without zeros that say nothing. */
-function plainPrice(usdPerHour: number): number {
-  return Number(usdPerHour.toFixed(4));
+function plainPrice(usdPerHour: number): string {
+  return `$${Number(usdPerHour.toFixed(4))}`;
 }
 
 function machineSentences(status: INotebookStatus, words: Words): string[] {

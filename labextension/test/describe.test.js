@@ -224,7 +224,7 @@ test('an unknown price is unknown, never zero', () => {
 
 test('what a bill says is no estimate', () => {
   const cost = { ...view().status.cost, estimate: false };
-  assert.ok(sentences(view({ cost }), words)[0].startsWith('This server has cost 1.37 USD'));
+  assert.ok(sentences(view({ cost }), words)[0].startsWith('This server has cost $1.37 (USD)'));
 });
 
 test('a server is kept until the next instant that changes something', () => {

@@ -51,7 +51,7 @@ const values = text => Object.fromEntries(text.lines.map(line => [line.name, lin
 test('the cost is told with what it is made of', () => {
   const text = costText(cost(), NOW, words);
   assert.equal(text.amount, '$1.37');
-  assert.equal(text.mark, 'estimate');
+  assert.equal(text.mark, 'USD, estimate');
   assert.equal(values(text)['Now'], '$0.42/h, spot');
   assert.equal(values(text)['Saved by spot'], '$1.92');
   assert.equal(values(text)['Today'], '$4.20');
@@ -75,7 +75,7 @@ test('what is not known is left out or said, and never zero', () => {
   assert.deepEqual(values(text), { Now: 'price unknown' });
   assert.equal(text.budget, null);
   assert.equal(costText(cost({ budget_usd: null }), NOW, words).budget, null);
-  assert.equal(costText(cost({ estimate: false }), NOW, words).mark, '');
+  assert.equal(costText(cost({ estimate: false }), NOW, words).mark, 'USD');
 });
 
 const gpu = (changes = {}) => ({

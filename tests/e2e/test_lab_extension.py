@@ -63,9 +63,9 @@ def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: st
 def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
     item = open_lab(page, server)
     label = item.get_attribute("aria-label")
-    assert "Estimate: this server has cost 1.37 USD since " in label
-    assert "It costs 0.42 USD an hour now, spot." in label
-    assert "On demand it would be 1.006 USD an hour." in label
+    assert "Estimate in USD: this server has cost $1.37 since " in label
+    assert "It costs $0.42 an hour now, spot." in label
+    assert "On demand it would be $1.006 an hour." in label
     assert "GPU NVIDIA A10G: 87 % in use. GPU memory: 14.2 of 24 GB." in label
     assert "train.ipynb is running, so this server stays on." in label
     assert item.get_attribute("title") == label

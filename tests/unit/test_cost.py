@@ -72,7 +72,7 @@ def test_a_block_says_its_cost_its_time_and_its_price(
     assert block.seconds == pytest.approx(83, abs=1)
     assert block.estimate
     said = capsys.readouterr().out
-    assert said == "preparing: USD 0.083 in 1 min 23 s (estimate; USD 3.60/hour, spot)\n"
+    assert said == "preparing: $0.083 in 1 min 23 s (estimate in USD; $3.60/h, spot)\n"
 
 
 def test_a_price_that_changes_in_the_middle_counts_from_then_on(
@@ -234,16 +234,16 @@ def test_epochs_tell_their_cost_the_cost_so_far_and_the_forecast(
     for epoch in cost.epochs(range(4)):
         ahead.ahead += 200 if epoch == 0 else 100
     lines = capsys.readouterr().out.splitlines()
-    remark = "(estimate; USD 3.60/hour, spot)"
+    remark = "(estimate in USD; $3.60/h, spot)"
     first, second, _, fourth, all_ = lines
     assert re.fullmatch(
-        r"epoch 1 of 4: USD 0\.20 in 3 min 20 s; so far USD 0\.20; forecast USD 0\.80; "
+        r"epoch 1 of 4: \$0\.20 in 3 min 20 s; so far \$0\.20; forecast \$0\.80; "
         r"10 min \d s left, until (\d\d \w+ )?\d\d:\d\d UTC " + re.escape(remark),
         first,
     ), first
-    assert "epoch 2 of 4: USD 0.10 in 1 min 40 s; so far USD 0.30; forecast USD 0.50; " in second
-    assert fourth == f"epoch 4 of 4: USD 0.10 in 1 min 40 s; so far USD 0.50 {remark}"
-    assert all_ == f"4 epochs: USD 0.50 in 8 min 20 s; USD 0.13 each {remark}"
+    assert "epoch 2 of 4: $0.10 in 1 min 40 s; so far $0.30; forecast $0.50; " in second
+    assert fourth == f"epoch 4 of 4: $0.10 in 1 min 40 s; so far $0.50 {remark}"
+    assert all_ == f"4 epochs: $0.50 in 8 min 20 s; $0.13 each {remark}"
 
 
 def test_epochs_without_a_length_have_no_forecast_unless_it_is_given(
@@ -421,7 +421,7 @@ def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
         said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
         lines = said.stdout.splitlines()
         assert len(lines) == 20 > MAX_CONNECTIONS
-        assert [line for line in lines if "USD 3.60/hour" not in line] == []
+        assert [line for line in lines if "$3.60/h" not in line] == []
         agent.say(told(77.0))
         extension.settimeout(5)
         heard = b""

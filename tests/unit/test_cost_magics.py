@@ -14,7 +14,7 @@ from traitlets.config import Config
 
 from ec2spawner.cost import agent as agent_line
 
-COST = r"(?:less than )?USD [\d.]+ in [\d.]+ m?s \(estimate; USD 3\.60/hour, spot\)\n"
+COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spot\)\n"
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_cell_runs_as_without_it_and_tells_its_cost(
 def test_a_cell_may_await(shell: InteractiveShell, capsys: pytest.CaptureFixture[str]) -> None:
     run(shell, "%%cost\nimport asyncio\nawait asyncio.sleep(0.12)\ny = 1")
     assert shell.user_ns["y"] == 1
-    assert re.fullmatch(r"USD [\d.]+ in 0\.1\d s \(.*\)\n", capsys.readouterr().out)
+    assert re.fullmatch(r"\$[\d.]+ in 0\.1\d s \(.*\)\n", capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(("code", "error"), [("1 / 0", "ZeroDivisionError"), ("if", "SyntaxError")])
@@ -88,7 +88,7 @@ def test_cells_in_cells_end_in_order(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(shell, "%%cost outer\nget_ipython().run_cell('%%cost inner\\nq = 1')\nNone")
-    names = re.findall(r"^ *(\w+): (?:less than )?USD", capsys.readouterr().out, re.MULTILINE)
+    names = re.findall(r"^ *(\w+): (?:less than )?\$", capsys.readouterr().out, re.MULTILINE)
     assert names == ["inner", "outer"]
     run(shell, "1")
     assert "USD" not in capsys.readouterr().out
@@ -120,8 +120,8 @@ def test_a_line_tells_now_and_measures_code(
     agent_line._last = ("", 0.0, agent_line.Reading())
     run(shell, "%cost")
     assert capsys.readouterr().out == (
-        "This server has cost USD 2.50 so far; USD 0.19/hour (spot); USD 1.50 less than on demand; "
-        "all your servers today USD 4.00; this month USD 80.25 (estimate)\n"
+        "This server has cost $2.50 so far; $0.19/h (spot); $1.50 less than on demand; "
+        "all your servers today $4.00; this month $80.25 (estimate in USD)\n"
     )
 
 
@@ -170,7 +170,7 @@ def test_a_line_that_fails_tells_its_cost_and_why(
             told(None, 0.5),
             (
                 "The cost of this server so far is unknown: a price is not known; "
-                "USD 0.50/hour (spot) (estimate)\n"
+                "$0.50/h (spot) (estimate in USD)\n"
             ),
         ),
     ],
@@ -193,7 +193,7 @@ def test_loading_twice_tells_once_and_unloading_ends_it(
     shell.run_line_magic("reload_ext", "ec2spawner.cost")
     shell.run_line_magic("load_ext", "ec2spawner.cost")
     run(shell, "%%cost once\nNone")
-    assert capsys.readouterr().out.count("USD") == 2, "its cost and its rate"
+    assert capsys.readouterr().out.count("$") == 2, "its cost and its rate"
     shell.run_line_magic("unload_ext", "ec2spawner.cost")
     run(shell, "%%cost\nNone")
     said = capsys.readouterr()

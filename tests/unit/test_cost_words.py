@@ -25,27 +25,27 @@ def test_what_is_not_nothing_never_looks_like_it(usd: float) -> None:
 
 @given(st.floats(LEAST, 1e9))
 def test_an_amount_is_right_to_five_percent(usd: float) -> None:
-    said = float(money(usd).removeprefix("USD "))
+    said = float(money(usd).removeprefix("$"))
     assert said == pytest.approx(usd, rel=0.05)
 
 
 @given(st.floats(LEAST, 1e9), st.floats(LEAST, 1e9))
 def test_more_never_looks_like_less(one: float, other: float) -> None:
     less, more = sorted((one, other))
-    said = [float(money(usd).removeprefix("USD ")) for usd in (less, more)]
+    said = [float(money(usd).removeprefix("$")) for usd in (less, more)]
     assert said == sorted(said)
 
 
 @pytest.mark.parametrize(
     ("usd", "said"),
     [
-        (0, "USD 0"),
-        (1e-9, "less than USD 0.000001"),
-        (0.00021, "USD 0.00021"),
-        (0.0126, "USD 0.013"),
-        (0.19, "USD 0.19"),
-        (24.48, "USD 24.48"),
-        (1130.4, "USD 1130"),
+        (0, "$0"),
+        (1e-9, "less than $0.000001"),
+        (0.00021, "$0.00021"),
+        (0.0126, "$0.013"),
+        (0.19, "$0.19"),
+        (24.48, "$24.48"),
+        (1130.4, "$1130"),
     ],
 )
 def test_amounts_as_people_read_them(usd: float, said: str) -> None:

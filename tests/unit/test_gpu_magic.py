@@ -52,7 +52,10 @@ def test_the_magic_prints_the_table_and_the_verdict(
     said = capsys.readouterr().out
     assert "GPU 0 (Tesla T4), 15.0 GiB" in said
     assert "100.0 GB/s    320 GB/s   31 %        60 %  slow" in said
-    assert "Slower than it should be: GPU 0 (Tesla T4): its memory 100 GB/s" in said
+    assert "Slower than it should be: GPU 0 (Tesla T4): its memory 100 GB/s" in " ".join(
+        said.split()
+    )
+    assert max(map(len, said.splitlines())) <= 72, "as wide as an output between two sidebars"
 
 
 def test_nothing_of_cuda_stays_in_the_kernel(

@@ -238,7 +238,7 @@ def test_the_budget_is_told_at_its_thresholds(spent: float, level: str | None) -
     found = notices(status(cost=cost))
     assert [each.level for each in found] == ([level] if level else [])
     if found:
-        assert "200.00 USD" in found[0].message
+        assert "$200.00" in found[0].message
         assert "estimate" in found[0].message
         assert found[0].id.endswith("2026-11")
 

@@ -10,8 +10,8 @@ from typing import Any
 from jupyter_by_hand import Jupyter
 from lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
 
-COST = r"(?:less than )?USD [\d.]+ in [\d.]+ m?s"
-REMARK = r" \(estimate; USD 0\.50/hour\)"
+COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s"
+REMARK = r" \(estimate in USD; \$0\.50/h\)"
 
 EPOCHS = """
 import time
@@ -100,7 +100,7 @@ async def test_cells_blocks_epochs_and_scripts_tell_their_cost(
             first["transient"]["display_id"]
         }
         line = first["data"]["text/plain"]
-        forecast = r"; so far .*; forecast USD [\d.]+; 1\.\d\d s left, until \d\d:\d\d UTC"
+        forecast = r"; so far .*; forecast \$[\d.]+; 1\.\d\d s left, until \d\d:\d\d UTC"
         assert re.fullmatch(rf"<b>epoch</b> 1 of 3: {COST}{forecast}{REMARK}", line), line
         last = later[-1]["data"]["text/plain"]
         assert re.fullmatch(rf"3 <b>epoch</b>s: {COST}; .* each{REMARK}", last), last
@@ -123,7 +123,9 @@ async def test_cells_blocks_epochs_and_scripts_tell_their_cost(
         assert of_kind(said, "display_data") == []
         said = await kernel.run("%cost")
         assert re.fullmatch(
-            r"This server has cost USD 0\.01\d* so far; USD 0\.50/hour \(estimate\)", told(said)
+            r"This server has cost \$0\.01\d* so far; \$0\.50/h; all your servers today \$1\.25; "
+            r"this month \$20\.50 \(estimate in USD\)",
+            told(said),
         )
 
         (machine.home / "train.py").write_text(EPOCHS)
