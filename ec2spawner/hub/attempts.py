@@ -46,7 +46,8 @@ def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
         "at": attempt.at.isoformat(),
         "outcome": attempt.outcome,
         "asked": asked_words(attempt),
-        "answer": "available" if is_in_title else answer_words(attempt),
+        "answer": answer_words(attempt),
+        "is_in_title": is_in_title,
         "skipped": f"Not asked: {attempt.skipped}" if attempt.skipped else "",
     }
 

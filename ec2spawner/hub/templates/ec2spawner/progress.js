@@ -89,6 +89,11 @@ require(["jhapi"], function (JHAPI) {
 
   // The launch calls, below the search that they belong to. Lines are added and changed in place,
   // and stay when the machine is found, so that nothing jumps under the reader's eyes.
+  // What the step's title names is not named again below it.
+  function answerOf(attempt) {
+    return attempt.is_in_title ? "available" : attempt.answer;
+  }
+
   function drawAttempts(event) {
     const notes = event.notes || [];
     if (!(event.attempts || []).length) return;
@@ -109,7 +114,7 @@ require(["jhapi"], function (JHAPI) {
       const line = list.children[index];
       line.className = "ec2-attempt ec2-attempt-" + attempt.outcome;
       setText(line.querySelector(".ec2-asked"), attempt.asked);
-      setText(line.querySelector(".ec2-answer"), attempt.answer);
+      setText(line.querySelector(".ec2-answer"), answerOf(attempt));
       setText(line.querySelector(".ec2-skipped"), attempt.skipped);
     });
     setText(item.querySelector(".ec2-note"), notes.join(" "));
@@ -219,7 +224,7 @@ require(["jhapi"], function (JHAPI) {
     for (const attempt of event.attempts || []) {
       if (attempt.outcome === "asking") continue;
       const skipped = attempt.skipped ? ". " + attempt.skipped : "";
-      const line = attempt.asked + ": " + attempt.answer + skipped;
+      const line = attempt.asked + ": " + answerOf(attempt) + skipped;
       log(line, attempt.at + line);
     }
     for (const note of event.notes || []) log(note);
