@@ -178,7 +178,10 @@ class EfsHome:
 
     def _link(self, file_systems: Path) -> None:
         base = file_systems / self._mount.file_system
-        base.mkdir(mode=0o711, parents=True, exist_ok=True)
+        if not base.is_dir():
+            raise MountError(
+                f"{self._mount.file_system} has no mount target here: its name does not resolve"
+            )
         folder = base.joinpath(*self._mount.directory.strip("/").split("/"))
         if base not in folder.resolve().parents:
             raise MountError(f"the lease names no folder: {self._mount.directory!r}")

@@ -19,6 +19,7 @@ from tornado.web import HTTPError, RequestHandler
 from .calls import Calls
 from .capacity import ANY, Capacity
 from .faults import Fault, Faults
+from .file_systems import FileSystems
 from .machine_room import MachineRoom
 from .moto_backend import Moto
 from .network import Network
@@ -27,6 +28,7 @@ from .orders import (
     BootOrder,
     CapacityOrder,
     FaultOrder,
+    FileSystemOrder,
     InterruptOrder,
     LimitsOrder,
     PriceOrder,
@@ -60,6 +62,7 @@ class Controls:
     reservations: Reservations
     moto: Moto
     network: Network
+    file_systems: FileSystems
     region: str
     certificate_pem: str
 
@@ -203,6 +206,12 @@ class AddressesHandler(ControlHandler):
         self.finish({"ok": True})
 
 
+class FileSystemsHandler(ControlHandler):
+    async def post(self) -> None:
+        await self.controls.file_systems.create(self.order(FileSystemOrder).file_system)
+        self.finish({"ok": True})
+
+
 class ReservationsHandler(ControlHandler):
     def post(self) -> None:
         order = self.order(ReservationsOrder)
@@ -283,6 +292,7 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/faults", FaultsHandler),
     (r"/embedded/prices", PricesHandler),
     (r"/embedded/addresses", AddressesHandler),
+    (r"/embedded/file-systems", FileSystemsHandler),
     (r"/embedded/reservations", ReservationsHandler),
     (r"/embedded/boot", BootHandler),
     (r"/embedded/limits", LimitsHandler),

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from . import disks, mount_s3, other_users, processes, shims
 from .access_keys import AccessKey, AccessKeys
+from .file_systems import FOLDER
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .machine import Machine
@@ -110,7 +111,7 @@ class MachineRoom:
         self._instances = data_dir / "instances"
         self._volumes = data_dir / "volumes"
         self._snapshots = data_dir / "snapshots"
-        self._file_systems = data_dir / "file-systems"
+        self._file_systems = data_dir / FOLDER
         self._shims = data_dir / "shims"
         self.s3_endpoint = ""
         """Where S3 is, for the machines' mount-s3."""

@@ -115,6 +115,10 @@ class AddressesOrder(Order):
     available: Annotated[int, Field(ge=0)] | None
 
 
+class FileSystemOrder(Order):
+    file_system: Annotated[str, Field(pattern=r"^fs-(?:[0-9a-f]{8}|[0-9a-f]{17})$")]
+
+
 class ReservationOrder(Order):
     instance_type: str
     count: Annotated[int, Field(ge=1)]

@@ -27,6 +27,7 @@ from .capacity import Capacity
 from .control import ROUTES, Controls, UnknownHandler
 from .dry_run import DryRuns
 from .faults import Faults
+from .file_systems import FileSystems
 from .fleet import Fleets
 from .gate import Gate, GateHandler
 from .identity import IdentitySigner
@@ -166,6 +167,8 @@ class EmbeddedEC2:
         await volumes.restore()
         await snapshots.restore()
 
+        file_systems = FileSystems(moto, built, data_dir)
+        await file_systems.restore()
         launcher = Launcher(moto, built, lives, capacity, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lives, room)
@@ -205,6 +208,7 @@ class EmbeddedEC2:
             reservations,
             moto,
             built,
+            file_systems,
             REGION,
             signer.certificate_pem,
         )

@@ -38,8 +38,8 @@ IDENTITY = Identity(json.dumps({"region": "eu-west-1"}), "", "i-1", "g5.xlarge",
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     """A simulated machine below `tmp_path`."""
-    for name in ("devices", "root", "run"):
-        (tmp_path / name).mkdir()
+    for name in ("devices", "root", "run", "file-systems/fs-0a1b2c3d"):
+        (tmp_path / name).mkdir(parents=True)
     return Settings(
         hub_api_url="",
         metadata_endpoint="",
@@ -231,7 +231,7 @@ async def test_a_server_starts_without_the_data_that_cannot_be_mounted_and_is_to
 
 async def test_a_server_does_not_start_without_its_home(settings: Settings) -> None:
     plug_in(settings, DEVICE)
-    home = HomeMount(kind="efs", file_system="fs-1", directory="../../etc")
+    home = HomeMount(kind="efs", file_system="fs-0a1b2c3d", directory="../../etc")
     data = [DataMount(volume_id=VOLUME, path="/data/a")]
     with pytest.raises(HomeError, match="names no folder"):
         await Mounts(grant(home=home, data=data), settings, IDENTITY).mount()
@@ -302,6 +302,13 @@ async def test_a_machine_without_fast_disks_has_no_scratch(settings: Settings) -
 def efs(settings: Settings, directory: str = "homes/ada", **changes: object) -> EfsHome:
     mount = HomeMount(kind="efs", file_system="fs-0a1b2c3d", directory=directory)
     return EfsHome(mount.model_copy(update=changes), settings, "eu-west-1")
+
+
+async def test_a_file_system_that_does_not_exist_is_not_made(settings: Settings) -> None:
+    with pytest.raises(HomeError, match="fs-missing has no mount target"):
+        await efs(settings, file_system="fs-missing").mount()
+    assert settings.file_systems is not None
+    assert not (settings.file_systems / "fs-missing").exists()
 
 
 async def test_a_home_on_efs_is_found_again_from_another_instance(settings: Settings) -> None:

@@ -91,3 +91,23 @@ def test_a_bucket_is_mounted_as_mountpoint_would(lab: Any, wait_until: Any) -> N
         return {each["Key"] for each in s3.list_objects_v2(Bucket="lab-data")["Contents"]}
 
     wait_until(lambda: keys() == {"a/one & two.txt", "a/b/three.txt", "new.txt"})
+
+
+def test_a_file_system_has_mount_targets_and_outlives_a_stop(make_lab: Any, tmp_path: Path) -> None:
+    file_system = "fs-0a1b2c3d4e5f60718"
+    described = [
+        {"Name": "description", "Values": [f"EFS mount target for {file_system} (fsmt-*)"]}
+    ]
+
+    def targets(lab: Any) -> list[str]:
+        found = lab.ec2.describe_network_interfaces(Filters=described)["NetworkInterfaces"]
+        return sorted(each["AvailabilityZone"] for each in found)
+
+    lab = make_lab(data_dir=tmp_path)
+    assert targets(lab) == []
+    for _ in range(2):
+        lab.control("file-systems", {"file_system": file_system})
+        assert targets(lab) == sorted(lab.facts.zones)
+    assert lab.ask("file-systems", {"file_system": "../homes"})[0] == 400
+    lab.stop()
+    assert targets(make_lab(data_dir=tmp_path)) == sorted(lab.facts.zones)

@@ -90,6 +90,7 @@ async def write(client: httpx.AsyncClient, path: str, text: str) -> bool:
 
 async def test_everything_that_can_be_mounted(embedded: Embedded, tmp_path: Path) -> None:
     fill_bucket(embedded)
+    await embedded.control("file-systems", {"file_system": FILE_SYSTEM})
     embedded.client("iam").create_instance_profile(InstanceProfileName="notebooks")
     here, there = embedded.described["zones"][:2]
     hub = hub_of(embedded, tmp_path / "hub", make_snapshot(embedded, "cat.txt", "a cat"))
