@@ -35,14 +35,25 @@ main()
 """
 """What `python -m jupyterhub` does, without two seconds of a core's time for a grammar."""
 
-START_TIMEOUT = 60.0
-"""Seconds for a process to answer, on a busy machine with two cores."""
+START_TIMEOUT = 180.0
+"""Seconds for a process to answer, on a slow machine that others keep busy."""
+
+BUSY = 4
+"""So many times as long as expected everything may take: on such a machine it does."""
+
+PATIENT_HUB = "--JupyterHub.tornado_settings={'slow_spawn_timeout': 60}"
+"""Answers the request for a server with what came of it, where JupyterHub's own 10 seconds are
+over on such a machine."""
 
 
 async def until(
     look: Callable[[], Awaitable[T | None]], timeout: float, what: str, pause: float = 0.1
 ) -> T:
-    """Look until there is something true; fail with `what` after `timeout` seconds."""
+    """Poll until there is something true; fail with `what`.
+
+    `timeout` in seconds is what it may take on a machine that is not `BUSY`.
+    """
+    timeout *= BUSY
     deadline = time.monotonic() + timeout
     while True:
         found = await look()
@@ -119,7 +130,7 @@ class Embedded:
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         url = f"{self.described['ec2_endpoint']}/embedded/{path}"
         headers = {"Authorization": f"token {self.described['control_token']}"}
-        async with httpx.AsyncClient(headers=headers) as client:
+        async with httpx.AsyncClient(headers=headers, timeout=60) as client:
             reply = await client.request(method, url, json=body)
         assert reply.is_success, f"{url}: {reply.status_code} {reply.text}"
         return reply.json() if reply.content else None
@@ -177,7 +188,7 @@ class Hub:
         self.api = httpx.AsyncClient(
             base_url=f"{self.url}/hub/api",
             headers={"Authorization": f"token {ADMIN_TOKEN}"},
-            timeout=60,
+            timeout=120,
         )
 
     @property
@@ -195,6 +206,7 @@ class Hub:
                 QUICK_JUPYTERHUB,
                 "--config",
                 str(self.config),
+                PATIENT_HUB,
                 *self.arguments,
                 cwd=self.directory,
                 env=environment,
@@ -314,7 +326,7 @@ async def end(process: asyncio.subprocess.Process, timeout: float = 20.0) -> Non
     if process.returncode is None:
         process.terminate()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), timeout)
+            await asyncio.wait_for(process.wait(), BUSY * timeout)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()

@@ -14,7 +14,7 @@ from tests.aws_actions import Action
 from tests.bench.fault_cells import Cell, Ended, Mode, Scene, unclear
 from tests.bench.fault_commands import Commands
 from tests.bench.fault_detours import play_detour, record_detour
-from tests.bench.fault_patience import BOUNDS, HURRIED, MARKED_FOR, PLAIN, bound_of_start
+from tests.bench.fault_patience import BOUNDS, HURRIED, MARKED_FOR, PLAIN, SLOWNESS, bound_of_start
 from tests.bench.fault_site import SOON, USUAL, Site, timed
 from tests.harness import until
 
@@ -31,7 +31,7 @@ FOR_A_START = ("GetParameter", "DescribeImages", "DescribeInstances", "DescribeV
 """What a hub reads as it begins and a start cannot do without, in the order of a start. Without
 the others it goes on with what it knows."""
 
-AGAIN_TIMEOUT = 45.0
+AGAIN_TIMEOUT = 45.0 * SLOWNESS
 """Seconds in which a hub that could not begin notices that AWS answers again: its pauses grow to
 half a minute."""
 

@@ -16,20 +16,20 @@ import httpx
 
 from tests.aws_actions import Action, called_actions
 from tests.bench.fault_cells import ENTRY, Cell, Ended, unclear
-from tests.bench.fault_patience import REAPS
+from tests.bench.fault_patience import REAPS, SLOWNESS
 from tests.harness import START_TIMEOUT, Embedded, Hub, end, until
 
 HERE = Path(__file__).parent
 
-SETTLE_TIMEOUT = 15.0
+SETTLE_TIMEOUT = 15.0 * SLOWNESS
 """Seconds that EC2 takes to do what two passes have asked for, on a busy machine."""
 
 PASSES = 2
 
-SOON = 12.0
+SOON = 12.0 * SLOWNESS
 """Seconds within which the hub makes a call that nobody waits for."""
 
-USUAL = 30.0
+USUAL = 30.0 * SLOWNESS
 """Seconds that a start or a stop takes without any fault, on a busy machine."""
 
 OF_THE_BENCH = frozenset({"CreateNetworkInterface"})

@@ -44,8 +44,8 @@ BUNDLE = ROOT / "ec2spawner" / "labextension"
 OUTPUT = ROOT / "tests" / "output"
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
-START_SECONDS = 60
-PATIENCE_SECONDS = 30
+START_SECONDS = 180
+PATIENCE_SECONDS = 120
 """Other tests may keep all cores busy meanwhile."""
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
@@ -162,7 +162,7 @@ class Server:
             data=json.dumps(event).encode(),
             headers={"Authorization": f"token {self.token}"},
         )
-        with urllib.request.urlopen(request, timeout=5) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             assert answer.status == 200
 
     def posts(self, action: str) -> list[dict[str, Any]]:

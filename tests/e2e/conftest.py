@@ -50,7 +50,7 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     """Opens Chromium; where the test fails, each page is photographed into `tests/output/`."""
     from playwright import async_api as playwright
 
-    playwright.expect.set_options(timeout=30_000)
+    playwright.expect.set_options(timeout=90_000)
     home = tmp_path / "chromium"
     home.mkdir()
     async with playwright.async_playwright() as driver:
@@ -60,7 +60,7 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
         async def visit(url: str, **options: Any) -> Any:
             context = await browser.new_context(viewport=WINDOW, locale="en-US", **options)
-            context.set_default_timeout(60_000)
+            context.set_default_timeout(180_000)
             page = await context.new_page()
             await page.goto(url)
             return page
@@ -79,7 +79,7 @@ async def _photograph(browser: Any, name: str) -> None:
     for number, each in enumerate(pages, 1):
         path = OUTPUT / f"failed-{name}-{number}.png"
         try:
-            await each.screenshot(path=path, timeout=10_000)
+            await each.screenshot(path=path, timeout=60_000)
             print(f"{each.url} looked like {path}")
         except Exception as error:
             print(f"{each.url} could not be photographed: {error}")

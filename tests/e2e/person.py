@@ -11,9 +11,9 @@ from harness import PASSWORD
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect
 
-SPAWN_SECONDS = 60
-IDLE_SECONDS = 90
-LOAD_SECONDS = 60
+SPAWN_SECONDS = 240
+IDLE_SECONDS = 240
+LOAD_SECONDS = 240
 """JupyterLab, or a kernel in it; others may keep all cores busy meanwhile."""
 
 

@@ -16,8 +16,8 @@ import boto3
 import httpx
 import psutil
 
-START_SECONDS = 120.0
-END_SECONDS = 40.0
+START_SECONDS = 240.0
+END_SECONDS = 180.0
 TAIL = 60
 """Lines of each log that a failed test shows."""
 
@@ -74,7 +74,7 @@ class RunningDemo:
         """A control call of the embedded EC2: POST with a body, GET without."""
         headers = {"Authorization": f"token {self.described['control_token']}"}
         method = "GET" if body is None else "POST"
-        async with httpx.AsyncClient(headers=headers) as client:
+        async with httpx.AsyncClient(headers=headers, timeout=60) as client:
             reply = await client.request(method, f"{self.ec2_endpoint}/embedded/{path}", json=body)
         return reply.raise_for_status().json()
 

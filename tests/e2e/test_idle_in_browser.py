@@ -55,7 +55,7 @@ its first 15 %; many small shares of a CPU are had on a busy machine as well."""
 AT_WORK = ("sleeper", "silent", "trainer")
 PEOPLE = (*AT_WORK, "away")
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75)]
 
 
 @pytest.fixture

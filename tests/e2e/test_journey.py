@@ -50,7 +50,7 @@ MOST_BYTES = 220_000
 
 NOTEBOOK = "Untitled.ipynb"
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
 
 
 @pytest.fixture

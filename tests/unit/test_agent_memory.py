@@ -81,7 +81,7 @@ def seen(what: str, folder: Path) -> dict[str, object]:
         [sys.executable, "-c", LOOK, what],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
         env={
             "PATH": "/usr/bin:/bin",

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -339,26 +340,39 @@ def test_an_answer_serves_for_a_second(agent: AgentSays, monkeypatch: pytest.Mon
 
 
 @pytest.fixture
-def mute(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A socket that accepts and says nothing."""
+def mute(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[socket.socket]:
+    """An agent's socket that accepts and says nothing."""
     path = str(tmp_path_factory.mktemp("m") / "s")
+    monkeypatch.setenv(SOCKET, path)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
         listening.listen()
-        yield path
+        listening.setblocking(False)
+        yield listening
 
 
-def test_an_agent_that_hangs_costs_half_a_second_once(
-    mute: str, monkeypatch: pytest.MonkeyPatch
+def callers(listening: socket.socket) -> int:
+    """How many connections were made to it."""
+    number = 0
+    with suppress(BlockingIOError):
+        while True:
+            listening.accept()[0].close()
+            number += 1
+    return number
+
+
+def test_an_agent_that_hangs_is_asked_once(
+    mute: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(SOCKET, mute)
+    monkeypatch.setattr(agent_line, "SILENT", 3600.0)
     began = time.monotonic()
     assert read().why == NO_ANSWER
-    assert 0.4 < time.monotonic() - began < 0.9
-    began = time.monotonic()
+    assert time.monotonic() - began > 0.8 * agent_line.PATIENCE
     assert list(cost.epochs(range(100), quiet=True)) == list(range(100))
     assert cost.now() is None
-    assert time.monotonic() - began < 0.3
+    assert callers(mute) == 1
 
 
 @pytest.mark.parametrize(
@@ -385,11 +399,10 @@ def test_an_agent_that_talks_nonsense_is_none(
         thread.join()
 
 
-def test_an_agent_that_is_not_there_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_agent_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET, "/nowhere/agent.sock")
-    began = time.monotonic()
+    monkeypatch.setattr(agent_line, "PATIENCE", 3600.0)
     assert read().why == NO_ANSWER
-    assert time.monotonic() - began < 0.1
 
 
 FORKED = """
@@ -418,7 +431,7 @@ def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
         extension.connect(agent.path)
         extension.sendall(b'{"type": "observation", "at": "2026-11-20T12:00:00Z"}\n')
         program = [sys.executable, "-c", FORKED]
-        said = subprocess.run(program, capture_output=True, text=True, timeout=60, check=True)
+        said = subprocess.run(program, capture_output=True, text=True, timeout=300, check=True)
         lines = said.stdout.splitlines()
         assert len(lines) == 20 > MAX_CONNECTIONS
         assert [line for line in lines if "$3.60/h" not in line] == []

@@ -97,7 +97,7 @@ def test_the_command_line_has_it(cuda: FakeCuda, capsys: pytest.CaptureFixture[s
         env=os.environ | cuda.environment() | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")

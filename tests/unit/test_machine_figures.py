@@ -27,7 +27,7 @@ class Clock:
 
 
 def until(condition: Any) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -61,11 +61,10 @@ def test_a_file_system_that_does_not_answer_is_asked_by_one_thread(
         return real(path)
 
     monkeypatch.setattr(os, "statvfs", hangs)
-    began = time.monotonic()
     for _ in range(20):
         clock.now += 5
         space.look()
-    assert time.monotonic() - began < 5
+    assert not answers.is_set(), "nothing waited for it"
     assert len(asked) == 1
     assert clock.now > 100 + SPACE_LIMIT_SECONDS
     assert space.look() == (None, None), "what it said long ago holds no more"

@@ -74,7 +74,7 @@ def tell(environment: dict[str, str], *steps: Step) -> Told:
         env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

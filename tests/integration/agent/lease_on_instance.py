@@ -69,7 +69,7 @@ HTTPServer((url.hostname, url.port), Handler).serve_forever()
 """
 
 
-async def until(condition: Callable[[], Any], seconds: float = 20.0, what: str = "") -> Any:
+async def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "") -> Any:
     """Poll until the condition gives something; fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -349,7 +349,7 @@ class Machine:
     async def until_warm(self) -> None:
         """Wait until the waiting notebook has imported everything."""
         log = self.root / "agent.log"
-        await until(lambda: "is warm" in log.read_text(), 40, "a warm notebook")
+        await until(lambda: "is warm" in log.read_text(), 150, "a warm notebook")
 
     def listens(self, process: psutil.Process) -> bool:
         """Whether this process is the notebook server."""
@@ -371,7 +371,7 @@ class Machine:
             if path.exists()
         )
 
-    async def shut_down(self, seconds: float = 15.0) -> int:
+    async def shut_down(self, seconds: float = 90.0) -> int:
         """SIGTERM to the agent, as at the shutdown of a machine; its exit status."""
         assert self.agent is not None
         if self.agent.returncode is None:

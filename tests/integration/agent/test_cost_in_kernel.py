@@ -49,7 +49,7 @@ class Kernel:
         channels = await self._ada.execute(self._id, code)
         said: list[dict[str, Any]] = []
         is_idle = is_replied = False
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             while not (is_idle and is_replied):
                 message = json.loads((await channels.receive()).data)
                 kind, content = message["header"]["msg_type"], message["content"]

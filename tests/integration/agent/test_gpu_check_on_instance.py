@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -64,10 +63,8 @@ async def test_a_check_that_takes_too_long_is_left_out_and_leaves_nothing_behind
         monkeypatch.setenv(name, text)
     mark = str(tmp_path / "mark")
     monkeypatch.setenv("MARK_OF_THE_CHECK", mark)
-    begun = time.monotonic()
     assert await broken_gpu(tmp_path, seconds=2.0) == ""
-    assert time.monotonic() - begun < 10
-    await until(lambda: not _carrying(mark), 10, "the check's end")
+    await until(lambda: not _carrying(mark), what="the check's end")
 
 
 async def test_without_a_gpu_nothing_is_started(

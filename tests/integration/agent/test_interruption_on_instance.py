@@ -60,7 +60,7 @@ class SpotInstance:
     async def seen(self, looks: int = 2) -> None:
         """Looks that began after this, with what followed from them."""
         until = self.looks + looks
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while self.looks < until:
                 await asyncio.sleep(0.005)
 
@@ -134,7 +134,7 @@ async def test_a_token_that_has_expired_is_replaced(spot: SpotInstance) -> None:
 @pytest.mark.parametrize("life_cycle", ["on-demand", "capacity-block", ""])
 async def test_only_spot_instances_are_looked_at(spot: SpotInstance, life_cycle: str) -> None:
     spot.life_cycle, spot.notice = life_cycle, NOTICE
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         await spot.watch()
     assert spot.told == []
 

@@ -51,7 +51,7 @@ class Agent:
         return NotebookReply(id=request.id, ok=request.type == "extend", message="said the hub")
 
 
-async def until(condition: object, seconds: float = 5.0) -> None:
+async def until(condition: object, seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not condition():  # type: ignore[operator]
             await asyncio.sleep(0.01)
@@ -60,7 +60,7 @@ async def until(condition: object, seconds: float = 5.0) -> None:
 async def until_hung_up(reader: asyncio.StreamReader) -> None:
     """Nothing is said, and the connection ends; a reset is an end with something unread."""
     with contextlib.suppress(ConnectionResetError):
-        assert await asyncio.wait_for(reader.read(), 5) == b""
+        assert await asyncio.wait_for(reader.read(), 60) == b""
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ async def test_a_line_that_failed_once_comes_back(agent: Agent) -> None:
 
     link = AgentLink(str(agent.socket.path), show)
     running = asyncio.create_task(link.run())
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     agent.socket.push(STATE)
     await until(lambda: len(states) > 1)
     assert not running.done()
@@ -93,7 +93,7 @@ async def test_states_observations_and_requests_cross(agent: Agent) -> None:
     states: list[AgentState] = []
     link = AgentLink(str(agent.socket.path), states.append)
     running = asyncio.create_task(link.run())
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     agent.socket.push(STATE)
     await until(lambda: states)
     assert link.state == STATE
@@ -108,7 +108,7 @@ async def test_states_observations_and_requests_cross(agent: Agent) -> None:
 async def test_a_late_listener_gets_the_last_state_at_once(agent: Agent) -> None:
     agent.socket.push(STATE)
     reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
-    line = await asyncio.wait_for(reader.readline(), 5)
+    line = await asyncio.wait_for(reader.readline(), 60)
     assert AgentState.model_validate_json(line) == STATE
     writer.close()
 
@@ -118,11 +118,11 @@ async def test_the_line_comes_back_after_the_agent_does(agent: Agent) -> None:
     with pytest.raises(AgentGoneError):
         await link.ask("stop")
     running = asyncio.create_task(link.run())
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     await agent.socket.close()
     await until(lambda: not link.connected.is_set())
     await agent.socket.start()
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -209,11 +209,11 @@ async def test_who_only_reads_makes_room_for_who_speaks(agent: Agent) -> None:
     path = str(agent.socket.path)
     idle = [await asyncio.open_unix_connection(path) for _ in range(3 * MAX_CONNECTIONS)]
     for reader, _ in idle:
-        line = await asyncio.wait_for(reader.readline(), 5)
+        line = await asyncio.wait_for(reader.readline(), 60)
         assert AgentState.model_validate_json(line) == STATE, "each gets its state all the same"
     link = AgentLink(path, lambda state: None)
     running = asyncio.create_task(link.run())
-    await asyncio.wait_for(link.connected.wait(), 5)
+    await asyncio.wait_for(link.connected.wait(), 60)
     assert link.send(Observation(at=NOW))
     await until(lambda: agent.observations)
     more = [await asyncio.open_unix_connection(path) for _ in range(3 * MAX_CONNECTIONS)]

@@ -16,7 +16,7 @@ async def asked(folder: Path, name: str, status: int) -> list[str]:
     program.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexit {status}\n')
     program.chmod(0o755)
     asking = asyncio.create_task(power_off([str(program), "poweroff"], again_after=0.05))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while not log.exists() or len(log.read_text().splitlines()) < 4:
             assert not asking.done()
             await asyncio.sleep(0.02)

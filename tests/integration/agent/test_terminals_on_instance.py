@@ -36,7 +36,7 @@ class Terminal:
         return found.get(session)
 
     def until(self, condition: Callable[[str | None], bool]) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while not condition(found := self.foreground()):
             assert time.monotonic() < deadline, found
             time.sleep(0.02)

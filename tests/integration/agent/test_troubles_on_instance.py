@@ -131,7 +131,7 @@ async def test_a_failed_start_is_not_kept_where_the_hub_is_lost(
 
 async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub) -> None:
     """Work goes on without a hub; when it is over, the instance powers itself off."""
-    hub.idle = IdlePolicy(server_seconds=60, cpu_busy_percent=20, gpu_busy_percent=0)
+    hub.idle = IdlePolicy(server_seconds=60, cpu_busy_percent=5, gpu_busy_percent=0)
     works = machine.root / "works"
     works.touch()
     code = (
@@ -273,7 +273,7 @@ async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHu
     asked = time.monotonic()
     hub.tell_changed()
     await until(lambda: hub.beats[-1][1].state_seen == hub.state, what="the new state is seen")
-    assert time.monotonic() - asked < 10  # the call is held for 50
+    assert time.monotonic() - asked < 40  # the call is held for 50
     beat = hub.beats[-1][1]
     assert 0 < (beat.sent_at - beat.idle_since).total_seconds() < 60
     assert LEASE_TOKEN not in machine.log()

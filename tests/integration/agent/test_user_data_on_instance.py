@@ -65,7 +65,7 @@ class Machine:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said, _ = instance.communicate(timeout=20)
+        said, _ = instance.communicate(timeout=300)
         return instance, said.splitlines()
 
     @property

@@ -29,7 +29,7 @@ async def test_each_profile_of_the_hub_has_a_row(admin: Admin, embedded: Embedde
     assert t4["saving_percent"] == 90
     assert t4["risk"] == "often"
     assert t4["steadiness"]
-    assert 0 < t4["latency_ms"] < 3000
+    assert t4["latency_ms"] > 0
     assert rows.keys() == {
         "T4, 16 GB",
         "A10G, 24 GB",

@@ -21,7 +21,7 @@ from ec2spawner.embedded import EmbeddedEC2, Facts
 
 T = TypeVar("T")
 
-TIMEOUT = 20.0
+TIMEOUT = 120.0
 
 
 def until(found: Callable[[], T], seconds: float = TIMEOUT) -> T:

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(
     reason="configurable-http-proxy is not installed",
 )
 
-START_SECONDS = 120.0
-END_SECONDS = 45.0
+START_SECONDS = 240.0
+END_SECONDS = 180.0
 
 
 class Demo:

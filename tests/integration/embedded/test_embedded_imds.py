@@ -73,7 +73,7 @@ def test_a_token_expires(spot: tuple[str, Metadata]) -> None:
     _, short = metadata.put({f"{TOKEN}-ttl-seconds": "1"})
     assert metadata.get("meta-data/instance-id", short)[0] == 200
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while metadata.get("meta-data/instance-id", short)[0] == 200:
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -113,7 +113,7 @@ def test_the_identity_document_is_signed_by_the_pinned_key(
                 *("-certfile", certificate, "-inform", "DER", "-in", str(signature)),
             ],
             capture_output=True,
-            timeout=20,
+            timeout=300,
         )
 
     verified = verify(lab.facts.certificate)
@@ -136,7 +136,7 @@ def test_the_identity_document_is_signed_by_the_pinned_key(
         ],
         check=True,
         capture_output=True,
-        timeout=30,
+        timeout=300,
     )
     assert verify(str(other)).returncode != 0
 

@@ -157,7 +157,7 @@ async def end_by_hand(agent: AgentByHand, user: str, server: str = "") -> None:
     deleting = asyncio.create_task(agent.hub.api.delete(agent.hub.server_path(user, server)))
     await asyncio.sleep(0)
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(90):
             while not deleting.done() and (await agent.beat(hold_seconds=0.5)).is_success:
                 if (await agent.event("stopped")).status_code == 410:
                     break
@@ -194,7 +194,7 @@ async def xsrf_of(client: httpx.AsyncClient, path: str) -> str:
 async def _identity(endpoint: str) -> tuple[str, str]:
     """Identity document and signature, as the instance itself reads them."""
     latest = f"{endpoint}/latest"
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=60) as client:
         ttl = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
         token = (await client.put(f"{latest}/api/token", headers=ttl)).text
         headers = {"X-aws-ec2-metadata-token": token}

@@ -27,7 +27,7 @@ async def launched(embedded: Embedded) -> str:
 async def reached(hub: Hub, user: str, step: str) -> None:
     """Follow the progress of a start until it is at this step."""
     path = f"{hub.server_path(user)}/progress"
-    async with asyncio.timeout(30), hub.api.stream("GET", path) as events:
+    async with asyncio.timeout(90), hub.api.stream("GET", path) as events:
         async for line in events.aiter_lines():
             event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
             if (step, "now") in [(each["name"], each["state"]) for each in event.get("steps", ())]:
@@ -39,7 +39,7 @@ async def failure(hub: Hub, user: str) -> str:
     """What the progress of a start says at last."""
     await hub.request_server(user)
     path = f"{hub.server_path(user)}/progress"
-    async with asyncio.timeout(40), hub.api.stream("GET", path) as events:
+    async with asyncio.timeout(90), hub.api.stream("GET", path) as events:
         async for line in events.aiter_lines():
             event = json.loads(line.removeprefix("data: ")) if line.startswith("data: ") else {}
             if event.get("failed"):

@@ -71,7 +71,7 @@ def test_other_commands_start_nothing(tmp_path: Path, arguments: tuple[str, ...]
         env=environment(tmp_path),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
@@ -106,7 +106,7 @@ async def test_hub_with_another_spawner_is_untouched(tmp_path: Path) -> None:
             start_new_session=True,
         )
     try:
-        async with httpx.AsyncClient(base_url=hub.url, verify=False) as client:
+        async with httpx.AsyncClient(base_url=hub.url, verify=False, timeout=60) as client:
 
             async def healthy() -> bool:
                 assert process.returncode is None, log.read_text()

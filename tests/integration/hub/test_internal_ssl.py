@@ -142,7 +142,7 @@ async def test_a_notebook_is_reached_over_tls_and_by_nobody_without_a_certificat
     address = ann.instance["address"]
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    async with httpx.AsyncClient(verify=context) as stranger:
+    async with httpx.AsyncClient(verify=context, timeout=60) as stranger:
         for scheme in ("https", "http"):
             with pytest.raises((httpx.TransportError, ssl.SSLError)):
                 await stranger.get(f"{scheme}://{address}:8888/user/ann/api")
@@ -220,7 +220,9 @@ async def test_with_whom_a_server_is_shared_uses_it_and_does_not_control_it(
             assert reply.status_code == 403, reply.text
             assert "Only the owner" in reply.json()["message"]
     headers = {"Authorization": f"token {bob}"}
-    async with httpx.AsyncClient(base_url=f"{hub.url}/hub/api", headers=headers) as client:
+    async with httpx.AsyncClient(
+        base_url=f"{hub.url}/hub/api", headers=headers, timeout=60
+    ) as client:
         assert (await client.delete("/users/ann/server")).status_code in {403, 404}
     async with ann.client(ann.token) as client:
         status = (await client.get("ec2spawner/api/status")).json()

@@ -9,7 +9,6 @@ import asyncio
 import json
 import os
 import sys
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -155,7 +154,7 @@ async def test_spawner_class_is_resolved_in_the_loop_before_handlers_are_built(
 
 async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
     """`hub.begin.arrange` leans on `apihandlers.default_handlers` being read at the hub's start."""
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=60) as client:
         for base in (hub.url, f"http://127.0.0.1:{hub.api_port}"):
             reply = await client.post(f"{base}/hub/api/probe", json={"do": "nothing"})
             assert reply.status_code != 404
@@ -165,7 +164,7 @@ async def test_handler_can_take_bearer_tokens_of_its_own(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
     """`hub.agent_api` leans on `_accept_token_auth = False` and `get_auth_token`."""
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=60) as client:
         reply = await client.post(
             f"{hub.url}/hub/api/probe",
             json={"do": "nothing"},
@@ -177,7 +176,7 @@ async def test_handler_can_take_bearer_tokens_of_its_own(
 async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
     """`hub.begin._show_our_templates` leans on `template_paths`, on `_template_paths_default`, and
     on JupyterHub's own pages being there as `templates/...` to be extended."""
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=60) as client:
         page = (await client.get(f"{hub.url}/hub/login")).text
     assert "<title>Probed</title>" in page
     assert 'name="username"' in page
@@ -233,10 +232,8 @@ async def test_poll_and_notify_ends_a_server_at_once(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
     """`HubService.lease_ended` leans on it: JupyterHub learns of an end without its next poll."""
-    began = time.monotonic()
-    await hub.tell(do="end")
-    await hub.wait_gone("ann", timeout=5)
-    assert time.monotonic() - began < 5
+    await hub.tell(do="end")  # the next poll is an hour away
+    await hub.wait_gone("ann")
     assert await server_tokens(hub, "ann") == []
 
 
@@ -250,7 +247,7 @@ async def test_stop_revokes_the_token_that_a_poll_gave_back(
     headers = {"Authorization": f"token {other}"}
     mark = len(hub.notes())
     await hub.tell(do="new token at poll", token=other)
-    async with httpx.AsyncClient(verify=False) as client:
+    async with httpx.AsyncClient(verify=False, timeout=60) as client:
         assert (await client.get(f"{hub.url}/hub/api/user", headers=headers)).is_success
         await hub.stop_server("ann")
         assert (await client.get(f"{hub.url}/hub/api/user", headers=headers)).status_code == 403

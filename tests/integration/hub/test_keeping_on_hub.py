@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -46,19 +45,14 @@ def disk(embedded: Embedded, instance_id: str) -> Path:
 async def test_a_restart_within_the_time_takes_the_machine_that_waits(
     hub: Hub, embedded: Embedded
 ) -> None:
-    began = time.monotonic()
     await hub.start_server("ann", options={"profile": "waits"})
-    first_took = time.monotonic() - began
     [before] = await embedded.instances()
     launches = len(await embedded.calls("CreateFleet"))
     await hub.stop_server("ann")
-    began = time.monotonic()
     await hub.start_server("ann", options={"profile": "waits"})
-    again_took = time.monotonic() - began
     [after] = await embedded.instances()
     assert after["instance_id"] == before["instance_id"]
     assert len(await embedded.calls("CreateFleet")) == launches
-    assert again_took < first_took
     await hub.stop_server("ann")
 
 

@@ -170,7 +170,7 @@ async def test_an_agent_whose_claim_is_no_claim_to_us_is_told_about_its_protocol
 
 async def test_a_second_key_is_counted_where_an_admin_looks(hub: Hub) -> None:
     async def alarms() -> float:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             text = (await client.get(f"{hub.url}/hub/metrics")).text
         [line] = [x for x in text.splitlines() if x.startswith("ec2spawner_second_key_claims_tot")]
         return float(line.split()[-1])

@@ -28,7 +28,7 @@ async def server_tokens(hub: Hub, user: str) -> list[str]:
 
 async def cost_so_far(hub: Hub, user: str, token: str) -> float:
     async def answered() -> float | None:
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.get(
                 f"{hub.url}/user/{user}/ec2spawner/api/status",
                 headers={"Authorization": f"token {token}"},

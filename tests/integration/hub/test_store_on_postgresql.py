@@ -27,7 +27,6 @@ async def hub(embedded: Embedded, tmp_path: Path, url: str) -> AsyncIterator[Hub
         print(running.tail(120))
 
 
-@pytest.mark.timeout(300)
 async def test_servers_outlive_the_hub_and_an_outage_of_the_database(
     hub: Hub, embedded: Embedded, postgresql: PostgreSQL, url: str
 ) -> None:

@@ -38,7 +38,6 @@ def stores(hub: Hub) -> list[Path]:
     return list(hub.directory.glob("ec2spawner.sqlite*"))
 
 
-@pytest.mark.timeout(400)  # four hub starts
 @pytest.mark.slow(seconds=90)
 async def test_hubs_leave_each_others_instances_alone_whatever_becomes_of_a_store(
     hub: Hub, staging: Hub, embedded: Embedded, tmp_path: Path

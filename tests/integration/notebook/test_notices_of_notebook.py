@@ -86,7 +86,7 @@ async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
         )
     url = f"http://127.0.0.1:{port}"
     try:
-        async with asyncio.timeout(40), aiohttp.ClientSession() as http:
+        async with asyncio.timeout(90), aiohttp.ClientSession() as http:
             while True:
                 assert process.returncode is None, (tmp_path / "log").read_text()
                 try:
@@ -99,7 +99,7 @@ async def url(tmp_path: Path, agent: LocalSocket) -> AsyncIterator[str]:
     finally:
         if process.returncode is None:
             process.send_signal(signal.SIGTERM)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(90):
             await process.wait()
         print((tmp_path / "log").read_text()[-4000:])
 
@@ -109,7 +109,7 @@ def state(idleness: Idleness, stop: Stop | None = None) -> AgentState:
 
 
 async def next_kinds(events: aiohttp.ClientWebSocketResponse) -> list[str]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(90):
         while True:
             event: dict[str, Any] = json.loads(await events.receive_str())
             if event["schema_id"] == SCHEMA_ID:

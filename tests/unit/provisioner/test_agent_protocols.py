@@ -105,8 +105,8 @@ async def test_an_unfit_agent_on_an_instance_of_an_ended_lease_fails_no_start(
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
-    world.provisioner.claims.unwanted.clear()  # as after a restart of the hub
     stranger = await world.request("bea")
+    world.provisioner.claims.unwanted.clear()  # as after a restart of the hub
     await turn_away(agent)
     assert world.now(stranger).stop is None
 

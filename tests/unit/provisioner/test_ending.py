@@ -187,7 +187,7 @@ async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None
 
 async def test_closing_the_hub_leaves_servers_alone(world: World) -> None:
     lease, _ = await world.ready()
-    await asyncio.wait_for(world.provisioner.close(), 5)
+    await asyncio.wait_for(world.provisioner.close(), 60)
     assert len(world.cloud.running()) == 1
     await world.start()
     assert world.now(lease).state is LeaseState.READY

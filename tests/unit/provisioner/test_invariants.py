@@ -535,7 +535,6 @@ def assert_no_overlap(segments: Sequence[Segment]) -> None:
 
 
 @pytest.mark.slow(seconds=100)
-@pytest.mark.timeout(600)  # hypothesis takes five minutes at most to make a story short
 def test_whatever_happens_the_invariants_hold(
     tmp_path: Path,
     empty_store: Path,

@@ -8,6 +8,7 @@ the same run.
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 import selectors
 from collections import deque
@@ -81,3 +82,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             done.set_result(work())
         except Exception as error:
             done.set_exception(error)
+
+
+def in_virtual_time(
+    test: Callable[..., Coroutine[Any, Any, None]],
+) -> Callable[..., None]:
+    """Run an async test on a loop of its own whose waits take no time and end exactly when due."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **fixtures: Any) -> None:
+        with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+            runner.run(test(*args, **fixtures))
+
+    return run

@@ -26,7 +26,7 @@ from ec2spawner.provisioner.settings import Settings
 from ec2spawner.provisioner.store import Store
 from ec2spawner.wire import PROTOCOL, AgentEvent, Beat, BeatAnswer, IdlePolicy, Market, Stop
 
-PATIENCE = 5.0
+PATIENCE = 60.0
 """Seconds until a condition that does not come true fails its test."""
 
 SPEC = LaunchSpec(
