@@ -13,7 +13,7 @@ author = "ec2spawner contributors"
 copyright = "ec2spawner contributors, BSD-3-Clause"
 version = release = ec2spawner.__version__
 
-extensions = ["myst_parser", "configuration_reference"]
+extensions = ["myst_parser", "configuration_reference", "command_reference"]
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["colon_fence", "deflist"]

@@ -51,6 +51,17 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
 
 def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[str]]:
     """Our own options, and what is JupyterHub's: never taken for an abbreviation of ours."""
+    parser = command_line()
+    arguments, for_the_hub = parser.parse_known_args(argv)
+    if arguments.command == "gpu-check" and for_the_hub:
+        parser.error(f"unrecognized arguments: {' '.join(for_the_hub)}")
+    if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
+        parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
+    return arguments, for_the_hub
+
+
+def command_line() -> argparse.ArgumentParser:
+    """All commands and options, for the documentation too."""
     parser = argparse.ArgumentParser(prog="ec2spawner", description=__doc__, allow_abbrev=False)
     commands = parser.add_subparsers(dest="command", required=True)
     options_of = {
@@ -71,12 +82,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[argparse.Namespace, list[s
                 formatter_class=argparse.RawDescriptionHelpFormatter,
             )
         )
-    arguments, for_the_hub = parser.parse_known_args(argv)
-    if arguments.command == "gpu-check" and for_the_hub:
-        parser.error(f"unrecognized arguments: {' '.join(for_the_hub)}")
-    if arguments.command != "demo" and for_the_hub and not for_the_hub[0].startswith("-"):
-        parser.error(f"there is no place for {for_the_hub[0]}; a file is --config={for_the_hub[0]}")
-    return arguments, for_the_hub
+    return parser
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:

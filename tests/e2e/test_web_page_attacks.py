@@ -22,7 +22,6 @@ playwright = pytest.importorskip("playwright.async_api", reason="needs playwrigh
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.slow(seconds=40),
-    pytest.mark.timeout(300),
     pytest.mark.asyncio(loop_scope="module"),
 ]
 

@@ -31,11 +31,14 @@ from ec2spawner.config import (
     validate_options,
 )
 from ec2spawner.core import tags
+from ec2spawner.core.quotas import quota_of
+from ec2spawner.data import instance_types
 from ec2spawner.embedded.demo_hub import DemoHub
 from ec2spawner.embedded.one_password import OnePassword
 from ec2spawner.hub import user_api
 from ec2spawner.hub.agent_api import handlers as agent_handlers
 from ec2spawner.spawner import EC2Spawner
+from ec2spawner.wire import Market
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -52,12 +55,12 @@ CLASSES: Mapping[str, type[HasTraits]] = {
 }
 
 
-GENERATED = DOCS / "reference" / "configuration.md"
-"""There or not, as the documentation was built or not: no test may depend on it."""
+GENERATED = {DOCS / "reference" / f"{name}.md" for name in ("configuration", "commands")}
+"""There or not, as the documentation was built or not: no test may depend on them."""
 
 
 def pages() -> list[Path]:
-    own = [p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p != GENERATED]
+    own = [p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in GENERATED]
     return sorted([ROOT / "README.md", CONFIGS / "README.md", *own])
 
 
@@ -96,6 +99,30 @@ def test_the_configuration_for_a_small_team_works() -> None:
 def test_the_configuration_with_shared_data_works() -> None:
     options = assert_works(load_config(CONFIGS / "shared-data" / "jupyterhub_config.py"))
     assert options.home.kind == "efs"
+
+
+def test_the_configuration_for_a_class_works() -> None:
+    options = assert_works(load_config(CONFIGS / "class" / "jupyterhub_config.py"))
+    assert options.home.kind == "efs"
+
+
+def test_the_sums_for_a_class_are_right() -> None:
+    """Quotas in vCPUs, and the cost at the list prices that ship with the package."""
+    hub = load_config(CONFIGS / "class" / "jupyterhub_config.py")
+    students = len(hub["Authenticator"]["allowed_users"])
+    [name] = hub["EC2Spawner"]["profile_list"][0]["instance_types"]
+    kind = instance_types()[name]
+    page = written(DOCS / "class-of-30.md")
+    assert f"| {students} × {kind.vcpus} = **{students * kind.vcpus}** |" in page
+    for market in Market:
+        quota = quota_of(market, name)
+        assert quota
+        assert f"| {quota.name} | {quota.code} | {(students + 2) * kind.vcpus} |" in page
+    price = kind.on_demand_usd_per_hour
+    assert price is not None
+    for hours in (1, 4, 12 * 4):
+        assert f" {students * hours * price:.2f} |" in page
+    assert f" {price} |" in page
 
 
 def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,6 +209,25 @@ def test_the_reference_shows_defaults_as_they_are_written(reference: str) -> Non
 
 def test_every_option_is_a_trait_of_the_spawner() -> None:
     assert set(Options.model_fields) <= set(EC2Spawner.class_trait_names(config=True))
+
+
+# --- the reference of the commands -----------------------------------------------------------
+
+
+def test_the_reference_has_every_command_and_every_option() -> None:
+    sys.path.insert(0, str(DOCS))
+    try:
+        import command_reference
+    finally:
+        sys.path.remove(str(DOCS))
+    page = command_reference.render()
+    found = list(command_reference.commands())
+    assert {name for name, _, _ in found} == set(command_reference.SEE)
+    for name, _, command in found:
+        section = page.partition(f"## `ec2spawner {name}`\n")[2].partition("\n## ")[0]
+        for option in command_reference.options(command):
+            assert option.help
+            assert all(each in section for each in option.option_strings)
 
 
 # --- the HTTP reference ----------------------------------------------------------------------

@@ -1,0 +1,62 @@
+"""A class of 30 on AWS, each with a T4. Replace what is marked with `<-`.
+
+The sums behind it, quotas included, are in `docs/class-of-30.md`.
+"""
+
+c = get_config()
+
+c.JupyterHub.spawner_class = "ec2"
+c.JupyterHub.cleanup_servers = False  # restarting the hub must stop nobody's server
+
+c.EC2Spawner.hub_name = "class"  # in the tags of all it makes; as in the IAM policy
+c.EC2Spawner.region = "us-east-1"  # <-
+c.EC2Spawner.subnets = [  # <- one for each zone: the more, the more often spot is available
+    "subnet-0a1b2c3d4e5f60001",
+    "subnet-0a1b2c3d4e5f60002",
+    "subnet-0a1b2c3d4e5f60003",
+]
+c.EC2Spawner.security_groups = ["sg-0a1b2c3d4e5f60718"]  # <- lets the hub reach port 8888
+c.EC2Spawner.image = "ami-0a1b2c3d4e5f60718"  # <- has ec2spawner, JupyterLab and the packages
+
+c.EC2Spawner.profile_list = [
+    {
+        "display_name": "T4, 16 GB",
+        "description": "For the exercises",
+        "instance_types": ["g4dn.xlarge"],  # 4 vCPUs each: 30 of them are 120
+        "default": True,
+    },
+    {
+        "display_name": "No GPU",
+        "slug": "cpu",
+        "description": "For reading and writing",
+        "vcpus": 4,
+        "memory_gib": 16,
+    },
+]
+
+# On EFS a home is in every zone, so each student starts wherever there is capacity.
+c.EC2Spawner.home = {"kind": "efs", "file_system": "fs-0a1b2c3d"}  # <-
+c.EC2Spawner.data_volumes = [
+    {"snapshot": "snap-0a1b2c3d4e5f60718", "path": "/data/course"},  # <- or remove it
+]
+
+c.EC2Spawner.idle = {
+    "server": "30m",
+    "kernel": "1h",
+    "warn": "10m",
+    "user_may_extend": "2h",
+    "max_age": "8h",  # a server that was forgotten ends with the day
+}
+c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
+c.EC2Spawner.contact = "teacher@example.org"  # <-
+
+# --- the hub itself ---
+
+c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
+c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.JupyterHub.concurrent_spawn_limit = 40  # the whole class presses Start in the same minute
+c.JupyterHub.active_server_limit = 35  # the teachers' servers included: a bound for the bill
+
+c.JupyterHub.authenticator_class = "pam"
+c.Authenticator.allowed_users = {f"student{number:02}" for number in range(1, 31)}  # <-
+c.Authenticator.admin_users = {"teacher"}  # <-

@@ -1,0 +1,111 @@
+"""The reference of the commands, written from their own command line at every build.
+
+A Sphinx extension: before the sources are read it writes `reference/commands.md` from what
+`ec2spawner.cli.command_line` says. The same code always gives the same page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ec2spawner.cli import command_line
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+PAGE = Path(__file__).parent / "reference" / "commands.md"
+
+INTRODUCTION = """\
+# Commands
+
+Generated from the command line itself. `ec2spawner COMMAND --help` says the same.
+
+Where a command reads a hub's configuration, options that it does not know go to JupyterHub, such as
+`--EC2Spawner.region=eu-west-1`: they replace what the file says.
+"""
+
+SEE: dict[str, str] = {
+    "demo": "See [Getting started](../getting-started.md).",
+    "check": "See [Check a configuration](../how-to/check.md), with the exit statuses.",
+    "prices": "See [Prices and discounts](../how-to/prices.md), with the exit statuses.",
+    "reap": "See [What is left over](../how-to/operate.md#what-is-left-over-ec2spawner-reap), with "
+    "the exit statuses.",
+    "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
+}
+"""Command -> where to read on."""
+
+
+def render() -> str:
+    """The page."""
+    return "\n".join([INTRODUCTION, *(_section(*each) for each in commands())])
+
+
+def commands() -> Iterator[tuple[str, str, argparse.ArgumentParser]]:
+    """Name, purpose and parser of each command."""
+    parser = command_line()
+    # argparse has no public way to list them.
+    [subparsers] = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
+    purposes = {action.dest: action.help or "" for action in subparsers._choices_actions}
+    for name, command in subparsers.choices.items():
+        yield name, purposes[name], command
+
+
+def options(command: argparse.ArgumentParser) -> list[argparse.Action]:
+    """What a command takes, without `--help`."""
+    return [each for each in command._actions if not isinstance(each, argparse._HelpAction)]
+
+
+def _section(name: str, purpose: str, command: argparse.ArgumentParser) -> str:
+    rows = [
+        f"| `{_written(action)}` | {_default(action)} | {_help(command, action)} |"
+        for action in options(command)
+    ]
+    sentence = purpose[0].upper() + purpose[1:]
+    parts = [f"## `ec2spawner {name}`", "", sentence if sentence[-1] in ".?" else f"{sentence}."]
+    if name in SEE:
+        parts += ["", SEE[name]]
+    epilog = ["```text", command.epilog.strip(), "```", ""] if command.epilog else []
+    return "\n".join(
+        [*parts, "", "| option | default | what |", "|---|---|---|", *rows, "", *epilog]
+    )
+
+
+def _written(action: argparse.Action) -> str:
+    """`-f CONFIG`, `--config CONFIG`, as one types it."""
+    if not action.option_strings:
+        return action.metavar if isinstance(action.metavar, str) else action.dest
+    if action.nargs == 0:
+        return ", ".join(action.option_strings)
+    value = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
+    return ", ".join(f"{each} {value}" for each in action.option_strings)
+
+
+def _default(action: argparse.Action) -> str:
+    if action.nargs == 0 or action.default in (None, "", []):
+        return ""
+    default = action.default
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
+def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
+    """As `--help` shows it, for a cell of a table."""
+    text = command._get_formatter()._expand_help(action)
+    return re.sub(r" \(default: [^)]*\)", "", text).replace("|", "\\|")
+
+
+def _write(_app: Sphinx, _config: Config) -> None:
+    page = render()
+    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
+        PAGE.write_text(page, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("config-inited", _write)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
