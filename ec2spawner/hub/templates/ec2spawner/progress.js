@@ -87,13 +87,13 @@ require(["jhapi"], function (JHAPI) {
     setText(detail, details.filter(Boolean).join(" · "));
   }
 
-  // The launch calls, below the search that they belong to. Lines are added and changed in place,
-  // and stay when the machine is found, so that nothing jumps under the reader's eyes.
   // What the step's title names is not named again below it.
   function answerOf(attempt) {
     return attempt.is_in_title ? "available" : attempt.answer;
   }
 
+  // The launch calls, below the search that they belong to. Lines are added and changed in place,
+  // and stay when the machine is found, so that nothing jumps under the reader's eyes.
   function drawAttempts(event) {
     const notes = event.notes || [];
     if (!(event.attempts || []).length) return;
