@@ -38,13 +38,19 @@ class Turn(StrEnum):
 
 def turn(wait: Wait | None, *, is_open: bool, asked_at: datetime | None, now: datetime) -> Turn:
     """`is_open`: something of what it may buy is not known to be sold out; `asked_at` is its last
-    launch call. A start that does not wait always asks: what it is told ends it."""
-    if wait is None:
+    launch call, None where it has made none since it began, or since it lost an instance. A start
+    that does not wait always asks: what it is told ends it.
+
+    A start that has not asked yet asks also when its time is over: the hub may have been away, or
+    its home was being moved.
+    """
+    if wait is None or (is_open and asked_at is None):
         return Turn.ASK
     if now >= wait.until:
         return Turn.END
-    has_paused = asked_at is None or abs(now - asked_at) >= PAUSE
-    return Turn.ASK if is_open and has_paused else Turn.WAIT
+    if not is_open or asked_at is None or abs(now - asked_at) < PAUSE:
+        return Turn.WAIT
+    return Turn.ASK
 
 
 def longest_wait(start_timeout: float) -> float:

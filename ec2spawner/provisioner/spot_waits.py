@@ -11,7 +11,7 @@ from ..wire import Market
 from .book import LeaseBook
 from .cloud import LaunchSpec
 from .keys import launch_key_of
-from .lease import Lease, LeaseState
+from .lease import AttemptOutcome, Lease, LeaseState
 from .offer_book import OfferBook
 
 
@@ -34,9 +34,8 @@ class SpotWaits:
         for lease in leases:
             if lease.wait is not None and lease.spec not in open_:
                 open_[lease.spec] = self.offers.is_open(lease.spec)
-            asked_at = lease.attempts[-1].at if lease.attempts else None
             is_open = open_.get(lease.spec, True)
-            yield lease, turn(lease.wait, is_open=is_open, asked_at=asked_at, now=now)
+            yield lease, turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)
 
     def is_waiting(self, lease: Lease) -> bool:
         """True while nothing is bought for it because nothing is to be had."""
@@ -62,3 +61,9 @@ class SpotWaits:
             await self.book.change(lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None)
         finally:
             self.wake()
+
+
+def _asked_at(lease: Lease) -> datetime | None:
+    """Its last launch call; None where that brought an instance, which is lost now."""
+    last = lease.attempts[-1] if lease.attempts else None
+    return None if last is None or last.outcome is AttemptOutcome.FOUND else last.at

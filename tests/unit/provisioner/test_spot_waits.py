@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import SPEC, World, until
+from world import SPEC, Agent, World, until
 
 from ec2spawner.core.waiting import PAUSE, Wait
 from ec2spawner.provisioner.lease import AttemptOutcome, Lease, LeaseState
@@ -89,6 +89,38 @@ async def test_it_ends_when_its_time_is_over_and_says_what_it_waited_for(world: 
     assert "within 10 min" in stop.message
     assert "spot is sold out in us-east-1a and b" in stop.message
     assert world.cloud.running() == []
+
+
+async def test_who_could_not_ask_in_time_asks_once_before_it_ends(world: World) -> None:
+    """The hub was away, or the home was on its way to another zone: nobody has said no."""
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: not world.cloud.running(), "the instance ends")
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    world.cloud.snapshot_seconds = 900
+    elsewhere = "us-east-1b" if home.zone == "us-east-1a" else "us-east-1a"
+    await world.provisioner.home_moves.begin(home, elsewhere)
+    spec = replace(SPEC, markets=(SPOT,), subnets=world.subnets("ada"))
+    wait = Wait(world.clock() + timedelta(minutes=10), (ON_DEMAND,))
+    lease = await world.request(spec=spec, wait=wait, home_kind="ebs")
+    await world.complete_passes(2)
+    later(world, 901)
+    await until(lambda: world.cloud.running(), "a spot instance")
+    assert world.now(lease).stop is None
+
+
+async def test_who_lost_its_instance_late_gets_another(world: World) -> None:
+    lease = await waiting(world, minutes=10)
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    world.clock.advance(601)
+    await agent.event("stopped")
+    await until(lambda: set(world.cloud.running()) - {instance_id}, "another")
+    assert world.now(lease).stop is None
 
 
 async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
