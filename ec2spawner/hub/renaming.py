@@ -24,9 +24,9 @@ async def rename_server(
         raise HTTPError(409, f"The server cannot be renamed: {reason}")
     home = provisioner.homes.of(user, server)
     try:
-        if home is not None:
-            await provisioner.homes.rename(home, new)
         await provisioner.keeping.rename(user, server, new)
+        if home is not None:  # last: where JupyterHub keeps the old name, the files are under it
+            await provisioner.homes.rename(home, new)
     except StoreError as error:
         log.error("%s/%s is not renamed: %s", user, server, error)
         raise HTTPError(503, "The hub cannot write its database now: try again later") from error

@@ -148,10 +148,17 @@ class HomeRecords:
     async def rename(self, home: Home, server: str) -> Home:
         """Its server has another name. Raises `StoreError`, and then nothing has changed."""
         renamed = replace(home, server=server)
-        await asyncio.shield(self._store.save_home(renamed))
-        self._homes.pop((home.user, home.server), None)
-        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+        was_recorded = self._homes.pop((home.user, home.server), None) is not None
+        # Before the write: what others save meanwhile is written later, and has the new name.
         self._homes[renamed.user, renamed.server] = renamed
+        try:
+            await asyncio.shield(self._store.save_home(renamed))
+        except StoreError:
+            now = self._homes.pop((renamed.user, renamed.server), None)
+            if was_recorded and now is not None:  # else it has been given up meanwhile
+                self._homes[home.user, home.server] = replace(now, server=home.server)
+            raise
+        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
         return renamed
 
     async def leave(self, home: Home) -> None:

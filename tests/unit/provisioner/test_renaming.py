@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -49,6 +50,42 @@ async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
     _, agent = await world.ready(server="new", home_kind="ebs")
     assert agent.home_is_here()
     assert list(world.cloud.volumes) == [home.volume_id]
+
+
+async def test_what_is_saved_during_a_rename_has_the_new_name(world: World) -> None:
+    home = await stopped(world, "old")
+    renaming = asyncio.create_task(rename(world, "old", "new"))
+    await asyncio.sleep(0)  # its write has begun
+    await world.provisioner.homes.save(replace(home, used_at=world.clock()))
+    await renaming
+    await world.restart()
+    assert world.provisioner.homes.of("ada", "old") is None
+    assert world.provisioner.homes.of("ada", "new") is not None
+
+
+@pytest.mark.parametrize("table", ["home", "kept"])
+async def test_a_rename_that_cannot_be_stored_leaves_the_files_where_they_were(
+    world: World, table: str
+) -> None:
+    linger = AfterStop("linger", 600.0)
+    lease, agent = await world.ready(server="old", home_kind="ebs", after_stop=linger)
+    await agent.beat()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.settle()
+    home = world.provisioner.homes.of("ada", "old")
+    world.run_sql(
+        f"CREATE TRIGGER away BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
+    )
+    with pytest.raises(HTTPError) as refusal:
+        await rename(world, "old", "new")
+    assert refusal.value.status_code == 503
+    assert world.provisioner.homes.of("ada", "old") == home
+    assert world.provisioner.homes.of("ada", "new") is None
+    world.run_sql("DROP TRIGGER away")
+    await rename(world, "old", "new")
+    assert world.provisioner.homes.of("ada", "new") is not None
 
 
 async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
