@@ -100,7 +100,7 @@ def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
         lines = [f"{done}, {failed} could not be ended: see above." if failed else f"{done}."]
     elif ends:
         usd = sum(row.usd_per_hour or 0.0 for row in ends)
-        cost = f"which cost at least {usd:.3f} USD an hour (an estimate, at list prices)"
+        cost = f"which cost at least ${usd:.3f}/h (an estimate in USD, at list prices)"
         mend = "Nothing was changed. To end them: the same with --yes."
         lines = [f"{len(ends)} would end, {cost}. {mend}"]
     elif report.trouble:

@@ -3,6 +3,7 @@ import { element, fill, setAttribute, setText, show } from './dom.js';
 import type { Words } from './format.js';
 import type { IView } from './model.js';
 import { Section } from './section.js';
+import { stateOf } from './state.js';
 
 /** What this server has cost, large; below it the price, what spot saved, today and this month. */
 export class CostSection extends Section {
@@ -32,7 +33,7 @@ export class CostSection extends Section {
       show(this._meter, false);
       return;
     }
-    const text = costText(cost, view.now, this.words);
+    const text = costText(cost, view.now, this.words, stateOf(view).kind === 'stopped');
     setText(this._amount, text.amount);
     setText(this._mark, text.mark);
     setText(this._caption, text.caption);

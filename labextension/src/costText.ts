@@ -24,7 +24,8 @@ export interface ICostText {
   budget: { percent: number; label: string } | null;
 }
 
-export function costText(cost: ICost, now: number, words: Words): ICostText {
+/** `isOver`: the server has stopped, so that no price holds any more. */
+export function costText(cost: ICost, now: number, words: Words, isOver = false): ICostText {
   const spent = costAt(cost, now);
   const since = format.timeOfDay(Date.parse(cost.since), now);
   return {
@@ -32,7 +33,7 @@ export function costText(cost: ICost, now: number, words: Words): ICostText {
     mark: spent === null ? '' : cost.estimate ? words.__('USD, estimate') : words.__('USD'),
     caption: words.__('this server, since %1', since),
     lines: [
-      priceLine(cost, words),
+      ...(isOver ? [] : [priceLine(cost, words)]),
       ...savedLine(cost, now, words),
       ...totalLines(cost, now, words)
     ],

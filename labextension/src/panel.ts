@@ -11,7 +11,7 @@ import type { Words } from './format.js';
 import { GpuSection } from './gpuSection.js';
 import type { HistoryModel } from './historyModel.js';
 import { MachineSection } from './machineSection.js';
-import type { StatusModel } from './model.js';
+import type { IView, StatusModel } from './model.js';
 import type { Opener } from './opener.js';
 import { stateOf } from './state.js';
 import { StopSection } from './stopSection.js';
@@ -69,7 +69,7 @@ export class Panel extends Widget {
 
   protected override onUpdateRequest(message: Message): void {
     super.onUpdateRequest(message);
-    const view = this.model.view;
+    const view = withoutPastUse(this.model.view);
     setAttribute(this.node, 'data-state', stateOf(view).kind);
     const troubles = view.status ? troubleSentences(view, this.words) : sentences(view, this.words);
     fill(
@@ -110,4 +110,11 @@ export class Panel extends Widget {
   private readonly _machine: MachineSection;
   private readonly _workers: WorkerSection;
   private readonly _stop: StopSection;
+}
+
+/** A stopped server uses nothing: what was measured last is not shown as if it still held. */
+function withoutPastUse(view: IView): IView {
+  return view.status && stateOf(view).kind === 'stopped'
+    ? { ...view, status: { ...view.status, telemetry: null } }
+    : view;
 }

@@ -76,6 +76,9 @@ test('what is not known is left out or said, and never zero', () => {
   assert.equal(text.budget, null);
   assert.equal(costText(cost({ budget_usd: null }), NOW, words).budget, null);
   assert.equal(costText(cost({ estimate: false }), NOW, words).mark, 'USD');
+  const kinds = isOver => costText(cost(), NOW, words, isOver).lines.map(({ kind }) => kind);
+  assert.ok(kinds(false).includes('price'));
+  assert.ok(!kinds(true).includes('price'), 'a stopped server has no price per hour');
 });
 
 const gpu = (changes = {}) => ({

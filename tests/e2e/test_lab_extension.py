@@ -188,6 +188,8 @@ def test_of_a_server_that_was_stopped_the_page_says_when_and_why(page: Any, serv
     expect(page.locator(PANEL)).to_contain_text("AWS took the machine back.")
     expect(page.locator(PANEL)).not_to_contain_text("Save your work")
     expect(page.locator(PANEL)).not_to_contain_text("stays on")
+    for figures in page.locator(f"{PANEL} .ec2-Figures").all():
+        expect(figures).to_be_hidden()
     picture(page, "stopped")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

@@ -89,7 +89,7 @@ def report(outcome: dict[str, str] | None = None, trouble: str = "") -> Report:
 @pytest.mark.parametrize(
     ("outcome", "status", "said"),
     [
-        (None, 3, "1 would end, which cost at least 0.158 USD an hour (an estimate"),
+        (None, 3, "1 would end, which cost at least $0.158/h (an estimate"),
         ({"i-1": ""}, 0, "1 ended."),
         ({"i-1": "no"}, 1, "0 ended, 1 could not be ended"),
     ],
