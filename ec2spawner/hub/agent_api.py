@@ -37,6 +37,7 @@ from ..wire import (
 from .agent_handler import STOPPING, AgentHandler
 from .certificates import CannotSign
 from .claim_gate import TooManyClaims
+from .log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
 from .metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
 from .seal import SealBroken
 
@@ -52,7 +53,9 @@ class ClaimsHandler(AgentHandler):
             claimant = await self.claimant(claim)
             granted = await self.settle(claim, claimant, unfit)
         except (ClaimRefused, IdentityRefused) as error:
-            self.log.error("Claim from %s refused: %s", self.request.remote_ip, error)
+            unproved = isinstance(error, IdentityRefused)
+            line = UNPROVED_CLAIM if unproved else REFUSED_CLAIM
+            self.log.error(line, self.request.remote_ip, error)
             self.refuse(403, str(error))
         except TooManyClaims as error:
             CLAIMS_LIMITED.inc()

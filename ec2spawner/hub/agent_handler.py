@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 from typing import Any, NoReturn, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
@@ -48,7 +49,8 @@ class AgentHandler(APIHandler):
     async def prepare(self) -> None:
         self._chunks: list[bytes] = []
         declared = self.request.headers.get("Content-Length", "0")
-        if not declared.isdecimal() or int(declared) > MAX_BODY_BYTES:
+        # Also thousands of digits come: Python refuses to read those as a number.
+        if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > MAX_BODY_BYTES:
             self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
         # A body that does not tell its length is cut by tornado, with a plain 400.
         self.request.connection.set_max_body_size(MAX_BODY_BYTES)

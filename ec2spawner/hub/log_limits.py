@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import time
 from collections.abc import Callable
 
@@ -14,7 +15,13 @@ from .not_started import NotStarted
 from .spawn_link import NotByThisLink
 
 LINES = Rate(burst=20, per_second=0.5)
-"""Of one kind. An agent in order causes none of them."""
+"""Of one kind. Agents in order cause none of them but 503s, while the hub cannot answer."""
+
+UNPROVED_CLAIM = "Unproved claim from %s refused: %s"
+REFUSED_CLAIM = "Claim from %s refused: %s"
+"""Of an instance that AWS has signed for. A flood of unproved claims leaves out none of these."""
+
+_REFUSED_CALL = re.compile(r"(?:4\d\d|503) \S+ [^?\s]*/hub/api/ec2/")
 
 
 class LogLimit(logging.Filter):
@@ -46,13 +53,26 @@ class LogLimit(logging.Filter):
 
 
 def is_refused_call(record: logging.LogRecord) -> bool:
-    """JupyterHub's line of a call of the agents' API that was answered 4xx."""
-    return record.levelno == logging.WARNING and "/api/ec2/" in record.getMessage()
+    """JupyterHub's line of a call of the agents' API that was answered 4xx or 503.
+
+    The path alone counts: a query string that names it would hide other requests from the log.
+    """
+    return record.levelno >= logging.WARNING and bool(_REFUSED_CALL.match(record.getMessage()))
 
 
-def is_late_body(record: logging.LogRecord) -> bool:
-    """Tornado's line of a connection that it closes at the body timeout."""
-    return str(record.msg).startswith("Timeout reading body")
+def is_cut_off(record: logging.LogRecord) -> bool:
+    """Tornado's line of a connection that it closes: a late or too large body, or no HTTP."""
+    return str(record.msg).startswith(("Timeout reading body", "Malformed HTTP message"))
+
+
+def is_unproved_claim(record: logging.LogRecord) -> bool:
+    """Our line of a claim that no signature of AWS proves."""
+    return record.msg == UNPROVED_CLAIM
+
+
+def is_refused_claim(record: logging.LogRecord) -> bool:
+    """Our line of a claim of an instance that gets no lease here."""
+    return record.msg == REFUSED_CLAIM
 
 
 def is_out_of_descriptors(record: logging.LogRecord) -> bool:
@@ -78,6 +98,8 @@ class WithoutTraceback(logging.Filter):
 def install(app_log: logging.Logger) -> None:
     """Limit these lines for as long as the process runs. Call it once, with JupyterHub's log."""
     app_log.addFilter(WithoutTraceback())
+    app_log.addFilter(LogLimit(is_unproved_claim))
+    app_log.addFilter(LogLimit(is_refused_claim))
     logging.getLogger("tornado.access").addFilter(LogLimit(is_refused_call))
-    logging.getLogger("tornado.general").addFilter(LogLimit(is_late_body))
+    logging.getLogger("tornado.general").addFilter(LogLimit(is_cut_off))
     logging.getLogger("asyncio").addFilter(LogLimit(is_out_of_descriptors))

@@ -9,11 +9,15 @@ import pytest
 
 from ec2spawner.hub.log_limits import (
     LINES,
+    REFUSED_CLAIM,
+    UNPROVED_CLAIM,
     LogLimit,
     WithoutTraceback,
-    is_late_body,
+    is_cut_off,
     is_out_of_descriptors,
     is_refused_call,
+    is_refused_claim,
+    is_unproved_claim,
 )
 from ec2spawner.hub.not_started import NotStarted
 from ec2spawner.hub.spawn_link import NotByThisLink
@@ -28,7 +32,7 @@ def line(
 
 def test_a_flood_is_left_out_and_counted() -> None:
     clock = [0.0]
-    limit = LogLimit(is_late_body, lambda: clock[0])
+    limit = LogLimit(is_cut_off, lambda: clock[0])
     flood = [line("Timeout reading body from %s", logging.INFO) for _ in range(1000)]
     assert sum(map(limit.filter, flood)) == LINES.burst
     assert limit.filter(line("something else, of %s"))
@@ -44,15 +48,24 @@ def test_a_flood_is_left_out_and_counted() -> None:
     ("text", "level", "limited"),
     [
         ("429 POST /hub/api/ec2/claims (@%s) 1ms", logging.WARNING, True),
+        ("503 POST /base/hub/api/ec2/leases/a/beat (@%s) 1ms", logging.ERROR, True),
         ("200 POST /hub/api/ec2/claims (@%s) 1ms", logging.INFO, False),
         ("500 POST /hub/api/ec2/claims (@%s) 1ms", logging.ERROR, False),
         ("403 POST /hub/login (@%s) 1ms", logging.WARNING, False),
+        ("403 POST /hub/login?next=/hub/api/ec2/ (@%s) 1ms", logging.WARNING, False),
     ],
 )
 def test_calls_of_agents_that_are_refused_are_limited_and_no_others(
     text: str, level: int, limited: bool
 ) -> None:
     assert is_refused_call(line(text, level)) is limited
+
+
+def test_a_flood_of_unproved_claims_hides_no_claim_of_a_real_instance() -> None:
+    assert is_unproved_claim(line(UNPROVED_CLAIM))
+    assert is_refused_claim(line(REFUSED_CLAIM))
+    assert not is_unproved_claim(line(REFUSED_CLAIM))
+    assert not is_refused_claim(line(UNPROVED_CLAIM))
 
 
 @pytest.mark.parametrize(

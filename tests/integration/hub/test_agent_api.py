@@ -27,6 +27,7 @@ from agent_by_hand import (
 )
 from harness import Embedded, Hub, until
 
+from ec2spawner.hub.log_limits import LINES
 from ec2spawner.hub.service import LEASE_CALLS
 from ec2spawner.wire import PROTOCOL, ServerEnd
 
@@ -154,6 +155,28 @@ async def test_bodies_that_never_arrive_give_their_descriptors_back(
             writer.close()
     assert hub.log.read_text()[logged:].count("Timeout reading body") < len(open_) / 2
     await untouched(hub, "ann")
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [(f"Content-Length: {'1' * 5000}", 413), ("Transfer-Encoding: chunked\r\n\r\nfffff", 400)],
+    ids=["digits", "chunked"],
+)
+async def test_bodies_that_are_too_large_fill_no_log(hub: Hub, header: str, status: int) -> None:
+    calls, logged = 3 * LINES.burst, hub.log.stat().st_size
+
+    async def first_line() -> str:
+        reader, writer = await asyncio.open_connection("127.0.0.1", hub.api_port)
+        head = f"POST /hub/api/ec2/claims HTTP/1.1\r\nHost: hub\r\n{header}\r\n\r\n"
+        writer.write(head.encode())
+        try:
+            return (await asyncio.wait_for(reader.readline(), 10)).decode()
+        finally:
+            writer.close()
+
+    answers = await asyncio.gather(*(first_line() for _ in range(calls)))
+    assert {answer.split()[1] for answer in answers} == {str(status)}
+    assert len(hub.log.read_bytes()[logged:].splitlines()) < 2 * LINES.burst
 
 
 async def test_unknown_lease_is_not_found(hub: Hub, ann: AgentByHand) -> None:

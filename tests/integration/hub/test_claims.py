@@ -94,7 +94,7 @@ async def refused(hub: Hub, ann: AgentByHand, claim: Any, status: int = 403) -> 
     assert await all_that_counts(hub, ann) == before
     written = log_since(hub, mark)
     if status == 403:
-        assert "Claim from 127.0.0.1 refused: " in written
+        assert "claim from 127.0.0.1 refused: " in written.lower()
     return written
 
 
