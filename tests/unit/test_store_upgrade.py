@@ -10,6 +10,7 @@ from postgresql_server import PostgreSQL
 from stored import dump, write_schema_0001
 
 from ec2spawner.core.keeping import AfterStop
+from ec2spawner.provisioner.keys import launch_key_of
 from ec2spawner.provisioner.lease import IntentState, LeaseState
 from ec2spawner.provisioner.store import Store
 
@@ -38,6 +39,8 @@ async def test_all_that_it_holds_is_read(url: str) -> None:
     assert running.after_stop == AfterStop("terminate")
     assert [segment.end for segment in running.segments] == [None]
     assert (waiting.user, waiting.state) == ("eve", LeaseState.WAITING)
+    for lease in loaded.leases:  # what the version before launched for it fits it still
+        assert launch_key_of(lease.spec) == lease.launch_key
     [stopped] = loaded.ended_lately
     assert stopped.user == "bob"
     assert stopped.stop is not None
