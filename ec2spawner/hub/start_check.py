@@ -13,6 +13,7 @@ import logging
 from collections.abc import Coroutine
 from ssl import SSLContext
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import make_ssl_context, url_path_join, wait_for_http_server
@@ -76,6 +77,27 @@ class StartCheck:
             self._cut_short.clear()
             return False
         return True
+
+    def resume(self, spawner: EC2Spawner, provisioner: Provisioner) -> None:
+        """Check again where the stop that a check was cut short for has been refused."""
+        if not spawner.ready:
+            return
+        self._cut_short.clear()
+        spawner._check_pending = True
+        provisioner.background.spawn(self._again(spawner), f"check of {spawner._log_name}")
+
+    async def _again(self, spawner: EC2Spawner) -> None:
+        """As JupyterHub checks, which has taken the hub's address for the server's meanwhile."""
+        try:
+            url = urlsplit(await spawner.get_url())
+            server = spawner.server
+            if server is None:
+                return  # it was stopped meanwhile
+            server.protocol, server.ip, server.port = url.scheme, url.hostname, url.port
+            spawner.user.db.commit()
+        finally:
+            spawner._check_pending = False
+        await self.done(spawner)
 
     async def done(self, spawner: EC2Spawner) -> None:
         """Follow up on a check that JupyterHub has just completed with an answer."""

@@ -15,6 +15,7 @@ from jupyterhub.scopes import needs_scope
 from tornado.web import HTTPError
 
 from ..wire import Stop
+from . import service
 
 if TYPE_CHECKING:
     from ..spawner import EC2Spawner
@@ -47,7 +48,16 @@ class ServerHandler(UserServerAPIHandler):
                 "EC2 has not answered the hub since the hub's start, so the server cannot be "
                 "stopped now. Try again in a minute",
             )
-        await super().delete(user_name, server_name)
+        try:
+            await super().delete(user_name, server_name)
+        except Exception:
+            self._resume_check(spawner)
+            raise
+
+    def _resume_check(self, spawner: EC2Spawner | None) -> None:
+        running = service.current()
+        if spawner is not None and running is not None and running.provisioner is not None:
+            spawner.start_check.resume(spawner, running.provisioner)
 
     def _under_check(self, user_name: str, server_name: str) -> EC2Spawner | None:
         """The server's spawner while JupyterHub checks it after a hub start."""

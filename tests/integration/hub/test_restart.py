@@ -212,6 +212,13 @@ async def test_a_silent_server_holds_up_no_other_after_a_restart(
     assert 'id="ec2-checking"' in page.text
     assert {i["instance_id"] for i in await embedded.instances()} == {*others, silent}
 
+    # A stop that JupyterHub refuses: the check that it has cut short begins again.
+    refused = await hub.api.request("DELETE", "/users/cat/server", json={"remove": True})
+    assert refused.status_code == 400
+    cat = await hub.model("cat")
+    assert cat is not None
+    assert cat["pending"] == "check"
+
     await hub.stop_server("cat")
     assert not await server_tokens(hub, "cat")
     assert {i["instance_id"] for i in await embedded.instances()} == others
