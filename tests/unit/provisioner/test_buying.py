@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from world import SPEC, Agent, World, until
+from world import PATIENCE, SPEC, Agent, World, until
 
 from ec2spawner.core.discounts import Discount
 from ec2spawner.core.launch_errors import ErrorClass, LaunchError
@@ -447,11 +448,14 @@ async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answer
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
-    await world.restart(launch_patience=0.5, launch_pause=0.1)
+    await world.restart(launch_patience=PATIENCE, launch_pause=0.05)
     busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
-    world.cloud.fail("launch", busy, times=10_000)
-    await world.ending_of(await world.request())
-    assert 1 < len(asked(world)) < 6
+    world.cloud.fail("launch", busy, times=3)
+    began = time.monotonic()
+    await world.request()
+    await world.boot()
+    assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+    assert len(asked(world)) == 4
 
 
 async def test_an_offer_that_was_too_busy_to_answer_is_asked_again_before_a_dearer_one(
