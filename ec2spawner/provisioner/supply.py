@@ -16,7 +16,7 @@ from .claims import Claims
 from .cloud import GONE, Instance, InstanceState, Launched, LaunchSpec
 from .keys import base_key_of, base_of
 from .launcher import Launcher
-from .lease import Intent
+from .lease import Intent, Lease, LeaseState
 from .settings import Settings
 from .watcher import Watcher
 
@@ -74,10 +74,13 @@ class Inventory:
     def recall(self, intents: Iterable[Intent], now: datetime) -> None:
         """Expect what the answers to an earlier process named: no listing may show it yet.
 
-        Of which type and in which zone each is was told to that process alone.
+        Only what may have been bought for a lease that still waits: an instance that has ended and
+        is listed no more looks the same, and later starts would wait for it in vain.
+        Of which type and in which zone each is was known to that process alone.
         """
+        waiting = list(self.book.open(LeaseState.WAITING))
         for intent in intents:
-            if now - intent.created_at > ANSWER_GRACE:
+            if now - intent.created_at > ANSWER_GRACE or not _may_serve(intent, waiting):
                 continue
             for instance_id in intent.instance_ids:
                 self.expect(Launched(instance_id, "", "", intent.market), intent, now)
@@ -183,6 +186,15 @@ class Inventory:
             zones=frozenset({launched.zone}) if launched.zone else self.zones_of(spec),
             markets=frozenset({launched.market}),
         )
+
+
+def _may_serve(intent: Intent, waiting: Iterable[Lease]) -> bool:
+    """Whether the call can have been made for one of these leases."""
+    base_key = base_key_of(intent.request.spec)
+    return any(
+        lease.requested_at <= intent.created_at and base_key_of(lease.spec) == base_key
+        for lease in waiting
+    )
 
 
 def _as_instance(expected: Expected) -> Instance:

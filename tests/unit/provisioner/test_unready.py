@@ -206,6 +206,22 @@ async def test_an_answer_that_no_listing_ever_confirms_is_waited_for_two_minutes
     await until(lambda: len(world.cloud.requests()) == 2, "another one is bought")
 
 
+async def test_what_an_ended_start_had_launched_keeps_no_start_waiting_after_a_restart(
+    world: World,
+) -> None:
+    """EC2 lists an instance that has ended for an unknown time, usually less than an hour."""
+    lease = await world.request()
+    await world.boot()
+    await world.complete_passes(1)
+    await world.stop(lease)
+    await until(lambda: world.cloud.running() == [], "terminated, as nobody waits for it")
+    await world.settle()
+    world.cloud.machines.clear()
+    await world.restart()
+    await world.request("bob")
+    await until(lambda: len(world.cloud.requests()) == 2, "a machine is bought at once")
+
+
 async def test_an_end_that_cannot_be_stored_is_made_good_and_leaks_nothing(world: World) -> None:
     lease, _ = await world.ready()
     world.break_store()
