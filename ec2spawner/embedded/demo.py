@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import socket
+import stat
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
@@ -127,8 +128,9 @@ def _data_dir(given: str | None) -> Path:
     path = path.absolute()
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     if os.geteuid() == 0:
-        # The users that root gives to instances pass through to their homes, without a list.
-        path.chmod(0o711)
+        # The users that root gives to instances pass through to their homes, without a list. A
+        # folder that is open wider may be others' too, as /tmp.
+        path.chmod(stat.S_IMODE(path.stat().st_mode) | 0o011)
     return path
 
 
