@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -25,22 +25,29 @@ class SpotWaits:
     offers: OfferBook
     now: Callable[[], datetime]
     wake: Callable[[], None]
+    _waiting: frozenset[str] = frozenset()
+    """Ids of the leases that wait since the last pass."""
 
-    def turns(self, leases: Iterable[Lease]) -> Iterator[tuple[Lease, Turn]]:
-        """What leases without an instance do now. A hundred that wait for the same cost one
-        scan of the offers: this is part of every pass."""
+    def turns(self, missing: Iterable[Lease]) -> list[tuple[Lease, Turn]]:
+        """What the leases do for which no instance is on its way, in every pass.
+
+        A hundred that wait for the same cost one scan of the offers.
+        """
         now = self.now()
         open_: dict[LaunchSpec, bool] = {}
-        for lease in leases:
+        turns: list[tuple[Lease, Turn]] = []
+        for lease in missing:
             if lease.wait is not None and lease.spec not in open_:
                 open_[lease.spec] = self.offers.is_open(lease.spec)
             is_open = open_.get(lease.spec, True)
-            yield lease, turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)
+            found = turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)
+            turns.append((lease, found))
+        self._waiting = frozenset(lease.lease_id for lease, found in turns if found is Turn.WAIT)
+        return turns
 
     def is_waiting(self, lease: Lease) -> bool:
-        """True while nothing is bought for it because nothing is to be had."""
-        [(_, found)] = self.turns([lease])
-        return lease.state is LeaseState.WAITING and found is Turn.WAIT
+        """True while nothing is bought for it, or on its way, because nothing is to be had."""
+        return lease.state is LeaseState.WAITING and lease.lease_id in self._waiting
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
         """The user of a waiting start agrees to an on-demand price, USD/hour; None is any.

@@ -123,6 +123,17 @@ async def test_who_lost_its_instance_late_gets_another(world: World) -> None:
     assert world.now(lease).stop is None
 
 
+async def test_who_has_an_instance_on_its_way_does_not_wait(world: World) -> None:
+    """Its page would say that no machine is paid for, and offer to buy a second one."""
+    lease = await waiting(world)
+    await world.boot()
+    world.cloud.sell_out(SPOT)
+    other = await waiting(world, "bob")
+    await until(lambda: world.provisioner.waits.is_waiting(world.now(other)), "bob waits")
+    assert world.now(lease).state is LeaseState.WAITING, "nothing has claimed yet"
+    assert not world.provisioner.waits.is_waiting(world.now(lease))
+
+
 async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
