@@ -229,3 +229,43 @@ async def test_the_forms_own_token_in_the_address_is_no_option(
     assert "spawn-error-msg" not in shown.text
     assert "A link has made this choice" not in shown.text
     assert len(await embedded.calls("CreateFleet")) == calls
+
+
+@pytest.mark.parametrize("server", ["server", "servers/second"])
+async def test_only_who_may_start_a_server_agrees_to_its_price(hub: Hub, server: str) -> None:
+    """No start of these waits for spot, so that whoever is let through is answered 409."""
+    for user in ("ann", "eva"):
+        await hub.add_user(user)
+    path = f"/hub/api/ec2/users/ann/{server}/on-demand"
+    name = server.removeprefix("server").removeprefix("s/")
+
+    async def send(token: str, **agreement: Any) -> int:
+        headers = {"Authorization": f"token {token}"}
+        async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=30) as client:
+            return (await client.post(path, json=agreement)).status_code
+
+    async def with_scopes(*scopes: str) -> int:
+        reply = await hub.api.post("/users/ann/tokens", json={"scopes": list(scopes)})
+        assert reply.status_code == 201, reply.text
+        return await send(reply.json()["token"], max_usd_per_hour=1)
+
+    assert await send("wrong", max_usd_per_hour=1) == 403
+    assert await send(await hub.user_token("eva"), max_usd_per_hour=1) == 404
+    assert await with_scopes("users:activity!user", f"access:servers!server=ann/{name}") in {
+        403,
+        404,
+    }
+    assert await with_scopes("start:servers!server=ann/other") == 404
+    assert await with_scopes(f"start:servers!server=ann/{name}") == 409
+
+    own = await hub.user_token("ann")
+    assert await send(own, max_usd_per_hour=None) == 409
+    assert await send(own) == 400
+    assert await send(own, max_usd_per_hour=0) == 400
+    async with browser(hub, "ann") as page:
+        xsrf = await xsrf_of(page, "/hub/spawn/ann")
+        agreed = {"max_usd_per_hour": 1}
+        assert (await page.post(path, json=agreed)).status_code == 403
+        form = await page.post(f"{path}?_xsrf={xsrf}", data={"max_usd_per_hour": 1})
+        assert form.status_code == 403
+        assert (await page.post(f"{path}?_xsrf={xsrf}", json=agreed)).status_code == 409
