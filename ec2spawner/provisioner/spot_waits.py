@@ -55,8 +55,8 @@ class SpotWaits:
         Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
         """
         lease = self.book.get(lease_id)
-        if lease is None or lease.state is not LeaseState.WAITING or lease.wait is None:
-            raise NotWaiting("this start does not wait")
+        if lease is None or lease.wait is None or not self.is_waiting(lease):
+            raise NotWaiting("this start does not wait, or spot has just been found for it")
         if Market.ON_DEMAND not in lease.wait.otherwise:
             raise NotWaiting("its profile is not open for on-demand")
         spec = replace(

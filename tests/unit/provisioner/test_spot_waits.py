@@ -132,6 +132,8 @@ async def test_who_has_an_instance_on_its_way_does_not_wait(world: World) -> Non
     await until(lambda: world.provisioner.waits.is_waiting(world.now(other)), "bob waits")
     assert world.now(lease).state is LeaseState.WAITING, "nothing has claimed yet"
     assert not world.provisioner.waits.is_waiting(world.now(lease))
+    with pytest.raises(NotWaiting):
+        await world.provisioner.waits.buy_on_demand(lease.lease_id, None)
 
 
 async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
