@@ -25,7 +25,7 @@ CONFIG = TREE / "configs/demo/jupyterhub_config.py"
 ADMIN_TOKEN = "0123456789abcdef0123456789abcdef"
 PASSWORD = "password-of-the-tests"
 OF_EACH_HUB = {"admin_token": ADMIN_TOKEN, "password": PASSWORD, "allowed_hosts": []}
-"""What the demo's configuration is told besides addresses and the embedded EC2."""
+"""What the demo's configuration is given besides addresses and the embedded EC2."""
 
 QUICK_JUPYTERHUB = """
 from ec2spawner import iri_grammar

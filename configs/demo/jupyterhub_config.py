@@ -89,8 +89,8 @@ c.Spawner.args = [
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.template_vars = {
     "announcement": "A demo: EC2, its prices and its GPUs are simulated on this machine.",
-    "announcement_login": "A demo: log in with any name and the password that was printed where "
-    "it was started.",
+    "announcement_login": "This is a demo. Log in with any name and the password "
+    "that is printed in the terminal where it was started.",
 }
 c.JupyterHub.bind_url = demo["hub_url"]
 c.JupyterHub.hub_bind_url = demo["hub_api_bind_url"]

@@ -62,7 +62,7 @@ async def check(
 ) -> list[Finding]:
     """All findings, in the order in which they are best fixed. Raises nothing of AWS's.
 
-    `announce` is told what is looked at next.
+    `announce` is called with what is checked next.
     """
     async with _account_of(config.options) as (cloud, account):
         work = Check(config, cloud, account, now, announce)
@@ -96,7 +96,7 @@ class Check:
         return self.config.options
 
     async def run(self) -> None:
-        self.findings += self.config.findings or [ok(CONFIGURATION, "every option can be followed")]
+        self.findings += self.config.findings or [ok(CONFIGURATION, "every option is valid")]
         self.announce("the hub's own host")
         self.findings += judge_machine(self.options, self.config.max_servers, self.config.unsound)
         self.announce("the hub's address")

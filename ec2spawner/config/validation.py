@@ -34,7 +34,7 @@ class Problem:
     mend: str
 
     def __str__(self) -> str:
-        return f"{self.option}: {self.wrong}. Mend: {self.mend}"
+        return f"{self.option}: {self.wrong}. Fix: {self.mend}"
 
 
 class ConfigError(ValueError):

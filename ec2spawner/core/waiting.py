@@ -39,7 +39,7 @@ class Turn(StrEnum):
 def turn(wait: Wait | None, *, is_open: bool, asked_at: datetime | None, now: datetime) -> Turn:
     """`is_open`: something of what it may buy is not known to be sold out; `asked_at` is its last
     launch call, None where it has made none since it began, or since it lost an instance. A start
-    that does not wait always asks: what it is told ends it.
+    that does not wait always asks, and the answer ends it.
 
     A start that has not asked yet asks also when its time is over: the hub may have been away, or
     its home was being moved.

@@ -246,7 +246,7 @@ def _announce(demo: dict[str, Any], as_json: bool) -> None:
     print(
         f"\n  The hub is at  {demo['hub_url']}\n"
         f"  Log in with any name and the password  {demo['password']}\n"
-        "  The name admin is an admin. The password is another one at each start.\n"
+        "  The name admin is an admin. The password is a new one at each start.\n"
         "  EC2, prices and GPUs are simulated; JupyterHub, JupyterLab and your files are real.\n"
         f"  Files and logs are kept in {demo['data_dir']}\n\n"
         "  Ctrl-C ends everything.\n",

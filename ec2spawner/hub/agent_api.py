@@ -161,7 +161,7 @@ class LeaseHandler(AgentHandler):
         """The lease that the request's token opens; ends the request with 401, 404 or 410."""
         lease = self.provisioner.book.get(lease_id)
         if lease is None:
-            self.refuse(404, "no such lease here: go on under your last policy")
+            self.refuse(404, "no such lease here: continue under your last policy")
         token = self.get_auth_token() or ""
         if not lease.token_sha256 or not hmac.compare_digest(sha256_hex(token), lease.token_sha256):
             self.refuse(401, "the token does not open this lease")

@@ -135,4 +135,4 @@ class AgentHandler(APIHandler):
             if address:
                 break
             await self.provisioner.watcher.next_listing(timeout=10)
-        return address or self.come_back("EC2 does not tell this instance's address yet")
+        return address or self.come_back("EC2 does not report this instance's address yet")

@@ -115,7 +115,7 @@ async def _begin_or_exit(app: JupyterHub) -> None:
         app.log.critical(str(error))  # several lines, of an admin's own words
     except CloudError as error:
         app.log.critical(
-            "EC2 refuses what ec2spawner asks at its start: %s. Mend: the region, the subnets and "
+            "EC2 refuses what ec2spawner asks at its start: %s. Fix: the region, the subnets and "
             "the credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
             str(error).rstrip("."),
         )

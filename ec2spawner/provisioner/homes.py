@@ -306,7 +306,7 @@ class Homes(HomeRecords):
         self.gone.add(home.home_id)
         newest = self.newest.get(home.home_id)
         log.error(
-            "%s of %r/%r does not exist any more. Mend: make a volume with the tags %s in any zone "
+            "%s of %r/%r does not exist any more. Fix: make a volume with the tags %s in any zone "
             "of this hub%s, and start the server again",
             home.volume_id,
             home.user,

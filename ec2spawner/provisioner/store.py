@@ -349,7 +349,9 @@ class Store:
         """Say once that it fails; whoever asked says what could not be done."""
         if self._silent_since is None and self._is_open:
             self._silent_since = time.monotonic()
-            log.error("%s. Running servers go on; none can be started until it is mended", said)
+            log.error(
+                "%s. Running servers keep running; none can be started until it is fixed", said
+            )
 
     def _answered(self) -> None:
         if self._silent_since is not None:

@@ -36,7 +36,7 @@ class Request:
 
 
 class WrongRequest(Exception):
-    """What was asked for cannot be looked at; the message says why, and the mend."""
+    """The request cannot be answered; the message says why, and what to do."""
 
 
 def run_prices(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
@@ -90,21 +90,23 @@ def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Reque
     named = tuple(dict.fromkeys(arguments.region)) or allowed
     config = _config(arguments)
     if for_the_hub and config is None:
-        raise WrongRequest(f"{for_the_hub[0]} is of a hub. Mend: leave it out, or add --config")
+        raise WrongRequest(
+            f"{for_the_hub[0]} is an option of a hub. Fix: leave it out, or add --config"
+        )
     if config is None:
         request = _of_nobody()
     else:
         request = _of_the_hub(config, for_the_hub, needs_region=not named)
     wanted = named or request.regions
     if not wanted:
-        raise WrongRequest("no region is given. Mend: --region=us-east-1, or set AWS_REGION")
+        raise WrongRequest("no region is given. Fix: --region=us-east-1, or set AWS_REGION")
     for region in (*wanted, *allowed):
         if not REGION.fullmatch(region):
-            raise WrongRequest(f'"{region}" is no region. Mend: a name such as us-east-1')
+            raise WrongRequest(f'"{region}" is no region. Fix: a name such as us-east-1')
     forbidden = [region for region in wanted if allowed and region not in allowed]
     if forbidden:
         raise WrongRequest(
-            f"{', '.join(forbidden)} is not allowed. Mend: leave it out, or add "
+            f"{', '.join(forbidden)} is not allowed. Fix: leave it out, or add "
             f"--allow-region={forbidden[0]}"
         )
     return Request(wanted, request.profiles, request.architecture, request.endpoint_url)
@@ -133,11 +135,11 @@ def _of_the_hub(path: Path, for_the_hub: Sequence[str], *, needs_region: bool) -
         with Console(stderr=True).status("Reading the hub's configuration"):
             options = load(path, for_the_hub).require(*needed)
     except ConfigurationBroken as error:
-        said = [f"{f.name}: {f.said}. Mend: {f.mend}" for f in error.findings]
+        said = [f"{f.name}: {f.said}. Fix: {f.mend}" for f in error.findings]
         raise WrongRequest("; ".join(said)) from error
     if not options.profiles:
         raise WrongRequest(
-            "c.EC2Spawner.profile_list is a function of the user. Mend: --defaults, for the "
+            "c.EC2Spawner.profile_list is a function of the user. Fix: --defaults, for the "
             "built-in profiles"
         )
     return Request(

@@ -264,7 +264,7 @@ function machineSentences(status: INotebookStatus, words: Words): string[] {
 function stopSentences(view: IView, words: Words): string[] {
   const state = stateOf(view);
   if (['away', 'stopped', 'stopping', 'interrupted'].includes(state.kind)) {
-    return []; // That is told among the troubles, and whatever ran, nobody knows that it stays on.
+    return []; // The troubles say so already, and what ran no longer keeps it on.
   }
   const since = instant(view.status?.idleness?.idle_since);
   const said =

@@ -184,7 +184,7 @@ _NO_WORDS = re.compile(
     r"Unhandled error"
 )
 _MEND = re.compile(
-    r"\b(?:try again|asked again|again before|again in a|admin|mend|ask for|check\b|choose|pick|"
+    r"\b(?:try again|asked again|again before|again in a|admin|fix|ask for|check\b|choose|pick|"
     r"give|use\b|make it|needs? the|must|can be used)|iam-policy",
     re.I,
 )

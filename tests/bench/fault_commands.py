@@ -118,7 +118,7 @@ async def _checked(
 ) -> list[Ended]:
     async def said() -> str:
         new = [finding for finding in await commands.check() if finding.name not in usual]
-        told = [f"{f.name}: {f.said.rstrip('.')}. Mend: {f.mend}" for f in new]
+        told = [f"{f.name}: {f.said.rstrip('.')}. Fix: {f.mend}" for f in new]
         vague = (each for each in told if unclear(each))
         return next(vague, "; ".join(told))
 

@@ -267,7 +267,7 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         validate_options(GOOD, cleanup_servers=True, environ={})
     assert (
         "c.JupyterHub.cleanup_servers: stopping the hub would stop everyone's server. "
-        "Mend: c.JupyterHub.cleanup_servers = False"
+        "Fix: c.JupyterHub.cleanup_servers = False"
     ) in str(error.value)
 
 
@@ -347,7 +347,7 @@ def test_a_wrong_option_is_named_with_its_mend(
 ) -> None:
     line = refusal(**changed).splitlines()[1]
     assert line.strip().startswith(option)
-    assert mend in line.partition(". Mend: ")[2]
+    assert mend in line.partition(". Fix: ")[2]
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_a_wrong_profile_is_named_with_its_mend(
     line = refusal(**profiles({"display_name": "P", **machine, **profile})).splitlines()[1]
     assert line.startswith("  c.EC2Spawner.profile_list[0]")
     assert says in line
-    assert mend in line.partition(". Mend: ")[2]
+    assert mend in line.partition(". Fix: ")[2]
 
 
 def test_an_unknown_gpu_is_told_all_that_there_are() -> None:
@@ -456,7 +456,7 @@ def test_a_slug_twice() -> None:
         )
     )
     assert (
-        'c.EC2Spawner.profile_list[1].slug: "t4" is the slug of profile_list[0] already. Mend: '
+        'c.EC2Spawner.profile_list[1].slug: "t4" is the slug of profile_list[0] already. Fix: '
         'give one of them another, such as "slug": "t4-2"'
     ) in message
 
@@ -532,7 +532,7 @@ def test_whatever_is_written_is_taken_or_refused_in_words(raw: dict[str, Any]) -
     except ConfigError as refused:
         for line in str(refused).split("\n  c.")[1:]:
             assert line.startswith("EC2Spawner.")
-            assert ". Mend: " in line
+            assert ". Fix: " in line
 
 
 # --- the reference is generated from the fields ----------------------------------------------

@@ -100,7 +100,7 @@ def test_a_wrong_discount_is_named_with_its_mend(
 ) -> None:
     line = refusal(A10G, {**A10G, **changed}).splitlines()[1].strip()
     assert line.startswith(f"c.EC2Spawner.discounts[1].{option}: ")
-    problem, _, mended = line.partition(". Mend: ")
+    problem, _, mended = line.partition(". Fix: ")
     assert says in problem
     assert mend in mended
 
@@ -108,12 +108,12 @@ def test_a_wrong_discount_is_named_with_its_mend(
 @pytest.mark.parametrize("missing", ["instance_type", "usd_per_hour", "count"])
 def test_what_must_be_said(missing: str) -> None:
     rest = {name: value for name, value in A10G.items() if name != missing}
-    assert f"c.EC2Spawner.discounts[0].{missing}: is missing. Mend: add it" in refusal(rest)
+    assert f"c.EC2Spawner.discounts[0].{missing}: is missing. Fix: add it" in refusal(rest)
 
 
 def test_a_zone_of_another_region_is_refused() -> None:
     message = refusal({**A10G, "zone": "eu-west-1a"})
-    assert 'c.EC2Spawner.discounts: "eu-west-1a" is no zone of us-east-1. Mend:' in message
+    assert 'c.EC2Spawner.discounts: "eu-west-1a" is no zone of us-east-1. Fix:' in message
 
 
 def test_one_discount_without_a_list_is_refused() -> None:

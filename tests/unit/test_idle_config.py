@@ -140,7 +140,7 @@ def test_what_is_refused_names_option_and_mend(
     ):
         with pytest.raises(ConfigError) as refused:
             options(**raw)
-        first, after = str(refused.value.problems[0]).split(". Mend: ", 1)
+        first, after = str(refused.value.problems[0]).split(". Fix: ", 1)
         assert first.startswith(f"c.EC2Spawner.{where}.{option}: ")
         assert says in first
         assert mend in after

@@ -63,7 +63,7 @@ def test_what_s3_would_not_call_a_bucket_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize(("prefix", "mend"), [("/a/", '"a/"'), ("a", '"a/"')])
 def test_a_prefix_is_a_folder(prefix: str, mend: str) -> None:
-    assert f"Mend: write {mend}" in problems(buckets=[BUCKET | {"prefix": prefix}])
+    assert f"Fix: write {mend}" in problems(buckets=[BUCKET | {"prefix": prefix}])
 
 
 @pytest.mark.parametrize("snapshot", ["", "snap", "vol-0a1b2c3d", "snap-XYZ"])

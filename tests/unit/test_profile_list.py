@@ -110,7 +110,7 @@ async def test_a_list_that_cannot_work_is_the_admins_to_mend(
         await visible(spawner_of(profile_list=lambda _spawner: returned))
     assert str(broken.value) == BROKEN
     assert logged in caplog.text
-    assert "Mend: " in caplog.text
+    assert "Fix: " in caplog.text
 
 
 async def test_nobody_waits_for_ever_for_a_function(
@@ -222,6 +222,6 @@ async def test_an_override_that_cannot_work_starts_nothing(
     spawner.idle = {"sever": "1h"}
     with caplog.at_level(logging.ERROR), pytest.raises(ProfileListBroken):
         await options_for(hub, spawner)
-    assert "c.EC2Spawner.idle.sever: there is no such option. Mend: did you mean server" in (
+    assert "c.EC2Spawner.idle.sever: there is no such option. Fix: did you mean server" in (
         caplog.text
     )

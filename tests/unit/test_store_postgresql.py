@@ -118,7 +118,7 @@ async def test_a_server_that_is_down_is_told_and_caught_up_with(
     finally:
         postgresql.start()
     await opened.save_lease(lease())
-    assert caplog.text.count("Running servers go on") == 1
+    assert caplog.text.count("Running servers keep running") == 1
     assert "answers again" in caplog.text
     await opened.close()
 

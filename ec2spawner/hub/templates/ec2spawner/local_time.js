@@ -4,7 +4,7 @@ for (const time of document.querySelectorAll("time[datetime]")) {
   if (Number.isNaN(at.getTime())) continue;
   time.title = time.textContent;
   time.textContent =
-    at.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) +
+    at.toLocaleTimeString([], { hour: "numeric", minute: "2-digit" }) +
     " on " +
     at.toLocaleDateString([], { day: "numeric", month: "long" });
 }

@@ -149,7 +149,7 @@ require(["jhapi"], function (JHAPI) {
 
   // --- waiting for spot ----------------------------------------------------------------------
   function clockWords(iso) {
-    return new Date(iso).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+    return new Date(iso).toLocaleTimeString([], { hour: "numeric", minute: "2-digit" });
   }
 
   function drawWaiting(waiting) {
@@ -160,8 +160,8 @@ require(["jhapi"], function (JHAPI) {
     setText(element("ec2-waiting-why"), waiting.message);
     setText(
       element("ec2-waiting-until"),
-      "No machine is paid for while it waits. Your server starts by itself when there is spot " +
-        "capacity, until " + clockWords(waiting.until) + "." + again,
+      "Waiting costs nothing. Your server starts by itself as soon as there is spot capacity." +
+        again + " If there is no spot capacity by " + clockWords(waiting.until) + ", this start ends.",
     );
     element("ec2-agree-part").hidden = !instead;
     if (instead) setText(element("ec2-agree"), instead.words);
