@@ -140,10 +140,12 @@ export function sentences(view: IView, words: Words): string[] {
       ? [words.__('This server does not answer.'), view.problem].filter(Boolean)
       : [words.__('Asking this server what it costs and does.')];
   }
+  const isOver = stateOf(view).kind === 'stopped';
+  const cost = status.managed ? costSentences(status.cost, view.now, words) : [];
   return [
     ...troubleSentences(view, words),
-    ...(status.managed ? costSentences(status.cost, view.now, words) : []),
-    ...machineSentences(status, words),
+    // The first says what it has cost; no price and no use hold any more.
+    ...(isOver ? cost.slice(0, 1) : [...cost, ...machineSentences(status, words)]),
     ...stopSentences(view, words),
     sharedSentence(status, words)
   ].filter(Boolean);

@@ -19,6 +19,7 @@ import { NoticeBoard } from './noticeBoard.js';
 import { Opener } from './opener.js';
 import { Panel } from './panel.js';
 import { StatusItem } from './statusItem.js';
+import { loadToasts } from './toast.js';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'ec2spawner-lab:status',
@@ -53,6 +54,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     item.id = 'ec2spawner-status';
     showItem(app, statusBar, item, model);
     addCommands(app, palette, model, actions, openPanel, trans);
+    void app.restored.then(loadToasts);
     new NoticeBoard(model, actions, events.stream, openPanel, trans);
     new LostServer(app, model, connection, trans);
     reportInput(serverSettings, () => model.view.phase === 'live');

@@ -116,6 +116,7 @@ test('of a server that has gone the hub says when and why', () => {
   );
   const text = ['$1.37', 'stopped'];
   assert.deepEqual(parts(gone, 'wide', words), text);
+  assert.equal(sentences(gone, words).length, 2, 'what happened and what it has cost');
 });
 
 test('a server that does not answer is not said to stay on', () => {

@@ -66,8 +66,7 @@ def status_item(page: Any) -> Any:
 
 
 async def sees_that_the_server_has_ended(page: Any) -> None:
-    """The page that was left open says so itself: in JupyterHub's dialog, or, where another dialog
-    is in its way, in the panel."""
-    asked = page.get_by_role("dialog").filter(has_text="is not running")
-    told = page.locator("#ec2spawner-panel").get_by_text("This server has been stopped")
-    await expect(asked.or_(told).first).to_be_visible(timeout=IDLE_SECONDS * 1000)
+    """The page that was left open says so, with a button that starts it again."""
+    toast = page.locator(".Toastify__toast", has_text="This server was stopped")
+    again = toast.get_by_role("button", name="Start server again")
+    await expect(again).to_be_visible(timeout=IDLE_SECONDS * 1000)

@@ -166,6 +166,8 @@ def test_a_server_that_does_not_answer_is_said_to(
 def test_of_a_server_that_was_stopped_the_page_says_when_and_why(page: Any, server: Server) -> None:
     """JupyterLab's own dialog and polling stay quiet; all of it is over when the server is back."""
     item = open_lab(page, server)
+    # Loaded with the page: from a server that is stopping it would not arrive any more.
+    expect(page.locator("#react-toastify-container")).to_have_count(1)
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
     expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
