@@ -175,7 +175,8 @@ async def test_two_people_at_once(demo: RunningDemo, visit: Visit) -> None:
     await picture(ann, "idle-warning")
     await press_keep(ann)
     await expect(warning(ann)).to_have_count(0)
-    await expect(status_item(ann)).to_contain_text("stops in 1 h")
+    # For about an hour: until a time of day that is easy to say.
+    await expect(status_item(ann)).to_contain_text(re.compile(r"stops in (1 h|[45]\d min)"))
 
 
 async def is_empty(demo: RunningDemo) -> bool:
