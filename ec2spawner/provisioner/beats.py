@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from ..core import idle
+from ..core.durations import in_words
 from ..core.idle_policy import bounded, in_force
 from ..core.money import paid_until, saved_usd, usd
 from ..wire import Beat, BeatAnswer, Cost, ExtendAnswer, IdleAnswer, IdlePolicy, Market, Stop
@@ -192,7 +193,7 @@ class Beats:
         policy = _within_a_calendar(in_force(lease.idle))
         max_age = timedelta(seconds=policy.max_age_seconds)
         too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
-        return _words(too_old, self._idle_since(lease))
+        return _words(too_old, self._idle_since(lease), now)
 
     def _ends(self, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
         """When its agent counts as silent, and when it has been idle or there for too long."""
@@ -216,11 +217,17 @@ class Beats:
         return max(since, lease.ready_at) if since else None
 
 
-def _words(too_old: bool, idle_since: datetime | None) -> Stop:
+def _words(too_old: bool, idle_since: datetime | None, now: datetime) -> Stop:
     if too_old:
         return Stop(reason="max-age", message="It reached its maximum age")
-    since = f" since {idle_since:%H:%M} UTC" if idle_since else ""
-    return Stop(reason="idle", message=f"Nothing had worked there{since}")
+    # Not since when: that is another time of day for each reader.
+    lasted = f" for {_idle_for((now - idle_since).total_seconds())}" if idle_since else ""
+    return Stop(reason="idle", message=f"It had been idle{lasted}")
+
+
+def _idle_for(seconds: float) -> str:
+    """In whole minutes, but for the policies of seconds that demonstrations have."""
+    return in_words(60 * round(seconds / 60) if seconds >= 60 else seconds)
 
 
 def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:

@@ -96,7 +96,7 @@ test('the gravest state wins', () => {
 
 test('a stop is told with its reason, by the clock of the reader, and when it is over', () => {
   const told = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), words)[0];
-  const idleStop = { reason: 'idle', message: 'Nothing had worked there since 11:10 UTC' };
+  const idleStop = { reason: 'idle', message: 'It had been idle for 1 hour' };
   const since = /Nothing has worked here since (?!.*UTC)/;
   assert.match(told('live', idleStop), /^This server is being stopped: /);
   assert.match(told('live', idleStop), since);

@@ -192,7 +192,7 @@ async def asks_for_more_than_is_allowed(page: Any) -> None:
 async def is_told_why(hub: Hub, visit: Visit, user: str) -> None:
     page = await visit(hub.url)
     await log_in(page, user)
-    await expect(page.locator(".ec2-notice")).to_contain_text("Nothing had worked there since")
+    await expect(page.locator(".ec2-notice")).to_contain_text("It had been idle for")
 
 
 async def has_token_of_a_server(hub: Hub, user: str) -> bool:

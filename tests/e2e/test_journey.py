@@ -99,7 +99,7 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
     await page.context.close()
     page = await visit(demo.hub_url)
     await log_in(page, "Ann Müller", demo.password)
-    await expect(page.locator(".ec2-notice")).to_contain_text("Nothing had worked there since")
+    await expect(page.locator(".ec2-notice")).to_contain_text("It had been idle for")
     await expect(page.locator(".ec2-notice")).to_contain_text("Your files are kept.")
     await choose_by_keyboard(page, "No GPU")
     await arrives_in_jupyterlab(page)

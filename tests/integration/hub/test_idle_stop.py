@@ -132,7 +132,7 @@ async def test_a_changed_policy_reaches_running_servers(embedded: Embedded, tmp_
             await hub.wait_gone("dan", timeout=40)
         assert "c.EC2Spawner.idle_hook failed" in hub.log.read_text()
         for user in ("bob", "dan"):
-            assert "Nothing had worked there since" in await next_page(hub, user)
+            assert "It had been idle for" in await next_page(hub, user)
         assert "It reached its maximum age" in await next_page(hub, "cid")
 
         admin = {"Authorization": f"token {await hub.user_token('admin')}"}
