@@ -8,18 +8,18 @@ import { IConnectionStatus } from '@jupyterlab/services';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
 
-import { Actions } from './actions.js';
-import { HistoryModel } from './historyModel.js';
-import { connectionLostPlugins } from './connectionLost.js';
+import { ServerActions } from './commands/serverActions.js';
+import { HistoryModel } from './model/historyModel.js';
+import { connectionLostPlugins } from './notices/connectionLostPlugin.js';
 import { chipIcon } from './icon.js';
-import { reportInput } from './input.js';
-import { LostServer } from './lostServer.js';
-import { StatusModel } from './model.js';
-import { NoticeBoard } from './noticeBoard.js';
-import { Opener } from './opener.js';
-import { Panel } from './panel.js';
-import { StatusItem } from './statusItem.js';
-import { loadToasts } from './toast.js';
+import { reportInput } from './api/inputReport.js';
+import { ConnectionLostNotification } from './notices/connectionLostNotification.js';
+import { StatusModel } from './model/statusModel.js';
+import { NoticeNotifications } from './notices/noticeNotifications.js';
+import { WorkerOpener } from './panel/workerOpener.js';
+import { Panel } from './panel/panel.js';
+import { StatusItem } from './statusbar/statusItem.js';
+import { loadToasts } from './notices/toast.js';
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: 'ec2spawner-lab:status',
@@ -45,7 +45,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const trans = (translator ?? nullTranslator).load('ec2spawner_lab');
     const { serverSettings, events } = app.serviceManager;
     const model = new StatusModel(serverSettings);
-    const actions = new Actions(app, model, trans);
+    const actions = new ServerActions(app, model, trans);
     const panel = newPanel(app, model, actions, themes, trans);
     app.shell.add(panel, 'right', { rank: 1000 });
     restorer?.add(panel, panel.id);
@@ -55,8 +55,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     showItem(app, statusBar, item, model);
     addCommands(app, palette, model, actions, openPanel, trans);
     void app.restored.then(loadToasts);
-    new NoticeBoard(model, actions, events.stream, openPanel, trans);
-    new LostServer(app, model, connection, trans);
+    new NoticeNotifications(model, actions, events.stream, openPanel, trans);
+    new ConnectionLostNotification(app, model, connection, trans);
     reportInput(serverSettings, () => model.view.phase === 'live');
   }
 };
@@ -64,13 +64,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
 function newPanel(
   app: JupyterFrontEnd,
   model: StatusModel,
-  actions: Actions,
+  actions: ServerActions,
   themes: IThemeManager | null,
   trans: TranslationBundle
 ): Panel {
   const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
   const history = new HistoryModel(app.serviceManager.serverSettings, isWatched);
-  const panel: Panel = new Panel(model, history, actions, new Opener(app), themes, trans);
+  const panel: Panel = new Panel(model, history, actions, new WorkerOpener(app), themes, trans);
   panel.id = 'ec2spawner-panel';
   panel.title.icon = chipIcon;
   panel.title.caption = trans.__('This Server');
@@ -110,7 +110,7 @@ function addCommands(
   app: JupyterFrontEnd,
   palette: ICommandPalette | null,
   model: StatusModel,
-  actions: Actions,
+  actions: ServerActions,
   openPanel: () => void,
   trans: TranslationBundle
 ): void {

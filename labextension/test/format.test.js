@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import * as format from '../lib/format.js';
+import * as format from '../lib/text/format.js';
 
-const words = {
+const trans = {
   __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => words.__(count === 1 ? one : many, ...values)
+  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
 };
 const plain = text => text.replace(/[\u2007\u00a0]/g, ' ');
 const SECOND = 1000;
@@ -35,8 +35,8 @@ test('a countdown ends at zero', () => {
   assert.deepEqual(times.map(format.countdown), shown);
 });
 
-test('durations are words', () => {
-  const shown = milliseconds => format.duration(milliseconds, words);
+test('durations are trans', () => {
+  const shown = milliseconds => format.duration(milliseconds, trans);
   assert.equal(shown(59 * SECOND), '59 seconds');
   assert.equal(shown(1 * SECOND), '1 second');
   assert.equal(shown(MINUTE), '1 minute');
@@ -46,7 +46,7 @@ test('durations are words', () => {
 });
 
 test('short durations round', () => {
-  const shown = milliseconds => format.shortDuration(milliseconds, words);
+  const shown = milliseconds => format.shortDuration(milliseconds, trans);
   assert.equal(shown(10 * SECOND), '1 min');
   assert.equal(shown(HOUR - SECOND), '1 h');
   assert.equal(shown(2 * HOUR + 5 * MINUTE), '2 h 5 min');

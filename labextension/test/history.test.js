@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { HOUR_SECONDS, merged, since, summary } from '../lib/history.js';
+import { HOUR_SECONDS, merged, since, summary } from '../lib/model/history.js';
 
 const hour = (at, values, gpus = [0]) => ({
   step_seconds: 5,

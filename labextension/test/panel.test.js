@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { costText } from '../lib/costText.js';
+import { costText } from '../lib/text/costText.js';
 import {
   clockText,
   gpusTitle,
@@ -11,19 +11,19 @@ import {
   shownWorkers,
   workerName,
   workerUse
-} from '../lib/machineText.js';
-import { announced, noticeText } from '../lib/noticeText.js';
+} from '../lib/text/instanceText.js';
+import { announced, noticeText } from '../lib/text/noticeText.js';
 import {
   choices,
   oneLimit,
   policySentences,
   savedByStopping,
   stopText
-} from '../lib/policyText.js';
+} from '../lib/text/stopText.js';
 
-const words = {
+const trans = {
   __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => words.__(count === 1 ? one : many, ...values)
+  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
 };
 const plain = text => text.replace(/[\u2007\u00a0 ]+/g, ' ').trim();
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
@@ -49,7 +49,7 @@ const cost = (changes = {}) => ({
 const values = text => Object.fromEntries(text.lines.map(line => [line.name, line.value]));
 
 test('the cost is told with what it is made of', () => {
-  const text = costText(cost(), NOW, words);
+  const text = costText(cost(), NOW, trans);
   assert.equal(text.amount, '$1.37');
   assert.equal(text.mark, 'USD, estimate');
   assert.equal(values(text)['Now'], '$0.42/h, spot');
@@ -60,7 +60,7 @@ test('the cost is told with what it is made of', () => {
 });
 
 test('all that grows grows between answers', () => {
-  const text = costText(cost(), NOW + 60 * MINUTE, words);
+  const text = costText(cost(), NOW + 60 * MINUTE, trans);
   assert.equal(text.amount, '$1.79');
   assert.equal(values(text)['Today'], '$4.62');
   assert.equal(values(text)['November'], '$62.52 of $200');
@@ -69,14 +69,14 @@ test('all that grows grows between answers', () => {
 
 test('what is not known is left out or said, and never zero', () => {
   const nothing = { usd: null, usd_per_hour: null, saved_usd: null, today_usd: null };
-  const text = costText(cost({ ...nothing, month_usd: null, market: null }), NOW, words);
+  const text = costText(cost({ ...nothing, month_usd: null, market: null }), NOW, trans);
   assert.equal(text.amount, 'cost unknown');
   assert.equal(text.mark, '');
   assert.deepEqual(values(text), { Now: 'price unknown' });
   assert.equal(text.budget, null);
-  assert.equal(costText(cost({ budget_usd: null }), NOW, words).budget, null);
-  assert.equal(costText(cost({ estimate: false }), NOW, words).mark, 'USD');
-  const kinds = isOver => costText(cost(), NOW, words, isOver).lines.map(({ kind }) => kind);
+  assert.equal(costText(cost({ budget_usd: null }), NOW, trans).budget, null);
+  assert.equal(costText(cost({ estimate: false }), NOW, trans).mark, 'USD');
+  const kinds = isOver => costText(cost(), NOW, trans, isOver).lines.map(({ kind }) => kind);
   assert.ok(kinds(false).includes('price'));
   assert.ok(!kinds(true).includes('price'), 'a stopped server has no price per hour');
 });
@@ -101,27 +101,27 @@ const gpu = (changes = {}) => ({
 });
 
 test('GPUs have a title', () => {
-  const of = (...gpus) => gpusTitle({ gpu_source: 'nvml', gpus }, words);
+  const of = (...gpus) => gpusTitle({ gpu_source: 'nvml', gpus }, trans);
   assert.equal(of(gpu()), 'A10G · 24 GB');
   assert.equal(of(gpu(), gpu({ index: 1 })), '2 × A10G · 24 GB each');
   assert.equal(of(gpu({ name: '', memory_total_mib: null })), 'GPU');
-  const simulated = gpusTitle({ gpu_source: 'simulated', gpus: [gpu()] }, words);
+  const simulated = gpusTitle({ gpu_source: 'simulated', gpus: [gpu()] }, trans);
   assert.equal(simulated, 'A10G · 24 GB · simulated');
 });
 
 test('heat, power and clocks are told where they are known', () => {
-  assert.equal(heatText(gpu(), words), '61 °C · 212 of 300 W');
-  assert.equal(plain(heatText(gpu({ power_w: 9, power_limit_w: null }), words)), '61 °C · 9 W');
-  assert.equal(heatText(gpu({ power_w: null, temperature_c: null }), words), '');
-  assert.equal(clockText(gpu(), words), '1695 of 1710 MHz');
+  assert.equal(heatText(gpu(), trans), '61 °C · 212 of 300 W');
+  assert.equal(plain(heatText(gpu({ power_w: 9, power_limit_w: null }), trans)), '61 °C · 9 W');
+  assert.equal(heatText(gpu({ power_w: null, temperature_c: null }), trans), '');
+  assert.equal(clockText(gpu(), trans), '1695 of 1710 MHz');
   const slowed = gpu({ slowed_by: ['power', 'heat', 'a reason of later'] });
-  assert.equal(clockText(slowed, words), '1695 MHz · slowed: power limit, heat');
-  assert.equal(clockText(gpu({ clock_mhz: null, slowed_by: ['heat'] }), words), 'slowed: heat');
-  assert.equal(clockText(gpu({ clock_mhz: null }), words), '');
+  assert.equal(clockText(slowed, trans), '1695 MHz · slowed: power limit, heat');
+  assert.equal(clockText(gpu({ clock_mhz: null, slowed_by: ['heat'] }), trans), 'slowed: heat');
+  assert.equal(clockText(gpu({ clock_mhz: null }), trans), '');
 });
 
-test('troubles of a GPU are told in words', () => {
-  const told = changes => gpuTroubles(gpu(changes), NOW, words).map(each => each.text);
+test('troubles of a GPU are told in trans', () => {
+  const told = changes => gpuTroubles(gpu(changes), NOW, trans).map(each => each.text);
   assert.deepEqual(told({}), []);
   assert.deepEqual(told({ ecc_corrected: 1 }), ['1 memory error was corrected.']);
   assert.match(told({ ecc_uncorrected: 2 })[0], /^2 memory errors could not be corrected/);
@@ -130,10 +130,10 @@ test('troubles of a GPU are told in words', () => {
 });
 
 test('a number takes the same room whatever it is', () => {
-  const used = [0, 5, 9.96, 24].map(gb => memoryText((gb * 1e9) / 2 ** 20, 22888, words));
+  const used = [0, 5, 9.96, 24].map(gb => memoryText((gb * 1e9) / 2 ** 20, 22888, trans));
   assert.equal(new Set(used.map(text => text.length)).size, 1);
-  assert.equal(memoryText(null, 22888, words), '–');
-  assert.equal(plain(memoryText(7400, 1179648, words)), '7 of 1152 GB');
+  assert.equal(memoryText(null, 22888, trans), '–');
+  assert.equal(plain(memoryText(7400, 1179648, trans)), '7 of 1152 GB');
 });
 
 const worker = (changes = {}) => ({
@@ -151,15 +151,15 @@ const worker = (changes = {}) => ({
 });
 
 test('workers are told with what they use', () => {
-  assert.equal(workerName(worker(), words), 'train.ipynb');
+  assert.equal(workerName(worker(), trans), 'train.ipynb');
   const terminal = worker({ kind: 'terminal', name: 'python', terminal: '2' });
-  assert.equal(workerName(terminal, words), 'Terminal 2, python');
-  assert.equal(workerName(worker({ kind: 'terminal', name: '' }), words), 'Terminal');
-  assert.equal(plain(workerUse(worker(), 1, words)), '81 % · 12.9 GB');
+  assert.equal(workerName(terminal, trans), 'Terminal 2, python');
+  assert.equal(workerName(worker({ kind: 'terminal', name: '' }), trans), 'Terminal');
+  assert.equal(plain(workerUse(worker(), 1, trans)), '81 % · 12.9 GB');
   const several = worker({ gpus: [7, 0, 2, 1] });
-  assert.equal(plain(workerUse(several, 8, words)), 'GPU 0-2, 7 · 81 % · 12.9 GB');
-  assert.equal(plain(workerUse(worker({ gpus: [] }), 1, words)), 'CPU 104 % · 2.0 GB');
-  assert.equal(workerUse(worker({ gpus: [], cpu_percent: null }), 1, words), '');
+  assert.equal(plain(workerUse(several, 8, trans)), 'GPU 0-2, 7 · 81 % · 12.9 GB');
+  assert.equal(plain(workerUse(worker({ gpus: [] }), 1, trans)), 'CPU 104 % · 2.0 GB');
+  assert.equal(workerUse(worker({ gpus: [], cpu_percent: null }), 1, trans), '');
 });
 
 test('the busiest are shown, in an order that does not jump', () => {
@@ -185,18 +185,18 @@ const policy = (changes = {}) => ({
   ...changes
 });
 
-test('the policy is told in plain words', () => {
-  assert.match(policySentences(policy(), words)[0], /^It stops after 1 hour without work: no/);
-  const never = policySentences(policy({ server_seconds: 0 }), words);
+test('the policy is told in plain trans', () => {
+  assert.match(policySentences(policy(), trans)[0], /^It stops after 1 hour without work: no/);
+  const never = policySentences(policy({ server_seconds: 0 }), trans);
   assert.deepEqual(never, ['It is not stopped for being idle.']);
   const hours = { days: [4, 0, 1, 2, 3], from_minute: 480, to_minute: 1110, timezone: 'UTC' };
   const working = policy({ working_hours: { ...hours, server_seconds: 10800 } });
   assert.match(
-    policySentences(working, words)[0],
+    policySentences(working, trans)[0],
     /after 3 hours \(Mon–Fri 8:00–18:30, UTC\) or 1 hour \(at other times\) without work/
   );
   const all = policy({ max_age_seconds: 86400, kernel_seconds: 7200, silent_kernel_seconds: 60 });
-  assert.equal(policySentences(all, words).length, 4);
+  assert.equal(policySentences(all, trans).length, 4);
 });
 
 function view(changes = {}) {
@@ -215,17 +215,17 @@ function view(changes = {}) {
 }
 
 test('an idle server says when it stops, since when, and what is kept', () => {
-  const text = stopText(view(), words);
+  const text = stopText(view(), trans);
   assert.equal(text.headline, 'in 10 min 00 s');
   assert.equal(text.urgent, false);
   assert.match(text.sentence, /^Nothing has worked here since /);
   assert.match(text.kept, /^Files are kept/);
   assert.equal(Math.round(text.passed), 83);
   const soon = { idle_since: at(-50), stop_at: at(0.5), warn_at: at(-1), sentence: '' };
-  assert.equal(stopText(view({ idleness: soon }), words).headline, 'in 30 s');
-  assert.equal(stopText(view({ idleness: soon }), words).urgent, true);
+  assert.equal(stopText(view({ idleness: soon }), trans).headline, 'in 30 s');
+  assert.equal(stopText(view({ idleness: soon }), trans).urgent, true);
   const busy = { idle_since: null, stop_at: null, warn_at: null, sentence: 'It runs.' };
-  const kept = stopText(view({ idleness: busy, extended_until: at(60) }), words);
+  const kept = stopText(view({ idleness: busy, extended_until: at(60) }), trans);
   assert.equal(kept.headline, '');
   assert.equal(kept.sentence, 'It runs.');
   assert.match(kept.kept, /^You asked to keep it on until/);
@@ -270,20 +270,20 @@ const notice = (changes = {}) => ({
 
 test('a notice counts down, and tells whose the buttons are', () => {
   assert.equal(
-    noticeText(notice(), NOW, view(), words),
+    noticeText(notice(), NOW, view(), trans),
     'This server stops in 9 minutes\nFiles are kept.'
   );
   const bare = notice({ message: '', until: null });
-  assert.equal(noticeText(bare, NOW, view(), words), 'This server stops');
+  assert.equal(noticeText(bare, NOW, view(), trans), 'This server stops');
   const shared = view({ can_control: false });
-  assert.match(noticeText(notice(), NOW, shared, words), /its owner can keep it on/);
+  assert.match(noticeText(notice(), NOW, shared, trans), /its owner can keep it on/);
 });
 
-test('a notice says since when nothing has worked in the words and the time of the panel', () => {
-  const { sentence } = stopText(view(), words);
+test('a notice says since when nothing has worked in the trans and the time of the panel', () => {
+  const { sentence } = stopText(view(), trans);
   assert.match(sentence, /^Nothing has worked here since /);
   assert.equal(
-    noticeText(notice({ since: at(-50) }), NOW, view(), words),
+    noticeText(notice({ since: at(-50) }), NOW, view(), trans),
     `This server stops in 9 minutes\nFiles are kept. ${sentence}`
   );
 });

@@ -1,4 +1,4 @@
-"""`labextension/src/wire.ts` says what `ec2spawner/wire` says: every field by its own name."""
+"""`labextension/src/api/wire.ts` says what `ec2spawner/wire` says: every field by its own name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from ec2spawner import wire
 
-SOURCE = Path(__file__).parents[2] / "labextension" / "src" / "wire.ts"
+SOURCE = Path(__file__).parents[2] / "labextension" / "src" / "api" / "wire.ts"
 INTERFACES = dict(
     re.findall(r"export interface I(\w+) \{(.*?)\n\}", SOURCE.read_text(), flags=re.DOTALL)
 )

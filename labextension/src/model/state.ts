@@ -1,0 +1,138 @@
+/** What a view of the server means. Pure: no DOM, no clock. */
+
+import type { IView } from './statusModel.js';
+import type { ICost, INotebookStatus } from '../api/wire.js';
+
+/** The one thing that matters most about a server right now, gravest first. */
+export type State =
+  | { kind: 'loading' }
+  | { kind: 'away' }
+  | { kind: 'stopped' }
+  | { kind: 'stopping' }
+  | { kind: 'interrupted'; at: number }
+  | { kind: 'agent-silent' }
+  | { kind: 'warned'; stopAt: number }
+  | { kind: 'disk-full' }
+  | { kind: 'hub-silent' }
+  | { kind: 'idle'; stopAt: number | null }
+  | { kind: 'in-use' }
+  | { kind: 'unknown' };
+
+export function stateOf(view: IView): State {
+  const status = view.status;
+  if (!status) {
+    return { kind: view.phase === 'away' ? 'away' : 'loading' };
+  }
+  const interruptedAt = instant(status.interruption_at);
+  if (view.phase === 'away') {
+    // Without the hub's word, what had been announced has come.
+    const ended = view.end ? !view.end.running : Boolean(status.stop) || interruptedAt !== null;
+    return { kind: ended ? 'stopped' : 'away' };
+  }
+  if (status.stop) {
+    return { kind: 'stopping' };
+  }
+  if (interruptedAt !== null) {
+    return { kind: 'interrupted', at: interruptedAt };
+  }
+  if (status.managed && !status.agent_connected) {
+    return { kind: 'agent-silent' };
+  }
+  const stopAt = instant(status.idleness?.stop_at);
+  const warnAt = instant(status.idleness?.warn_at);
+  if (stopAt !== null && warnAt !== null && view.now >= warnAt) {
+    return { kind: 'warned', stopAt };
+  }
+  if (status.disk_full) {
+    return { kind: 'disk-full' };
+  }
+  if (status.managed && !status.hub_reachable) {
+    return { kind: 'hub-silent' };
+  }
+  if (!status.idleness) {
+    return { kind: 'unknown' };
+  }
+  const idle = status.idleness.idle_since !== null || stopAt !== null;
+  return idle ? { kind: 'idle', stopAt } : { kind: 'in-use' };
+}
+
+/** Cost at `now`, in USD; null when it is unknown. */
+export function costAt(cost: ICost, now: number): number | null {
+  if (cost.usd === null) {
+    return null;
+  }
+  const hours = Math.max(0, now - Date.parse(cost.as_of)) / 3_600_000;
+  return cost.usd + (cost.usd_per_hour ?? 0) * hours;
+}
+
+/** All GPUs of a machine as one; a number that one of them does not tell is unknown. */
+export interface IGpus {
+  name: string;
+  count: number;
+  usePercent: number | null;
+  usedMib: number | null;
+  totalMib: number | null;
+  /** Memory of one GPU: decides in which unit its maker counts. */
+  oneMib: number | null;
+  simulated: boolean;
+}
+
+export function gpusOf(status: INotebookStatus): IGpus | null {
+  const gpus = status.telemetry?.gpus ?? [];
+  if (gpus.length === 0) {
+    return null;
+  }
+  const use = sum(gpus.map(gpu => gpu.use_percent));
+  return {
+    name: gpus[0].name,
+    count: gpus.length,
+    usePercent: use === null ? null : use / gpus.length,
+    usedMib: sum(gpus.map(gpu => gpu.memory_used_mib)),
+    totalMib: sum(gpus.map(gpu => gpu.memory_total_mib)),
+    oneMib: gpus[0].memory_total_mib,
+    simulated: status.telemetry?.gpu_source === 'simulated'
+  };
+}
+
+/** True where the server can be stopped from here: an agent answers, and its owner asks. */
+export function canControl(status: INotebookStatus): boolean {
+  return status.managed && status.can_control && status.agent_connected && !status.stop;
+}
+
+/** True where the server is being stopped, or has fallen silent. */
+export function isEnding({ phase, status }: IView): boolean {
+  return phase === 'away' || Boolean(status?.stop);
+}
+
+/** An instant until which the user may ask to keep the server on, in ms since the epoch. */
+export interface IKeep {
+  until: number;
+  /** False where nothing would come of it. */
+  changes: boolean;
+}
+
+/** Until when the server may be kept on, the nearest first; empty for who may not ask. */
+export function keepChoices({ status, now }: Pick<IView, 'status' | 'now'>): IKeep[] {
+  if (!status || !canControl(status) || status.interruption_at) {
+    return [];
+  }
+  return status.keep
+    .map(({ until, changes }) => ({ until: Date.parse(until), changes }))
+    .filter(({ until }) => until > now);
+}
+
+/** The nearest instant that changes something; null where none does. */
+export function nextKeep(view: Pick<IView, 'status' | 'now'>): number | null {
+  return keepChoices(view).find(({ changes }) => changes)?.until ?? null;
+}
+
+export function instant(text: string | null | undefined): number | null {
+  return text ? Date.parse(text) : null;
+}
+
+function sum(values: (number | null)[]): number | null {
+  return values.reduce<number | null>(
+    (total, value) => (total === null || value === null ? null : total + value),
+    0
+  );
+}

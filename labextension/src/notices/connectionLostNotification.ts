@@ -1,0 +1,92 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import { Notification } from '@jupyterlab/apputils';
+import { PageConfig, URLExt } from '@jupyterlab/coreutils';
+import type { IConnectionStatus } from '@jupyterlab/services';
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { hasUnsaved } from '../commands/serverActions.js';
+import { connectionLostText, type IConnectionLostText } from '../text/connectionLostText.js';
+import type { StatusModel } from '../model/statusModel.js';
+import { isOnScreen } from './toast.js';
+
+/**
+ * Says that the server has gone, why, and how to start it again, for as long as that holds.
+ *
+ * No dialog: it would cover what is not saved. Meanwhile JupyterLab's own polling pauses, which
+ * would only fill the console.
+ */
+export class ConnectionLostNotification {
+  constructor(
+    private readonly app: JupyterFrontEnd,
+    private readonly model: StatusModel,
+    private readonly connection: IConnectionStatus | null,
+    private readonly trans: TranslationBundle
+  ) {
+    model.changed.connect(() => this._update());
+  }
+
+  private _update(): void {
+    const lost = connectionLostText(this.model.view, hasUnsaved(this.app.shell), this.trans);
+    if (this.connection && this._isLost !== (lost !== null)) {
+      this.connection.isConnected = lost === null;
+    }
+    this._isLost = lost !== null;
+    if (lost?.kind !== this._shown?.kind || lost?.level !== this._shown?.level) {
+      this._withdraw();
+    }
+    if (lost && !this._shown) {
+      const options = { autoClose: false as const, actions: this._actions(lost) };
+      this._id = Notification.emit(lost.text, lost.level, options);
+    } else if (lost && lost.text !== this._shown?.text && isOnScreen(this._id)) {
+      Notification.update({
+        id: this._id,
+        message: lost.text,
+        autoClose: false,
+        actions: this._actions(lost)
+      });
+    }
+    this._shown = lost;
+  }
+
+  private _withdraw(): void {
+    if (this._shown) {
+      Notification.dismiss(this._id);
+      this._shown = null;
+    }
+  }
+
+  private _actions(lost: IConnectionLostText): Notification.IAction[] {
+    if (!lost.startable || !PageConfig.getOption('hubPrefix')) {
+      return [];
+    }
+    const label = this.trans.__('Start server again');
+    return [{ label, displayType: 'accent', callback: () => this._start() }];
+  }
+
+  /** On the hub's page, and back to here; beside a page that has something to lose. */
+  private _start(): void {
+    const { pathname, search, hash } = window.location;
+    const next = URLExt.objectToQueryString({ next: `${pathname}${search}${hash}` });
+    const url = `${spawnUrl()}${next}`;
+    if (hasUnsaved(this.app.shell)) {
+      window.open(url, '_blank', 'noopener');
+    } else {
+      window.location.assign(url);
+    }
+  }
+
+  private _isLost = false;
+  private _shown: IConnectionLostText | null = null;
+  private _id = '';
+}
+
+/** Where the hub starts this server. */
+function spawnUrl(): string {
+  const names = [PageConfig.getOption('hubServerUser'), PageConfig.getOption('hubServerName')];
+  const path = URLExt.join(
+    PageConfig.getOption('hubPrefix'),
+    'spawn',
+    ...names.filter(Boolean).map(encodeURIComponent)
+  );
+  return PageConfig.getOption('hubHost') + path;
+}

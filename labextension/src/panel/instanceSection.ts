@@ -1,0 +1,92 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { element, setAttribute, setText, show } from '../dom.js';
+import { MetricChart } from './metricChart.js';
+import { memoryText, percentText, ratesText } from '../text/instanceText.js';
+import type { IView } from '../model/statusModel.js';
+import { Section } from './section.js';
+import type { IHistory, ITelemetry } from '../api/wire.js';
+
+/** CPU and memory with their last hour, disk and network. */
+export class InstanceSection extends Section {
+  constructor(private readonly trans: TranslationBundle) {
+    super(trans.__('Machine'));
+    this._cpu = new MetricChart(trans.__('CPU'), trans.__('CPU'), trans);
+    this._memory = new MetricChart(trans.__('Memory'), trans.__('Memory'), trans, true);
+    this._disk = new Line(trans.__('Disk'));
+    this._network = new Line(trans.__('Network'));
+    this.node.append(
+      element('div', 'ec2-Figures', this._cpu.node, this._memory.node),
+      element('dl', 'ec2-Lines', this._disk.node, this._network.node)
+    );
+  }
+
+  update(view: IView): void {
+    const telemetry = view.status?.telemetry ?? null;
+    this.setShown(telemetry !== null);
+    if (!telemetry) {
+      return;
+    }
+    const { trans } = this;
+    const name = view.status?.instance_type || trans.__('Machine');
+    const { cpu_count: cores } = telemetry;
+    setText(
+      this.heading,
+      cores ? `${name} · ${trans._n('%1 core', '%1 cores', cores, cores)}` : name
+    );
+    this._cpu.setValue(percentText(telemetry.cpu_percent));
+    const { memory_used_mib: used, memory_total_mib: total } = telemetry;
+    this._memory.setValue(memoryText(used, total, trans));
+    this._writeDiskAndNetwork(telemetry);
+  }
+
+  setHistory(history: IHistory): void {
+    this._cpu.setHistory(history.at, history.cpu_percent);
+    this._memory.setHistory(history.at, history.memory_percent);
+  }
+
+  recolour(): void {
+    this._cpu.recolour();
+    this._memory.recolour();
+  }
+
+  dispose(): void {
+    this._cpu.dispose();
+    this._memory.dispose();
+  }
+
+  private _writeDiskAndNetwork(telemetry: ITelemetry): void {
+    const { trans } = this;
+    const { disk_read_mib_per_s: read, disk_write_mib_per_s: written } = telemetry;
+    const { disk_used_mib: used, disk_total_mib: total } = telemetry;
+    const { network_in_mib_per_s: received, network_out_mib_per_s: sent } = telemetry;
+    const isKnown = typeof used === 'number' && typeof total === 'number';
+    this._disk.write(
+      isKnown ? memoryText(used, total, trans) : '',
+      ratesText(read, written, trans.__('read'), trans.__('written'), trans)
+    );
+    this._network.write(ratesText(received, sent, trans.__('in'), trans.__('out'), trans), '');
+  }
+
+  private readonly _cpu: MetricChart;
+  private readonly _memory: MetricChart;
+  private readonly _disk: Line;
+  private readonly _network: Line;
+}
+
+/** A name with its value; away while there is none. */
+class Line {
+  readonly node: HTMLElement;
+
+  constructor(name: string) {
+    this.node = element('div', 'ec2-Line', element('dt', 'ec2-Line-name', name), this._value);
+  }
+
+  write(text: string, note: string): void {
+    show(this.node, text !== '');
+    setText(this._value, text);
+    setAttribute(this.node, 'title', note);
+  }
+
+  private readonly _value = element('dd', 'ec2-Line-value');
+}

@@ -1,0 +1,120 @@
+import type { IThemeManager } from '@jupyterlab/apputils';
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { Message } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+
+import type { ServerActions } from '../commands/serverActions.js';
+import { LiveRegion } from './liveRegion.js';
+import { CostSection } from './costSection.js';
+import { sentences, troubleSentences } from '../text/serverText.js';
+import { element, fill, setAttribute, setText } from '../dom.js';
+import { GpuSection } from './gpuSection.js';
+import type { HistoryModel } from '../model/historyModel.js';
+import { InstanceSection } from './instanceSection.js';
+import type { IView, StatusModel } from '../model/statusModel.js';
+import type { WorkerOpener } from './workerOpener.js';
+import { stateOf } from '../model/state.js';
+import { StopSection } from './stopSection.js';
+import { WorkerSection } from './workerSection.js';
+
+/** The sidebar: what this server costs, what it does and who uses it, and when it stops. */
+export class Panel extends Widget {
+  constructor(
+    private readonly model: StatusModel,
+    private readonly history: HistoryModel,
+    actions: ServerActions,
+    opener: WorkerOpener,
+    themes: IThemeManager | null,
+    private readonly trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('ec2-Panel');
+    this.node.tabIndex = -1;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('This server'));
+    this._liveRegion = new LiveRegion(trans);
+    this._cost = new CostSection(trans);
+    this._gpus = new GpuSection(trans);
+    this._machine = new InstanceSection(trans);
+    this._workers = new WorkerSection(opener, trans);
+    this._stop = new StopSection(actions, opener, trans);
+    const sections = [this._cost, this._gpus, this._workers, this._machine, this._stop];
+    this.node.append(
+      this._liveRegion.node,
+      this._troubles,
+      ...sections.map(section => section.node)
+    );
+    model.changed.connect(this._onChanged, this);
+    history.changed.connect(this._onHistory, this);
+    themes?.themeChanged.connect(this._onTheme, this);
+  }
+
+  override dispose(): void {
+    this._gpus.dispose();
+    this._machine.dispose();
+    super.dispose();
+  }
+
+  protected override onActivateRequest(message: Message): void {
+    super.onActivateRequest(message);
+    this.node.focus();
+  }
+
+  protected override onAfterShow(message: Message): void {
+    super.onAfterShow(message);
+    this.model.refresh();
+    this.history.refresh();
+    this.update();
+  }
+
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    const view = withoutPastUse(this.model.view);
+    setAttribute(this.node, 'data-state', stateOf(view).kind);
+    const troubles = view.status ? troubleSentences(view, this.trans) : sentences(view, this.trans);
+    fill(
+      this._troubles,
+      troubles.filter(Boolean),
+      () => element('p'),
+      (node, text) => setText(node, text)
+    );
+    for (const section of [this._cost, this._gpus, this._workers, this._machine, this._stop]) {
+      section.update(view);
+    }
+    this._liveRegion.update(view);
+  }
+
+  private _onChanged(): void {
+    if (this.isVisible) {
+      this.update();
+    }
+  }
+
+  private _onHistory(): void {
+    const { history } = this.history;
+    if (history && this.isVisible) {
+      this._gpus.setHistory(history);
+      this._machine.setHistory(history);
+    }
+  }
+
+  private _onTheme(): void {
+    this._gpus.recolour();
+    this._machine.recolour();
+  }
+
+  private readonly _liveRegion: LiveRegion;
+  private readonly _troubles = element('div', 'ec2-Panel-troubles');
+  private readonly _cost: CostSection;
+  private readonly _gpus: GpuSection;
+  private readonly _machine: InstanceSection;
+  private readonly _workers: WorkerSection;
+  private readonly _stop: StopSection;
+}
+
+/** A stopped server uses nothing: what was measured last is not shown as if it still held. */
+function withoutPastUse(view: IView): IView {
+  return view.status && stateOf(view).kind === 'stopped'
+    ? { ...view, status: { ...view.status, telemetry: null } }
+    : view;
+}

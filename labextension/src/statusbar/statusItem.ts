@@ -1,0 +1,108 @@
+import type { TranslationBundle } from '@jupyterlab/translation';
+import { Widget } from '@lumino/widgets';
+import type { Message } from '@lumino/messaging';
+
+import { FORMS, parts, sentences } from '../text/serverText.js';
+import { OverflowObserver } from './overflow.js';
+import type { StatusModel } from '../model/statusModel.js';
+import { stateOf } from '../model/state.js';
+
+/** `● A10G 87 % · 14.2/24 GB │ $1.37 · $0.42/h spot │ in use`, and shorter where room is short. */
+export class StatusItem extends Widget {
+  /** @param open - Called when a person asks for more: by click, Enter or Space. */
+  constructor(
+    private readonly model: StatusModel,
+    private readonly trans: TranslationBundle,
+    private readonly open: () => void
+  ) {
+    super();
+    this.addClass('jp-StatusBar-TextItem');
+    this.addClass('jp-mod-highlighted');
+    this.addClass('ec2-StatusItem');
+    this.node.tabIndex = 0;
+    this.node.setAttribute('role', 'button');
+    model.changed.connect(this.update, this);
+    this.update();
+  }
+
+  handleEvent(event: Event): void {
+    if (event instanceof KeyboardEvent && event.key !== 'Enter' && event.key !== ' ') {
+      return;
+    }
+    event.preventDefault();
+    this.open();
+  }
+
+  override dispose(): void {
+    this._watch?.dispose();
+    super.dispose();
+  }
+
+  protected override onAfterAttach(message: Message): void {
+    super.onAfterAttach(message);
+    this.node.addEventListener('click', this);
+    this.node.addEventListener('keydown', this);
+    this._watch = new OverflowObserver(this.node, () => this._fit());
+  }
+
+  protected override onBeforeDetach(message: Message): void {
+    this._watch?.dispose();
+    this._watch = null;
+    this.node.removeEventListener('click', this);
+    this.node.removeEventListener('keydown', this);
+    super.onBeforeDetach(message);
+  }
+
+  protected override onUpdateRequest(message: Message): void {
+    super.onUpdateRequest(message);
+    const view = this.model.view;
+    this.setHidden(view.phase === 'absent');
+    this.node.dataset.state = stateOf(view).kind;
+    const label = sentences(view, this.trans).join('\n');
+    if (this.node.title !== label) {
+      this.node.title = label;
+      this.node.setAttribute('aria-label', label);
+    }
+    const length = this._write();
+    if (length !== this._length) {
+      this._length = length;
+      this._fit();
+    }
+  }
+
+  /** The longest form that fits. Digits change without a new fit: they all have one width. */
+  private _fit(): void {
+    for (const form of FORMS) {
+      this.node.dataset.form = form;
+      this._length = this._write();
+      if (!this._watch?.overflows()) {
+        return;
+      }
+    }
+  }
+
+  /** Writes the parts; answers their length. */
+  private _write(): number {
+    const form = FORMS.find(each => each === this.node.dataset.form) ?? 'narrow';
+    const texts = parts(this.model.view, form, this.trans);
+    while (this.node.children.length > texts.length) {
+      this.node.lastElementChild?.remove();
+    }
+    texts.forEach((text, index) => {
+      const part = this.node.children[index] ?? this.node.appendChild(newPart());
+      if (part.textContent !== text) {
+        part.textContent = text;
+      }
+    });
+    return texts.join().length;
+  }
+
+  private _watch: OverflowObserver | null = null;
+  private _length = 0;
+}
+
+function newPart(): HTMLElement {
+  const part = document.createElement('span');
+  part.className = 'ec2-StatusItem-part';
+  return part;
+}

@@ -1,0 +1,46 @@
+/** What is said of a server that does not answer. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import { endTitle, endReason } from './serverText.js';
+import type { IView } from '../model/statusModel.js';
+import { stateOf } from '../model/state.js';
+
+export interface IConnectionLostText {
+  kind: 'away' | 'stopped';
+  level: 'warning' | 'error';
+  text: string;
+  /** True where a press on the button starts it again. */
+  startable: boolean;
+}
+
+/** Ends that nobody here asked for. */
+const UNWANTED = ['interruption', 'failed', 'lost'];
+
+/**
+ * What to say, and whether the server can be started again; null while it answers.
+ *
+ * @param isDirty - Whether the page has changes that are not saved.
+ */
+export function connectionLostText(
+  view: IView,
+  isDirty: boolean,
+  trans: TranslationBundle
+): IConnectionLostText | null {
+  if (view.phase !== 'away' || !view.status?.managed) {
+    return null;
+  }
+  const unsaved = isDirty
+    ? trans.__('Leave this page open: it has changes that are not saved.')
+    : '';
+  if (stateOf(view).kind !== 'stopped') {
+    const title = trans.__('This server does not answer');
+    const rest = [trans.__('Reconnecting.'), unsaved].filter(Boolean).join(' ');
+    return { kind: 'away', level: 'warning', text: `${title}\n${rest}`, startable: false };
+  }
+  const stop = view.end?.stop ?? view.status.stop;
+  const level = UNWANTED.includes(stop?.reason ?? '') ? 'error' : 'warning';
+  const rest = [endReason(view, trans), unsaved].filter(Boolean).join(' ');
+  const text = [endTitle(view, trans), rest].filter(Boolean).join('\n');
+  return { kind: 'stopped', level, text, startable: view.status.can_control };
+}

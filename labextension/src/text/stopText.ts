@@ -1,0 +1,182 @@
+/** When a server stops and why, in words. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import * as format from './format.js';
+import { endSentence, idleSentence, interruptedSentence, keptSentence } from './serverText.js';
+import type { IView } from '../model/statusModel.js';
+import { canControl, costAt, instant, stateOf } from '../model/state.js';
+import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire.js';
+
+export interface IStopText {
+  /** The countdown, large; empty while nothing counts down. */
+  headline: string;
+  urgent: boolean;
+  /** How much of the idle time has passed, in percent; null while nothing counts down. */
+  passed: number | null;
+  sentence: string;
+  kept: string;
+}
+
+export function stopText(view: IView, trans: TranslationBundle): IStopText {
+  const status = view.status;
+  const state = stateOf(view);
+  const idleness = status?.idleness ?? null;
+  const extended = instant(status?.extended_until);
+  const text: IStopText = {
+    headline: '',
+    urgent: false,
+    passed: null,
+    sentence: idleness?.sentence ?? '',
+    kept:
+      extended !== null && extended > view.now
+        ? trans.__('You asked to keep it on until %1.', format.timeOfDay(extended, view.now))
+        : ''
+  };
+  const since = instant(idleness?.idle_since);
+  if (since !== null) {
+    text.sentence = idleSentence(since, view.now, trans);
+  }
+  if (state.kind === 'away') {
+    return { ...text, sentence: '', kept: '' };
+  }
+  if (state.kind === 'stopped' || state.kind === 'stopping') {
+    return { ...text, sentence: endSentence(view, trans), kept: keptSentence(status, trans) };
+  }
+  if (state.kind === 'interrupted') {
+    const sentence = interruptedSentence(trans);
+    const headline = trans.__('in %1', longCountdown(state.at - view.now, trans));
+    return { ...text, headline, urgent: true, sentence, kept: keptSentence(status, trans) };
+  }
+  if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
+    return text;
+  }
+  const left = state.stopAt - view.now;
+  const whole = since === null ? null : Math.max(1, state.stopAt - since);
+  return {
+    ...text,
+    headline: trans.__('in %1', longCountdown(left, trans)),
+    urgent: state.kind === 'warned',
+    passed: whole === null ? null : 100 * (1 - left / whole),
+    kept: text.kept || keptSentence(status, trans)
+  };
+}
+
+/** `9 min 41 s` in the last hour, `1 h 20 min` before. */
+function longCountdown(milliseconds: number, trans: TranslationBundle): string {
+  const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
+  if (seconds >= 3600) {
+    return format.shortDuration(milliseconds, trans);
+  }
+  const minutes = Math.floor(seconds / 60);
+  const rest = (seconds % 60).toString().padStart(2, '0');
+  return minutes > 0 ? trans.__('%1 min %2 s', minutes, rest) : trans.__('%1 s', seconds);
+}
+
+/** Everything that the policy says, most important first. */
+export function policySentences(policy: IIdlePolicy, trans: TranslationBundle): string[] {
+  const lasting = (seconds: number): string => format.duration(seconds * 1000, trans);
+  const limits = limitsText(policy, trans);
+  const texts = [
+    limits
+      ? trans.__(
+          'It stops after %1 without work: no running cell, no busy terminal, no GPU use and nobody typing.',
+          limits
+        )
+      : trans.__('It is not stopped for being idle.')
+  ];
+  if (policy.max_age_seconds > 0) {
+    texts.push(
+      trans.__('It stops %1 after its start, whatever it does.', lasting(policy.max_age_seconds))
+    );
+  }
+  if (policy.kernel_seconds > 0) {
+    texts.push(
+      trans.__('A kernel that nobody has used for %1 is shut down.', lasting(policy.kernel_seconds))
+    );
+  }
+  if (policy.silent_kernel_seconds > 0) {
+    texts.push(
+      trans.__(
+        'A cell that has run for %1 without any CPU or GPU use is no work.',
+        lasting(policy.silent_kernel_seconds)
+      )
+    );
+  }
+  return texts;
+}
+
+/** `1 hour`, or `3 hours (Mon–Fri 8:00–18:00, Europe/Berlin) or 1 hour (at other times)`. */
+function limitsText(policy: IIdlePolicy, trans: TranslationBundle): string {
+  const lasting = (seconds: number): string => format.duration(seconds * 1000, trans);
+  const { working_hours: hours, server_seconds: otherwise } = policy;
+  if (!hours) {
+    return otherwise > 0 ? lasting(otherwise) : '';
+  }
+  const texts = [];
+  if (hours.server_seconds > 0) {
+    texts.push(trans.__('%1 (%2)', lasting(hours.server_seconds), hoursText(hours)));
+  }
+  if (otherwise > 0) {
+    texts.push(trans.__('%1 (at other times)', lasting(otherwise)));
+  }
+  return texts.join(trans.__(' or '));
+}
+
+function hoursText(hours: IWorkingHours): string {
+  const times = `${timeText(hours.from_minute)}–${timeText(hours.to_minute)}`;
+  return `${dayNames(hours.days)} ${times}, ${hours.timezone}`;
+}
+
+/** `Mon–Fri`, `Mon, Wed`. */
+function dayNames(days: number[]): string {
+  const name = new Intl.DateTimeFormat(undefined, { weekday: 'short', timeZone: 'UTC' });
+  // The first of January 2024 was a Monday.
+  const names = [...days].sort().map(day => name.format(Date.UTC(2024, 0, 1 + day)));
+  const isRow = [...days].sort().every((day, index, sorted) => day === sorted[0] + index);
+  return isRow && names.length > 2 ? `${names[0]}–${names.at(-1)}` : names.join(', ');
+}
+
+function timeText(minutes: number): string {
+  return `${Math.floor(minutes / 60)}:${(minutes % 60).toString().padStart(2, '0')}`;
+}
+
+const LADDER = [900, 1800, 3600, 7200, 14400, 28800, 43200, 86400, 172800, 604800];
+
+/** The idle times that the user may choose from, in seconds; empty where there is no choice. */
+export function choices(status: INotebookStatus | null): number[] {
+  const policy = status?.idle_policy;
+  if (!status || !policy || !canControl(status) || !(policy.user_server_max_seconds > 0)) {
+    return [];
+  }
+  const { user_server_min_seconds: shortest, user_server_max_seconds: longest } = policy;
+  // Nobody chooses a limit beyond the server's greatest age.
+  const most = policy.max_age_seconds > 0 ? Math.min(longest, policy.max_age_seconds) : longest;
+  const least = Math.min(shortest, most);
+  const found = new Set(LADDER.filter(seconds => seconds >= least && seconds <= most));
+  [least, most, policy.server_seconds].filter(seconds => seconds > 0).forEach(s => found.add(s));
+  return [...found].sort((a, b) => a - b);
+}
+
+/**
+ * The idle time that holds at all hours, in seconds; null where there is none: without a choice of
+ * the user the working hours have one of their own, or the server is not stopped for being idle.
+ */
+export function oneLimit(policy: IIdlePolicy): number | null {
+  const { user_server_seconds: chosen, working_hours: hours, server_seconds: seconds } = policy;
+  return seconds > 0 && (chosen !== null || hours === null) ? seconds : null;
+}
+
+/** What a stop now saves against waiting for it, in USD; null where that is not known. */
+export function savedByStopping(view: IView): number | null {
+  const state = stateOf(view);
+  const cost = view.status?.cost;
+  if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null || !cost) {
+    return null;
+  }
+  if (cost.usd_per_hour === null || costAt(cost, view.now) === null) {
+    return null;
+  }
+  const minutes = Math.floor(Math.max(0, state.stopAt - view.now) / 60_000);
+  return (cost.usd_per_hour * minutes) / 60;
+}

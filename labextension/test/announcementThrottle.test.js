@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { AnnouncementThrottle, PAUSE_MS } from '../lib/panel/announcementThrottle.js';
+
+const AWAY = 'This server does not answer.';
+const IN_USE = 'This server is in use.';
+const IDLE = 'Nothing works on this server.';
+
+/** What stands in the region after each of these [second, text]. */
+function heard(...texts) {
+  const announcements = new AnnouncementThrottle();
+  return texts.map(([second, text]) => announcements.next(text, second * 1000));
+}
+
+test('what holds at the beginning is no news, and neither is that it became known', () => {
+  assert.deepEqual(heard([0, IN_USE], [3, IN_USE]), ['', '']);
+  assert.deepEqual(heard([0, ''], [3, IN_USE]), ['', '']);
+});
+
+test('a change is told once, at once, and stays while it holds', () => {
+  assert.deepEqual(heard([0, IN_USE], [3, AWAY], [4, AWAY], [300, AWAY]), ['', AWAY, AWAY, AWAY]);
+});
+
+test('what no longer holds goes at once, and what follows it waits for the pause', () => {
+  const pause = PAUSE_MS / 1000;
+  assert.deepEqual(
+    heard([0, IN_USE], [3, AWAY], [6, IDLE], [3 + pause - 1, IDLE], [3 + pause, IDLE]),
+    ['', AWAY, '', '', IDLE]
+  );
+});
+
+test('what went away and came back within the pause is not told again', () => {
+  assert.deepEqual(
+    heard([0, IN_USE], [3, AWAY], [6, IN_USE], [9, AWAY], [99, AWAY], [100, IN_USE]),
+    ['', AWAY, '', '', '', IN_USE]
+  );
+});
+
+test('with nothing to say, nothing stands there, and it is no news either', () => {
+  assert.deepEqual(heard([0, IN_USE], [3, AWAY], [5, ''], [99, ''], [100, AWAY]), [
+    '',
+    AWAY,
+    '',
+    '',
+    ''
+  ]);
+});

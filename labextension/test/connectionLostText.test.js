@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { connectionLostText } from '../lib/text/connectionLostText.js';
+
+const trans = {
+  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
+  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
+};
+const NOW = Date.UTC(2026, 10, 20, 12, 0);
+const stop = { reason: 'interruption', message: 'AWS took the machine back' };
+const end = (changes = {}) => ({
+  running: false,
+  stop,
+  ended_at: new Date(NOW - 60_000).toISOString(),
+  ...changes
+});
+
+const view = (changes = {}, status = {}) => ({
+  phase: 'away',
+  status: { managed: true, can_control: true, stop: null, ...status },
+  now: NOW,
+  problem: '',
+  end: null,
+  ...changes
+});
+
+test('while the server answers nothing is lost', () => {
+  assert.equal(connectionLostText(view({ phase: 'live' }), false, trans), null);
+  assert.equal(connectionLostText(view({ phase: 'loading', status: null }), false, trans), null);
+});
+
+test('without an agent JupyterLab says it', () => {
+  assert.equal(connectionLostText(view({}, { managed: false }), false, trans), null);
+});
+
+test('a server of which nobody knows why it is silent cannot be started', () => {
+  for (const silent of [view(), view({ end: end({ running: true, stop: null }) })]) {
+    const { kind, level, startable } = connectionLostText(silent, false, trans);
+    assert.deepEqual([kind, level, startable], ['away', 'warning', false]);
+  }
+});
+
+test('a server that was stopped says when and why, and can be started by its owner', () => {
+  const lost = connectionLostText(view({ end: end() }), false, trans);
+  assert.deepEqual([lost.kind, lost.level, lost.startable], ['stopped', 'error', true]);
+  assert.match(lost.text, /^This server was stopped at .*\nAWS took the machine back\.$/);
+  const shared = connectionLostText(view({ end: end() }, { can_control: false }), false, trans);
+  assert.equal(shared.startable, false);
+});
+
+test('a stop that somebody asked for is no error', () => {
+  const asked = end({ stop: { reason: 'user', message: '' } });
+  assert.equal(connectionLostText(view({ end: asked }), false, trans).level, 'warning');
+});
+
+test('who has changes that are not saved is asked to leave the page open', () => {
+  assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Leave this page open/);
+  assert.match(connectionLostText(view(), true, trans).text, /Leave this page open/);
+});

@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+
+import { announcement, parts, sentences } from '../lib/text/serverText.js';
+import { timeOfDay } from '../lib/text/format.js';
+import { stopText } from '../lib/text/stopText.js';
+import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/model/state.js';
+
+const trans = {
+  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
+  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
+};
+const NOW = Date.UTC(2026, 10, 20, 12, 0);
+const MINUTE = 60_000;
+const at = minutes => new Date(NOW + minutes * MINUTE).toISOString();
+const plain = texts => texts.map(text => text.replace(/[\u2007\u00a0 ]+/g, ' '));
+
+const gpu = (changes = {}) => ({
+  index: 0,
+  name: 'NVIDIA A10G',
+  use_percent: 80,
+  memory_used_mib: 11444,
+  memory_total_mib: 22888,
+  ...changes
+});
+
+const keep = (minutes, changes = true) => ({ until: at(minutes), changes });
+
+function view(changes = {}, phase = 'live') {
+  const status = {
+    now: at(0),
+    managed: true,
+    can_control: true,
+    agent_connected: true,
+    hub_reachable: true,
+    cost: {
+      usd: 1.37,
+      usd_per_hour: 0.42,
+      as_of: at(0),
+      since: at(-60),
+      estimate: true,
+      market: 'spot',
+      on_demand_usd_per_hour: 1.006
+    },
+    idle_policy: { server_seconds: 3600, user_may_extend_seconds: 14400 },
+    idleness: { idle_since: null, stop_at: null, warn_at: null, sentence: 'It works.' },
+    telemetry: { gpu_source: 'nvml', gpus: [gpu()] },
+    stop: null,
+    keep: [keep(60, false), keep(120), keep(240)],
+    ...changes
+  };
+  return { phase, status, now: NOW, problem: '', end: null };
+}
+
+const idle = (stopsIn, warn = 10) => ({
+  idle_since: at(-50),
+  stop_at: at(stopsIn),
+  warn_at: at(stopsIn - warn),
+  sentence: 'Nothing works here.'
+});
+
+test('cost counts from its own instant and never backwards', () => {
+  const cost = view().status.cost;
+  assert.equal(costAt(cost, NOW + 60 * MINUTE), 1.37 + 0.42);
+  assert.equal(costAt(cost, NOW - 60 * MINUTE), 1.37);
+  assert.equal(costAt({ ...cost, usd: null }, NOW), null);
+  assert.equal(costAt({ ...cost, usd_per_hour: null }, NOW + 60 * MINUTE), 1.37);
+});
+
+test('the gravest state wins', () => {
+  const kinds = changes => stateOf(view(changes)).kind;
+  const stop = { reason: 'idle', message: '' };
+  assert.equal(kinds({}), 'in-use');
+  assert.equal(kinds({ idleness: null }), 'unknown');
+  assert.equal(kinds({ idleness: idle(55) }), 'idle');
+  assert.equal(kinds({ idleness: idle(55), hub_reachable: false }), 'hub-silent');
+  assert.equal(kinds({ idleness: idle(9), hub_reachable: false }), 'warned');
+  assert.equal(kinds({ disk_full: 'Your home is full.', hub_reachable: false }), 'disk-full');
+  assert.equal(kinds({ disk_full: 'Your home is full.', idleness: idle(9) }), 'warned');
+  assert.equal(kinds({ idleness: idle(9), agent_connected: false }), 'agent-silent');
+  const taken = { interruption_at: at(2) };
+  assert.equal(kinds({ ...taken, idleness: idle(9), agent_connected: false }), 'interrupted');
+  assert.equal(kinds({ ...taken, stop }), 'stopping');
+  assert.equal(kinds({ stop, agent_connected: false }), 'stopping');
+  assert.equal(stateOf(view({ stop }, 'away')).kind, 'stopped');
+  assert.equal(stateOf(view({}, 'away')).kind, 'away');
+  assert.equal(stateOf(view(taken, 'away')).kind, 'stopped');
+  const ended = { running: false, stop, ended_at: at(-1) };
+  assert.equal(stateOf({ ...view({}, 'away'), end: ended }).kind, 'stopped');
+  assert.equal(
+    stateOf({ ...view({ stop }, 'away'), end: { ...ended, running: true } }).kind,
+    'away'
+  );
+  assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
+});
+
+test('a stop is told with its reason, by the clock of the reader, and when it is over', () => {
+  const told = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), trans)[0];
+  const idleStop = { reason: 'idle', message: 'It had been idle for 1 hour' };
+  const since = /Nothing has worked here since (?!.*UTC)/;
+  assert.match(told('live', idleStop), /^This server is being stopped: /);
+  assert.match(told('live', idleStop), since);
+  assert.match(told('away', idleStop), /^This server has been stopped. Nothing has worked/);
+  const pressed = { reason: 'user', message: 'You pressed Stop now.' };
+  assert.equal(told('away', pressed), 'This server has been stopped. You pressed Stop now.');
+  assert.equal(told('away', { ...pressed, message: '' }), 'This server has been stopped.');
+});
+
+test('of a server that has gone the hub says when and why', () => {
+  const stop = { reason: 'interruption', message: 'AWS took the machine back' };
+  const gone = { ...view({}, 'away'), end: { running: false, stop, ended_at: at(-1) } };
+  const clock = timeOfDay(NOW - MINUTE, NOW);
+  assert.equal(
+    sentences(gone, trans)[0],
+    `This server was stopped at ${clock}. AWS took the machine back.`
+  );
+  const text = ['$1.37', 'stopped'];
+  assert.deepEqual(parts(gone, 'wide', trans), text);
+  assert.equal(sentences(gone, trans).length, 2, 'what happened and what it has cost');
+});
+
+test('a server that does not answer is not said to stay on', () => {
+  const away = view({}, 'away');
+  assert.ok(!sentences(away, trans).includes('It works.'));
+  assert.equal(stopText(away, trans).sentence, '');
+  const taken = view({ interruption_at: at(-1) }, 'away');
+  assert.ok(!sentences(taken, trans).some(text => /save your work/i.test(text)));
+});
+
+test('of what ends nothing says that it stays on, whatever runs', () => {
+  const stop = { reason: 'user', message: 'You pressed Stop now.' };
+  const ends = [view({ stop }), view({ stop }, 'away'), view({ interruption_at: at(2) })];
+  for (const each of ends) {
+    const { sentence, kept } = stopText(each, trans);
+    assert.ok(![...sentences(each, trans), sentence].includes('It works.'));
+    assert.match(kept, /^Files are kept/);
+  }
+  assert.equal(stopText(ends[0], trans).sentence, sentences(ends[0], trans)[0]);
+});
+
+test('a full disk is told beside a hub that is not reached', () => {
+  const full = view({ disk_full: 'Your home is full.', hub_reachable: false });
+  assert.equal(sentences(full, trans)[0], 'Your home is full.');
+  assert.match(sentences(full, trans)[1], /hub is not reached/);
+  assert.ok(parts(full, 'narrow', trans).includes('disk full'));
+});
+
+test('a server that is stopped for its age is warned about though it works', () => {
+  const idleness = { ...idle(5), idle_since: null, sentence: 'It is a day old.' };
+  assert.equal(stateOf(view({ idleness })).kind, 'warned');
+});
+
+test('a screen reader hears trans and no number', () => {
+  const heard = [view(), view({ idleness: idle(5) }), view({ idleness: idle(50) })];
+  heard.push(view({ hub_reachable: false }), view({}, 'away'));
+  const texts = heard.map(each => announcement(each, trans));
+  assert.ok(
+    texts.every(text => text !== '' && !/\d/.test(text)),
+    texts.join('\n')
+  );
+  assert.equal(new Set(texts).size, texts.length);
+});
+
+test('a spot machine that is taken back counts down, and cannot be kept', () => {
+  const taken = view({ interruption_at: at(2), idleness: idle(9) });
+  assert.deepEqual(parts(taken, 'narrow', trans), ['$1.37', 'taken back in 2:00']);
+  assert.match(sentences(taken, trans)[0], /save your work now.* Files are kept/);
+  assert.match(
+    sentences(view({ interruption_at: at(2), files_kept: false }), trans)[0],
+    /not kept/
+  );
+  assert.doesNotMatch(announcement(taken, trans), /\d/);
+  assert.equal(nextKeep(taken), null);
+  const { headline, urgent, kept } = stopText(taken, trans);
+  assert.deepEqual([headline, urgent], ['in 2 min 00 s', true]);
+  assert.match(kept, /Files are kept/);
+});
+
+test('several GPUs are shown as one', () => {
+  const gpus = [gpu({ use_percent: 100 }), gpu({ use_percent: 50 })];
+  const shown = plain(parts(view({ telemetry: { gpu_source: 'nvml', gpus } }), 'wide', trans));
+  assert.equal(shown[0], '2× A10G 75 % · 24.0/48 GB');
+});
+
+test('a number that one GPU does not tell is left out', () => {
+  const gpus = [gpu(), gpu({ use_percent: null })];
+  const shown = plain(parts(view({ telemetry: { gpu_source: 'nvml', gpus } }), 'wide', trans));
+  assert.equal(shown[0], '2× A10G · 24.0/48 GB');
+});
+
+test('without a GPU the CPU is shown', () => {
+  const telemetry = {
+    gpu_source: 'none',
+    gpus: [],
+    cpu_percent: 12,
+    memory_used_mib: 2048,
+    memory_total_mib: 16384
+  };
+  const shown = plain(parts(view({ telemetry }), 'wide', trans));
+  assert.equal(shown[0], 'CPU 12 % · 2.0/16 GB');
+});
+
+test('a narrow item shows the cost, and the countdown when it matters', () => {
+  assert.deepEqual(parts(view(), 'narrow', trans), ['$1.37']);
+  const warned = parts(view({ idleness: idle(9) }), 'narrow', trans);
+  assert.deepEqual(warned, ['$1.37', 'stops in 9:00']);
+});
+
+test('far from the stop no seconds are shown', () => {
+  assert.equal(parts(view({ idleness: idle(55) }), 'wide', trans).at(-1), 'stops in 55 min');
+});
+
+test('an unknown price is unknown, never zero', () => {
+  const cost = { ...view().status.cost, usd_per_hour: null };
+  const shown = [...parts(view({ cost }), 'wide', trans), ...sentences(view({ cost }), trans)];
+  assert.ok(shown.includes('$1.37 · price unknown'));
+  assert.ok(shown.includes('Its price now is not known.'));
+  const nothing = [
+    ...parts(view({ cost: null }), 'wide', trans),
+    ...sentences(view({ cost: null }), trans)
+  ];
+  assert.ok(nothing.includes('cost unknown'));
+  assert.ok(!nothing.some(text => text.includes('$')));
+});
+
+test('what a bill says is no estimate', () => {
+  const cost = { ...view().status.cost, estimate: false };
+  assert.ok(sentences(view({ cost }), trans)[0].startsWith('This server has cost $1.37 (USD)'));
+});
+
+test('a server is kept until the next instant that changes something', () => {
+  const until = found => found.map(each => (each.until - NOW) / MINUTE);
+  assert.deepEqual(until(keepChoices(view())), [60, 120, 240]);
+  assert.equal(nextKeep(view()), NOW + 120 * MINUTE);
+  assert.equal(nextKeep(view({ keep: [keep(60, false)] })), null);
+  assert.deepEqual(keepChoices(view({ managed: false })), []);
+  assert.equal(nextKeep({ status: null, now: NOW }), null);
+});
+
+test('what a tab knew before it was hidden offers no instant that has passed', () => {
+  const later = { ...view(), now: NOW + 130 * MINUTE };
+  assert.equal(nextKeep(later), NOW + 240 * MINUTE);
+});
+
+test('with whom a server is shared has no buttons, and is told whose they are', () => {
+  const shared = { can_control: false, idleness: idle(9) };
+  assert.equal(canControl(view().status), true);
+  assert.equal(canControl(view(shared).status), false);
+  assert.equal(nextKeep(view(shared)), null);
+  const said = 'It is shared with you: its owner can keep it on, or stop it.';
+  assert.ok(sentences(view(shared), trans).includes(said));
+  assert.ok(!sentences(view({ idleness: idle(9) }), trans).includes(said));
+  assert.ok(!sentences(view({ ...shared, managed: false }), trans).includes(said));
+});
