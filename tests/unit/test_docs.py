@@ -59,9 +59,12 @@ GENERATED = {DOCS / "reference" / f"{name}.md" for name in ("configuration", "co
 """There or not, as the documentation was built or not: no test may depend on them."""
 
 
+TOP_LEVEL = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "RELEASING", "SECURITY")]
+
+
 def pages() -> list[Path]:
     own = [p for p in DOCS.rglob("*.md") if "_build" not in p.parts and p not in GENERATED]
-    return sorted([ROOT / "README.md", CONFIGS / "README.md", *own])
+    return sorted([*TOP_LEVEL, CONFIGS / "README.md", *own])
 
 
 def written(path: Path) -> str:
@@ -301,7 +304,7 @@ def test_every_target_of_make_that_a_page_names_exists(page: Path) -> None:
     assert named <= targets
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", CONFIGS / "README.md"], ids=name_of)
+@pytest.mark.parametrize("page", [*TOP_LEVEL, CONFIGS / "README.md"], ids=name_of)
 def test_every_file_that_a_readme_links_or_names_exists(page: Path) -> None:
     text = written(page)
     linked = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
