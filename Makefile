@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 # One thing after the other, but for what only reads: the checks.
-ifneq ($(MAKECMDGOALS),checks)
+ifeq ($(filter checks lint,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -30,17 +30,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # A failure that depends on the order of a set is told again by its seed.
 export PYTHONHASHSEED ?= 0
 
-.PHONY: help venv demo test checks lint types frontend docs pytest bench clean chromium postgresql
+.PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \
+	chromium postgresql
 
 help:  ## What there is to make
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address it prints
 	ec2spawner demo $(ARGS)
 
-test: venv chromium postgresql  ## Everything, browser tests included
+quick: venv  ## At each save: lint, types, unit tests
+	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) lint types
+	$(MAKE) --no-print-directory unit
+
+test: venv chromium postgresql  ## What a change must pass, browser tests included
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
 	$(MAKE) --no-print-directory pytest
+
+test-long: venv chromium postgresql  ## Before a release: what takes too long for each change
+	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP $(ARGS)
 
 checks: types docs lint frontend
 
@@ -52,6 +60,9 @@ lint: venv  ## Style of Python and TypeScript
 types: venv
 	mypy
 
+unit: venv
+	pytest -m "not long and not slow" -n $(CORES) --dist worksteal tests/unit
+
 frontend: venv
 	npm --prefix labextension --silent test
 
@@ -61,7 +72,7 @@ docs: venv  ## The documentation, warnings as errors
 # Last in `test`, so that its summary is what one reads. In the order of tests/conftest.py: the files
 # that take longest first, where xdist would begin with those of many tests.
 pytest: venv
-	pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
+	pytest -m "not long" -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=15 $(ARGS)
 
 bench: venv  ## BENCH=spawn: measure one of the benches
 	python -m tests.bench $(BENCH) $(ARGS)

@@ -18,6 +18,7 @@ settings.load_profile("ec2spawner")
 HAS_GPU = Path("/proc/driver/nvidia/version").exists()
 
 
+@pytest.hookimpl(trylast=True)  # after `-m` has taken its choice
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests marked `gpu` are left out where there is none, and the summary counts them so.
 

@@ -15,6 +15,8 @@ import pytest
 from tests.bench.fault_patience import SLOWNESS_VARIABLE
 from tests.bench.faults import SHORT
 
+pytestmark = pytest.mark.long
+
 TREE = Path(__file__).resolve().parents[2]
 
 BENCH_SECONDS = 800.0
@@ -54,6 +56,7 @@ async def short_bench(name: str) -> dict[str, Any]:
             await process.wait()
     assert process.returncode == 0, errors.decode()
 
+    print(errors.decode())  # its tables, which `make test-long` shows
     said: dict[str, Any] = json.loads(output.decode().splitlines()[-1])
     assert said["bench"] == name
     assert said["goals"].keys() == said["met"].keys() <= said["figures"].keys()
@@ -62,7 +65,6 @@ async def short_bench(name: str) -> dict[str, Any]:
     return said
 
 
-@pytest.mark.slow(seconds=45)
 async def test_short_spawn_bench_gives_every_figure() -> None:
     said = await short_bench("spawn")
     figures = said["figures"]
@@ -79,7 +81,6 @@ async def test_short_spawn_bench_gives_every_figure() -> None:
     )
 
 
-@pytest.mark.slow(seconds=35)
 async def test_short_offers_bench_gives_every_figure() -> None:
     said = await short_bench("offers")
     figures = said["figures"]
@@ -98,7 +99,6 @@ async def test_short_offers_bench_gives_every_figure() -> None:
     assert figures["extra_calls_again"] <= 0
 
 
-@pytest.mark.slow(seconds=75)
 async def test_short_kill_bench_finds_points_and_kills_at_them() -> None:
     said = await short_bench("kill")
     figures = said["figures"]
@@ -109,7 +109,6 @@ async def test_short_kill_bench_finds_points_and_kills_at_them() -> None:
     assert all(said["met"].values()), {name: figures[name] for name in said["met"]}
 
 
-@pytest.mark.slow(seconds=125)
 async def test_short_faults_bench_ends_every_cell_well() -> None:
     said = await short_bench("faults")
     assert said["figures"]["cells"] == len(SHORT)
@@ -118,7 +117,6 @@ async def test_short_faults_bench_ends_every_cell_well() -> None:
     assert all(said["met"].values()), said["figures"]
 
 
-@pytest.mark.slow(seconds=30)
 async def test_short_widget_bench_measures_us_and_nothing() -> None:
     said = await short_bench("widget")
     figures = said["figures"]

@@ -1,9 +1,7 @@
 """Days of a fifty-user hub where everything goes wrong: no instance runs for nobody for long.
 
-Four days with each change. A hundred take a quarter of an hour; the tables that they print are the
-promise:
-
-    EC2SPAWNER_DAYS=100 pytest -s tests/unit/provisioner/test_hundred_days.py
+`make test` lives four days, `make test-long` a hundred, or as many as `EC2SPAWNER_DAYS` says. A
+hundred take a quarter of an hour; the tables that they print are the promise.
 """
 
 from __future__ import annotations
@@ -27,7 +25,12 @@ from workdays import DAY, MEANING, MINUTE, Workdays
 from ec2spawner.provisioner.lease import Lease, LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 
-DAYS = int(os.environ.get("EC2SPAWNER_DAYS", "4"))
+FEW = pytest.param(4, id="short", marks=pytest.mark.slow(seconds=60))
+MANY = pytest.param(
+    int(os.environ.get("EC2SPAWNER_DAYS", "100")),
+    id="long",
+    marks=[pytest.mark.long, pytest.mark.slow(seconds=900)],
+)
 SEED = int(os.environ.get("EC2SPAWNER_SEED", "50"))
 PEOPLE = 50
 
@@ -232,10 +235,14 @@ def misfortunes(days: Workdays) -> Table:
     return made
 
 
-@pytest.mark.slow(seconds=60)
+@pytest.mark.parametrize("number_of_days", [FEW, MANY])
 @pytest.mark.timeout(7200)
 def test_no_instance_runs_for_nobody_beyond_the_bounds(
-    tmp_path: Path, empty_store: Path, one_engine: None, monkeypatch: pytest.MonkeyPatch
+    number_of_days: int,
+    tmp_path: Path,
+    empty_store: Path,
+    one_engine: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(secrets, "token_bytes", random.Random(0).randbytes)
     shutil.copy(empty_store, tmp_path / "store.sqlite")
@@ -245,7 +252,7 @@ def test_no_instance_runs_for_nobody_beyond_the_bounds(
 
     async def live() -> None:
         await world.start()
-        while days.minute < DAYS * DAY:
+        while days.minute < number_of_days * DAY:
             await days.pass_minute()
             ledger.note(world)
             world.forget_old()
@@ -264,4 +271,4 @@ def test_no_instance_runs_for_nobody_beyond_the_bounds(
     assert not ledger.leaks, f"{told}: {ledger.leaks}"
     assert ledger.minutes_beyond == 0
     assert not ledger.lost, f"{told}: {ledger.lost}"
-    assert ledger.uses["work"].minutes > DAYS * PEOPLE, "nobody could work"
+    assert ledger.uses["work"].minutes > number_of_days * PEOPLE, "nobody could work"

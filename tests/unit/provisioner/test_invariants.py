@@ -3,7 +3,8 @@
 A hypothesis state machine drives the real provisioner, its store's file included, over the
 simulated EC2 in virtual time: each rule is a wish or a misfortune, then some time passes. A
 failure prints its seed and its story; with `EC2SPAWNER_SEED` it is told again and, in minutes, made
-as short as hypothesis can. `EC2SPAWNER_STEPS` is for more of them.
+as short as hypothesis can. `make test` takes 1,000 steps, `make test-long` 10,000, or as many as
+`EC2SPAWNER_STEPS` says.
 """
 
 from __future__ import annotations
@@ -49,15 +50,16 @@ from ec2spawner.provisioner.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market
 
-ENOUGH = int(os.environ.get("EC2SPAWNER_STEPS", "10000"))
-"""Steps of all stories together, at least."""
-
 STEPS = 150
 """Of one story, at most: hypothesis ends some that have drawn much. The end of each costs what a
 dozen steps cost."""
 
-STORIES = 19
-"""With one seed: four seeds are enough, and little more."""
+FEW = pytest.param(1_000, 8, id="short")
+MANY = pytest.param(
+    int(os.environ.get("EC2SPAWNER_STEPS", "10000")), 19, id="long", marks=pytest.mark.long
+)
+"""Steps of all stories together, at least, and stories with one seed: one seed, or four, is
+enough, and little more."""
 
 FIRST_SEED = 301
 """The same stories for every change, so that a failure is the change's; others by the variable."""
@@ -534,8 +536,10 @@ def assert_no_overlap(segments: Sequence[Segment]) -> None:
         assert before.end <= after.start, f"segments overlap: {segments}"
 
 
-@pytest.mark.slow(seconds=100)
+@pytest.mark.parametrize(("steps", "stories"), [FEW, MANY])
 def test_whatever_happens_the_invariants_hold(
+    steps: int,
+    stories: int,
     tmp_path: Path,
     empty_store: Path,
     failures: list[logging.LogRecord],
@@ -558,7 +562,7 @@ def test_whatever_happens_the_invariants_hold(
             run_state_machine_as_test(
                 seed(number)(tell),
                 settings=settings(
-                    max_examples=STORIES,
+                    max_examples=stories,
                     stateful_step_count=STEPS,
                     deadline=None,
                     database=None,
@@ -572,7 +576,7 @@ def test_whatever_happens_the_invariants_hold(
                 f"Told again, and first, with EC2SPAWNER_SEED={number} PYTHONHASHSEED={hashes}"
             )
             raise
-        if Story.steps >= ENOUGH:
+        if Story.steps >= steps:
             break
     seeds, digest = f"{first} to {number}", Story.calls.hexdigest()[:16]
     print(f"{Story.steps} steps with the seeds {seeds}, and calls to EC2 of the digest {digest}")
