@@ -101,8 +101,11 @@ $(DONE)/python: pyproject.toml setup.py $(CONSTRAINTS) | $(DONE)/tools
 	python -m pip install --quiet --constraint $(CONSTRAINTS) --no-build-isolation -e '.[dev]'
 	touch $@
 
-$(DONE)/labextension: $(LAB_SOURCES) | $(DONE)/python
-	test -d labextension/node_modules || npm --prefix labextension ci --ignore-scripts
+$(DONE)/node_modules: labextension/package-lock.json labextension/.npmrc | $(DONE)/tools
+	npm --prefix labextension --silent ci --ignore-scripts
+	touch $@
+
+$(DONE)/labextension: $(LAB_SOURCES) | $(DONE)/python $(DONE)/node_modules
 	python setup.py --quiet build_labextension
 	touch $@
 

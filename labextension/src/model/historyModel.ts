@@ -1,6 +1,6 @@
-import { ServerConnection } from '@jupyterlab/services';
+import { type ServerConnection } from '@jupyterlab/services';
 import { Poll } from '@lumino/polling';
-import { ISignal, Signal } from '@lumino/signaling';
+import { type ISignal, Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
 
 import { isSameMachine, merged, since } from './history.js';

@@ -11,7 +11,7 @@ const connectionLost: JupyterFrontEndPlugin<IConnectionLost> = {
   description: 'Says why the server has gone, without a dialog.',
   autoStart: true,
   provides: IConnectionLost,
-  activate: () => async () => undefined
+  activate: () => () => Promise.resolve()
 };
 
 /** By what the server wrote into the page. */
