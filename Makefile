@@ -52,9 +52,10 @@ test-long: venv chromium postgresql  ## Before a release: what takes too long fo
 
 checks: types docs lint frontend
 
-lint: venv  ## Style of Python and TypeScript
+lint: venv  ## Style and spelling
 	ruff format --check .
 	ruff check .
+	codespell
 	npm --prefix labextension --silent run lint
 
 types: venv
