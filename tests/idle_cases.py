@@ -1,4 +1,4 @@
-"""The rules of idleness as cases: what docs/how-to/idle.md says in its tables, with signals.
+"""The rules of idleness as cases: what docs/explanation/idle.md says in its tables, with signals.
 
 The unit tests run them all, and hold the page's tables to them.
 """
@@ -287,7 +287,7 @@ class Stop:
 WHEN_IT_STOPS: Sequence[Stop] = (
     Stop(
         {"server": "1h"},
-        "Nothing has worked since 13:00",
+        "Idle since 13:00",
         "14:00",
         berlin("14:00"),
         berlin("13:00"),
@@ -295,7 +295,7 @@ WHEN_IT_STOPS: Sequence[Stop] = (
     Stop({"server": "1h"}, "A cell runs", "not at all", None, None),
     Stop(
         {"server": "1h"},
-        "Nothing has worked since 13:00; at 13:50 its user asks to keep it for 4 hours",
+        "Idle since 13:00; at 13:50 its user asks to keep it for 4 hours",
         "17:50",
         berlin("17:50"),
         berlin("13:00"),
@@ -303,7 +303,7 @@ WHEN_IT_STOPS: Sequence[Stop] = (
     ),
     Stop(
         {"server": "1h", "user_may_set": {"server": ["15m", "8h"]}},
-        "Nothing has worked since 13:00; its user has chosen 2 hours",
+        "Idle since 13:00; its user has chosen 2 hours",
         "15:00",
         berlin("15:00"),
         berlin("13:00"),
@@ -320,33 +320,33 @@ WHEN_IT_STOPS: Sequence[Stop] = (
     Stop({"max_age": "8h"}, "A cell runs", "15:00", berlin("15:00"), None),
     Stop(
         {"max_age": "8h"},
-        "Nothing has worked since 13:00; its user asked to keep it until 17:00",
+        "Idle since 13:00; its user asked to keep it until 17:00",
         "15:00",
         berlin("15:00"),
         berlin("13:00"),
         extended_until=berlin("17:00"),
     ),
-    Stop(BY_HOURS, "Nothing has worked since 13:00", "16:00", berlin("16:00"), berlin("13:00")),
+    Stop(BY_HOURS, "Idle since 13:00", "16:00", berlin("16:00"), berlin("13:00")),
     Stop(
         BY_HOURS,
-        "Nothing has worked since 17:50",
+        "Idle since 17:50",
         "18:50: at 18:00 it has been idle for less than an hour",
         berlin("18:50"),
         berlin("17:50"),
     ),
     Stop(
         BY_HOURS,
-        "Nothing has worked since 15:30",
+        "Idle since 15:30",
         "18:00: it has been idle for longer than an hour then",
         berlin("18:00"),
         berlin("15:30"),
     ),
     Stop(
         BY_HOURS,
-        "Nothing has worked since 07:30",
+        "Idle since 07:30",
         "10:30: at 08:00 it has been idle for less than an hour",
         berlin("10:30"),
         berlin("07:30"),
     ),
-    Stop({"server": 0}, "Nothing has worked since 13:00", "not at all", None, berlin("13:00")),
+    Stop({"server": 0}, "Idle since 13:00", "not at all", None, berlin("13:00")),
 )

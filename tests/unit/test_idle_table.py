@@ -1,4 +1,4 @@
-"""Every line of the tables in docs/how-to/idle.md, run; and the page held to them."""
+"""Each line of the tables in docs/explanation/idle.md runs as a case; the page agrees with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ec2spawner.core.idle import assess, stop_at
 from ec2spawner.core.idle_policy import in_force
 from ec2spawner.wire import Idleness
 
-PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/idle.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def run(case: Case) -> Idleness:
@@ -65,12 +65,12 @@ def test_when_it_stops(line: Stop) -> None:
     assert found == line.stops_at
 
 
-# --- the page --------------------------------------------------------------------------------
+# --- the pages -------------------------------------------------------------------------------
 
 
-def table(heading: str) -> list[list[str]]:
-    """The cells of the first table below a heading, without its first two lines."""
-    page = PAGE.read_text(encoding="utf-8")
+def table(heading: str, name: str = "explanation/idle.md") -> list[list[str]]:
+    """The cells of the first table below a heading of a page, without its first two lines."""
+    page = (DOCS / name).read_text(encoding="utf-8")
     below = page.split(f"\n## {heading}\n", 1)[1]
     found = re.search(r"(^\|.*\n)+", below, flags=re.M)
     assert found is not None
@@ -91,7 +91,7 @@ def test_the_page_says_when_it_stops() -> None:
 
 
 def test_the_page_has_every_option_with_its_default() -> None:
-    said = {cells[0].strip("`"): cells[1] for cells in table("What follows")}
+    said = {cells[0].strip("`"): cells[1] for cells in table("Options", "how-to/idle.md")}
     for name, field in IdleConfig.model_fields.items():
         default = said.pop(name).split(":")[0].split(" %")[0]
         if field.default is None:
