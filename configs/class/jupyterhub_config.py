@@ -1,16 +1,16 @@
 """A class of 30 on AWS, each with a T4. Replace what is marked with `<-`.
 
-The sums behind it, quotas included, are in `docs/class-of-30.md`.
+Quotas and costs are in `docs/class-of-30.md`.
 """
 
 c = get_config()
 
 c.JupyterHub.spawner_class = "ec2"
-c.JupyterHub.cleanup_servers = False  # restarting the hub must stop nobody's server
+c.JupyterHub.cleanup_servers = False  # restarting the hub must not stop servers
 
-c.EC2Spawner.hub_name = "class"  # in the tags of all it makes; as in the IAM policy
+c.EC2Spawner.hub_name = "class"  # in the tags of everything it creates, and in the IAM policy
 c.EC2Spawner.region = "us-east-1"  # <-
-c.EC2Spawner.subnets = [  # <- one for each zone: the more, the more often spot is available
+c.EC2Spawner.subnets = [  # <- one for each zone: more zones find spot more often
     "subnet-0a1b2c3d4e5f60001",
     "subnet-0a1b2c3d4e5f60002",
     "subnet-0a1b2c3d4e5f60003",
@@ -45,7 +45,7 @@ c.EC2Spawner.idle = {
     "kernel": "1h",
     "warn": "10m",
     "user_may_extend": "2h",
-    "max_age": "8h",  # a server that was forgotten ends with the day
+    "max_age": "8h",  # forgotten servers stop at the end of the day
 }
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 c.EC2Spawner.contact = "teacher@example.org"  # <-
@@ -55,7 +55,7 @@ c.EC2Spawner.contact = "teacher@example.org"  # <-
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
 c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
 c.JupyterHub.concurrent_spawn_limit = 40  # the whole class presses Start in the same minute
-c.JupyterHub.active_server_limit = 35  # the teachers' servers included: a bound for the bill
+c.JupyterHub.active_server_limit = 35  # including the teachers' servers: limits the bill
 
 c.JupyterHub.authenticator_class = "pam"
 c.Authenticator.allowed_users = {f"student{number:02}" for number in range(1, 31)}  # <-

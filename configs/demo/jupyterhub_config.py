@@ -1,7 +1,7 @@
 """The hub of `ec2spawner demo`: everything real, on this machine, without an AWS account.
 
-`ec2spawner demo` starts the embedded EC2, says in EC2SPAWNER_DEMO where it is, and runs
-JupyterHub with this file. One password logs in anyone with any name: never serve this beyond
+`ec2spawner demo` starts the embedded EC2, passes its address in EC2SPAWNER_DEMO, and runs
+JupyterHub with this file. One password is valid for every user name: never serve this beyond
 127.0.0.1.
 """
 
@@ -11,7 +11,7 @@ import os
 c = get_config()
 demo = json.loads(os.environ["EC2SPAWNER_DEMO"])
 
-# --- what any hub with ec2spawner says ---
+# --- options of any hub with ec2spawner ---
 
 c.JupyterHub.spawner_class = "ec2"
 c.JupyterHub.cleanup_servers = False
@@ -27,7 +27,7 @@ c.EC2Spawner.profile_list = [
         "description": "For notebooks, small models and inference",
         "gpu": "T4",
         "default": True,
-        "profile_options": {  # what its user may choose
+        "profile_options": {  # what users may choose
             "market": ["on-demand"],
             "disk_gib": {"min": 50, "max": 500},
         },

@@ -1,7 +1,7 @@
-"""A hub whose people share data: homes on EFS in any zone, a data set, and buckets.
+"""A hub with shared data: homes on EFS in any zone, a data set, and buckets.
 
-What stands in `../small-team/jupyterhub_config.py` and is not here goes for this hub too. The image
-has amazon-efs-utils and mount-s3 in it. Replace what is marked with `<-`.
+Add what is missing here from `../small-team/jupyterhub_config.py`. The image needs amazon-efs-utils
+and mount-s3. Replace what is marked with `<-`.
 """
 
 c = get_config()
@@ -20,11 +20,11 @@ c.EC2Spawner.security_groups = ["sg-0a1b2c3d4e5f60718"]  # <- may reach the moun
 c.EC2Spawner.image = "ami-0a1b2c3d4e5f60718"  # <-
 c.EC2Spawner.instance_profile = "notebooks"  # <- its role may read the buckets, see how-to/data
 
-# --- files of one's own: people here cannot become root, see docs/security.md ---
+# --- homes: users of this hub cannot become root, see docs/security.md ---
 
 c.EC2Spawner.home = {"kind": "efs", "file_system": "fs-0a1b2c3d4e5f60718"}  # <-
 
-# --- files of everybody ---
+# --- shared files ---
 
 c.EC2Spawner.data_volumes = [
     {"snapshot": "snap-0a1b2c3d4e5f60718", "path": "/data/imagenet"},  # <-
@@ -34,7 +34,7 @@ c.EC2Spawner.buckets = [  # <-
     {"bucket": "results", "path": "/data/results", "read_only": False},
 ]
 
-# --- fast files that do not last: where a machine has disks of its own ---
+# --- fast temporary files, on instance types with local disks ---
 
 c.EC2Spawner.scratch = "/scratch"
 
@@ -43,7 +43,7 @@ c.EC2Spawner.profile_list = [
     {
         "display_name": "8 × A100, 320 GB",
         "instance_types": ["p4d.24xlarge"],
-        "data_volumes": [  # <- besides the hub's
+        "data_volumes": [  # <- in addition to the hub's
             {"snapshot": "snap-0a1b2c3d4e5f60719", "path": "/data/laion"},
         ],
     },

@@ -9,11 +9,11 @@ c = get_config()
 # --- machines ---
 
 c.JupyterHub.spawner_class = "ec2"
-c.JupyterHub.cleanup_servers = False  # restarting the hub must stop nobody's server
+c.JupyterHub.cleanup_servers = False  # restarting the hub must not stop servers
 
-c.EC2Spawner.hub_name = "small-team"  # in the tags of all it makes; as in the IAM policy
+c.EC2Spawner.hub_name = "small-team"  # in the tags of everything it creates, and in the IAM policy
 c.EC2Spawner.region = "us-east-1"  # <-
-c.EC2Spawner.subnets = [  # <- one for each zone: the more, the more often spot is there
+c.EC2Spawner.subnets = [  # <- one for each zone: more zones find spot more often
     "subnet-0a1b2c3d4e5f60001",
     "subnet-0a1b2c3d4e5f60002",
     "subnet-0a1b2c3d4e5f60003",
@@ -28,7 +28,7 @@ c.EC2Spawner.profile_list = [
         "description": "For notebooks, small models and inference",
         "gpu": "T4",
         "default": True,
-        "profile_options": {  # what its user may choose
+        "profile_options": {  # what users may choose
             "market": ["on-demand"],
             "disk_gib": {"min": 50, "max": 500},
             "idle": {"min": "15m", "max": "4h"},
@@ -56,7 +56,7 @@ c.EC2Spawner.profile_list = [
     },
 ]
 
-# --- files, and what becomes of machines that nobody uses ---
+# --- files, and idle servers ---
 
 c.EC2Spawner.home = {"kind": "ebs", "size_gib": 100}
 c.EC2Spawner.idle = {
@@ -64,17 +64,17 @@ c.EC2Spawner.idle = {
     "kernel": "2h",
     "warn": "10m",
     "user_may_extend": "4h",
-    "max_age": "3d",  # the bound for a loop that never ends; 0 is none
-    # Longer pauses while people are at work; and what they may choose for their own server.
+    "max_age": "3d",  # stops even a server that is busy; 0 is no limit
+    # A longer limit during working hours, and what users may choose for their own server.
     "working_hours": {"when": "Mon-Fri 08:00-18:00 Europe/Berlin", "server": "2h"},
     "user_may_set": {"server": ["15m", "8h"]},
 }
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
-# Or a PostgreSQL database of its own, with its password in ~/.pgpass:
+# Or a separate PostgreSQL database, with its password in ~/.pgpass:
 # c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"
 c.EC2Spawner.contact = "gpu-help@example.org"  # <-
 
-# --- the hub itself: started in /srv/jupyterhub, where its database and cookie secret then are ---
+# --- the hub itself, started in /srv/jupyterhub, where its database and cookie secret are ---
 
 c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
 c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
