@@ -49,6 +49,7 @@ OF_THE_HUB = "Other options go to JupyterHub, such as --EC2Spawner.region=eu-wes
 
 
 def description(command: str) -> str:
+    """The sentence above a command's options, wrapped to `WIDTH` columns."""
     summary = SUMMARIES[command]
     said = summary[0].upper() + summary[1:]
     return fill(said if said.endswith("?") else f"{said}.", WIDTH)

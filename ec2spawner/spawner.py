@@ -100,9 +100,11 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- certificates: signed when the instance claims, whose address nobody knows before ---
 
     async def create_certs(self) -> dict[str, str]:
+        """Nothing yet: the hub signs at the claim, when the instance's address is known."""
         return {}
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        """Unchanged: certificates reach the instance in its grant, not as files."""
         return paths
 
     # --- choosing ---
@@ -245,6 +247,7 @@ class EC2Spawner(OptionTraits, Spawner):
         return str(url_path_join(lease.url, self.server.base_url))
 
     def start_polling(self) -> None:
+        """At the end of the check after a hub's start: add this server's route at once."""
         super().start_polling()
         running = service.current()
         if self._check_pending and running is not None and running.provisioner is not None:
@@ -278,6 +281,7 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- state ---
 
     def get_state(self) -> dict[str, Any]:
+        """JupyterHub's record of a running server, from which a lost lease is rebuilt."""
         state: dict[str, Any] = super().get_state()
         running = service.current()
         provisioner = running.provisioner if running else None
@@ -288,6 +292,7 @@ class EC2Spawner(OptionTraits, Spawner):
         return state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
+        """Restore the lease's id and the API token; an unreadable record is logged and ignored."""
         super().load_state(state)
         if "server" not in state:
             return
@@ -312,6 +317,7 @@ class EC2Spawner(OptionTraits, Spawner):
             self.api_token = start.api_token
 
     def clear_state(self) -> None:
+        """Forget the lease: the server has stopped."""
         super().clear_state()
         self.lease_id = ""
         self._saved = None

@@ -36,12 +36,16 @@ TRIAL_DISK_GIB: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Caller:
+    """The AWS identity of the hub's credentials."""
+
     account_id: str
     arn: str
 
 
 @dataclass(frozen=True, slots=True)
 class Subnet:
+    """A subnet of the configuration, with its number of free addresses."""
+
     subnet_id: str
     zone: str
     vpc_id: str
@@ -50,6 +54,8 @@ class Subnet:
 
 @dataclass(frozen=True, slots=True)
 class SecurityGroup:
+    """A security group of the configuration."""
+
     group_id: str
     name: str
     vpc_id: str
@@ -70,6 +76,7 @@ class Account:
         self._client = client
 
     async def caller(self) -> Caller:
+        """Who the credentials belong to (`sts:GetCallerIdentity`, which needs no permission)."""
         return await self._client.call(
             "get_caller_identity",
             lambda answer: Caller(answer["Account"], answer["Arn"]),
@@ -77,11 +84,13 @@ class Account:
         )
 
     async def subnets(self, subnet_ids: Sequence[str]) -> tuple[Subnet, ...]:
+        """The subnets with these ids, in EC2's order. Raises `CloudError` if one does not exist."""
         return await self._client.call(
             "describe_subnets", _subnets, SubnetIds=list(dict.fromkeys(subnet_ids))
         )
 
     async def security_groups(self, group_ids: Sequence[str]) -> tuple[SecurityGroup, ...]:
+        """The groups with these ids. Raises `CloudError` if one does not exist."""
         return await self._client.call(
             "describe_security_groups", _security_groups, GroupIds=list(dict.fromkeys(group_ids))
         )
@@ -191,6 +200,7 @@ class Account:
         )
 
     async def try_template(self, spec: LaunchSpec, tags: Mapping[str, str]) -> CloudError | None:
+        """DryRun of the launch template that a start with `spec` creates."""
         data = template_data(spec, "/dev/sda1", tags)
         return await self._try(
             "create_launch_template",
@@ -200,12 +210,15 @@ class Account:
         )
 
     async def try_delete_template(self, template_id: str) -> CloudError | None:
+        """DryRun. The template must exist: permission depends on its tags."""
         return await self._try("delete_launch_template", LaunchTemplateId=template_id)
 
     async def try_reservations(self) -> CloudError | None:
+        """DryRun of reading Reserved Instances, which a hub can do without."""
         return await self._try("describe_reserved_instances")
 
     async def try_volume(self, zone: str, tags: Mapping[str, str]) -> CloudError | None:
+        """DryRun of an encrypted gp3 volume in `zone`, as for a new home."""
         return await self._try(
             "create_volume",
             AvailabilityZone=zone,
@@ -216,43 +229,55 @@ class Account:
         )
 
     async def try_grow(self, volume_id: str) -> CloudError | None:
+        """DryRun of growing a volume to `MAX_VOLUME_GIB`."""
         return await self._try("modify_volume", VolumeId=volume_id, Size=MAX_VOLUME_GIB)
 
     async def try_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> CloudError | None:
+        """DryRun of a snapshot of an existing volume."""
         return await self._try(
             "create_snapshot", VolumeId=volume_id, TagSpecifications=_tagged(("snapshot",), tags)
         )
 
     async def try_delete_snapshot(self, snapshot_id: str) -> CloudError | None:
+        """DryRun. The snapshot must exist: permission depends on its tags."""
         return await self._try("delete_snapshot", SnapshotId=snapshot_id)
 
     async def try_delete_volume(self, volume_id: str) -> CloudError | None:
+        """DryRun. The volume must exist: permission depends on its tags."""
         return await self._try("delete_volume", VolumeId=volume_id)
 
     async def try_tags(self, resource_id: str, tags: Mapping[str, str]) -> CloudError | None:
+        """DryRun of setting `tags` on an existing resource."""
         return await self._try("create_tags", Resources=[resource_id], Tags=to_ec2(tags))
 
     async def try_terminate(self, instance_id: str) -> CloudError | None:
+        """DryRun. The instance must exist: permission depends on its tags."""
         return await self._try("terminate_instances", InstanceIds=[instance_id])
 
     async def try_stop(self, instance_id: str) -> CloudError | None:
+        """DryRun. The instance must exist: permission depends on its tags."""
         return await self._try("stop_instances", InstanceIds=[instance_id])
 
     async def try_start(self, instance_id: str) -> CloudError | None:
+        """DryRun. The instance must exist: permission depends on its tags."""
         return await self._try("start_instances", InstanceIds=[instance_id])
 
     async def try_attach(self, volume_id: str, instance_id: str) -> CloudError | None:
+        """DryRun with an existing volume and instance, at the first device name."""
         return await self._try(
             "attach_volume", VolumeId=volume_id, InstanceId=instance_id, Device=DEVICES[0]
         )
 
     async def try_detach(self, volume_id: str, instance_id: str) -> CloudError | None:
+        """DryRun with an existing volume and instance."""
         return await self._try("detach_volume", VolumeId=volume_id, InstanceId=instance_id)
 
     async def try_console(self, instance_id: str) -> CloudError | None:
+        """DryRun of reading the boot log of an existing instance."""
         return await self._try("get_console_output", InstanceId=instance_id)
 
     async def try_delete_interface(self, interface_id: str) -> CloudError | None:
+        """DryRun. The interface must exist: permission depends on its tags."""
         return await self._try("delete_network_interface", NetworkInterfaceId=interface_id)
 
     async def _try(self, operation: str, **parameters: Any) -> CloudError | None:

@@ -109,6 +109,7 @@ class IdentityVerifier:
             self._pending -= 1
 
     def close(self) -> None:
+        """Cancel queued verifications without waiting for running ones."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -52,6 +52,7 @@ class AfterStopConfig(Words):
         return self
 
     def rule(self) -> AfterStop:
+        """The rule with durations in seconds; terminate if nothing is configured."""
         if self.linger is not None:
             return AfterStop("linger", self.linger)
         if self.stop is not None:

@@ -87,6 +87,7 @@ class ImageConfig(Words):
         return self.parameter.startswith("/aws/service/deeplearning/")
 
     def query(self, architecture: str) -> ImageQuery:
+        """What to ask EC2 for; `architecture` is EC2's name, such as `x86_64`."""
         return ImageQuery(
             image_id=self.id,
             name=self.name,

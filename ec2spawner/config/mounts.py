@@ -61,6 +61,7 @@ def id_like(prefix: str, kind: str) -> AfterValidator:
 
 
 def efs_root(value: str) -> str:
+    """Validate a folder of an EFS file system: `/` or up to three levels below it."""
     if not re.fullmatch(r"/|(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,3}", value):
         wrong(f"{shown(value)} is no folder of a file system", 'write it like "/homes"')
     return value

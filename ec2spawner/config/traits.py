@@ -26,9 +26,11 @@ class ListOrFunction(List[Any]):
     """A list, from a file or the command line; or a function, from a file."""
 
     def validate(self, obj: Any, value: Any) -> Any:
+        """Accept a function as it is; its results are validated at each call."""
         return value if callable(value) else super().validate(obj, value)
 
     def info(self) -> str:
+        """What traitlets says in an error message after "must be"."""
         return "a list, or a function of the spawner that returns one"
 
 

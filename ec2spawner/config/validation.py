@@ -28,6 +28,8 @@ from .working_hours import WorkingHoursConfig
 
 @dataclass(frozen=True, slots=True)
 class Problem:
+    """One option that cannot work, what is wrong with it, and how to fix it."""
+
     option: str
     """As the admin wrote it, such as `c.EC2Spawner.subnets`."""
     wrong: str

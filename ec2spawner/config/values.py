@@ -47,6 +47,7 @@ def _pattern(pattern: str, kind: str, example: str) -> AfterValidator:
 
 
 def listed(value: object) -> object:
+    """Refuse a text in the place of a list: Python would take its characters as the items."""
     if isinstance(value, str):
         wrong(f"{shown(value)} is one text, not a list", f"put it in a list: [{value!r}]")
     return value
@@ -90,6 +91,8 @@ MAX_DISK_GIB = 16384
 
 
 class Words(BaseModel):
+    """Base of all options: immutable, unknown keys are refused, defaults are validated too."""
+
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, str_strip_whitespace=True
     )

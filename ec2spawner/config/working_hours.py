@@ -95,6 +95,7 @@ class WorkingHoursConfig(Words):
     )
 
     def hours(self) -> WorkingHours:
+        """The hours as instances get them, with the limit in seconds."""
         found = hours(self.when)
         return WorkingHours(
             days=list(found.days),

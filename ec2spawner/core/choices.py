@@ -50,20 +50,29 @@ class Bounds(Protocol):
     """Both are allowed themselves."""
 
     @property
-    def min(self) -> float: ...
+    def min(self) -> float:
+        """The smallest value that may be chosen."""
+
     @property
-    def max(self) -> float: ...
+    def max(self) -> float:
+        """The largest value that may be chosen."""
 
 
 class ProfileOptions(Protocol):
     """What a profile leaves to its user; None and empty leave nothing."""
 
     @property
-    def market(self) -> Sequence[str]: ...
+    def market(self) -> Sequence[str]:
+        """Markets besides the profile's own, by name; empty leaves no choice."""
+
     @property
-    def wait_for_spot(self) -> bool: ...
+    def wait_for_spot(self) -> bool:
+        """Whether users may wait for spot instead of starting on demand."""
+
     @property
-    def disk_gib(self) -> Bounds | None: ...
+    def disk_gib(self) -> Bounds | None:
+        """Bounds of the root disk in GiB."""
+
     @property
     def idle(self) -> Bounds | None:
         """Seconds."""
@@ -73,9 +82,12 @@ class Profile(profiles.Profile, Protocol):
     """A profile with its market, and with what it leaves to its user."""
 
     @property
-    def market(self) -> str: ...
+    def market(self) -> str:
+        """`spot-first`, `spot-wait`, `spot-only` or `on-demand`."""
+
     @property
-    def profile_options(self) -> ProfileOptions: ...
+    def profile_options(self) -> ProfileOptions:
+        """The choices that the admin opens for this profile."""
 
 
 P = TypeVar("P", bound=Profile)

@@ -19,6 +19,8 @@ instance is stored after it was launched, and an interface exists before it is a
 
 
 class Kind(StrEnum):
+    """Kinds of resources that a hub creates, with their names for people."""
+
     INSTANCE = "instance"
     VOLUME = "volume"
     INTERFACE = "network interface"
@@ -54,6 +56,8 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """Whether a resource is deleted, and why, in words for an admin."""
+
     ends: bool
     why: str
 

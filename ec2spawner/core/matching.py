@@ -39,6 +39,7 @@ class Need:
 
     @property
     def shape(self) -> Shape:
+        """What decides which supply fits: equal shapes need one comparison."""
         return Shape(self.base_key, self.instance_types, self.zones, self.markets)
 
 
@@ -58,6 +59,7 @@ class Supply:
 
     @property
     def shape(self) -> Shape:
+        """What decides which need fits: equal shapes need one comparison."""
         return Shape(self.base_key, self.instance_types, self.zones, self.markets)
 
 
@@ -70,6 +72,7 @@ class Balance:
 
 
 def fits(need: Need | Shape, supply: Supply | Shape) -> bool:
+    """Whether *everything* that the supply may become serves the need."""
     return (
         need.base_key == supply.base_key
         and supply.instance_types <= need.instance_types

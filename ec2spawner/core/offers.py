@@ -43,6 +43,7 @@ class Offer:
 
     @property
     def key(self) -> OfferKey:
+        """Identifies the offer across price changes."""
         return OfferKey(self.market, self.instance_type, self.zone)
 
 

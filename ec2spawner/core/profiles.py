@@ -26,53 +26,88 @@ class InstanceType(Protocol):
     """What is asked of an instance type. Memory in MiB, price in USD/hour, None is unknown."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """EC2's name, such as `g4dn.xlarge`."""
+
     @property
-    def vcpus(self) -> int: ...
+    def vcpus(self) -> int:
+        """Default vCPUs, as quotas count them."""
+
     @property
-    def memory_mib(self) -> int: ...
+    def memory_mib(self) -> int:
+        """Main memory in MiB."""
+
     @property
-    def gpu(self) -> str: ...
+    def gpu(self) -> str:
+        """EC2's name of the GPU model, such as `T4`; empty without a GPU."""
+
     @property
-    def gpu_count(self) -> int: ...
+    def gpu_count(self) -> int:
+        """Number of GPUs; 0 without any."""
+
     @property
-    def gpu_memory_mib(self) -> int: ...
+    def gpu_memory_mib(self) -> int:
+        """Memory of one GPU in MiB."""
+
     @property
-    def gpu_partition(self) -> float: ...
+    def gpu_partition(self) -> float:
+        """Share of one GPU that the type has, 0 to 1: fractional GPUs are below 1."""
+
     @property
-    def architecture(self) -> str: ...
+    def architecture(self) -> str:
+        """`x86_64` or `arm64`, as in EC2's images."""
+
     @property
-    def local_disk_gb(self) -> int: ...
+    def local_disk_gb(self) -> int:
+        """Instance store in GB (10^9 bytes), all disks together."""
+
     @property
-    def on_demand_usd_per_hour(self) -> float | None: ...
+    def on_demand_usd_per_hour(self) -> float | None:
+        """List price of the bundled table's region; None is unknown."""
 
 
 class Wish(Protocol):
     """The machine that a profile asks for; `ec2spawner.config.Profile` is one."""
 
     @property
-    def gpu(self) -> str | None: ...
+    def gpu(self) -> str | None:
+        """EC2's name of the GPU model; None for no GPU."""
+
     @property
-    def gpu_count(self) -> int: ...
+    def gpu_count(self) -> int:
+        """Exactly this many GPUs."""
+
     @property
-    def min_gpu_memory_gb(self) -> int: ...
+    def min_gpu_memory_gb(self) -> int:
+        """At least this much memory per GPU, in GB."""
+
     @property
-    def vcpus(self) -> int: ...
+    def vcpus(self) -> int:
+        """At least this many vCPUs."""
+
     @property
-    def memory_gib(self) -> float: ...
+    def memory_gib(self) -> float:
+        """At least this much main memory, in GiB."""
+
     @property
-    def instance_types(self) -> Sequence[str]: ...
+    def instance_types(self) -> Sequence[str]:
+        """These types in this order, and no others; empty to search by the rest."""
 
 
 class Profile(Wish, Protocol):
     """A wish with a name."""
 
     @property
-    def display_name(self) -> str: ...
+    def display_name(self) -> str:
+        """The name on the spawn page."""
+
     @property
-    def slug(self) -> str: ...
+    def slug(self) -> str:
+        """The profile's id in user options and URLs."""
+
     @property
-    def default(self) -> bool: ...
+    def default(self) -> bool:
+        """Whether it is preselected, and used if a user names none."""
 
 
 T = TypeVar("T", bound=InstanceType)

@@ -16,6 +16,8 @@ from ..wire import Market
 
 @dataclass(frozen=True, slots=True)
 class Quota:
+    """A vCPU quota of an AWS account and region, as Service Quotas names it."""
+
     code: str
     """In Service Quotas, such as `L-DB2E81BA`."""
     name: str

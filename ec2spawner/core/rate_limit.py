@@ -16,6 +16,8 @@ A_TOKEN = 1 - 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Rate:
+    """A token bucket's size and refill."""
+
     burst: int
     """So many at once."""
     per_second: float

@@ -9,6 +9,8 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
+    """How often snapshots of a home are made, and how many are retained."""
+
     every: float
     """Seconds."""
     keep: int

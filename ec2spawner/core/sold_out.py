@@ -45,6 +45,7 @@ class Mark:
     """UTC."""
 
     def holds(self, now: datetime) -> bool:
+        """Whether the mark applies at `now` (UTC): from `since` on, no longer at `until`."""
         return self.since <= now < self.until
 
 
@@ -115,6 +116,7 @@ class SoldOut:
         return max(held, key=lambda mark: mark.until) if held else None
 
     def mark_of_subnet(self, subnet: str, now: datetime) -> Mark | None:
+        """Why a subnet cannot be used at `now`, such as no free addresses; None if it can."""
         mark = self._marks.get(Scope(subnet=subnet))
         return mark if mark is not None and mark.holds(now) else None
 

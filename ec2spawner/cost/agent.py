@@ -65,6 +65,7 @@ class Reading:
 
     @property
     def usd_per_hour(self) -> float | None:
+        """Current price of this server; None if unknown."""
         return self.cost.usd_per_hour if self.cost else None
 
 

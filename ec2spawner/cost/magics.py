@@ -71,11 +71,13 @@ class CostMagics:
         return ["\n", *lines[1:]] if _opening("".join(lines)) else lines
 
     def cell_begins(self, info: Any) -> None:
+        """IPython's `pre_run_cell`: start measuring a cell that begins with `%%cost`."""
         if found := _opening(info.raw_cell):
             name = (found["name"] or "").strip()
             self._running.append((info, track(name).__enter__()))
 
     def cell_ended(self, result: Any) -> None:
+        """IPython's `post_run_cell`: show the cost, also of a cell that failed."""
         places = [n for n, (info, _) in enumerate(self._running) if result and info is result.info]
         if not places:
             return
@@ -95,6 +97,7 @@ def load(shell: Any) -> None:
 
 
 def unload(shell: Any) -> None:
+    """Remove the magics and their event handlers; does nothing if they are not loaded."""
     for kind in ("line", "cell"):
         magics = getattr(shell.magics_manager.magics[kind].pop("cost", None), "__self__", None)
     if not isinstance(magics, CostMagics):

@@ -47,6 +47,7 @@ class Done:
     """All but the first."""
 
     def add(self, amount: float) -> None:
+        """Count one more iteration that took `amount` (seconds or USD)."""
         if self.number:
             self.later += amount
         else:

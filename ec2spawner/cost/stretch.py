@@ -18,6 +18,7 @@ class Moment:
 
     @classmethod
     def now(cls) -> Moment:
+        """The present; asks the agent, which takes half a second at most."""
         # Asked first: what that takes is not the work's.
         reading = agent.read()
         return cls(agent.clock(), reading)

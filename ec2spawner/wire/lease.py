@@ -118,6 +118,8 @@ class Stop(Message):
 
 
 class BeatAnswer(Message):
+    """Hub -> agent, the response to a heartbeat: cost, policy, and the stop when it is due."""
+
     protocol: int = PROTOCOL
     state: int
     """Grows with every change worth telling the agent."""
@@ -136,6 +138,8 @@ class ExtendRequest(Message):
 
 
 class ExtendAnswer(Message):
+    """Hub -> agent: until when the server is kept now."""
+
     extended_until: AwareDatetime
     bounded: bool = False
     """True where the policy allowed less than was asked for."""
@@ -148,6 +152,8 @@ class IdleRequest(Message):
 
 
 class IdleAnswer(Message):
+    """Hub -> agent: the policy in force after the user's choice of an idle time."""
+
     idle: IdlePolicy
     bounded: bool = False
     """True where the policy allowed less, or more, than was asked for."""

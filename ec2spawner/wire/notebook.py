@@ -13,6 +13,8 @@ from .words import Message, ShortText
 
 
 class KernelState(Message):
+    """One kernel as Jupyter Server knows it."""
+
     id: str
     name: ShortText = ""
     """The notebook's path where known, else the kernel's name."""
@@ -25,6 +27,8 @@ class KernelState(Message):
 
 
 class TerminalState(Message):
+    """One of Jupyter's terminals and its foreground job."""
+
     name: str
     pid: int | None = None
     foreground: ShortText = ""

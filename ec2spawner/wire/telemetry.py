@@ -105,6 +105,8 @@ class Telemetry(Message):
 
 
 class GpuHistory(Message):
+    """Use and memory of one GPU in percent (0-100), one value for each step of `History.at`."""
+
     index: Index
     name: ShortText = ""
     use_percent: list[float | None] = []

@@ -32,6 +32,8 @@ class Message(BaseModel):
 
 
 class Market(StrEnum):
+    """How EC2 sells an instance; the values are those of configuration and messages."""
+
     SPOT = "spot"
     ON_DEMAND = "on-demand"
 
