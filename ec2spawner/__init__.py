@@ -30,11 +30,11 @@ def unload_ipython_extension(shell: Any) -> None:
 def __getattr__(name: str) -> Any:
     """`ec2spawner.EC2Spawner`, resolved anew each time: a hub that starts does so.
 
-    That is how one line of configuration is enough, see `ec2spawner.hub.begin`.
+    That is how one line of configuration is enough, see `ec2spawner.hub.startup`.
     """
     if name != "EC2Spawner":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from .hub.begin import arrange
+    from .hub.startup import arrange
     from .spawner import EC2Spawner
 
     arrange()

@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command of `ec2spawner`; returns its exit status, 130 after Ctrl-C."""
     arguments, for_the_hub = parse(argv)
     if arguments.command == "demo":
-        from .embedded.demo import run_demo
+        from .embedded.demo.demo import run_demo
 
         return run_demo(arguments, for_the_hub)
     try:

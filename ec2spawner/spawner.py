@@ -17,32 +17,38 @@ from traitlets import default
 
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
-from .hub import server_end, service
-from .hub.choosing import chosen, spawn_form
-from .hub.failed_start import bound_zone, could_not_start, none_in_this_zone, too_late
-from .hub.home_choice import forget_once, leave_home
-from .hub.home_moving import moving
-from .hub.idle_policies import follow_configuration, policy_of
-from .hub.left_tokens import revoke_left_tokens
-from .hub.not_started import NotStarted
-from .hub.profile_list import per_server_options
-from .hub.progress import progress_event
-from .hub.renaming import rename_server
-from .hub.request import NoneInThisZone, Server, new_lease
-from .hub.seal import NotebookStart, Seal, SealBroken
-from .hub.service import HubService
-from .hub.spawn_link import SIGNED, NotByThisLink, is_signed
-from .hub.spawn_page import read_form, read_link
-from .hub.start_check import StartCheck
-from .hub.stop_notice import StopNotice, notice_of
-from .hub.stopped_by import stop_for
-from .hub.waiting import waiting_of
-from .provisioner.adoption import SavedServer, saved
-from .provisioner.cloud import CloudError
-from .provisioner.lease import OPEN, Lease, LeaseState
+from .hub.api import server_end
+from .hub.api.stop_audit import stop_for
+from .hub.app import service
+from .hub.app.orphaned_tokens import revoke_left_tokens
+from .hub.app.server_check import StartCheck
+from .hub.app.server_rename import rename_server
+from .hub.app.service import HubService
+from .hub.app.spawn_error import NotStarted
+from .hub.pages.choosing import chosen, spawn_form
+from .hub.pages.home_migration import moving
+from .hub.pages.progress import progress_event
+from .hub.pages.spawn_failure import (
+    bound_zone,
+    could_not_start,
+    none_in_this_zone,
+    too_late,
+)
+from .hub.pages.spawn_form import read_form, read_link
+from .hub.pages.spot_wait import waiting_of
+from .hub.pages.stop_notice import StopNotice, notice_of
+from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
+from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed
+from .hub.spawn.home_choice import forget_once, leave_home
+from .hub.spawn.idle_policy import follow_configuration, policy_of
+from .hub.spawn.lease_request import NoneInThisZone, Server, new_lease
+from .hub.spawn.profiles import per_server_options
+from .provisioner.lifecycle.recovery import SavedServer, saved
+from .provisioner.lifecycle.start import StartFailed
+from .provisioner.model.cloud import CloudError
+from .provisioner.model.lease import OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
-from .provisioner.starting import StartFailed
-from .provisioner.store import StoreError
+from .provisioner.store.store import StoreError
 
 CLICK_PATIENCE = 2.0
 """Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""

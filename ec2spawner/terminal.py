@@ -10,7 +10,7 @@ import sys
 
 from rich.text import Text
 
-from .core.foreign_text import visible
+from .core.text.untrusted import visible
 
 
 def text(words: str, style: str = "") -> Text:

@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ec2spawner import data
-from ec2spawner.core.discounts import Discount
-from ec2spawner.core.launch_errors import LaunchError
-from ec2spawner.core.price_history import PricePoint, merged
+from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.pricing.price_history import PricePoint, merged
 from ec2spawner.data import InstanceType
-from ec2spawner.provisioner.cloud import (
+from ec2spawner.provisioner.model.cloud import (
     CloudError,
     Image,
     ImageQuery,
@@ -108,7 +108,7 @@ class Fault:
 
 @dataclass(slots=True)
 class SimulatedCloud:
-    """Implements `ec2spawner.provisioner.cloud.Cloud`."""
+    """Implements `ec2spawner.provisioner.model.cloud.Cloud`."""
 
     clock: Clock
     subnets: Mapping[str, str] = field(

@@ -15,9 +15,15 @@ from alembic.config import Config
 from sqlalchemy import Connection, DateTime, MetaData, NullPool, create_engine, null
 from sqlalchemy.types import TypeEngine
 
-from ec2spawner.provisioner import migrations
-from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.lease import Intent, IntentState, Lease, LeaseState, StepEvent
+from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.lease import (
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
+from ec2spawner.provisioner.store import migrations
 from ec2spawner.wire import IdlePolicy, Market, Step
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

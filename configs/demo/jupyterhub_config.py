@@ -76,7 +76,7 @@ c.EC2Spawner.identity_certificates = [demo["certificate"]]
 
 # --- the demo's JupyterHub: one machine, one person ---
 
-c.JupyterHub.authenticator_class = "ec2spawner.embedded.one_password.OnePassword"
+c.JupyterHub.authenticator_class = "ec2spawner.embedded.demo.authenticator.OnePassword"
 c.OnePassword.password = demo["password"]
 c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {"admin"}

@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from . import memory
+from . import memory_protection
 from .agent import Agent
 from .settings import Settings, SettingsError
 
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--hub-api-url", required=True, help="the hub's API: http(s)://host[:port]/hub/api"
     )
     arguments = parser.parse_args(argv)
-    memory.close_to_others()
+    memory_protection.close_to_others()
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

@@ -16,15 +16,20 @@ import aiohttp
 from .. import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, LeaseGrant
-from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
+from .claim import (
+    UNCLAIMED_LIMIT_SECONDS,
+    claim_lease,
+    new_claim,
+    new_key,
+)
 from .gpu_check import broken_gpu
-from .hub_client import HubClient, PowerOffError
-from .identity import Identity, read_identity
-from .interruption import InterruptionWatch
+from .hub.client import HubClient, PowerOffError
 from .lease_run import LeaseRun
-from .metadata import Metadata
-from .notebook_process import NotebookProcess, adopt_orphans, base_environment
-from .power import power_off
+from .metadata.identity import Identity, read_identity
+from .metadata.imds import Metadata
+from .metadata.interruption import InterruptionWatch
+from .notebook_server.process import NotebookProcess, adopt_orphans, base_environment
+from .power_off import power_off
 from .settings import Settings
 
 log = logging.getLogger(__name__)

@@ -10,10 +10,20 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
-from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
-from .backoff import Backoff
-from .hub_client import HubClient, HubError, HubRefusedError, PowerOffError
-from .identity import Identity
+from ..wire import (
+    PROTOCOL,
+    Claim,
+    ClaimWait,
+    LeaseGrant,
+)
+from .hub.backoff import Backoff
+from .hub.client import (
+    HubClient,
+    HubError,
+    HubRefusedError,
+    PowerOffError,
+)
+from .metadata.identity import Identity
 
 log = logging.getLogger(__name__)
 

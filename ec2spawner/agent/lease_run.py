@@ -14,8 +14,8 @@ from typing import Any, Literal
 
 import aiohttp
 
-from ..core.idle_policy import shortest_limit
-from ..core.idle_words import bounded_choice
+from ..core.idle.messages import bounded_choice
+from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
 from ..wire import (
     SAVE_SECONDS,
@@ -25,20 +25,20 @@ from ..wire import (
     NotebookRequest,
     Observation,
 )
-from .beat import Heartbeat
-from .certificates import NotebookCertificates
-from .disks import full_disks
-from .home import HomeError
-from .hub_client import HubClient, HubError, PowerOffError
-from .identity import Identity
-from .interruption import InterruptionWatch
-from .local_socket import LocalSocket
-from .metadata import Metadata
-from .mounts import Mounts
-from .notebook_process import NotebookError, NotebookProcess
-from .reports import Reports
+from .hub.client import HubClient, HubError, PowerOffError
+from .hub.heartbeat import Heartbeat
+from .hub.step_reports import Reports
+from .metadata.identity import Identity
+from .metadata.imds import Metadata
+from .metadata.interruption import InterruptionWatch
+from .mounts.full_disks import full_disks
+from .mounts.home import HomeError
+from .mounts.mounts import Mounts
+from .notebook_server.certificates import NotebookCertificates
+from .notebook_server.local_socket import LocalSocket
+from .notebook_server.process import NotebookError, NotebookProcess
+from .notebook_server.watch import Watch
 from .settings import Settings
-from .watch import Watch
 
 log = logging.getLogger(__name__)
 

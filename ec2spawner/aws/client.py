@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from ..core.launch_errors import THROTTLES
-from ..provisioner.cloud import CloudError
+from ..core.offers.launch_errors import THROTTLES
+from ..provisioner.model.cloud import CloudError
 from . import metrics
 from .threads import DaemonThreads
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..provisioner.cloud import CloudError
+from ..provisioner.model.cloud import CloudError
 from .client import Answer, Client
 
 _NOT_LATEST: Final = frozenset({"InvalidParameterCombination", "UnsupportedOperation"})

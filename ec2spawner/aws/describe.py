@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
-from ..provisioner.cloud import CloudError, Instance, InstanceState
+from ..provisioner.model.cloud import CloudError, Instance, InstanceState
 from ..wire import Market
 from .client import Answer, Client
 from .tags import from_ec2, of_hub

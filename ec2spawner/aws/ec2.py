@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from ..core.discounts import Discount
-from ..core.price_history import PricePoint
+from ..core.pricing.discounts import Discount
+from ..core.pricing.price_history import PricePoint
 from ..data import InstanceType
-from ..provisioner.cloud import (
+from ..provisioner.model.cloud import (
     CloudError,
     Image,
     ImageQuery,
@@ -22,7 +22,14 @@ from ..provisioner.cloud import (
     VolumeSnapshot,
     VolumeSpec,
 )
-from . import describe, images, interfaces, prices, snapshots, volumes
+from . import (
+    describe,
+    images,
+    interfaces,
+    prices,
+    snapshots,
+    volumes,
+)
 from . import instance_types as types
 from .client import Client, Timeouts
 from .console import console_output

@@ -7,8 +7,8 @@ from typing import Final
 from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
-from ..core.launch_errors import SOLD_OUT, THROTTLES
-from ..provisioner.cloud import CloudError
+from ..core.offers.launch_errors import SOLD_OUT, THROTTLES
+from ..provisioner.model.cloud import CloudError
 
 MAX_MESSAGE: Final = 1000
 """Characters kept of EC2's message: the encoded part of an UnauthorizedOperation is longer."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..provisioner.cloud import CloudError, Image, ImageQuery
+from ..provisioner.model.cloud import CloudError, Image, ImageQuery
 from .client import Answer, Client
 from .tags import from_ec2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ..provisioner.cloud import CloudError, Interface
+from ..provisioner.model.cloud import CloudError, Interface
 from .client import Answer, Client
 from .tags import from_ec2, of_hub
 

@@ -9,8 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..core.launch_errors import LaunchError
-from ..provisioner.cloud import CloudError, LaunchAnswer, Launched, LaunchRequest
+from ..core.offers.launch_errors import LaunchError
+from ..provisioner.model.cloud import (
+    CloudError,
+    LaunchAnswer,
+    Launched,
+    LaunchRequest,
+)
 from ..wire import Market
 from .client import Answer, Client
 from .describe import zones_of

@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from ..core.discounts import Discount
-from ..core.price_history import PricePoint, merged
-from ..provisioner.cloud import CloudError
+from ..core.pricing.discounts import Discount
+from ..core.pricing.price_history import PricePoint, merged
+from ..provisioner.model.cloud import CloudError
 from .client import Answer, Client
 
 log = logging.getLogger(__name__)

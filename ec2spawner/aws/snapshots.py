@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC
 
-from ..provisioner.cloud import CloudError, VolumeSnapshot
+from ..provisioner.model.cloud import CloudError, VolumeSnapshot
 from .client import Answer, Client
 from .tags import from_ec2, of_hub, to_ec2
 

@@ -9,7 +9,7 @@ from itertools import chain, repeat
 from typing import Any, Final
 
 from ..core.tags import INTENT
-from ..provisioner.cloud import CloudError, Volume, VolumeSpec
+from ..provisioner.model.cloud import CloudError, Volume, VolumeSpec
 from .client import Answer, Client
 from .tags import from_ec2, of_hub, to_ec2
 

@@ -14,8 +14,14 @@ from urllib.parse import urlparse
 
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
-from ..hub.api_address import address_fix
-from .finding import Finding, failed, ok, unproved, warning
+from ..hub.app.api_address import address_fix
+from .finding import (
+    Finding,
+    failed,
+    ok,
+    unproved,
+    warning,
+)
 from .hub_config import HubConfig
 
 NAME = "hub address"

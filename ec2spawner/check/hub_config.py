@@ -143,8 +143,8 @@ def _line_in(path: Path, error: BaseException) -> str:
 
 
 def _checked(app: JupyterHub) -> HubConfig:
-    from ..hub.api_address import api_address, api_path
-    from ..hub.begin import judge
+    from ..hub.app.api_address import api_address, api_path
+    from ..hub.startup import judge
     from ..spawner import EC2Spawner
 
     try:

@@ -15,10 +15,16 @@ from ..aws.ec2 import EC2Cloud
 from ..aws.templates import Template
 from ..config import Options
 from ..core.names import client_token
-from ..core.tags import HOME, HUB, INTENT, LAUNCH_KEY, STORE
+from ..core.tags import (
+    HOME,
+    HUB,
+    INTENT,
+    LAUNCH_KEY,
+    STORE,
+)
 from ..data import InstanceType
-from ..hub.user_data import user_data
-from ..provisioner.cloud import (
+from ..hub.spawn.user_data import user_data
+from ..provisioner.model.cloud import (
     DATA_DEVICES,
     GONE,
     CloudError,
@@ -34,7 +40,13 @@ from ..provisioner.cloud import (
 from ..wire import Market
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
-from .judge import DRY_RUN, POLICY, judge_dry_run, judge_reservations, refused
+from .judge import (
+    DRY_RUN,
+    POLICY,
+    judge_dry_run,
+    judge_reservations,
+    refused,
+)
 
 STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""

@@ -17,14 +17,20 @@ from ..aws.ec2 import EC2Cloud
 from ..aws.errors import CREDENTIALS, NO_CREDENTIALS
 from ..config import Options, Profile
 from ..config.profile import DEFAULT_PROFILES
-from ..core.profiles import resolve
+from ..core.profiles.profiles import resolve
 from ..data import InstanceType
-from ..hub.user_data import PUBLISHED_PACKAGE
-from ..provisioner.catalogue import read_types
-from ..provisioner.cloud import CloudError, Image
+from ..hub.spawn.user_data import PUBLISHED_PACKAGE
+from ..provisioner.model.cloud import CloudError, Image
+from ..provisioner.offers.instance_types import read_types
 from ..wire import Market
 from .address import judge_address
-from .finding import Finding, failed, ok, unproved, warning
+from .finding import (
+    Finding,
+    failed,
+    ok,
+    unproved,
+    warning,
+)
 from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .judge import (

@@ -6,8 +6,14 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..core.keeping import AfterStop
-from .values import PositiveDuration, Words, as_written, shown, wrong
+from ..core.instances.retention import AfterStop
+from .values import (
+    PositiveDuration,
+    Words,
+    as_written,
+    shown,
+    wrong,
+)
 
 _FORMS: Final = 'write "terminate", {"linger": "10m"} or {"stop": "7d"}'
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from ..core.discounts import Discount
+from ..core.pricing.discounts import Discount
 from .profile import instance_type
 from .values import Words, shown, wrong
 

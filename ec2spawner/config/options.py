@@ -9,15 +9,21 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from .. import data
-from ..core import profiles
-from ..core.keeping import AfterStop
+from ..core.instances.retention import AfterStop
+from ..core.profiles import profiles
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
 from .discounts import DiscountConfig
 from .home import HomeConfig
 from .idle import IdleConfig, IdleHook
 from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
-from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
+from .mounts import (
+    BucketConfig,
+    Buckets,
+    DataVolumeConfig,
+    DataVolumes,
+    Scratch,
+)
 from .profile import DEFAULT_PROFILES, Profile
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (
@@ -318,7 +324,7 @@ class Options(Words):
     @property
     def profiles(self) -> tuple[Profile, ...]:
         """The list of profiles; empty where it is a function of each user, see
-        `hub.profile_list`."""
+        `hub.spawn.profiles`."""
         return () if callable(self.profile_list) else self.profile_list
 
     def instance_types(self, profile: Profile) -> tuple[data.InstanceType, ...]:

@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from .. import data
 from ..core import names
-from ..core.choices import MARKETS_OF
+from ..core.profiles.choices import MARKETS_OF
 from ..wire import Market
 from .after_stop import AfterStopWords
 from .idle import IdleConfig

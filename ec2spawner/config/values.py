@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn, get_args, get_origin
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from ..core import durations
+from ..core.text import durations
 
 
 def wrong(what: str, mend: str) -> NoReturn:

@@ -21,8 +21,8 @@ from __future__ import annotations
 from typing import Any
 
 from .block import track
-from .rounds import epochs
-from .so_far import Now, now
+from .current import Now, now
+from .epochs import epochs
 
 __all__ = ["Now", "epochs", "now", "track"]
 

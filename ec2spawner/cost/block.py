@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self, TextIO, TypeVar, cast
 
+from .interval import Moment, between
 from .line import Line, depth
-from .stretch import Moment, between
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from . import agent
 from .block import track
+from .current import Now, now
 from .line import Line
-from .so_far import Now, now
 from .words import kind_of_amounts, money
 
 OPENING: Final = re.compile(r"\s*%%cost(?:[ \t]+(?P<name>[^\n]*))?(?:\n|$)")

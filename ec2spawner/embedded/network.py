@@ -6,8 +6,8 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .moto_backend import Moto
-from .protocol import EC2Error
+from .api.moto_backend import Moto
+from .api.protocol import EC2Error
 
 AWS_RESERVED = 5
 """Addresses of every subnet that AWS keeps for itself."""

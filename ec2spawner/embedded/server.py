@@ -19,35 +19,36 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application
 
 from .. import data
-from . import buckets, network
-from .access_keys import AccessKeys
-from .buckets import BucketHandler
-from .calls import Calls
-from .capacity import Capacity
-from .control import ROUTES, Controls, UnknownHandler
-from .dry_run import DryRuns
-from .faults import Faults
-from .file_systems import FileSystems
-from .fleet import Fleets
-from .gate import Gate, GateHandler
-from .identity import IdentitySigner
-from .instances import Instances
-from .launch import Launcher
-from .loopback import NoBrowsers
-from .machine_room import MachineRoom
-from .moto_backend import Moto
+from . import network
+from .api.access_keys import AccessKeys
+from .api.call_log import Calls
+from .api.dry_run import DryRuns
+from .api.gate import Gate, GateHandler
+from .api.loopback import NoBrowsers
+from .api.missing_resources import References
+from .api.moto_backend import Moto
+from .api.throttle import Throttle
+from .control.control import ROUTES, Controls, UnknownHandler
+from .control.faults import Faults
+from .instances.actions import Instances
+from .instances.capacity import Capacity
+from .instances.fleet import Fleets
+from .instances.launch import Launcher
+from .instances.quotas import Quotas
+from .instances.reservations import Reservations
+from .instances.states import Lives
+from .machines.identity import IdentitySigner
+from .machines.machine_room import MachineRoom
+from .market.price_list import PriceList
+from .market.prices import OnDemandPrices, SpotPrices
 from .network import AddressBlock
-from .price_list import PriceList
-from .prices import OnDemandPrices, SpotPrices
-from .public_parameters import PublicParameters
-from .quotas import Quotas
-from .references import References
-from .reservations import Reservations
-from .service_quotas import ServiceQuotas
-from .snapshots import Snapshots
-from .states import Lives
-from .throttle import Throttle
-from .volumes import Volumes
+from .services.public_parameters import PublicParameters
+from .services.service_quotas import ServiceQuotas
+from .storage import buckets
+from .storage.buckets import BucketHandler
+from .storage.file_systems import FileSystems
+from .storage.snapshots import Snapshots
+from .storage.volumes import Volumes
 
 REGION = data.PRICES_REGION
 HOST = "127.0.0.1"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from .contention import Others
 from .cuda_driver import (
     NO_DEVICE,
     OUT_OF_MEMORY,
@@ -22,9 +23,13 @@ from .cuda_driver import (
     Driver,
     NoDriver,
 )
-from .figures import Figure, FigureName, Figures, GpuFigures
+from .figures import (
+    Figure,
+    FigureName,
+    Figures,
+    GpuFigures,
+)
 from .matrix import matrix_products
-from .others import Others
 from .watchdog import Watchdog
 
 MIB: Final = 2**20

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .expectation import HEALTHY, find_model, peaks
-from .figures import LABELS, MOST_USE, UNITS, Figure, FigureName, Figures, GpuFigures
+from .figures import (
+    LABELS,
+    MOST_USE,
+    UNITS,
+    Figure,
+    FigureName,
+    Figures,
+    GpuFigures,
+)
 
 State = Literal["broken", "slow", "unmeasured", "busy", "unknown", "fine"]
 

@@ -11,7 +11,13 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation
+from ..wire import (
+    AgentState,
+    DocumentsSaved,
+    NotebookReply,
+    NotebookRequest,
+    Observation,
+)
 
 log = logging.getLogger(__name__)
 

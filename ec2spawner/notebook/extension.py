@@ -12,11 +12,15 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
 
-from ..core.idle_policy import shortest_limit
+from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
-from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation
+from ..wire import (
+    AgentState,
+    DocumentsSaved,
+    NotebookStatus,
+    Observation,
+)
 from .agent_link import AgentLink
-from .alone import Alone
 from .handlers import (
     ExtendHandler,
     HistoryHandler,
@@ -31,6 +35,7 @@ from .notice_events import NoticeEvents
 from .notices import notices
 from .observer import Observer
 from .open_pages import OpenPages
+from .standalone import Alone
 from .terminal_shell import shell_command
 
 OBSERVE_SECONDS = 1.0

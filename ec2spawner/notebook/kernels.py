@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from ..core.activity import STARTING_LIMIT
+from ..core.idle.activity import STARTING_LIMIT
 from ..wire import KernelState
 
 log = logging.getLogger(__name__)

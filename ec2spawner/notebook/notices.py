@@ -10,10 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from ..core import xids
-from ..core.durations import in_words
-from ..core.idle import idle_stop_at
-from ..wire import Cost, GpuSample, History, Idleness, NotebookStatus, Notice
+from ..core.idle.detection import idle_stop_at
+from ..core.instances import xids
+from ..core.text.durations import in_words
+from ..wire import (
+    Cost,
+    GpuSample,
+    History,
+    Idleness,
+    NotebookStatus,
+    Notice,
+)
 
 BUDGET_PERCENT = (80, 100)
 """Shares of the month's budget at which the user is told."""

@@ -8,45 +8,51 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..core.matching import balance
+from ..core.instances.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
-from .adoption import Adoption
-from .awake import Awake
-from .background import Background
-from .beats import Beats
-from .book import LeaseBook
-from .broken import Broken
-from .buying import Buying
-from .catalogue import Catalogue
-from .claims import Claims
-from .cloud import Cloud, Launched
-from .ending import Ending
-from .home_bringing import HomeBringing
-from .home_copies import HomeCopies
-from .home_moves import HomeMoves
-from .homes import Homes
-from .images import ImageBook
-from .keeping import Keeping
-from .kept_starts import KeptStarts
-from .labels import Labels
-from .launcher import Launcher
-from .lease import Intent, IntentState, Lease, LeaseState, StepEvent
-from .losses import Losses
-from .offer_book import OfferBook
-from .placement import Placement
-from .prices import PriceBook
-from .reaper import Reaper
+from .garbage_collection import Reaper
+from .homes.placement import Placement
+from .homes.snapshots import HomeCopies
+from .homes.volumes import Homes
+from .homes.zone_migration import HomeMoves
+from .instances.claims import Claims
+from .instances.inventory import Inventory
+from .launch.controller import Buying
+from .launch.launcher import Launcher
+from .launch.spot_waits import SpotWaits
+from .lifecycle.heartbeat import Beats
+from .lifecycle.home_attachment import HomeBringing
+from .lifecycle.instance_loss import Losses
+from .lifecycle.recovery import Adoption
+from .lifecycle.start import Starting
+from .lifecycle.start_timeout import Unready
+from .lifecycle.tagging import Labels
+from .lifecycle.termination import Ending
+from .lifecycle.unhealthy_instance import Broken
+from .model.cloud import Cloud, Launched
+from .model.lease import (
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
+from .model.settings import Settings
+from .offers.images import ImageBook
+from .offers.instance_types import Catalogue
+from .offers.offers import OfferBook
+from .offers.prices import PriceBook
 from .reconciler import Reconciler
-from .settings import Settings
-from .spending import Spending
-from .spot_waits import SpotWaits
-from .starting import Starting
-from .store import Store, StoreError
-from .supply import Inventory
-from .unready import Unready
-from .usual_durations import UsualDurations
-from .watcher import Watcher
+from .retention.restart import KeptStarts
+from .retention.retention import Keeping
+from .runtime.task_group import Background
+from .runtime.uptime_clock import Awake
+from .state.instance_cache import Watcher
+from .state.lease_registry import LeaseBook
+from .state.spending import Spending
+from .state.start_durations import UsualDurations
+from .store.store import Store, StoreError
 
 
 class Provisioner:

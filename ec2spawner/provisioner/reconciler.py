@@ -15,36 +15,36 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from ..core import money
-from ..core.matching import balance
+from ..core.instances.matching import balance
+from ..core.pricing import money
 from ..wire import Stop
-from . import metrics
-from .adoption import Adoption
-from .awake import Awake
-from .beats import Beats
-from .book import LeaseBook
-from .buying import Buying
-from .claims import Claims
-from .cloud import CloudError
-from .ending import Ending
-from .home_bringing import HomeBringing
-from .home_copies import HomeCopies
-from .home_moves import HomeMoves
-from .keeping import Keeping
-from .keys import launch_key_of
-from .labels import Labels
-from .launcher import Launcher
-from .lease import Lease, LeaseState
-from .losses import Losses
-from .placement import Placement
-from .prices import PriceBook
-from .settings import Settings
-from .spending import Spending
-from .starting import Starting
-from .store import Store, StoreError
-from .supply import Inventory
-from .unready import Unready
-from .watcher import Watcher
+from .homes.placement import Placement
+from .homes.snapshots import HomeCopies
+from .homes.zone_migration import HomeMoves
+from .instances.claims import Claims
+from .instances.inventory import Inventory
+from .launch.controller import Buying
+from .launch.launcher import Launcher
+from .lifecycle.heartbeat import Beats
+from .lifecycle.home_attachment import HomeBringing
+from .lifecycle.instance_loss import Losses
+from .lifecycle.recovery import Adoption
+from .lifecycle.start import Starting
+from .lifecycle.start_timeout import Unready
+from .lifecycle.tagging import Labels
+from .lifecycle.termination import Ending
+from .model import metrics
+from .model.cloud import CloudError
+from .model.launch_key import launch_key_of
+from .model.lease import Lease, LeaseState
+from .model.settings import Settings
+from .offers.prices import PriceBook
+from .retention.retention import Keeping
+from .runtime.uptime_clock import Awake
+from .state.instance_cache import Watcher
+from .state.lease_registry import LeaseBook
+from .state.spending import Spending
+from .store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

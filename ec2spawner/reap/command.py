@@ -16,14 +16,14 @@ from rich.console import Console
 from ..aws.ec2 import EC2Cloud
 from ..check.hub_config import ConfigurationBroken, load
 from ..config import Options
-from ..provisioner.cloud import CloudError
-from ..provisioner.store import Store, StoreError, StoreHeldError
-from ..provisioner.store_peek import peek
+from ..provisioner.model.cloud import CloudError
+from ..provisioner.store.read_only import peek
+from ..provisioner.store.store import Store, StoreError, StoreHeldError
 from ..terminal import complain
-from .ending import SECOND_LOOK, end, with_outcome
-from .look import account_of, store_of
 from .report import Report, as_json, print_table
 from .rows import rows_of
+from .scan import account_of, store_of
+from .termination import SECOND_LOOK, end, with_outcome
 
 NEEDED = ("region", "endpoint_url", "hub_name", "store_url")
 """Options without which nothing can be found; a hub that cannot start for another leaves things

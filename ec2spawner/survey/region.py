@@ -13,12 +13,12 @@ from ..aws.account import Account, known_regions
 from ..aws.client import Client
 from ..aws.ec2 import EC2Cloud
 from ..config import Profile
-from ..core.profiles import resolve
+from ..core.profiles.profiles import resolve
 from ..data import InstanceType
-from ..provisioner.catalogue import read_types
-from ..provisioner.cloud import CloudError
-from ..provisioner.prices import LIST_SOURCE
-from ..provisioner.refusals import in_words
+from ..provisioner.launch.error_hints import in_words
+from ..provisioner.model.cloud import CloudError
+from ..provisioner.offers.instance_types import read_types
+from ..provisioner.offers.prices import LIST_SOURCE
 from .rows import Region
 
 HISTORY = timedelta(days=7)

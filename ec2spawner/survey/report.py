@@ -14,8 +14,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from .. import terminal
-from ..core.foreign_text import visible
-from ..provisioner.prices import SPOT_SOURCE
+from ..core.text.untrusted import visible
+from ..provisioner.offers.prices import SPOT_SOURCE
 from .rows import Row
 
 WIDEST = 1000

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..config import Profile
-from ..core.price_history import PricePoint, steadiness
-from ..core.profiles import resolve
-from ..core.risk import risk_words
+from ..core.offers.interruption_rate import risk_words
+from ..core.pricing.price_history import PricePoint, steadiness
+from ..core.profiles.profiles import resolve
 from ..data import InstanceType
 from ..wire import Market
 

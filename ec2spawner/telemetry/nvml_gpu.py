@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..core import xids
+from ..core.instances import xids
 from ..wire import GpuSample, MigSlice, SlowedBy
 from .gpu_source import GpuProcess
 

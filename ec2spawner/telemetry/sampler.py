@@ -11,15 +11,31 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from ..core.activity import WINDOW_MAX, Reading
-from ..wire import GpuSample, KernelState, Telemetry, TerminalState, Worker
+from ..core.idle.activity import WINDOW_MAX, Reading
+from ..wire import (
+    GpuSample,
+    KernelState,
+    Telemetry,
+    TerminalState,
+    Worker,
+)
 from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace
-from .processes import Look, Process, Processes, ProcessTable
+from .processes import (
+    Look,
+    Process,
+    Processes,
+    ProcessTable,
+)
 from .programs import NOTEBOOK_SERVER, ProgramNames
 from .terminals import terminals
-from .workers import Past, Seen, group, workers
+from .workers import (
+    Past,
+    Seen,
+    group,
+    workers,
+)
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..core.activity import has_job
+from ..core.idle.activity import has_job
 from ..wire import TerminalState
 from .processes import Process
 from .programs import command_line, program

@@ -50,7 +50,15 @@ from .notebook import (
     Observation,
     TerminalState,
 )
-from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
+from .telemetry import (
+    GpuHistory,
+    GpuSample,
+    History,
+    MigSlice,
+    SlowedBy,
+    Telemetry,
+    Worker,
+)
 from .words import (
     MAX_BODY_BYTES,
     PROTOCOL,

@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .words import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
+from .words import (
+    PROTOCOL,
+    Message,
+    ProtocolNumber,
+    Seconds,
+    ShortText,
+)
 
 
 class Spoken(Message):

@@ -6,7 +6,12 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from .words import Message, Percent, Seconds, ShortText
+from .words import (
+    Message,
+    Percent,
+    Seconds,
+    ShortText,
+)
 
 
 class WorkingHours(Message):

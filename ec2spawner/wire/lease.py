@@ -9,7 +9,14 @@ from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
 from .telemetry import Telemetry
-from .words import PROTOCOL, Market, Message, ProtocolNumber, ShortText, Then
+from .words import (
+    PROTOCOL,
+    Market,
+    Message,
+    ProtocolNumber,
+    ShortText,
+    Then,
+)
 
 SAVE_SECONDS = 5.0
 """How long a stop waits, at most, for open pages to save their documents. The agent measures it."""

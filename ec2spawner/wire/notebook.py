@@ -36,7 +36,7 @@ class TerminalState(Message):
 
 
 class KeepChoice(Message):
-    """An instant until which the user may ask to keep the server, by `core.extension`."""
+    """An instant until which the user may ask to keep the server, by `core.idle.extension`."""
 
     until: AwareDatetime
     changes: bool

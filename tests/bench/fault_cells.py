@@ -72,7 +72,7 @@ CODES: Final[Mapping[str, str]] = {
     "forbidden": "UnauthorizedOperation",
     "unheard of": "NobodyHasHeardOfThis",
 }
-"""Column -> EC2's code: one of each class of `core.launch_errors`, and one that is in none."""
+"""Column -> EC2's code: one of each class of `launch_errors`, and one that is in none."""
 
 OTHER_CODES: Final[Mapping[str, Mapping[str, str]]] = {
     "CreateSnapshot": {"quota": "SnapshotLimitExceeded"},

@@ -16,8 +16,8 @@ from functools import partial
 from typing import Any, Final
 
 from ec2spawner.aws.client import Timeouts
-from ec2spawner.core import sold_out
-from ec2spawner.core.leaks import verdict
+from ec2spawner.core.instances.leaks import verdict
+from ec2spawner.core.offers import sold_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,10 @@ class Patience:
         from ec2spawner import spawner
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
-        from ec2spawner.provisioner import homes, launcher, settings, unready
+        from ec2spawner.provisioner.homes import volumes as homes
+        from ec2spawner.provisioner.launch import launcher
+        from ec2spawner.provisioner.lifecycle import start_timeout as unready
+        from ec2spawner.provisioner.model import settings
 
         usual = settings.Settings(hub="", region="", subnets=())
         return Patience(
@@ -235,17 +238,21 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.aws.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
     ("ec2spawner.aws.volumes", "GROW_SECONDS", HURRIED.grow),
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
-    ("ec2spawner.provisioner.homes", "ATTACH_TIMEOUT", HURRIED.attach),
-    ("ec2spawner.provisioner.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
+    ("ec2spawner.provisioner.homes.volumes", "ATTACH_TIMEOUT", HURRIED.attach),
+    ("ec2spawner.provisioner.launch.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
     ("ec2spawner.provisioner.reconciler", "PASS_INTERVAL", 1.0),
-    ("ec2spawner.core.moves", "LISTING_GRACE", LISTING_GRACE),
-    ("ec2spawner.provisioner.unready", "BOOT_LOG_SECONDS", HURRIED.boot_log),
-    ("ec2spawner.provisioner.reaper", "verdict", partial(verdict, grace=REAP_GRACE)),
+    ("ec2spawner.core.homes.zone_migration", "LISTING_GRACE", LISTING_GRACE),
+    ("ec2spawner.provisioner.lifecycle.start_timeout", "BOOT_LOG_SECONDS", HURRIED.boot_log),
+    ("ec2spawner.provisioner.garbage_collection", "verdict", partial(verdict, grace=REAP_GRACE)),
     # So that what one cell has sold out can be asked for in the next.
-    ("ec2spawner.core.sold_out", "MARKED_FOR", dict.fromkeys(sold_out.MARKED_FOR, MARKED_FOR)),
-    ("ec2spawner.core.sold_out", "HINTED_FOR", MARKED_FOR),
+    (
+        "ec2spawner.core.offers.sold_out",
+        "MARKED_FOR",
+        dict.fromkeys(sold_out.MARKED_FOR, MARKED_FOR),
+    ),
+    ("ec2spawner.core.offers.sold_out", "HINTED_FOR", MARKED_FOR),
     # So that every start of a hub deletes those of the last one.
-    ("ec2spawner.provisioner.reaper", "TEMPLATES_KEPT", timedelta(0)),
+    ("ec2spawner.provisioner.garbage_collection", "TEMPLATES_KEPT", timedelta(0)),
     ("ec2spawner.aws.client", "Timeouts", lambda: TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUTS", TIMEOUTS),
     ("ec2spawner.check.run", "PATIENCE", HURRIED.command),
@@ -272,10 +279,10 @@ def hurry() -> Callable[[], None]:
 
 def hurry_hub() -> None:
     """The same for the hub that this process is, and for what its provisioner is told."""
-    from ec2spawner.hub import begin
+    from ec2spawner.hub import startup
 
     hurry()
-    settings_of = begin.settings_of
+    settings_of = startup.settings_of
 
     def hurried_settings(options: Any) -> Any:
         settings = settings_of(options)
@@ -289,4 +296,4 @@ def hurry_hub() -> None:
             adoption_grace=2.0,
         )
 
-    begin.settings_of = hurried_settings
+    startup.settings_of = hurried_settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import create_engine, select
 
-from ec2spawner.provisioner.rows import event_table, lease_table
+from ec2spawner.provisioner.store.tables import event_table, lease_table
 from ec2spawner.wire import Step
 
 STEPS = (

@@ -24,7 +24,7 @@ from typing import Any
 import pytest
 from chromium import CHROMIUM, CHROMIUM_FLAGS
 
-from ec2spawner.core.extension import keep_choices
+from ec2spawner.core.idle.extension import keep_choices
 from ec2spawner.notebook.notices import notices
 from ec2spawner.wire import (
     Cost,

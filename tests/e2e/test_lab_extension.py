@@ -26,7 +26,15 @@ from canned_server import (
 )
 from chromium import CHROMIUM
 
-from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry
+from ec2spawner.wire import (
+    Cost,
+    GpuSample,
+    Market,
+    Notice,
+    ServerEnd,
+    Stop,
+    Telemetry,
+)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect

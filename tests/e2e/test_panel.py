@@ -32,7 +32,13 @@ from canned_server import (
 )
 from chromium import CHROMIUM
 
-from ec2spawner.wire import History, Idleness, IdlePolicy, NotebookStatus, Stop
+from ec2spawner.wire import (
+    History,
+    Idleness,
+    IdlePolicy,
+    NotebookStatus,
+    Stop,
+)
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect

@@ -9,8 +9,8 @@ import os
 import sys
 from pathlib import Path
 
-from ec2spawner.hub import begin
-from ec2spawner.provisioner.beats import Beats
+from ec2spawner.hub import startup
+from ec2spawner.provisioner.lifecycle.heartbeat import Beats
 from tests.bench.kill import moments
 from tests.harness import CONFIG
 
@@ -36,14 +36,14 @@ c.EC2Spawner.http_timeout = bench["http_timeout"]
 c.ConfigurableHTTPProxy.should_start = False
 
 # What no option makes so short.
-settings_of = begin.settings_of
+settings_of = startup.settings_of
 
 
 def hurried(options):
     return dataclasses.replace(settings_of(options), **bench["settings"])
 
 
-begin.settings_of = hurried
+startup.settings_of = hurried
 
 beat = Beats.beat
 

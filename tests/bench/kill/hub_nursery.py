@@ -23,7 +23,7 @@ PRELOADED = (
     "botocore.config",
     "botocore.parsers",
     "ec2spawner.aws.ec2",
-    "ec2spawner.hub.begin",
+    "ec2spawner.hub.startup",
     "ec2spawner.spawner",
     "jupyterhub.app",
     "jupyterhub.apihandlers",

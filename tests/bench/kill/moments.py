@@ -19,13 +19,13 @@ from sqlalchemy import event
 from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.pool import Pool
 
-from ec2spawner.provisioner import rows
 from ec2spawner.provisioner.reconciler import Reconciler
+from ec2spawner.provisioner.store import tables
 
 ORDERS, TRACE, PASSES = "orders.json", "trace.tsv", "passes"
 """In the hub's directory: what the bench orders, what has happened, a byte for each pass."""
 
-TABLES = frozenset(rows.metadata.tables)
+TABLES = frozenset(tables.metadata.tables)
 
 _WRITTEN = "bench_written"
 """In the `info` of a database connection: what its transaction writes, and then has written."""

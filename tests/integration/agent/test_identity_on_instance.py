@@ -10,9 +10,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from ec2spawner.agent.hub_client import PowerOffError
-from ec2spawner.agent.identity import read_identity
-from ec2spawner.agent.metadata import MAX_ANSWER_BYTES
+from ec2spawner.agent.hub.client import PowerOffError
+from ec2spawner.agent.metadata.identity import read_identity
+from ec2spawner.agent.metadata.imds import MAX_ANSWER_BYTES
 
 DOCUMENT = json.dumps(
     {"instanceId": "i-0123", "instanceType": "g5.xlarge", "privateIp": "10.0.0.7"}

@@ -25,7 +25,13 @@ from lease_on_instance import (
     until,
 )
 
-from ec2spawner.wire import ExtendAnswer, HomeMount, IdleAnswer, IdlePolicy, Stop
+from ec2spawner.wire import (
+    ExtendAnswer,
+    HomeMount,
+    IdleAnswer,
+    IdlePolicy,
+    Stop,
+)
 
 VOLUME = "vol-0123456789abcdef0"
 

@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.agent.local_socket import MAX_CONNECTIONS, MAX_LINE_BYTES, LocalSocket
+from ec2spawner.agent.notebook_server.local_socket import (
+    MAX_CONNECTIONS,
+    MAX_LINE_BYTES,
+    LocalSocket,
+)
 from ec2spawner.agent.settings import NotebookUser
 from ec2spawner.notebook.agent_link import AgentGoneError, AgentLink
 from ec2spawner.wire import (

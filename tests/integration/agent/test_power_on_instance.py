@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.agent.power import power_off
+from ec2spawner.agent.power_off import power_off
 
 
 async def asked(folder: Path, name: str, status: int) -> list[str]:

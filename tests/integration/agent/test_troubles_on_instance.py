@@ -13,8 +13,15 @@ import pytest
 from lease_on_instance import LEASE_TOKEN, PYTHON, SMALL_SERVER, Machine, StubHub, until
 
 from ec2spawner.agent.claim import claim_lease, new_key
-from ec2spawner.agent.hub_client import HubClient, PowerOffError
-from ec2spawner.wire import BucketMount, Certificates, Claim, HomeMount, IdlePolicy, Stop
+from ec2spawner.agent.hub.client import HubClient, PowerOffError
+from ec2spawner.wire import (
+    BucketMount,
+    Certificates,
+    Claim,
+    HomeMount,
+    IdlePolicy,
+    Stop,
+)
 
 ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'
 

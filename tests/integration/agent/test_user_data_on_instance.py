@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ec2spawner import __version__
-from ec2spawner.embedded import shims
-from ec2spawner.hub.user_data import user_data
+from ec2spawner.embedded.machines import shims
+from ec2spawner.hub.spawn.user_data import user_data
 
 HUB = 'http://hub:8081/it\'s-100%-"$HOME"-`x`\\/hub/api'
 

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import REGISTRY
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.provisioner.cloud import CloudError
+from ec2spawner.provisioner.model.cloud import CloudError
 
 from .scripted_ec2 import CUT, ScriptedEC2, error, ok
 

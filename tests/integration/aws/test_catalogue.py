@@ -10,9 +10,9 @@ import pytest
 from ec2spawner import data
 from ec2spawner.aws import EC2Cloud, instance_types
 from ec2spawner.config import Profile
-from ec2spawner.provisioner.catalogue import Catalogue
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.settings import Settings
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.settings import Settings
+from ec2spawner.provisioner.offers.instance_types import Catalogue
 
 from .embedded_ec2 import Embedded
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from ec2spawner.aws import EC2Cloud, client
-from ec2spawner.provisioner.cloud import CloudError, Instance, InstanceState
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import HANG, Reply, ScriptedEC2, error, ok

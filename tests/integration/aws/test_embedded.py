@@ -15,8 +15,8 @@ from harness import until
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
-from ec2spawner.embedded.identity import IdentitySigner
-from ec2spawner.provisioner.cloud import (
+from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.provisioner.model.cloud import (
     DATA_DEVICES,
     GONE,
     CloudError,

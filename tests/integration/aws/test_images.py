@@ -9,7 +9,7 @@ import pytest
 from ec2spawner.aws import EC2Cloud, images
 from ec2spawner.aws.client import Client
 from ec2spawner.config import Options
-from ec2spawner.provisioner.cloud import (
+from ec2spawner.provisioner.model.cloud import (
     CloudError,
     Image,
     ImageQuery,

@@ -13,7 +13,7 @@ import pytest
     [
         ("ec2spawner.aws", {"boto3", "botocore"}),
         ("ec2spawner.aws.identity", {"boto3", "botocore"}),
-        ("ec2spawner.provisioner.store", {"alembic", "boto3", "botocore"}),
+        ("ec2spawner.provisioner.store.store", {"alembic", "boto3", "botocore"}),
     ],
 )
 def test_what_is_slow_to_import_is_imported_later_in_a_thread(module: str, slow: set[str]) -> None:

@@ -9,8 +9,13 @@ from dataclasses import replace
 import pytest
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.core.launch_errors import LaunchError
-from ec2spawner.provisioner.cloud import CloudError, DataVolume, LaunchRequest, LaunchSpec
+from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.provisioner.model.cloud import (
+    CloudError,
+    DataVolume,
+    LaunchRequest,
+    LaunchSpec,
+)
 from ec2spawner.wire import Market
 
 from .scripted_ec2 import CUT, HANG, Call, ScriptedEC2, error, html, ok

@@ -11,11 +11,11 @@ import pytest
 from ec2spawner import data
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import price_list_region
-from ec2spawner.core.discounts import Discount
-from ec2spawner.core.price_history import PricePoint, steadiness
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.prices import Price, PriceBook
-from ec2spawner.provisioner.settings import Settings
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.pricing.price_history import PricePoint, steadiness
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.settings import Settings
+from ec2spawner.provisioner.offers.prices import Price, PriceBook
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import Embedded

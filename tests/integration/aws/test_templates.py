@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from ec2spawner.aws import EC2Cloud, templates
-from ec2spawner.provisioner.cloud import GONE, LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.cloud import GONE, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import SMALL, Embedded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ec2spawner.aws import EC2Cloud, volumes
-from ec2spawner.provisioner.cloud import CloudError, Volume, VolumeSpec
+from ec2spawner.provisioner.model.cloud import CloudError, Volume, VolumeSpec
 
 from .scripted_ec2 import Reply, ScriptedEC2, error, ok
 

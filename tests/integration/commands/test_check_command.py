@@ -15,7 +15,7 @@ from ec2spawner.aws.account import Account
 from ec2spawner.aws.client import Client
 from ec2spawner.check.permissions import OF_EXISTING
 from ec2spawner.core.tags import HOME, HUB, STORE
-from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec, VolumeSpec
+from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

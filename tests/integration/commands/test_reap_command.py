@@ -15,10 +15,16 @@ from harness import CONFIG, Embedded
 from stored import lease
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.core.tags import HOME, HUB, INTENT, LEASE, STORE
-from ec2spawner.provisioner.cloud import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.provisioner.store import Store
+from ec2spawner.core.tags import (
+    HOME,
+    HUB,
+    INTENT,
+    LEASE,
+    STORE,
+)
+from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

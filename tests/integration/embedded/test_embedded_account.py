@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2spawner.core.quotas import QUOTAS
+from ec2spawner.core.offers.quotas import QUOTAS
 from ec2spawner.data import instance_types
 
 LINUX = {

@@ -13,12 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.data import instance_types
-from ec2spawner.embedded.capacity import Capacity, Offer, insufficient
-from ec2spawner.embedded.fleet import Candidate, Purchase, favourites_first, fill
-from ec2spawner.embedded.idempotency import ClientTokens
-from ec2spawner.embedded.prices import CEILING, FLOOR, HISTORY, SpotPrices
-from ec2spawner.embedded.protocol import EC2Error, parse_request, render
-from ec2spawner.embedded.throttle import Throttle
+from ec2spawner.embedded.api.idempotency import ClientTokens
+from ec2spawner.embedded.api.protocol import EC2Error, parse_request, render
+from ec2spawner.embedded.api.throttle import Throttle
+from ec2spawner.embedded.instances.capacity import Capacity, Offer, insufficient
+from ec2spawner.embedded.instances.fleet import (
+    Candidate,
+    Purchase,
+    favourites_first,
+    fill,
+)
+from ec2spawner.embedded.market.prices import (
+    CEILING,
+    FLOOR,
+    HISTORY,
+    SpotPrices,
+)
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -197,7 +207,7 @@ def test_any_text_survives_the_query_protocol(text: str) -> None:
     assert tags == [{"Key": "a"}, {"Key": "b", "Value": text}]
     from botocore.parsers import create_parser
 
-    from ec2spawner.embedded.protocol import operation
+    from ec2spawner.embedded.api.protocol import operation
 
     answer = {"FleetId": text, "Errors": [{"ErrorMessage": text, "Lifecycle": "spot"}]}
     body = render("CreateFleet", answer)

@@ -141,7 +141,7 @@ def test_a_hub_that_is_killed_ends_the_demo_and_its_proxy(demo: Demo) -> None:
     demo.ready()
     ports = demo.listening()
     assert demo.find("configurable-http-proxy")
-    (hub,) = demo.find("embedded.demo_hub")
+    (hub,) = demo.find("embedded.demo.hub")
     environment = hub.environ()
     assert "a-real-secret" not in environment.values()
     assert "AWS_PROFILE" not in environment

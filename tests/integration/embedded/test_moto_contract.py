@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.embedded.moto_backend import Moto
+from ec2spawner.embedded.api.moto_backend import Moto
+from ec2spawner.embedded.api.protocol import EC2Error
 from ec2spawner.embedded.network import AddressBlock, Network, build
-from ec2spawner.embedded.protocol import EC2Error
 
 
 @pytest.fixture

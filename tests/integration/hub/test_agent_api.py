@@ -27,8 +27,8 @@ from agent_by_hand import (
 )
 from harness import Embedded, Hub, until
 
-from ec2spawner.hub.log_limits import LINES
-from ec2spawner.hub.service import LEASE_CALLS
+from ec2spawner.hub.app.log_limits import LINES
+from ec2spawner.hub.app.service import LEASE_CALLS
 from ec2spawner.wire import PROTOCOL, ServerEnd
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -17,8 +17,8 @@ import pytest_asyncio
 from agent_by_hand import browser, call, new_key
 from harness import Embedded, Hub, until
 
-from ec2spawner.embedded.identity import IdentitySigner
-from ec2spawner.provisioner.store import Store
+from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.provisioner.store.store import Store
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -24,7 +24,7 @@ from agent_by_hand import (
 )
 from harness import Embedded, Hub
 
-from ec2spawner.embedded.identity import IdentitySigner
+from ec2spawner.embedded.machines.identity import IdentitySigner
 from ec2spawner.wire import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

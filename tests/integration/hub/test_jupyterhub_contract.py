@@ -128,7 +128,7 @@ async def ann(hub: ProbedHub) -> AsyncIterator[list[dict[str, Any]]]:
         await hub.stop_server("ann")
 
 
-# --- the hub's start: ec2spawner.hub.begin ---
+# --- the hub's start: ec2spawner.hub.startup ---
 
 
 async def test_entry_point_is_resolved_by_getattr_at_each_start(hub: ProbedHub) -> None:
@@ -137,7 +137,7 @@ async def test_entry_point_is_resolved_by_getattr_at_each_start(hub: ProbedHub) 
 
 
 async def test_start_future_exists_when_the_spawner_class_is_resolved(hub: ProbedHub) -> None:
-    """`hub.begin.arrange` leans on it: other commands, which start no hub, have none."""
+    """`hub.startup.arrange` leans on it: other commands, which start no hub, have none."""
     in_hub = [x for x in hub.notes("resolved") if x["in_load_config_file"]]
     assert in_hub
     assert all(x["start_future"] for x in in_hub)
@@ -146,14 +146,14 @@ async def test_start_future_exists_when_the_spawner_class_is_resolved(hub: Probe
 async def test_spawner_class_is_resolved_in_the_loop_before_handlers_are_built(
     hub: ProbedHub,
 ) -> None:
-    """`hub.begin.arrange` leans on it: it makes a task, and adds handlers in time."""
+    """`hub.startup.arrange` leans on it: it makes a task, and adds handlers in time."""
     first = next(x for x in hub.notes("resolved") if x["in_load_config_file"])
     assert first["in_loop"]
     assert not first["handlers_built"]
 
 
 async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
-    """`hub.begin.arrange` leans on `apihandlers.default_handlers` being read at the hub's start."""
+    """`hub.startup.arrange` leans on `apihandlers.default_handlers` being read at a hub's start."""
     async with httpx.AsyncClient(verify=False, timeout=60) as client:
         for base in (hub.url, f"http://127.0.0.1:{hub.api_port}"):
             reply = await client.post(f"{base}/hub/api/probe", json={"do": "nothing"})
@@ -163,7 +163,7 @@ async def test_handlers_added_before_are_served(hub: ProbedHub) -> None:
 async def test_handler_can_take_bearer_tokens_of_its_own(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.agent_api` leans on `_accept_token_auth = False` and `get_auth_token`."""
+    """`hub.api.agent` leans on `_accept_token_auth = False` and `get_auth_token`."""
     async with httpx.AsyncClient(verify=False, timeout=60) as client:
         reply = await client.post(
             f"{hub.url}/hub/api/probe",
@@ -174,8 +174,8 @@ async def test_handler_can_take_bearer_tokens_of_its_own(
 
 
 async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
-    """`hub.begin._show_our_templates` leans on `template_paths`, on `_template_paths_default`, and
-    on JupyterHub's own pages being there as `templates/...` to be extended."""
+    """`hub.startup._show_our_templates` leans on `template_paths`, on `_template_paths_default`,
+    and on JupyterHub's own pages being there as `templates/...` to be extended."""
     async with httpx.AsyncClient(verify=False, timeout=60) as client:
         page = (await client.get(f"{hub.url}/hub/login")).text
     assert "<title>Probed</title>" in page
@@ -188,7 +188,7 @@ async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
 async def test_a_route_is_removed_by_delete_user_of_the_proxy_class_before_the_stop(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.last_save` leans on it: pages save over the route, in `Proxy.delete_user`."""
+    """`hub.api.last_save` leans on it: pages save over the route, in `Proxy.delete_user`."""
     mark = len(hub.notes())
     await hub.stop_server("ann")
     noted = [x for x in hub.notes()[mark:] if x["what"] in {"delete_user", "stop"}]
@@ -208,7 +208,7 @@ async def test_start_pending_from_the_options_to_the_end_of_start(
 async def test_user_options_are_applied_before_start(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.choosing.chosen` leans on `_run_apply_user_options`: by REST and without a form,
+    """`hub.pages.choosing.chosen` leans on `_run_apply_user_options`: by REST and without a form,
     called with the spawner and the options, before `start`."""
     kinds = [x["what"] for x in ann]
     assert kinds.index("apply_user_options") < kinds.index("start")

@@ -11,7 +11,7 @@ import pytest_asyncio
 from agent_by_hand import browser, xsrf_of
 from harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
 
-from ec2spawner.hub.user_api import Profiles
+from ec2spawner.hub.api.user import Profiles
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,12 @@ import pytest
 from sqlalchemy import Engine, create_engine, event
 from world import World
 
-from ec2spawner.provisioner import beats, homes, reconciler, starting, store_sqlite
-from ec2spawner.provisioner.store import Store
+from ec2spawner.provisioner import reconciler
+from ec2spawner.provisioner.homes import volumes as homes
+from ec2spawner.provisioner.lifecycle import heartbeat as beats
+from ec2spawner.provisioner.lifecycle import start as starting
+from ec2spawner.provisioner.store import sqlite
+from ec2spawner.provisioner.store.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +57,7 @@ def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         # What one would lose is of no interest here, and each commit would wait for the disk.
         connection.execute("PRAGMA synchronous = OFF")
 
-    monkeypatch.setattr(store_sqlite, "create_engine", engine_of)
+    monkeypatch.setattr(sqlite, "create_engine", engine_of)
 
 
 @pytest.fixture

@@ -20,12 +20,12 @@ from world import SETTINGS, Agent, World
 
 from ec2spawner import data
 from ec2spawner.core import tags
-from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.cloud import CloudError, Instance, LaunchRequest
-from ec2spawner.provisioner.lease import Lease, LeaseState
-from ec2spawner.provisioner.settings import Settings
-from ec2spawner.provisioner.starting import StartFailed
-from ec2spawner.provisioner.store import StoreError
+from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.lifecycle.start import StartFailed
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, LaunchRequest
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.settings import Settings
+from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop
 
 LATENCY = 0.3

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from world import Agent, World, until
 
-from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.model.lease import LeaseState
 
 
 async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> None:

@@ -6,14 +6,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ec2spawner.core.launch_errors import ErrorClass, LaunchError
-from ec2spawner.core.offers import Offer
-from ec2spawner.core.sold_out import Mark
-from ec2spawner.provisioner import attempts
-from ec2spawner.provisioner.cloud import LaunchAnswer
-from ec2spawner.provisioner.launcher import Outcome
-from ec2spawner.provisioner.lease import Attempt, AttemptOutcome
-from ec2spawner.provisioner.why_not import LONGEST, why_not
+from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
+from ec2spawner.core.offers.purchase import Offer
+from ec2spawner.core.offers.sold_out import Mark
+from ec2spawner.provisioner.launch import attempts
+from ec2spawner.provisioner.launch.failure_message import LONGEST, why_not
+from ec2spawner.provisioner.launch.launcher import Outcome
+from ec2spawner.provisioner.model.cloud import LaunchAnswer
+from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from virtual_time import in_virtual_time
 
-from ec2spawner.provisioner import backoff
-from ec2spawner.provisioner.backoff import Backoff
+from ec2spawner.provisioner.launch import backoff
+from ec2spawner.provisioner.launch.backoff import Backoff
 
 CALL_SECONDS = 0.01
 

@@ -12,13 +12,13 @@ import pytest
 from world import SPEC, World, until
 
 from ec2spawner.config import Options, validate_options
-from ec2spawner.core.launch_errors import LaunchError
-from ec2spawner.core.price_history import Pace, PricePoint
-from ec2spawner.hub.cards import Card
-from ec2spawner.hub.pages import SAMPLES, cards_for
-from ec2spawner.provisioner.cloud import LaunchAnswer, LaunchRequest
-from ec2spawner.provisioner.lease import Home, LeaseState
-from ec2spawner.provisioner.usual_durations import UsualDurations
+from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.core.pricing.price_history import Pace, PricePoint
+from ec2spawner.hub.pages.card_data import SAMPLES, cards_for
+from ec2spawner.hub.pages.cards import Card
+from ec2spawner.provisioner.model.cloud import LaunchAnswer, LaunchRequest
+from ec2spawner.provisioner.model.lease import Home, LeaseState
+from ec2spawner.provisioner.state.start_durations import UsualDurations
 from ec2spawner.wire import Market
 
 ZONES = ("us-east-1a", "us-east-1b")

@@ -11,8 +11,8 @@ from sqlalchemy import Connection
 from world import Agent, World, until
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
 
 
 def assert_no_leak(world: World) -> None:

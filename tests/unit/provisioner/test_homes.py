@@ -9,13 +9,13 @@ import pytest
 from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
-from ec2spawner.core.retention import Schedule
-from ec2spawner.provisioner import homes
-from ec2spawner.provisioner.cloud import CloudError, VolumeSpec
-from ec2spawner.provisioner.home_copies import LOOK_INTERVAL
-from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.provisioner.settings import HomeRules
-from ec2spawner.provisioner.store import StoreError
+from ec2spawner.core.homes.snapshot_schedule import Schedule
+from ec2spawner.provisioner.homes import volumes as homes
+from ec2spawner.provisioner.homes.snapshots import LOOK_INTERVAL
+from ec2spawner.provisioner.model.cloud import CloudError, VolumeSpec
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.settings import HomeRules
+from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)

@@ -22,7 +22,7 @@ from simulated_cloud import Machine
 from virtual_time import VirtualTimeLoop
 from workdays import DAY, MEANING, MINUTE, Workdays
 
-from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 
 FEW = pytest.param(4, id="short", marks=pytest.mark.slow(seconds=60))

@@ -13,12 +13,12 @@ import pytest
 from world import Agent, World, until
 
 from ec2spawner.config import validate_options
-from ec2spawner.core import idle
-from ec2spawner.core.idle_policy import in_force
-from ec2spawner.hub.idle_policies import follow_configuration
-from ec2spawner.provisioner import beats as beats_module
-from ec2spawner.provisioner.ending import Ending
-from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.core.idle import detection as idle
+from ec2spawner.core.idle.policy import in_force
+from ec2spawner.hub.spawn.idle_policy import follow_configuration
+from ec2spawner.provisioner.lifecycle import heartbeat as beats_module
+from ec2spawner.provisioner.lifecycle.termination import Ending
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, Stop, WorkingHours
 

@@ -42,11 +42,11 @@ from virtual_time import VirtualTimeLoop
 from world import SPEC, Agent
 
 from ec2spawner.core import tags
-from ec2spawner.core.keeping import AfterStop, Kept
-from ec2spawner.core.money import Segment
-from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.cloud import CloudError, LaunchRequest
-from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.core.instances.retention import AfterStop, Kept
+from ec2spawner.core.pricing.money import Segment
+from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
+from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market
 

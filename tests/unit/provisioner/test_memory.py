@@ -8,7 +8,7 @@ from typing import Any
 
 from world import World, until
 
-from ec2spawner.provisioner.lease import ENDED_LATELY, LeaseState
+from ec2spawner.provisioner.model.lease import ENDED_LATELY, LeaseState
 
 
 def held(part: object, name: str = "", seen: set[int] | None = None) -> dict[str, int]:

@@ -9,11 +9,11 @@ import pytest
 from world import World, until
 
 from ec2spawner.config import Options, Profile, validate_options
-from ec2spawner.core.choices import Choice
-from ec2spawner.hub.not_started import NotStarted
-from ec2spawner.hub.request import Server, new_lease
-from ec2spawner.provisioner.cloud import CloudError, Image
-from ec2spawner.provisioner.lease import Lease
+from ec2spawner.core.profiles.choices import Choice
+from ec2spawner.hub.app.spawn_error import NotStarted
+from ec2spawner.hub.spawn.lease_request import Server, new_lease
+from ec2spawner.provisioner.model.cloud import CloudError, Image
+from ec2spawner.provisioner.model.lease import Lease
 from ec2spawner.wire import Market
 
 ADA = Server("ada", "")

@@ -13,16 +13,17 @@ import pytest
 from postgresql_server import PostgreSQL
 from world import Agent, World, until
 
-from ec2spawner.provisioner import store_postgresql, store_sqlite, usual_durations
-from ec2spawner.provisioner.lease import IntentState, LeaseState
-from ec2spawner.provisioner.store import Store, StoreError
+from ec2spawner.provisioner.model.lease import IntentState, LeaseState
+from ec2spawner.provisioner.state import start_durations
+from ec2spawner.provisioner.store import postgresql, sqlite
+from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import IdlePolicy, Step
 
 
 @pytest.fixture(autouse=True)
 def impatient(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_sqlite, "BUSY_SECONDS", 0.02)
-    monkeypatch.setattr(store_postgresql, "RETRY_SECONDS", 0.02)
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.02)
+    monkeypatch.setattr(postgresql, "RETRY_SECONDS", 0.02)
 
 
 @contextlib.contextmanager
@@ -110,7 +111,7 @@ async def test_a_slow_store_is_asked_once_however_many_pages_ask(
         return await read(store, profile)
 
     monkeypatch.setattr(Store, "usual_durations", slow)
-    monkeypatch.setattr(usual_durations, "PATIENCE", 0.01)
+    monkeypatch.setattr(start_durations, "PATIENCE", 0.01)
     await world.ready()
     usual = world.provisioner.usual_durations
     for _ in range(3):
@@ -118,7 +119,7 @@ async def test_a_slow_store_is_asked_once_however_many_pages_ask(
     assert reads == 1
     answers.set()
     await world.settle()
-    monkeypatch.setattr(usual_durations, "PATIENCE", 5.0)
+    monkeypatch.setattr(start_durations, "PATIENCE", 5.0)
     assert await usual.of_steps("t4")
     assert reads == 2
 

@@ -13,12 +13,12 @@ from simulated_cloud import Clock, SimulatedCloud
 from world import SPEC, World
 
 from ec2spawner import data
-from ec2spawner.core.discounts import Discount
-from ec2spawner.core.price_history import WEEK, PricePoint, steadiness
-from ec2spawner.provisioner.cloud import CloudError, Instance, InstanceState
-from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.provisioner.prices import Price, PriceBook
-from ec2spawner.provisioner.settings import Settings
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.pricing.price_history import WEEK, PricePoint, steadiness
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.model.settings import Settings
+from ec2spawner.provisioner.offers.prices import Price, PriceBook
 from ec2spawner.wire import Market
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
@@ -270,7 +270,7 @@ async def test_a_failure_that_lasts_is_told_once(
 async def test_spot_that_hangs_holds_up_nothing_but_itself(
     cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ec2spawner.provisioner.prices.REFRESH_TIMEOUT", 0.01)
+    monkeypatch.setattr("ec2spawner.provisioner.offers.prices.REFRESH_TIMEOUT", 0.01)
     cloud.hold("spot_history")
     prices = book(cloud)
     await prices.refresh()

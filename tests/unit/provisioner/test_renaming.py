@@ -10,10 +10,10 @@ from tornado.web import HTTPError
 from world import World, until
 
 from ec2spawner.core import tags
-from ec2spawner.core.keeping import AfterStop
-from ec2spawner.hub.renaming import rename_server
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.lease import Home, LeaseState
+from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.hub.app.server_rename import rename_server
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import Home, LeaseState
 
 
 async def stopped(world: World, server: str) -> Home:

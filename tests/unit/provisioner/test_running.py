@@ -10,13 +10,13 @@ from datetime import timedelta
 import pytest
 from world import SPEC, Agent, World, until
 
-from ec2spawner.core.money import usd
-from ec2spawner.provisioner import beats
-from ec2spawner.provisioner.claims import ClaimRefused
-from ec2spawner.provisioner.cloud import CloudError, InstanceState
-from ec2spawner.provisioner.lease import Lease, LeaseState
-from ec2spawner.provisioner.starting import RESTART_SILENCE
-from ec2spawner.provisioner.store import StoreError
+from ec2spawner.core.pricing.money import usd
+from ec2spawner.provisioner.instances.claims import ClaimRefused
+from ec2spawner.provisioner.lifecycle import heartbeat as beats
+from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
+from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import IdlePolicy, Market, Stop
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)

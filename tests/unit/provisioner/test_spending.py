@@ -9,9 +9,9 @@ from unittest.mock import ANY
 import pytest
 from world import World, until
 
-from ec2spawner.core.money import midnight
-from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.provisioner.store import Store, StoreError
+from ec2spawner.core.pricing.money import midnight
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.store.store import Store, StoreError
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
 CENT = pytest.approx

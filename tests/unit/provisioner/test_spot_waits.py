@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from world import SPEC, Agent, World, until
 
-from ec2spawner.core.waiting import PAUSE, Wait
-from ec2spawner.provisioner.lease import AttemptOutcome, Lease, LeaseState
-from ec2spawner.provisioner.spot_waits import NotWaiting
+from ec2spawner.core.offers.spot_wait import PAUSE, Wait
+from ec2spawner.provisioner.launch.spot_waits import NotWaiting
+from ec2spawner.provisioner.model.lease import AttemptOutcome, Lease, LeaseState
 from ec2spawner.wire import Market
 
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND

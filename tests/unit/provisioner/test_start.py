@@ -11,11 +11,11 @@ import pytest
 from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner import launcher as launcher_module
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.keys import launch_key_of
-from ec2spawner.provisioner.lease import Intent, IntentState, LeaseState
-from ec2spawner.provisioner.starting import StartFailed
+from ec2spawner.provisioner.launch import launcher as launcher_module
+from ec2spawner.provisioner.lifecycle.start import StartFailed
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.launch_key import launch_key_of
+from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
 from ec2spawner.wire import Market, Step
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)

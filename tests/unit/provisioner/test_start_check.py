@@ -11,8 +11,8 @@ from aiohttp import web
 from harness import free_ports
 from world import World, until
 
-from ec2spawner.hub import start_check
-from ec2spawner.hub.start_check import settled
+from ec2spawner.hub.app import server_check
+from ec2spawner.hub.app.server_check import settled
 
 
 @asynccontextmanager
@@ -33,7 +33,7 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The network may be at fault: JupyterHub would stop every server."""
-    monkeypatch.setattr(start_check, "REQUEST_TIMEOUT", 0.3)
+    monkeypatch.setattr(server_check, "REQUEST_TIMEOUT", 0.3)
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from world import Agent, World, until
 
-from ec2spawner.provisioner.claims import InstanceUnwanted
-from ec2spawner.provisioner.lease import Binding, LeaseState
+from ec2spawner.provisioner.instances.claims import InstanceUnwanted
+from ec2spawner.provisioner.model.lease import Binding, LeaseState
 
 
 async def test_an_instance_turned_away_while_its_key_is_stored_gets_no_lease(world: World) -> None:

@@ -7,10 +7,15 @@ from pathlib import Path
 from stored import write_schema_0001
 from world import Agent, World, until
 
-from ec2spawner.core.tags import HOME, HUB, LEASE, STORE
-from ec2spawner.provisioner.cloud import VolumeSpec
-from ec2spawner.provisioner.lease import LeaseState
-from ec2spawner.provisioner.store import Store
+from ec2spawner.core.tags import (
+    HOME,
+    HUB,
+    LEASE,
+    STORE,
+)
+from ec2spawner.provisioner.model.cloud import VolumeSpec
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.store.store import Store
 
 
 async def as_it_was(world: World) -> tuple[str, str, str]:

@@ -12,9 +12,9 @@ import pytest
 from world import Agent, World, until
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.claims import ClaimRefused, InstanceUnwanted
-from ec2spawner.provisioner.cloud import CloudError
-from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import LeaseState
 
 REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
 

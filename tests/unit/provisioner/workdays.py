@@ -14,7 +14,7 @@ from datetime import timedelta
 from inhabited_world import BUSY, CALLS, LOST, InhabitedWorld
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.lease import LeaseState
+from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
 
 MINUTE = 60.0

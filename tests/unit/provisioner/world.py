@@ -17,14 +17,22 @@ from simulated_cloud import ACCOUNT, Clock, SimulatedCloud
 from ec2spawner import data
 from ec2spawner.core.names import lease_id as new_lease_id
 from ec2spawner.core.names import sha256_hex
-from ec2spawner.provisioner.claims import Claimant, Granted
-from ec2spawner.provisioner.cloud import LaunchSpec
-from ec2spawner.provisioner.keys import launch_key_of
-from ec2spawner.provisioner.lease import Lease, LeaseState
+from ec2spawner.provisioner.instances.claims import Claimant, Granted
+from ec2spawner.provisioner.model.cloud import LaunchSpec
+from ec2spawner.provisioner.model.launch_key import launch_key_of
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.provisioner import Provisioner
-from ec2spawner.provisioner.settings import Settings
-from ec2spawner.provisioner.store import Store
-from ec2spawner.wire import PROTOCOL, AgentEvent, Beat, BeatAnswer, IdlePolicy, Market, Stop
+from ec2spawner.provisioner.store.store import Store
+from ec2spawner.wire import (
+    PROTOCOL,
+    AgentEvent,
+    Beat,
+    BeatAnswer,
+    IdlePolicy,
+    Market,
+    Stop,
+)
 
 PATIENCE = 60.0
 """Seconds until a condition that does not come true fails its test."""

@@ -1,0 +1,171 @@
+"""The calls from instance to hub, one try each; who calls decides what a failure means."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import aiohttp
+from pydantic import BaseModel, ValidationError
+
+from ...wire import (
+    AgentEvent,
+    Beat,
+    BeatAnswer,
+    Claim,
+    ClaimWait,
+    ExtendAnswer,
+    ExtendRequest,
+    IdleAnswer,
+    IdleRequest,
+    LeaseGrant,
+    Refusal,
+    StopRequest,
+)
+
+CONNECT_SECONDS = 5.0
+CALL_SECONDS = 15.0
+"""A call that the hub answers at once; a held one gets this on top of its hold."""
+
+MAX_ANSWER_BYTES = 1024 * 1024
+"""A lease carries an environment and perhaps certificates; anything larger is not our hub."""
+
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""Our hub asks for a few seconds. A proxy may ask for longer than an agent may be silent."""
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class HubError(Exception):
+    """A call to the hub brought no answer that can be used. Messages hold no secret."""
+
+    retry_after = 0.0
+    """Seconds to wait before the next call, as a 429 says. Add the usual pause: it is random, so
+    that agents that were refused together do not come back together."""
+
+
+class HubUnreachableError(HubError):
+    """No answer, a 5xx, a 429 or nonsense: try again, the notebook goes on."""
+
+    def __init__(self, message: str, retry_after: float = 0.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class HubRefusedError(HubError):
+    """A 4xx: the hub understood and said no."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"the hub answered {status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class PowerOffError(HubError):
+    """410, or nobody to be asked for too long: this instance is nobody's any more."""
+
+
+class HubClient:
+    """Speaks to `{hub_api_url}/ec2`. Cancelling a call closes its connection at once."""
+
+    def __init__(self, hub_api_url: str, http: aiohttp.ClientSession) -> None:
+        self._root = f"{hub_api_url}/ec2"
+        self._http = http
+        self._lease_id = ""
+        self._token = ""
+
+    def take_lease(self, lease_id: str, token: str) -> None:
+        """Use this lease and its token for all later calls."""
+        self._lease_id, self._token = lease_id, token
+
+    async def claim(self, claim: Claim) -> LeaseGrant | ClaimWait:
+        """Ask for a lease. Raises `HubError`."""
+        status, body = await self._post("claims", claim, claim.wait_seconds)
+        return _parse(ClaimWait, body) if status == 202 else _parse(LeaseGrant, body)
+
+    async def tell(self, event: AgentEvent) -> None:
+        """Report a step. Raises `HubError`."""
+        await self._post(self._of_lease("events"), event)
+
+    async def beat(self, beat: Beat) -> BeatAnswer:
+        """Beat; the hub may hold the answer back. Raises `HubError`."""
+        _, body = await self._post(self._of_lease("beat"), beat, beat.hold_seconds)
+        return _parse(BeatAnswer, body)
+
+    async def extend(self, seconds: float) -> ExtendAnswer:
+        """Push the idle stop away on the owner's behalf. Raises `HubError`."""
+        request = ExtendRequest(seconds=seconds)
+        _, body = await self._post(self._of_lease("extend"), request)
+        return _parse(ExtendAnswer, body)
+
+    async def choose_idle(self, seconds: float) -> IdleAnswer:
+        """Choose the idle limit on the owner's behalf. Raises `HubError`."""
+        request = IdleRequest(server_seconds=seconds)
+        _, body = await self._post(self._of_lease("idle"), request)
+        return _parse(IdleAnswer, body)
+
+    async def stop(self) -> None:
+        """Ask for the server's stop on the owner's behalf. Raises `HubError`."""
+        await self._post(self._of_lease("stop"), StopRequest())
+
+    def _of_lease(self, call: str) -> str:
+        return f"leases/{self._lease_id}/{call}"
+
+    async def _post(self, path: str, message: BaseModel, hold: float = 0.0) -> tuple[int, bytes]:
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        timeout = aiohttp.ClientTimeout(total=hold + CALL_SECONDS, sock_connect=CONNECT_SECONDS)
+        try:
+            async with self._http.post(
+                f"{self._root}/{path}",
+                data=message.model_dump_json(),
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+            ) as response:
+                body = await _read(response)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise HubUnreachableError(f"no answer to {path}: {error!r}") from error
+        if response.status == 410:
+            raise PowerOffError(_message(body))
+        if response.status == 429:
+            wait = _retry_after(response.headers.get("Retry-After", ""))
+            raise HubUnreachableError(f"{path} answered 429", wait)
+        if not 200 <= response.status < 500:
+            raise HubUnreachableError(f"{path} answered {response.status}")
+        if response.status >= 400:
+            raise HubRefusedError(response.status, _message(body))
+        return response.status, body
+
+
+def _retry_after(header: str) -> float:
+    """Seconds; 0 for a header that is not a number of them."""
+    return min(float(header), MAX_RETRY_AFTER_SECONDS) if header.isdecimal() else 0.0
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(64 * 1024):
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise HubUnreachableError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+    return bytes(body)
+
+
+def _parse(model: type[Model], body: bytes) -> Model:
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        # Without the input: a lease holds tokens.
+        problems = "; ".join(
+            f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_input=False, include_url=False)[:3]
+        )
+        raise HubUnreachableError(f"an answer that is no {model.__name__}: {problems}") from None
+
+
+def _message(body: bytes) -> str:
+    try:
+        return Refusal.model_validate_json(body).message[:500]
+    except ValidationError:
+        return "without a reason"

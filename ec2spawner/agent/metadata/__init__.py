@@ -1,0 +1,1 @@
+"""The instance metadata service: identity and interruption notices."""

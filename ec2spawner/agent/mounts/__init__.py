@@ -1,0 +1,1 @@
+"""Everything a lease mounts: home, data sets, buckets, the instance store."""

@@ -1,0 +1,206 @@
+"""A home on EFS: a folder of the user's own on a file system that all instances share.
+
+The file system is mounted where root alone can look, and the user's folder is shown as the home.
+Root on any instance can write to the whole of it, so nothing in it is believed: no link is
+followed, and what is in a folder is the user's doing. A directory in place of the file system
+(the embedded EC2) is linked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+from ...wire import HomeMount
+from ..command import TIMED_OUT, run
+from ..settings import Settings
+from .home import SKELETON, HomeError
+from .mount_points import (
+    MountError,
+    give_all_below,
+    link_in_place_of,
+    make_folder,
+    open_folder,
+    unmount,
+)
+
+MOUNT_SECONDS = 60.0
+"""A file system that answers is mounted in two; a firewall in between says nothing at all."""
+
+UMOUNT_SECONDS = 60.0
+"""A file system that does not answer is waited for without end (`hard`): what has not been written
+within this is lost, and the machine can be given back."""
+
+NFS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
+"""What AWS recommends for EFS without its mount helper."""
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+
+
+class EfsHome:
+    """The home of one lease. `mount` once, then `release` once."""
+
+    def __init__(self, mount: HomeMount, settings: Settings, region: str) -> None:
+        self._mount = mount
+        self._settings = settings
+        self._user = settings.user
+        self._region = region
+        self._base = settings.run_dir / "efs"
+
+    async def mount(self) -> None:
+        """Make the user's home what the lease says. Raises `HomeError`."""
+        try:
+            if self._settings.file_systems is not None:
+                await asyncio.to_thread(self._link, self._settings.file_systems)
+            else:
+                await self._mount_file_system()
+                await self._show_folder()
+        except (OSError, MountError) as error:
+            raise HomeError(f"the home cannot be used: {error}") from error
+
+    async def release(self) -> None:
+        """Write everything down and let go. The user's processes must be gone.
+
+        Raises `HomeError` when it is still in use; its data is flushed even then.
+        """
+        if self._settings.file_systems is not None:
+            return
+        said = await unmount(self._user.home, UMOUNT_SECONDS)
+        await unmount(self._base, UMOUNT_SECONDS)
+        if said:
+            raise HomeError(f"the home was still in use and was let go all the same: {said}")
+
+    # --- the file system ---------------------------------------------------------------------
+
+    async def _mount_file_system(self) -> None:
+        await asyncio.to_thread(self._base.mkdir, mode=0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(self._base.chmod, 0o700)
+        if self._mount.tls and shutil.which("mount.efs", path=SYSTEM_PATH) is None:
+            raise HomeError(
+                "the image has no amazon-efs-utils, which mounts the home over TLS: install it in "
+                'the image, or allow plain NFS with "tls": False in c.EC2Spawner.home'
+            )
+        status, said = await run(*self._command(), seconds=MOUNT_SECONDS)
+        if status == TIMED_OUT:
+            raise HomeError(
+                f"{self._mount.file_system} did not answer in {MOUNT_SECONDS:.0f} s: it needs a "
+                "mount target in this zone, whose security group lets TCP 2049 in from instances"
+            )
+        if status != 0:
+            raise HomeError(f"{self._mount.file_system} cannot be mounted: {said}")
+
+    def _command(self) -> list[str]:
+        mount = self._mount
+        if not mount.tls:
+            server = f"{mount.file_system}.efs.{self._region}.amazonaws.com:/"
+            options = f"{NFS},nodev,nosuid,noatime"
+            return ["mount", "-t", "nfs4", "-o", options, server, str(self._base)]
+        options = "tls,nodev,nosuid,noatime"
+        if mount.iam:
+            options += ",iam"
+        if mount.access_point:
+            options += f",accesspoint={mount.access_point}"
+        return ["mount", "-t", "efs", "-o", options, f"{mount.file_system}:/", str(self._base)]
+
+    # --- the folder in it --------------------------------------------------------------------
+
+    async def _show_folder(self) -> None:
+        folder, is_new = await asyncio.to_thread(self._open_home, self._base)
+        try:
+            await asyncio.to_thread(self._user.home.mkdir, parents=True, exist_ok=True)
+            # By its descriptor: a name could have become a link meanwhile.
+            status, said = await run(
+                "mount",
+                "--no-canonicalize",
+                "--bind",
+                f"/proc/self/fd/{folder}",
+                str(self._user.home),
+                pass_fds=(folder,),
+            )
+        finally:
+            os.close(folder)
+        if status != 0:
+            raise HomeError(f"the home cannot be shown: {said}")
+        if is_new:
+            await self._furnish()
+
+    def _open_home(self, base: Path) -> tuple[int, bool]:
+        """A descriptor of the user's own folder, theirs alone, and whether it was made just now."""
+        *above, own = self._mount.directory.strip("/").split("/")
+        if not own or {"", ".", ".."} & {*above, own}:
+            raise MountError(f"the lease names no folder: {self._mount.directory!r}")
+        with ExitStack() as opened:
+            folder = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, folder)
+            for part in above:
+                make_folder(folder, part, mode=0o711)
+                folder = open_folder(folder, part, path=self._mount.directory)
+                opened.callback(os.close, folder)
+            is_new = make_folder(folder, own, mode=0o700)
+            home = open_folder(folder, own, path=self._mount.directory)
+        try:
+            self._give_to_user(home, is_new)
+        except BaseException:
+            os.close(home)
+            raise
+        return home, is_new
+
+    def _give_to_user(self, home: int, is_new: bool) -> None:
+        owner = os.fstat(home).st_uid
+        if owner == self._user.uid:
+            return
+        if not is_new and owner != os.geteuid():
+            raise MountError(
+                f"{self._mount.directory} on {self._mount.file_system} belongs to user {owner}, "
+                f"and the notebook user is {self._user.uid}"
+            )
+        try:
+            os.fchown(home, self._user.uid, self._user.gid)
+        except PermissionError:
+            raise MountError(
+                f"what is made on {self._mount.file_system} belongs to user {owner}: let the "
+                f"access point's user be the notebook user, {self._user.uid}, or the role of "
+                "instances have elasticfilesystem:ClientRootAccess"
+            ) from None
+
+    async def _furnish(self) -> None:
+        """What a new home has on this system. As the user: root writes nothing into a home."""
+        if SKELETON.is_dir():
+            me = self._user.is_agent
+            await run(
+                "cp",
+                "--recursive",
+                "--no-clobber",
+                "--no-dereference",
+                f"{SKELETON}/.",
+                str(self._user.home),
+                user=None if me else self._user.uid,
+                group=None if me else self._user.gid,
+            )
+
+    # --- a directory in place of the file system ---------------------------------------------
+
+    def _link(self, file_systems: Path) -> None:
+        base = file_systems / self._mount.file_system
+        if not base.is_dir():
+            raise MountError(
+                f"{self._mount.file_system} has no mount target here: its name does not resolve"
+            )
+        folder = base.joinpath(*self._mount.directory.strip("/").split("/"))
+        if base not in folder.resolve().parents:
+            raise MountError(f"the lease names no folder: {self._mount.directory!r}")
+        for parent in reversed(folder.relative_to(base).parents[:-1]):
+            (base / parent).mkdir(mode=0o711, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+            if SKELETON.is_dir():
+                shutil.copytree(SKELETON, folder, symlinks=True, dirs_exist_ok=True)
+            folder.chmod(0o700)  # copied from the skeleton, too
+        if not self._user.is_agent:
+            # Simulated instances have users of different numbers, real ones of one image do not.
+            give_all_below(folder, self._user.uid, self._user.gid)
+            os.lchown(folder, self._user.uid, self._user.gid)
+        link_in_place_of(self._user.home, folder)

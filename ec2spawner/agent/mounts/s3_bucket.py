@@ -1,0 +1,47 @@
+"""An S3 bucket as a folder, by Mountpoint for Amazon S3 with the instance's own role."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ...wire import BucketMount
+from ..command import NOT_FOUND, run
+from ..settings import Settings
+from .mount_points import MountError, make_mount_point, unmount
+
+MOUNT_SECONDS = 30.0
+"""Mountpoint asks for credentials and lists the bucket before it says that it is there."""
+
+
+class Bucket:
+    def __init__(self, mount: BucketMount, settings: Settings) -> None:
+        self.name = f"the bucket {mount.bucket} at {mount.path}"
+        self._mount = mount
+        self._settings = settings
+        self._place = settings.root.joinpath(mount.path.lstrip("/"))
+
+    async def mount(self) -> None:
+        """Raises `MountError`."""
+        home = self._settings.user.home
+        await asyncio.to_thread(make_mount_point, self._settings.root, self._mount.path, home)
+        status, said = await run(*self._command(), seconds=MOUNT_SECONDS)
+        if status == NOT_FOUND:
+            raise MountError("the image has no mount-s3: install Mountpoint for Amazon S3 in it")
+        if status != 0:
+            raise MountError(said or f"mount-s3 ended with status {status}")
+
+    def _command(self) -> list[str]:
+        user = self._settings.user
+        argv = ["mount-s3", "--allow-other", "--uid", str(user.uid), "--gid", str(user.gid)]
+        if self._mount.prefix:
+            argv += ["--prefix", self._mount.prefix]
+        if self._mount.read_only:
+            argv += ["--read-only"]
+        else:
+            argv += ["--allow-delete", "--allow-overwrite"]
+        return [*argv, self._mount.bucket, str(self._place)]
+
+    async def release(self) -> None:
+        """Raises `MountError` when it was still in use. What was closed is uploaded before."""
+        if said := await unmount(self._place):
+            raise MountError(said)

@@ -1,0 +1,1 @@
+"""The notebook server as a process: prewarmed, started, watched, stopped."""

@@ -1,0 +1,363 @@
+"""The notebook server as a process: warmed up, started, watched until it listens, ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import signal
+import socket
+import ssl
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from ...core.text.server_log import last_words
+from ...telemetry import Processes
+from ..settings import NotebookUser
+from . import prewarmed
+from .certificates import NotebookCertificates
+
+log = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.025
+"""Between two questions whether the server listens: what a person waits for at every start."""
+
+LISTENING_SECONDS = 300.0
+"""A server that does not listen after this long has failed; a cold disk takes a minute."""
+
+GRACE_SECONDS = 10.0
+"""From SIGTERM to SIGKILL for the server: Jupyter Server gives its kernels five seconds."""
+
+LEFTOVER_SECONDS = 2.0
+"""The same for what the server leaves behind: terminals' jobs, daemons."""
+
+DAEMON_SECONDS = 10.0
+"""The same for what has served a mount: it may still be uploading what was closed last."""
+
+LAST_BYTES = 64 * 2**10
+"""Of the log, in which its end is found: a traceback has some kilobytes."""
+
+MAX_LOG_BYTES = 8 * 2**20
+
+ANSWER_SECONDS = 2.0
+
+ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+
+PR_SET_CHILD_SUBREAPER = 36
+
+NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
+
+
+NOTEBOOK_DEFAULTS = Path(__file__).parents[2] / "notebook" / "defaults"
+"""Where Jupyter finds our defaults of JupyterLab's settings: the user's own settings win."""
+
+
+class NotebookError(Exception):
+    """The server ended or did not come up; the message is for people."""
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every orphan below: no process of the user escapes the agent's sight."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        log.warning("cannot adopt orphans: %s", os.strerror(ctypes.get_errno()))
+
+
+def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict[str, str]:
+    """What the image gives the notebook: the agent's environment without what is the agent's."""
+    kept = {
+        name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
+    }
+    # As in an activated environment: `!pip`, terminals and language servers are the notebook's.
+    path = [str(Path(sys.executable).parent), kept.get("PATH") or os.defpath]
+    config = [*filter(None, [kept.get("JUPYTER_CONFIG_PATH")]), str(NOTEBOOK_DEFAULTS)]
+    return kept | {
+        "HOME": str(user.home),
+        "USER": user.name,
+        "LOGNAME": user.name,
+        "SHELL": user.shell,
+        "LANG": kept.get("LANG") or "C.UTF-8",
+        "PATH": os.pathsep.join(path),
+        "JUPYTER_CONFIG_PATH": os.pathsep.join(config),
+    }
+
+
+class NotebookProcess:
+    """One notebook server. `warm_up`, `start`, `until_listening`, then `stop`."""
+
+    def __init__(self, user: NotebookUser, log_file: Path, environment: Mapping[str, str]) -> None:
+        """`environment`: the server's, before a lease adds to it."""
+        self._user = user
+        self._environment = dict(environment)
+        self._log_file = log_file
+        self._process: asyncio.subprocess.Process | None = None
+        self._link: socket.socket | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self._zombies: set[int] = set()
+        self.processes = Processes(os.getpid(), uid=None if user.uid == os.geteuid() else user.uid)
+        """The server, its kernels, terminals and everything they started."""
+
+    async def warm_up(self) -> None:
+        """Start the process that waits; it imports while the agent claims."""
+        with contextlib.suppress(OSError):
+            os.truncate(self._log_file, 0)  # an earlier lease's, whose last words are not ours
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        self._link = ours
+        argv = [sys.executable, "-P", "-m", prewarmed.__name__, str(theirs.fileno())]
+        try:
+            with theirs:
+                self._process = await self._execute(
+                    argv, self._environment, pass_fds=(theirs.fileno(),)
+                )
+        except OSError as error:
+            log.warning("no notebook can wait (%s): it will be a cold start", error)
+        self._warming = asyncio.create_task(_say_when_warm(ours), name="warming")
+
+    async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
+        """Become the server: the lease's command, with its environment over the image's.
+
+        Raises `NotebookError`.
+        """
+        argv = list(command)
+        if self._user.uid == 0 and Path(argv[0]).name == prewarmed.SERVER:
+            argv.append("--allow-root")
+        complete = self._environment | dict(environment)
+        link = await self._take_link()
+        if link is None or Path(argv[0]).name != prewarmed.SERVER or not self._waits():
+            await self._dismiss(link)
+            await self._start_cold(argv, complete)
+            return
+        order = json.dumps({"argv": argv, "environment": complete}).encode()
+        try:
+            with link:
+                await asyncio.get_running_loop().sock_sendall(link, order)
+                link.shutdown(socket.SHUT_WR)
+        except OSError as error:
+            log.warning("the waiting notebook is gone (%s): a cold start", error)
+            await self._dismiss(None)
+            await self._start_cold(argv, complete)
+
+    async def _take_link(self) -> socket.socket | None:
+        """The line to the waiting notebook, for one last use."""
+        if self._warming is not None:
+            self._warming.cancel()
+            await asyncio.gather(self._warming, return_exceptions=True)
+        link, self._link = self._link, None
+        return link
+
+    @property
+    def pid(self) -> int | None:
+        """Of the notebook server, or of what waits to become it; None where neither is."""
+        return self._process.pid if self._process is not None else None
+
+    def _waits(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    async def _dismiss(self, link: socket.socket | None) -> None:
+        """End the process that waits: it will not be needed."""
+        if link is not None:
+            link.close()
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _start_cold(self, argv: list[str], environment: dict[str, str]) -> None:
+        program = prewarmed.find_program(argv[0], environment)
+        try:
+            self._process = await self._execute(
+                [program, *argv[1:]], environment, cwd=environment["HOME"]
+            )
+        except OSError as error:
+            raise NotebookError(f"{argv[0]} cannot be started: {error}") from error
+
+    async def _execute(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        *,
+        cwd: str = "/",
+        pass_fds: tuple[int, ...] = (),
+    ) -> asyncio.subprocess.Process:
+        """A new process in a session of its own, as the notebook user."""
+        output = await asyncio.to_thread(_open_log, self._log_file)
+        try:
+            return await asyncio.create_subprocess_exec(
+                *argv,
+                env=dict(environment),
+                cwd=cwd,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                pass_fds=pass_fds,
+                umask=0o022,
+                user=None if self._user.is_agent else self._user.uid,
+                group=None if self._user.is_agent else self._user.gid,
+                extra_groups=None if self._user.is_agent else list(self._user.groups),
+            )
+        finally:
+            os.close(output)
+
+    async def until_listening(
+        self,
+        url: str,
+        http: aiohttp.ClientSession,
+        certificates: NotebookCertificates | None = None,
+    ) -> None:
+        """Return when `url` answers; with certificates, when the server shows its own.
+
+        Raises `NotebookError` when the server ends before.
+        """
+        deadline = time.monotonic() + LISTENING_SECONDS
+        while time.monotonic() < deadline:
+            if self._process is None or self._process.returncode is not None:
+                raise NotebookError(self.how_it_ended())
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
+                if certificates is not None:
+                    listens = await _shows(url, certificates)
+                else:
+                    listens = await _answers(url, http)
+                if listens:
+                    return
+            await asyncio.sleep(POLL_SECONDS)
+        raise NotebookError(
+            f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
+            f"Its last words: {self.last_words()}"
+        )
+
+    async def wait(self) -> None:
+        """Return when the server has ended."""
+        if self._process is not None:
+            await self._process.wait()
+
+    def how_it_ended(self) -> str:
+        status = self._process.returncode if self._process else None
+        if status is None:
+            return "the notebook server has not been started"
+        if status < 0:
+            how = f"was killed by {signal.Signals(-status).name}"
+        else:
+            how = f"ended by itself with status {status}"
+        return f"The notebook server {how}. Its last words: {self.last_words()}"
+
+    def last_words(self) -> str:
+        """What the server's log says of its end, in one line."""
+        try:
+            with self._log_file.open("rb") as file:
+                file.seek(max(os.fstat(file.fileno()).st_size - LAST_BYTES, 0))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return ""
+        return last_words(text)
+
+    def bound_log(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._log_file.stat().st_size > MAX_LOG_BYTES:
+                # The server appends, so it goes on at the new end.
+                os.truncate(self._log_file, 0)
+
+    def tidy(self) -> None:
+        """Bury the orphans that were adopted and have ended. Quick."""
+        ours = {self._process.pid} if self._process else set()
+        zombies = {
+            each.pid
+            for each in self.processes.list()
+            if each.state == "Z" and each.parent == os.getpid()
+        } - ours
+        # One that was there the last time as well is no child that asyncio is about to reap.
+        for pid in zombies & self._zombies:
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+        self._zombies = zombies
+
+    async def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """End the server and all processes of the user: politely, then not. Idempotent."""
+        if (link := await self._take_link()) is not None:
+            link.close()
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.terminate()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace):
+                    await self._process.wait()
+        await self._end_the_rest(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
+        if not await self._end_the_rest(signal.SIGKILL, 5.0):
+            log.error("some processes of the user cannot be ended")
+
+    def spare_daemons(self) -> None:
+        """What runs below the agent now, beside the notebook, serves mounts and outlives it.
+
+        A home whose TLS tunnel has ended can no longer be written down. Blocks for a moment.
+        """
+        self.processes.spare_all_but(self._process.pid if self._process else None)
+
+    async def end_daemons(self) -> None:
+        """End what served the mounts, which have been let go of."""
+        self.processes.spared.clear()
+        await self._end_the_rest(signal.SIGTERM, DAEMON_SECONDS)
+        await self._end_the_rest(signal.SIGKILL, LEFTOVER_SECONDS)
+
+    async def _end_the_rest(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal everything that is left, new ones too; True when nothing is left."""
+        deadline = time.monotonic() + seconds
+        signalled: set[int] = set()
+        while True:
+            left = await asyncio.to_thread(self._tidy_and_list)
+            if not left:
+                return True
+            for pid in left - signalled:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            signalled |= left
+            if time.monotonic() >= deadline:
+                return False
+            await asyncio.sleep(0.05)
+
+    def _tidy_and_list(self) -> set[int]:
+        self.tidy()
+        return {each.pid for each in self.processes.list() if each.state != "Z"}
+
+
+async def _say_when_warm(link: socket.socket) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(OSError):
+        if await asyncio.get_running_loop().sock_recv(link, 64):
+            log.info("the waiting notebook is warm after %.1f s", time.monotonic() - began)
+
+
+async def _answers(url: str, http: aiohttp.ClientSession) -> bool:
+    async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
+        return answer.status < 500
+
+
+async def _shows(url: str, certificates: NotebookCertificates) -> bool:
+    """The server answers only the hub and its proxy; that it says so is enough."""
+    address = urlsplit(url)
+    # Not a chain is checked but the certificate itself.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    async with asyncio.timeout(ANSWER_SECONDS):
+        _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context)
+    try:
+        return certificates.is_shown_by(writer.get_extra_info("ssl_object"))
+    finally:
+        writer.transport.abort()
+
+
+def _open_log(path: Path) -> int:
+    """Where it cannot be written, as on a full disk, the notebook goes without."""
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        log.error("the notebook has no log: %s", error)
+        return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

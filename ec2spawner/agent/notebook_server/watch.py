@@ -1,0 +1,188 @@
+"""What is known of a lease while its notebook runs: signals in, idleness and state out.
+
+No I/O: `lease_run.py` brings observations, samples and answers, and takes beats and states.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from ...core.idle.activity import Signals
+from ...core.idle.detection import Past, assess, stop_at
+from ...core.idle.extension import keep_choices
+from ...telemetry import Sampler
+from ...wire import (
+    PROTOCOL,
+    AgentState,
+    Beat,
+    BeatAnswer,
+    Cost,
+    Idleness,
+    IdlePolicy,
+    LeaseGrant,
+    Observation,
+    Stop,
+    Telemetry,
+)
+
+OBSERVATION_LIMIT = timedelta(seconds=60)
+"""What the extension said is believed for this long after it fell silent. Then terminals, GPU
+and CPU alone tell idleness, and the whole `server_seconds` still has to pass."""
+
+NEAR = timedelta(seconds=90)
+"""The hub is told of activity at once when the deadline it knows is nearer than this; farther
+away it learns it with the next beat, in time."""
+
+
+class Watch:
+    """Idleness of one lease, assessed again and again."""
+
+    def __init__(
+        self,
+        grant: LeaseGrant,
+        instance_type: str,
+        sampler: Sampler,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._grant = grant
+        self._instance_type = instance_type
+        self._sampler = sampler
+        self._now = now
+        self._monotonic = monotonic
+        self._started_at = now()
+        self._observation: Observation | None = None
+        self._observed_at = 0.0
+        self._past: Past | None = None
+        self._assessed_at = 0.0
+        self._told: datetime | None = self._started_at
+        self.policy = grant.idle
+        self.cost: Cost | None = None
+        self.extended_until: datetime | None = None
+        self.stop: Stop | None = None
+        self.state_seen = 0
+        self.hub_reachable = True
+        self.disk_full = ""
+        self.interruption_at: datetime | None = None
+        self.idleness = Idleness()
+        self.assess()
+
+    def observe(self, observation: Observation) -> None:
+        """Take what the notebook extension sees."""
+        self._observation = observation
+        self._sampler.see_kernels(observation.kernels)
+        self._observed_at = self._monotonic()
+
+    def begin(self) -> None:
+        """The notebook listens: idle time and age count from now."""
+        self._started_at = self._now()
+        self.assess()
+
+    def follow(self, policy: IdlePolicy) -> None:
+        """Go by this policy from now on."""
+        self.policy = policy
+        self.assess()
+
+    def learn(self, answer: BeatAnswer) -> None:
+        """Take what the hub answered."""
+        self.policy = answer.idle
+        self.cost = answer.cost
+        self.extended_until = answer.extended_until
+        self.stop = answer.stop
+        self.state_seen = answer.state
+        self.assess()
+
+    def assess(self) -> bool:
+        """Assess idleness now; True when the hub should hear of it at once."""
+        now, monotonic = self._now(), self._monotonic()
+        elapsed = monotonic - self._assessed_at if self._past else None
+        self.idleness, self._past = assess(self._signals(), self.policy, now, self._past, elapsed)
+        self._assessed_at = monotonic
+        return self._is_news(self.idleness.idle_since, now)
+
+    def idle_seconds(self) -> float:
+        """For how long nothing has worked; 0 while something does."""
+        since = self.idleness.idle_since
+        return (self._now() - since).total_seconds() if since else 0.0
+
+    def is_kept(self) -> bool:
+        """Whether the user asked to keep the server beyond now."""
+        return self.extended_until is not None and self.extended_until > self._now()
+
+    def is_too_old(self) -> bool:
+        """Whether the policy ends this server now, whatever runs."""
+        limit = self.policy.max_age_seconds
+        return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
+
+    def beat(self, hold_seconds: float) -> Beat:
+        """What the hub is told, as it is now and not as it was at the last look."""
+        self.assess()
+        self._told = self.idleness.idle_since
+        return Beat(
+            protocol=PROTOCOL,
+            sent_at=self._now(),
+            idle_since=self.idleness.idle_since,
+            busy_because=self.idleness.busy_because,
+            interruption_at=self.interruption_at,
+            telemetry=for_hub(self._sampler.latest),
+            hold_seconds=hold_seconds,
+            state_seen=self.state_seen,
+        )
+
+    def state(self) -> AgentState:
+        return AgentState(
+            at=self._now(),
+            profile=self._grant.profile,
+            instance_type=self._instance_type,
+            cost=self.cost,
+            idle_policy=self.policy,
+            idleness=self.idleness,
+            extended_until=self.extended_until,
+            keep=keep_choices(
+                self.policy,
+                self._started_at,
+                self.idleness.idle_since,
+                self.extended_until,
+                self._now(),
+            ),
+            telemetry=self._sampler.latest,
+            stop=self.stop,
+            hub_reachable=self.hub_reachable,
+            disk_full=self.disk_full,
+            interruption_at=self.interruption_at,
+            files_kept=self._grant.home.kind != "none",
+        )
+
+    def _signals(self) -> Signals:
+        gpu, cpu = self._sampler.readings()
+        seen = self._observation
+        fresh = (
+            seen is not None
+            and self._monotonic() - self._observed_at <= OBSERVATION_LIMIT.total_seconds()
+        )
+        return Signals(
+            started_at=self._started_at,
+            kernels=seen.kernels if seen and fresh else (),
+            terminals=self._sampler.terminals(),
+            last_input=seen.last_input if seen else None,
+            extended_until=self.extended_until,
+            gpu=gpu,
+            cpu=cpu,
+            workers=self._sampler.workers,
+        )
+
+    def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
+        if idle_since == self._told:
+            return False
+        if idle_since is None or self._told is None:
+            return True
+        deadline = stop_at(self.policy, self._started_at, self._told, None)
+        return deadline is not None and deadline - now < NEAR
+
+
+def for_hub(telemetry: Telemetry | None) -> Telemetry | None:
+    """Without the names of notebooks and programs: the hub has no use for them."""
+    return telemetry and telemetry.model_copy(update={"workers": []})

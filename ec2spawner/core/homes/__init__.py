@@ -1,0 +1,1 @@
+"""Homes: migration between zones and the schedule of snapshots. Pure."""

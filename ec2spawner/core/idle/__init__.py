@@ -1,0 +1,1 @@
+"""Is a server idle, since when, and when does it stop? Pure."""

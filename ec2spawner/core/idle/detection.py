@@ -1,0 +1,176 @@
+"""Does anything work here? Signals + policy + now -> since when not, when it stops, what to say.
+
+Pure. `assess` is folded over time: what it returns as `Past` goes into the next call, so that work
+that has left the signals (a kernel shut down, a terminal closed) is not forgotten.
+
+`activity` says what works, `stuck_kernels` which busy kernels do not, and `working_hours` which
+limit applies at an hour of the week.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ...wire import Idleness, IdlePolicy
+from . import stuck_kernels, working_hours
+from .activity import (
+    Signals,
+    computes,
+    instants,
+    is_watched,
+    work,
+)
+from .messages import sentence
+
+CLOCK_SET = timedelta(seconds=5)
+"""Wall clock and monotonic clock apart by more than this between two calls: somebody set the
+clock. Idle time cannot be told then, so it starts over: better an hour too long than a job lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What one assessment hands to the next."""
+
+    last_active: datetime
+    """The latest end of work or instant of activity seen so far."""
+    assessed_at: datetime
+    clock_set_at: datetime | None = None
+    """When somebody last set the clock: nothing counts as idle from before."""
+    silences: Mapping[str, stuck_kernels.Silence] = field(default_factory=dict)
+    """Of busy kernels, by their ids."""
+
+
+def assess(
+    signals: Signals,
+    policy: IdlePolicy,
+    now: datetime,
+    past: Past | None = None,
+    elapsed: float | None = None,
+) -> tuple[Idleness, Past]:
+    """Idleness at `now`, and what to give to the next call.
+
+    `elapsed` is the time since `past.assessed_at` by a monotonic clock, in seconds; by it a wall
+    clock that was set is noticed.
+    """
+    clock_set_at = _clock_set_at(past, now, elapsed)
+    silences = _silences(signals, policy, now, past, elapsed)
+    silent = stuck_kernels.counted_out(silences, policy)
+    works = work(signals, policy, now, silent.keys())
+    known = [signals.started_at, *instants(signals, policy, now, silent.keys())]
+    if past is not None:
+        known.append(past.last_active)
+    if clock_set_at is not None:
+        known.append(clock_set_at)
+    # What is later than now was told by a clock that has been set back since.
+    believed = (instant for instant in known if instant <= now + CLOCK_SET)
+    last_active = now if works else min(max(believed, default=now), now)
+    idle_since = None if works else last_active
+    ends = stop_at(policy, signals.started_at, idle_since, signals.extended_until)
+    idleness = Idleness(
+        idle_since=idle_since,
+        busy_because=works.because if works else "",
+        busy_kernel_id=works.kernel_id if works else "",
+        busy_path=works.path if works else "",
+        stop_at=ends,
+        warn_at=_warn_at(policy, ends, idle_since or signals.started_at),
+        sentence=sentence(signals, policy, now, works, idle_since, ends),
+        cull_kernels=_kernels_to_cull(signals, policy, now, clock_set_at, silent),
+    )
+    return idleness, Past(last_active, now, clock_set_at, silences)
+
+
+def _clock_set_at(past: Past | None, now: datetime, elapsed: float | None) -> datetime | None:
+    """When the wall clock was last set, as it reads now."""
+    if past is None:
+        return None
+    by_wall = now - past.assessed_at
+    by_monotonic = timedelta(seconds=elapsed) if elapsed is not None else max(by_wall, timedelta())
+    if abs(by_wall - by_monotonic) > CLOCK_SET:
+        return now
+    return past.clock_set_at
+
+
+def _silences(
+    signals: Signals,
+    policy: IdlePolicy,
+    now: datetime,
+    past: Past | None,
+    elapsed: float | None,
+) -> dict[str, stuck_kernels.Silence]:
+    if past is None:
+        return stuck_kernels.follow({}, signals, policy, now, 0.0)
+    by_wall = (now - past.assessed_at).total_seconds()
+    return stuck_kernels.follow(
+        past.silences, signals, policy, now, by_wall if elapsed is None else elapsed
+    )
+
+
+def stop_at(
+    policy: IdlePolicy,
+    started_at: datetime,
+    idle_since: datetime | None,
+    extended_until: datetime | None,
+) -> datetime | None:
+    """When a server must stop if nothing happens; None while something works and may go on.
+
+    The instance says it to its user by this, and the hub decides by this.
+    """
+    ends = idle_stop_at(policy, idle_since, extended_until) if idle_since is not None else None
+    if policy.max_age_seconds:
+        oldest = started_at + timedelta(seconds=policy.max_age_seconds)
+        ends = oldest if ends is None else min(ends, oldest)
+    return ends
+
+
+def idle_stop_at(
+    policy: IdlePolicy, idle_since: datetime, extended_until: datetime | None
+) -> datetime | None:
+    """The same by idleness alone, whatever the server's age; None for never."""
+    limit, ends = policy.server_seconds, None
+    if policy.working_hours is not None:
+        ends = working_hours.stop_after(idle_since, limit, policy.working_hours)
+    elif limit:
+        ends = idle_since + timedelta(seconds=limit)
+    return max(ends, extended_until) if ends and extended_until else ends
+
+
+def _warn_at(policy: IdlePolicy, stop_at: datetime | None, not_before: datetime) -> datetime | None:
+    if stop_at is None or not policy.warn_seconds:
+        return None
+    return min(stop_at, max(stop_at - timedelta(seconds=policy.warn_seconds), not_before))
+
+
+def _kernels_to_cull(
+    signals: Signals,
+    policy: IdlePolicy,
+    now: datetime,
+    clock_set_at: datetime | None,
+    silent: Mapping[str, float],
+) -> list[str]:
+    """Ids of kernels idle for too long, the longest idle first.
+
+    None while the GPU or the CPU works: a thread of an idle kernel may be what works. None where
+    nobody has looked at the CPU all the time. None while the user has asked to keep the server, or
+    works here in other ways: what a kernel holds in memory is what they would miss. A silent kernel
+    is idle since it counts as work no more.
+    """
+    limit = policy.kernel_seconds
+    latest = now - timedelta(seconds=limit)
+    if (
+        not limit
+        or (signals.extended_until is not None and signals.extended_until > now)
+        or (signals.last_input is not None and signals.last_input >= latest)
+        or (clock_set_at is not None and clock_set_at >= latest)
+        or computes(signals, policy, now)
+        or not is_watched(signals, policy, now)
+    ):
+        return []
+    idle_for = {
+        kernel.id: (now - kernel.last_activity).total_seconds()
+        for kernel in signals.kernels
+        if kernel.execution_state == "idle"
+    }
+    too_long = {each: time for each, time in {**idle_for, **silent}.items() if time > limit}
+    return sorted(too_long, key=lambda kernel_id: -too_long[kernel_id])

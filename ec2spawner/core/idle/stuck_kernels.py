@@ -1,0 +1,108 @@
+"""Kernels that run something and do nothing: they wait for input, a lock, a service elsewhere.
+
+Pure. Folded over time like `core.idle`, by elapsed time and not by the wall clock, so that a clock
+that is set makes no kernel silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ...wire import IdlePolicy, Worker
+from .activity import LONGEST_GAP, Signals
+
+NOTHING_PERCENT = 3.0
+"""Of a core in the mean, or of a GPU: whoever uses less does nothing. A kernel that waits in
+`input()` looks for an answer a hundred times a second: measured, 1.1 % of a core."""
+
+STRETCH_MIN = 2.0
+STRETCH_MAX = 60.0
+"""Seconds. Use is looked at over stretches of a twentieth of the limit, within these bounds: Linux
+counts CPU time in hundredths of a second."""
+
+MOST_WORKERS = 50
+"""`Telemetry.workers` has no more."""
+
+LONGEST_STEP = 60.0
+"""What lies between two looks farther apart, in seconds, was seen by nobody and counts for less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What is known of one kernel that is busy. Durations in seconds."""
+
+    seconds: float = 0.0
+    """For how long neither it nor a GPU has done anything."""
+    stretch: float = 0.0
+    """Length of the stretch that is being looked at,"""
+    cpu_seconds: float = 0.0
+    """what the kernel and all it has started have used in it,"""
+    gpu: bool = False
+    """and whether a GPU did something."""
+
+
+def follow(
+    before: Mapping[str, Silence],
+    signals: Signals,
+    policy: IdlePolicy,
+    now: datetime,
+    elapsed: float,
+) -> dict[str, Silence]:
+    """The silences by kernel id, `elapsed` seconds after those of `before`.
+
+    A kernel of which nothing can be known, such as one on another machine, is not silent.
+    """
+    if not policy.silent_kernel_seconds or signals.workers is None:
+        return {}
+    use = _use(signals, signals.workers)
+    step = min(max(elapsed, 0.0), LONGEST_STEP)
+    gpu = _gpu_did_something(signals, now, max(timedelta(seconds=step), LONGEST_GAP))
+    # Where there are more workers than are told of, one that is missing may do anything.
+    not_told = 0.0 if len(signals.workers) < MOST_WORKERS else None
+    silences = {}
+    for kernel in signals.kernels:
+        percent = use.get(kernel.id, not_told)
+        if kernel.execution_state == "busy" and kernel.pid is not None and percent is not None:
+            was = before.get(kernel.id, Silence())
+            silences[kernel.id] = _after(was, percent, gpu, step, policy)
+    return silences
+
+
+def _use(signals: Signals, workers: Sequence[Worker]) -> dict[str, float | None]:
+    """Percent of a core by kernel id; None where nobody knows what it does.
+
+    Such as one that holds memory of a GPU whose use the driver does not tell (slices of one).
+    """
+    return {
+        each.kernel_id: None if each.gpus and not signals.gpu else each.cpu_percent
+        for each in workers
+        if each.kernel_id
+    }
+
+
+def counted_out(silences: Mapping[str, Silence], policy: IdlePolicy) -> dict[str, float]:
+    """Kernels that are silent for too long to count as work, and since how many seconds."""
+    limit = policy.silent_kernel_seconds
+    return {
+        kernel_id: silence.seconds - limit
+        for kernel_id, silence in silences.items()
+        if limit and silence.seconds >= limit
+    }
+
+
+def _after(was: Silence, percent: float, gpu: bool, step: float, policy: IdlePolicy) -> Silence:
+    stretch, cpu = was.stretch + step, was.cpu_seconds + percent / 100 * step
+    gpu = was.gpu or gpu
+    if stretch < min(max(policy.silent_kernel_seconds / 20, STRETCH_MIN), STRETCH_MAX):
+        return Silence(was.seconds, stretch, cpu, gpu)
+    did_something = gpu or cpu >= NOTHING_PERCENT / 100 * stretch
+    return Silence(0.0 if did_something else was.seconds + stretch)
+
+
+def _gpu_did_something(signals: Signals, now: datetime, lately: timedelta) -> bool:
+    return any(
+        timedelta() <= now - reading.at <= lately and reading.percent >= NOTHING_PERCENT
+        for reading in signals.gpu
+    )

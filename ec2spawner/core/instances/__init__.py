@@ -1,0 +1,1 @@
+"""Which instance serves which lease, is retained, or has leaked. Pure."""

@@ -1,0 +1,1 @@
+"""What to buy and what EC2's errors mean. Pure."""

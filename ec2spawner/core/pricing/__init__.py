@@ -1,0 +1,1 @@
+"""Prices, discounts and the cost of time. Pure."""

@@ -1,0 +1,1 @@
+"""Profiles, and what a user may choose within one. Pure."""

@@ -1,0 +1,334 @@
+"""What a user chose: a profile, and within its bounds the market, the disk and the idle time.
+
+Pure. The form sends texts, REST sends JSON, stored options are whatever was sent before: all
+are judged here, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from ...wire import Market
+from ..text.durations import NotADuration, in_words, seconds
+from . import profiles
+
+MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
+    "spot-first": (Market.SPOT, Market.ON_DEMAND),
+    "spot-wait": (Market.SPOT,),
+    "spot-only": (Market.SPOT,),
+    "on-demand": (Market.ON_DEMAND,),
+}
+"""A profile's or a user's word for it, and the markets that it means, in order."""
+
+WAITS = "spot-wait"
+"""The word for a start that waits while spot is sold out, instead of ending."""
+
+ONCE = ("move_home", "replace_home", "afresh")
+"""Options that hold for one start, and for no later one."""
+
+OPTIONS = ("profile", "market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", *ONCE)
+"""What a user may send, all of it optional."""
+
+MAX_LIMIT = 100_000.0
+"""USD/hour: a limit above this is a slip. The dearest instance type costs a hundredth of it."""
+
+MAX_NAMED = 20
+"""More profiles than this help nobody in one line."""
+
+
+class OptionsRefused(ValueError):
+    """User options that cannot be followed: names the option, its bounds and how to mend it.
+
+    One short line of plain text, whatever was sent.
+    """
+
+
+class Bounds(Protocol):
+    """Both are allowed themselves."""
+
+    @property
+    def min(self) -> float:
+        """The smallest value that may be chosen."""
+
+    @property
+    def max(self) -> float:
+        """The largest value that may be chosen."""
+
+
+class ProfileOptions(Protocol):
+    """What a profile leaves to its user; None and empty leave nothing."""
+
+    @property
+    def market(self) -> Sequence[str]:
+        """Markets besides the profile's own, by name; empty leaves no choice."""
+
+    @property
+    def wait_for_spot(self) -> bool:
+        """Whether users may wait for spot instead of starting on demand."""
+
+    @property
+    def disk_gib(self) -> Bounds | None:
+        """Bounds of the root disk in GiB."""
+
+    @property
+    def idle(self) -> Bounds | None:
+        """Seconds."""
+
+
+class Profile(profiles.Profile, Protocol):
+    """A profile with its market, and with what it leaves to its user."""
+
+    @property
+    def market(self) -> str:
+        """`spot-first`, `spot-wait`, `spot-only` or `on-demand`."""
+
+    @property
+    def profile_options(self) -> ProfileOptions:
+        """The choices that the admin opens for this profile."""
+
+
+P = TypeVar("P", bound=Profile)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice(Generic[P]):
+    """A profile, and what its user chose of it. None: as the profile and the hub say."""
+
+    profile: P
+    markets: tuple[Market, ...]
+    """To try, in order."""
+    disk_gib: int | None = None
+    server_idle_seconds: float | None = None
+    """Stop the server after it has been idle for this long."""
+    home_gib: int | None = None
+    move_home: str | None = None
+    """The zone to which the home shall move first."""
+    replace_home: str | None = None
+    """What shall take the place of a home whose volume is gone: a snapshot's id, or `empty`."""
+    afresh: bool = False
+    """Give up the machine that is kept for this server."""
+    max_usd_per_hour: float | None = None
+    """Nothing dearer is bought; None is no limit."""
+    waits: bool = False
+    """While nothing of `markets` is to be had."""
+    otherwise: tuple[Market, ...] = ()
+    """Of one who waits: the further markets that the profile leaves to its user."""
+
+
+def open_markets(profile: Profile) -> tuple[str, ...]:
+    """The words for `market` that the profile's users may send: the profile's own is the first.
+
+    Who gets spot may wait for it: that never costs more.
+    """
+    own, chosen = profile.market, profile.profile_options
+    waits = chosen.wait_for_spot and Market.SPOT in MARKETS_OF[own]
+    return tuple(dict.fromkeys([own, *([WAITS] if waits else []), *chosen.market]))
+
+
+def apply_user_options(
+    every: Sequence[P],
+    visible: Sequence[P],
+    user_options: Mapping[str, object],
+    home_sizes: Bounds | None = None,
+) -> Choice[P]:
+    """What the form, the REST API or stored options ask for; `{}` is the default profile.
+
+    `visible` are those of all profiles that this user may use, `home_sizes` what they may choose
+    for their home, in GiB. Raises `OptionsRefused`.
+    """
+    unknown = [str(key) for key in user_options if key not in OPTIONS]
+    if unknown:
+        raise OptionsRefused(
+            f"{_quoted(unknown)}: there is no such option. Send only {', '.join(OPTIONS)}."
+        )
+    profile = _profile(every, visible, user_options)
+    market = _market(profile, user_options.get("market", profile.market))
+    markets = MARKETS_OF[market]
+    waits = market == WAITS
+    return Choice(
+        profile=profile,
+        markets=markets,
+        disk_gib=_disk(profile, user_options) if "disk_gib" in user_options else None,
+        server_idle_seconds=_idle(profile, user_options) if "idle" in user_options else None,
+        home_gib=_home(home_sizes, user_options) if "home_gib" in user_options else None,
+        move_home=_once("move_home", r"[a-z0-9-]{1,40}", user_options),
+        afresh=_afresh(user_options),
+        replace_home=_once("replace_home", r"empty|snap-[0-9a-z]{1,40}", user_options),
+        max_usd_per_hour=_limit(user_options.get("max_usd_per_hour")),
+        waits=waits,
+        otherwise=_other_markets(profile, markets) if waits else (),
+    )
+
+
+# --- the profile -----------------------------------------------------------------------------
+
+
+def _profile(every: Sequence[P], visible: Sequence[P], user_options: Mapping[str, object]) -> P:
+    if "profile" in user_options:
+        return _named(every, visible, user_options["profile"])
+    default = profiles.default_profile(visible)
+    if default is None:
+        raise OptionsRefused(
+            "profile: there is none for you yet. Ask an admin to add you to a group that has one."
+        )
+    return default
+
+
+def _named(every: Sequence[P], visible: Sequence[P], asked: object) -> P:
+    for profile in visible:
+        if profile.slug == asked:
+            return profile
+    for profile in every:
+        if profile.slug == asked:
+            raise OptionsRefused(
+                f"profile: {_name(profile)} is not open to you. Choose one of: "
+                f"{_slugs(visible)}; or ask an admin to add you to its group."
+            )
+    if not isinstance(asked, str):
+        raise OptionsRefused(
+            f"profile: must be one text, not {_kind(asked)}. Choose one of: {_slugs(visible)}."
+        )
+    raise OptionsRefused(
+        f"profile: there is none called {_quoted([asked])}. Choose one of: {_slugs(visible)}."
+    )
+
+
+def _slugs(visible: Sequence[Profile]) -> str:
+    shown = ", ".join(profile.slug for profile in visible[:MAX_NAMED])
+    more = len(visible) - MAX_NAMED
+    return f"{shown} and {more} more" if more > 0 else shown or "none is open to you"
+
+
+# --- what a profile opens --------------------------------------------------------------------
+
+
+def _market(profile: Profile, asked: object) -> str:
+    allowed = open_markets(profile)
+    if isinstance(asked, str) and asked in allowed:
+        return asked
+    if isinstance(asked, str) and asked in MARKETS_OF:
+        raise OptionsRefused(
+            f"market: {_name(profile)} is not open for {asked}. {_one_of(allowed)}."
+        )
+    raise OptionsRefused(f"market: {_shown(asked)} is no market. {_one_of(allowed)}.")
+
+
+def _other_markets(profile: Profile, markets: Sequence[Market]) -> tuple[Market, ...]:
+    open_ = {market for word in open_markets(profile) for market in MARKETS_OF[word]}
+    return tuple(market for market in Market if market in open_.difference(markets))
+
+
+def _one_of(allowed: Sequence[str]) -> str:
+    if len(allowed) == 1:
+        return f"Leave it out: it is {allowed[0]}"
+    choices = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    return f"Send {choices}, or leave it out for {allowed[0]}"
+
+
+def _limit(asked: object) -> float | None:
+    if asked is None:
+        return None
+    hint = 'Send USD per hour, such as "0.30", or leave it out'
+    if isinstance(asked, str) and re.fullmatch(r"[0-9]{0,9}\.?[0-9]{1,9}", asked):
+        asked = float(asked)
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        raise OptionsRefused(f"max_usd_per_hour: {_shown(asked)} is no amount. {hint}.")
+    if not 0 < asked <= MAX_LIMIT:
+        raise OptionsRefused(f"max_usd_per_hour: {_shown(asked)} is out of bounds. {hint}.")
+    return float(asked)
+
+
+def _disk(profile: Profile, user_options: Mapping[str, object]) -> int:
+    bounds = _opened("disk_gib", profile, profile.profile_options.disk_gib)
+    return _size("disk_gib", user_options["disk_gib"], bounds)
+
+
+def _home(bounds: Bounds | None, user_options: Mapping[str, object]) -> int:
+    if bounds is None:
+        raise OptionsRefused("home_gib: this hub leaves no choice of it. Leave it out.")
+    return _size("home_gib", user_options["home_gib"], bounds)
+
+
+def _once(option: str, pattern: str, user_options: Mapping[str, object]) -> str | None:
+    asked = user_options.get(option)
+    if asked is None or (isinstance(asked, str) and re.fullmatch(pattern, asked)):
+        return asked
+    what = 'a zone, such as "us-east-1a"' if option == "move_home" else '"empty" or a snapshot'
+    raise OptionsRefused(f"{option}: {_shown(asked)} is not that. Send {what}, or leave it out.")
+
+
+def _afresh(user_options: Mapping[str, object]) -> bool:
+    asked = user_options.get("afresh")
+    if asked in (None, False, "false"):
+        return False
+    if asked in (True, "true"):
+        return True
+    raise OptionsRefused(f"afresh: {_shown(asked)} is not that. Send true, or leave it out.")
+
+
+def _size(option: str, asked: object, bounds: Bounds) -> int:
+    mend = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
+    # Ten digits are more than any disk has, and Python refuses to read thousands of them.
+    if isinstance(asked, str) and re.fullmatch("[0-9]{1,10}", asked):
+        asked = int(asked)
+    if isinstance(asked, bool) or not isinstance(asked, int):
+        raise OptionsRefused(f"{option}: {_shown(asked)} is no whole number. {mend}.")
+    if not bounds.min <= asked <= bounds.max:
+        raise OptionsRefused(f"{option}: {_shown(asked)} is out of bounds. {mend}.")
+    return asked
+
+
+def _idle(profile: Profile, user_options: Mapping[str, object]) -> float:
+    asked = user_options["idle"]
+    bounds = _opened("idle", profile, profile.profile_options.idle)
+    mend = (
+        f"Send a time from {in_words(bounds.min)} to {in_words(bounds.max)}, such as "
+        f'"{bounds.min:.15g}s", or leave it out'
+    )
+    if isinstance(asked, str) and not re.fullmatch("[0-9.smhd]{1,40}", asked):
+        raise OptionsRefused(f"idle: {_shown(asked)} is no duration. {mend}.")
+    try:
+        found = seconds(asked)
+    except NotADuration as error:
+        raise OptionsRefused(f"idle: {_shown(asked)} {error}. {mend}.") from error
+    if not bounds.min <= found <= bounds.max:
+        raise OptionsRefused(f"idle: {_shown(asked)} is out of bounds. {mend}.")
+    return found
+
+
+def _opened(option: str, profile: Profile, bounds: Bounds | None) -> Bounds:
+    if bounds is None:
+        raise OptionsRefused(f"{option}: {_name(profile)} leaves no choice of it. Leave it out.")
+    return bounds
+
+
+# --- what users sent, fit for a message ------------------------------------------------------
+
+
+def _name(profile: Profile) -> str:
+    return _quoted([profile.display_name])
+
+
+def _shown(asked: object) -> str:
+    """Numbers and texts as sent, others by what they are."""
+    if isinstance(asked, str):
+        return _quoted([asked])
+    if isinstance(asked, bool) or not isinstance(asked, int | float):
+        return _kind(asked)
+    return f"{asked:g}" if isinstance(asked, float) or abs(asked) < 10**15 else "such a number"
+
+
+def _kind(asked: object) -> str:
+    """What JSON calls it."""
+    if asked is None:
+        return "null"
+    names: dict[type, str] = {bool: "true or false", dict: "an object", list: "a list"}
+    return names.get(type(asked), "a number" if isinstance(asked, int | float) else "this")
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    """Short and on one line."""
+    return ", ".join(f'"{"".join(c for c in text[:60] if c.isprintable())}"' for text in texts[:5])

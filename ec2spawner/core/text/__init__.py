@@ -1,0 +1,1 @@
+"""Text and durations: made fit to be shown, and read. Pure."""

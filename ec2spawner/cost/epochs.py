@@ -1,0 +1,165 @@
+"""`for epoch in cost.epochs(range(10)):` tells what each costs, and what all will have cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, TextIO, TypeVar
+
+from . import agent
+from .interval import Moment, between
+from .line import Line, depth
+from .words import lasted, money, when
+
+T = TypeVar("T")
+
+NOTEBOOK_PAUSE: Final = 0.5
+TERMINAL_PAUSE: Final = 2.0
+"""Seconds between two lines at least: epochs that are shorter are told together."""
+
+
+def epochs(
+    iterable: Iterable[T],
+    name: str = "epoch",
+    *,
+    total: int | None = None,
+    quiet: bool = False,
+    file: TextIO | None = None,
+) -> Iterator[T]:
+    """Give what the iterable gives, and print after each round what it has cost, the cost so far
+    and the forecast to the end.
+
+    `total` is how many there will be, where the iterable has no length; without either there is
+    no forecast. `quiet` prints nothing; `file` is written to in place of the standard output.
+    """
+    number = _length(iterable) if total is None else total
+    return _rounds(iterable, _Rounds(name, number, None if quiet else Line(file, depth.get())))
+
+
+@dataclass(slots=True)
+class Done:
+    """What the rounds so far took, in seconds or USD. Added up: of batches there are millions."""
+
+    number: int = 0
+    first: float = 0.0
+    later: float = 0.0
+    """All but the first."""
+
+    def add(self, amount: float) -> None:
+        """Count one more iteration that took `amount` (seconds or USD)."""
+        if self.number:
+            self.later += amount
+        else:
+            self.first = amount
+        self.number += 1
+
+    def left(self, total: int) -> float:
+        """What the rounds will take that are missing to `total`.
+
+        The first one is left out of the mean once there is a second: it warms up, compiles and
+        fills caches.
+        """
+        typical = self.later / (self.number - 1) if self.number > 1 else self.first
+        return max(total - self.number, 0) * typical
+
+    def forecast(self, total: int) -> float:
+        """What all of `total` rounds will add up to. Never less than what is done."""
+        return self.first + self.later + self.left(total)
+
+
+def _rounds(iterable: Iterable[T], rounds: _Rounds) -> Iterator[T]:
+    rounds.begin()
+    try:
+        for each in iterable:
+            rounds.is_under_way = True
+            yield each
+            rounds.is_under_way = False
+            rounds.round_ended()
+    finally:
+        rounds.end()
+
+
+class _Rounds:
+    def __init__(self, name: str, total: int | None, line: Line | None) -> None:
+        self._name = name
+        self._total = total
+        self._line = line
+        self._seconds = Done()
+        self._usd: Done | None = Done()
+        """None once a round was of unknown cost."""
+        self._shown_at = float("-inf")
+        self.is_under_way = False
+
+    def begin(self) -> None:
+        self._began = self._last = Moment.now()
+
+    def round_ended(self) -> None:
+        now = Moment.now()
+        spent = between(self._last, now)
+        self._last = now
+        self._seconds.add(spent.seconds)
+        if spent.usd is None:
+            self._usd = None
+        elif self._usd is not None:
+            self._usd.add(spent.usd)
+        if self._line is None:
+            return
+        pause = NOTEBOOK_PAUSE if self._line.is_in_place() else TERMINAL_PAUSE
+        if now.at - self._shown_at < pause:
+            return
+        self._shown_at = now.at
+        so_far = between(self._began, now)
+        said = [f"{self._name} {self._place()}: {spent.words()}"]
+        if so_far.usd is not None:
+            said.append(f"so far {money(so_far.usd)}")
+        said += self._forecast()
+        remark = so_far.remark()
+        self._line.show("; ".join(said) + (f" ({remark})" if remark else ""))
+
+    def end(self) -> None:
+        """After the last one, or where the loop was left: by `break` or by an exception."""
+        if self._line is None:
+            return
+        spent = between(self._began, Moment.now() if self.is_under_way else self._last)
+        done = self._seconds.number
+        left = self.is_under_way or (self._total is not None and done < self._total)
+        of = f" of {self._total}" if left and self._total is not None else ""
+        plural = "" if done == 1 and not of else "s"
+        each = ""
+        if done > 1 and not self.is_under_way:
+            each = f"; {_share(spent.usd, spent.seconds, done)} each"
+        how = f", left in {self._name} {done + 1}" if self.is_under_way else ""
+        remark = spent.remark()
+        self._line.show(
+            f"{done}{of} {self._name}{plural}: {spent.words()}{how}{each}"
+            + (f" ({remark})" if remark else "")
+        )
+
+    def _place(self) -> str:
+        done = self._seconds.number
+        return f"{done} of {self._total}" if self._total is not None else str(done)
+
+    def _forecast(self) -> list[str]:
+        """Nothing where nothing is left, or nobody knows how much."""
+        if self._total is None or self._seconds.number >= self._total:
+            return []
+        left = self._seconds.left(self._total)
+        now = agent.instant(agent.clock())
+        ends = when(now + timedelta(seconds=left), now)
+        time = f"{lasted(left)} left, until {ends}"
+        if self._usd is None:
+            return [time]
+        return [f"forecast {money(self._usd.forecast(self._total))}", time]
+
+
+def _share(usd: float | None, seconds: float, number: int) -> str:
+    return lasted(seconds / number) if usd is None else money(usd / number)
+
+
+def _length(iterable: Iterable[T]) -> int | None:
+    """None where it has none."""
+    try:
+        return len(iterable)  # type: ignore[arg-type]
+    except Exception:  # of whoever wrote its __len__, such as a dataset that streams
+        return None

@@ -1,0 +1,74 @@
+"""DryRun: what EC2 checks of a request before it says that it would have succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ..instances.actions import Instances
+from ..instances.fleet import Fleets
+from ..storage.volumes import Volumes
+from .moto_backend import Moto
+from .protocol import EC2Error
+
+Check = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class DryRuns:
+    """Answers any action that carries DryRun, and changes nothing."""
+
+    def __init__(self, moto: Moto, instances: Instances, fleets: Fleets, volumes: Volumes) -> None:
+        self._moto = moto
+        self._instances = instances
+        self._checks: Mapping[str, Check] = {
+            "AttachVolume": self._volume,
+            "CreateFleet": fleets.check,
+            "CreateLaunchTemplate": self._template_name,
+            "CreateSnapshot": self._volume,
+            "CreateVolume": volumes.check_create,
+            "DeleteNetworkInterface": self._interface,
+            "DeleteVolume": self._volume,
+            "DetachVolume": self._volume,
+            "GetConsoleOutput": self._instance_exists,
+            "ModifyVolume": self._volume,
+            "RunInstances": instances.check_run,
+            "StartInstances": self._instances_exist,
+            "StopInstances": self._instances_exist,
+            "TerminateInstances": self._instances_exist,
+        }
+
+    async def refuse(self, action: str, parameters: Mapping[str, Any]) -> EC2Error:
+        """The error that a dry run always is. Raises what EC2 says of parameters it checks."""
+        check = self._checks.get(action)
+        if check is not None:
+            await check(parameters)
+        return EC2Error(
+            "DryRunOperation",
+            "Request would have succeeded, but DryRun flag is set.",
+            status=412,
+        )
+
+    async def _volume(self, parameters: Mapping[str, Any]) -> None:
+        await self._moto.call("DescribeVolumes", VolumeIds=[parameters.get("VolumeId", "")])
+
+    async def _instances_exist(self, parameters: Mapping[str, Any]) -> None:
+        self._instances.check_exist(parameters)
+
+    async def _instance_exists(self, parameters: Mapping[str, Any]) -> None:
+        self._instances.check_exist({"InstanceIds": [parameters.get("InstanceId", "")]})
+
+    async def _interface(self, parameters: Mapping[str, Any]) -> None:
+        interface_id = parameters.get("NetworkInterfaceId", "")
+        await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[interface_id])
+
+    async def _template_name(self, parameters: Mapping[str, Any]) -> None:
+        name = parameters.get("LaunchTemplateName", "")
+        found = await self._moto.call(
+            "DescribeLaunchTemplates",
+            Filters=[{"Name": "launch-template-name", "Values": [name]}],
+        )
+        if found["LaunchTemplates"]:
+            raise EC2Error(
+                "InvalidLaunchTemplateName.AlreadyExistsException",
+                f"Launch template name {name} already in use.",
+            )

@@ -1,0 +1,326 @@
+"""The gate: EC2's Query protocol over HTTP, in front of moto.
+
+A call that no valid access key has signed is refused. Every other one is logged, may be struck by
+an ordered fault, pays its tokens, and is then answered: by the gate where it knows better than
+moto, by moto word for word otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from tornado.iostream import StreamClosedError
+from tornado.web import RequestHandler
+
+from ..control import faults
+from ..control.faults import ConnectionCutError, Faults, PlainServerError
+from ..instances import type_listing
+from ..instances.actions import Instances
+from ..instances.fleet import Fleets
+from ..instances.reservations import Reservations
+from ..market.price_history import price_history
+from ..market.prices import SpotPrices
+from ..network import Network
+from ..storage.snapshots import Snapshots
+from ..storage.volumes import Volumes
+from . import (
+    filters,
+    json_service,
+    pagination,
+    protocol,
+    resource_ids,
+    tag_rules,
+)
+from .access_keys import AccessKeys, Denial, DeniedError
+from .call_log import Calls
+from .dry_run import DryRuns
+from .idempotency import ClientTokens
+from .json_service import JsonService
+from .missing_resources import References
+from .moto_backend import Moto, RawAnswer
+from .protocol import EC2Error
+from .throttle import Throttle
+
+log = logging.getLogger(__name__)
+
+SERVICES = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
+"""AWS services that one endpoint answers for; told apart by the request's signature."""
+
+EC2_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationToken", 403),
+    Denial.UNKNOWN_KEY: ("AuthFailure", 401),
+    Denial.BAD_SIGNATURE: ("AuthFailure", 401),
+    Denial.NOT_ALLOWED: ("UnauthorizedOperation", 403),
+}
+"""Code and HTTP status of EC2."""
+QUERY_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationToken", 403),
+    Denial.UNKNOWN_KEY: ("InvalidClientTokenId", 403),
+    Denial.BAD_SIGNATURE: ("SignatureDoesNotMatch", 403),
+    Denial.NOT_ALLOWED: ("AccessDenied", 403),
+}
+"""Those of IAM and STS."""
+JSON_DENIALS = {
+    Denial.MISSING: ("MissingAuthenticationTokenException", 400),
+    Denial.UNKNOWN_KEY: ("UnrecognizedClientException", 400),
+    Denial.BAD_SIGNATURE: ("InvalidSignatureException", 400),
+    Denial.NOT_ALLOWED: ("AccessDeniedException", 400),
+}
+"""Those of the services that speak JSON."""
+
+CLOSING_TIMEOUT = 10.0
+"""Seconds that calls under way have when the gate closes."""
+
+Answer = dict[str, Any]
+Action = Callable[[Mapping[str, Any]], Awaitable[Answer]]
+
+
+class Gate:
+    """Answers one API request at a time, any number at once."""
+
+    def __init__(
+        self,
+        moto: Moto,
+        network: Network,
+        instances: Instances,
+        fleets: Fleets,
+        volumes: Volumes,
+        snapshots: Snapshots,
+        references: References,
+        prices: SpotPrices,
+        reservations: Reservations,
+        dry_runs: DryRuns,
+        json_services: Mapping[str, JsonService],
+        throttle: Throttle,
+        faults: Faults,
+        calls: Calls,
+    ) -> None:
+        self._moto = moto
+        self._instances = instances
+        self._volumes = volumes
+        self._references = references
+        self._dry_runs = dry_runs
+        self._json_services = json_services
+        self._throttle = throttle
+        self._faults = faults
+        self._calls = calls
+        self._tokens = ClientTokens()
+        self._under_way: set[asyncio.Task[RawAnswer]] = set()
+        self._actions: dict[str, Action] = {
+            "AttachVolume": volumes.attach,
+            "CreateFleet": fleets.create,
+            "CreateSnapshot": snapshots.create,
+            "CreateVolume": volumes.create,
+            "DeleteSnapshot": snapshots.delete,
+            "DeleteVolume": volumes.delete,
+            "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
+            "DescribeReservedInstances": reservations.describe,
+            "DescribeSnapshots": snapshots.describe,
+            "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
+            "DetachVolume": volumes.detach,
+            "GetConsoleOutput": instances.console,
+            "ModifyVolume": volumes.modify,
+            "RebootInstances": instances.reboot,
+            "RunInstances": instances.run,
+            "StartInstances": instances.start,
+            "StopInstances": instances.stop,
+            "TerminateInstances": instances.terminate,
+        }
+
+    async def answer(
+        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+    ) -> RawAnswer:
+        """The answer to a request whose signature is valid and names `service`, errors included.
+
+        Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered. A request
+        that has come in takes effect also when its client goes away meanwhile.
+        """
+        task = asyncio.ensure_future(self._logged_answer(service, body, headers, client_gone))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Wait for calls under way."""
+        await self._tokens.close()
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=CLOSING_TIMEOUT)
+
+    async def _logged_answer(
+        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+    ) -> RawAnswer:
+        target = headers.get("X-Amz-Target", "")
+        form = protocol.parse_form(body) if not target else {}
+        action = target.rpartition(".")[2] or form.get("Action", "")
+        call = self._calls.received(action)
+        kind = self._faults.next_for(action)
+        try:
+            if kind is not None and kind != faults.CUT_AFTER:
+                call["outcome"] = kind
+                await faults.strike(kind, client_gone)
+            answer = await self._answer(service, action, form, body, headers)
+            if kind is not None:
+                call["outcome"] = kind
+                raise ConnectionCutError
+            call["outcome"] = "ok" if answer.status < 400 else _error_code(answer)
+            return answer
+        except EC2Error as error:
+            if kind == faults.CUT_AFTER:  # whatever the answer was
+                call["outcome"] = kind
+                raise ConnectionCutError from error
+            call["outcome"] = error.code
+            return _error_answer(error, as_json=bool(target))
+        except (ConnectionCutError, PlainServerError):
+            raise
+        except Exception as error:
+            log.exception("%s failed inside the embedded EC2", action)
+            call["outcome"] = "InternalError"
+            found = EC2Error("InternalError", f"embedded EC2: {error!r}")
+            return _error_answer(found, as_json=bool(target))
+
+    async def _answer(
+        self,
+        service: str,
+        action: str,
+        form: Mapping[str, str],
+        body: bytes,
+        headers: Mapping[str, str],
+    ) -> RawAnswer:
+        if service not in SERVICES:
+            raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no service {service}.")
+        if service != "ec2":
+            return await self._answer_json(service, action, body) or await self._moto.forward(
+                body, headers
+            )
+        parameters = protocol.parse_request(action, form)
+        self._throttle.take(action, parameters)
+        filters.check(action, parameters)
+        resource_ids.check(parameters)
+        tag_rules.check(parameters)
+        await self._references.check(action, parameters)
+        if parameters.get("DryRun"):
+            raise await self._dry_runs.refuse(action, parameters)
+        if action == "DescribeInstances":
+            return await self._describe_instances(parameters)
+        if action == type_listing.ACTION:
+            return await type_listing.describe(self._moto, parameters)
+        own = self._actions.get(action)
+        if own is None:
+            return await self._answer_of_moto(action, form, parameters, headers)
+        result = await self._tokens.once(action, parameters, lambda: own(parameters))
+        # A page of prices takes tens of milliseconds to word.
+        rendered = await asyncio.to_thread(protocol.render, action, result)
+        return RawAnswer(200, protocol.CONTENT_TYPE, rendered)
+
+    async def _answer_of_moto(
+        self,
+        action: str,
+        form: Mapping[str, str],
+        parameters: Mapping[str, Any],
+        headers: Mapping[str, str],
+    ) -> RawAnswer:
+        if pagination.listed(action) is None:
+            answer = await self._moto.forward(urlencode(form).encode(), headers)
+            if action in ("CreateTags", "DeleteTags") and answer.status < 300:
+                await self._volumes.tags_changed(parameters)
+            return answer
+        page = pagination.asked(action, parameters)
+        everything = urlencode(pagination.without_page(form)).encode()
+        answer = await self._moto.forward(everything, headers)
+        if answer.status >= 300:
+            return answer
+        shown = await asyncio.to_thread(pagination.cut, action, answer.body, page)
+        return RawAnswer(answer.status, answer.content_type, shown)
+
+    async def _answer_json(self, service: str, action: str, body: bytes) -> RawAnswer | None:
+        """A JSON service's own answer; None where moto is to give it."""
+        if service not in self._json_services:
+            return None
+        try:
+            asked = json.loads(body)
+        except ValueError as error:
+            raise EC2Error("SerializationException", f"The body is not JSON: {error}") from error
+        answer = await self._json_services[service].answer(action, asked)
+        if answer is None:
+            return None
+        return RawAnswer(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
+
+    async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawAnswer:
+        """The gate chooses the page, moto words it."""
+        ids, token = await self._instances.page(parameters)
+        if not ids:
+            empty = protocol.render("DescribeInstances", {"Reservations": []})
+            return RawAnswer(200, protocol.CONTENT_TYPE, empty)
+        fields = {f"Filter.1.Value.{n}": name for n, name in enumerate(ids, 1)}
+        answer = await self._moto.forward_call(
+            "DescribeInstances",
+            {**fields, "Filter.1.Name": "instance-id", "MaxResults": str(len(ids))},
+        )
+        shown = pagination.with_token("DescribeInstances", answer.body, token)
+        return RawAnswer(answer.status, answer.content_type, shown)
+
+
+class GateHandler(RequestHandler):
+    """`POST /` on the endpoint."""
+
+    def initialize(self, gate: Gate, keys: AccessKeys) -> None:
+        self._gate = gate
+        self._keys = keys
+        self._client_gone = asyncio.Event()
+
+    async def post(self) -> None:
+        try:
+            service = self._keys.authenticate(self.request)
+            answer = await self._gate.answer(
+                service, self.request.body, self.request.headers, self._client_gone
+            )
+        except DeniedError as error:
+            answer = _denied_answer(error, as_json="X-Amz-Target" in self.request.headers)
+        except ConnectionCutError:
+            self._cut()
+            return
+        except PlainServerError:
+            self.set_status(500)
+            self.set_header("Content-Type", "text/html")
+            self.finish("<html><body><h1>Internal Server Error</h1></body></html>")
+            return
+        self.set_status(answer.status)
+        self.set_header("Content-Type", answer.content_type)
+        self.finish(answer.body)
+
+    def on_connection_close(self) -> None:
+        self._client_gone.set()
+
+    def log_exception(self, *error: Any) -> None:
+        if not isinstance(error[1], StreamClosedError):
+            super().log_exception(*error)
+
+    def _cut(self) -> None:
+        """Close the connection as if the network had."""
+        stream = self.detach()
+        stream.close()
+
+
+def _denied_answer(error: DeniedError, as_json: bool) -> RawAnswer:
+    codes = JSON_DENIALS if as_json else EC2_DENIALS if error.service == "ec2" else QUERY_DENIALS
+    code, status = codes[error.denial]
+    return _error_answer(EC2Error(code, str(error), status), as_json)
+
+
+def _error_code(answer: RawAnswer) -> str:
+    text = answer.body.decode(errors="replace")
+    found = re.search(r"<Code>([^<]+)</Code>", text) or re.search(r'"__type": ?"([^"]+)"', text)
+    return found[1] if found else f"HTTP {answer.status}"
+
+
+def _error_answer(error: EC2Error, as_json: bool) -> RawAnswer:
+    if as_json:
+        body = json.dumps({"__type": error.code, "message": error.message}).encode()
+        return RawAnswer(error.status, json_service.CONTENT_TYPE, body)
+    return RawAnswer(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))

@@ -1,0 +1,46 @@
+"""Ids of things that are not there: EC2 refuses them also where moto lets them pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..instances.states import Lives
+from .moto_backend import Moto
+from .protocol import EC2Error
+
+
+class References:
+    """Checks what an action names before moto acts on it."""
+
+    def __init__(self, moto: Moto, lives: Lives) -> None:
+        self._moto = moto
+        self._lives = lives
+
+    async def check(self, action: str, parameters: Mapping[str, Any]) -> None:
+        """Raises `...NotFound` of the kind of the first id that is not there."""
+        if action == "CreateTags":
+            await self._check_resources(parameters.get("Resources") or ())
+        elif action in ("DeleteLaunchTemplate", "DescribeLaunchTemplates"):
+            named = parameters.get("LaunchTemplateId")
+            await self._check_templates(
+                parameters.get("LaunchTemplateIds") or ([named] if named else ())
+            )
+
+    async def _check_resources(self, ids: Iterable[str]) -> None:
+        for each in ids:
+            if each.startswith("i-"):
+                self._lives.get(each)
+            elif each.startswith("eni-"):
+                await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[each])
+            else:  # moto knows, and sets nothing where there is nothing to set
+                await self._moto.call("CreateTags", Resources=[each], Tags=[])
+
+    async def _check_templates(self, ids: Iterable[str]) -> None:
+        known = await self._moto.run(lambda: set(self._moto.backend.launch_templates))
+        for each in ids:
+            if each not in known:
+                raise EC2Error(
+                    "InvalidLaunchTemplateId.NotFound",
+                    f"The specified launch template, with template ID {each}, does not exist.",
+                )

@@ -1,0 +1,1 @@
+"""Control calls of tests, benches and demos: prices, capacity, faults."""

@@ -1,0 +1,149 @@
+"""The bodies of the control calls, checked field by field."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from ..api.protocol import service
+from ..instances.capacity import ANY
+from .faults import ENTRY, TRANSPORT_KINDS
+
+MAX_SECONDS = 7 * 86400.0
+
+FAULTY_SERVICES = ("ec2", "iam", "pricing", "service-quotas", "ssm", "sts")
+"""Services of whose calls a fault may be ordered, as botocore names their models."""
+
+
+class Order(BaseModel):
+    """Base of all bodies: a field that is not known is refused, for it is a slip of the pen."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+Price = Annotated[float, Field(gt=0, le=10_000)]
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
+
+
+class CapacityOrder(Order):
+    market: Literal["spot", "on-demand", "*"]
+    instance_type: str
+    zone: str
+    available: Annotated[int, Field(ge=0)] | None
+
+
+class FaultOrder(Order):
+    action: str
+    kind: str
+    times: Annotated[int, Field(ge=1, le=100_000)] = 1
+    zones: list[str] = []
+    instance_types: list[str] = []
+
+    @field_validator("action")
+    @classmethod
+    def _known_action(cls, value: str) -> str:
+        if value != ANY and not any(value in service(s).operation_names for s in FAULTY_SERVICES):
+            raise ValueError("no action of EC2; write it as CreateFleet, or * for any")
+        return value
+
+    @field_validator("kind")
+    @classmethod
+    def _known_kind(cls, value: str) -> str:
+        if value not in TRANSPORT_KINDS and not value.removeprefix(ENTRY)[:1].isupper():
+            kinds = ", ".join([*sorted(TRANSPORT_KINDS), f"{ENTRY}<Code>"])
+            raise ValueError(f"write an EC2 error code or one of {kinds}")
+        return value
+
+    @model_validator(mode="after")
+    def _entries_are_of_a_fleet(self) -> FaultOrder:
+        if self.kind.startswith(ENTRY):
+            if self.action != "CreateFleet":
+                raise ValueError(f"{ENTRY}<Code> is for the action CreateFleet")
+        elif self.zones or self.instance_types:
+            raise ValueError(f"zones and instance_types go with the kind {ENTRY}<Code>")
+        return self
+
+
+class PriceOrder(Order):
+    instance_type: str
+    usd_per_hour: Price
+    market: Literal["spot", "on-demand"] = "spot"
+    zone: str | None = None
+
+    @model_validator(mode="after")
+    def _zone_of_spot(self) -> PriceOrder:
+        if self.market == "spot" and self.zone is None:
+            raise ValueError(f"zone: a spot price is of a zone, or of all: {ANY}")
+        if self.market == "on-demand" and self.zone is not None:
+            raise ValueError("zone: an on-demand price is one for all zones; leave the zone out")
+        return self
+
+
+class BootOrder(Order):
+    seconds: Seconds
+
+
+class InterruptOrder(Order):
+    notice_seconds: Seconds = 120.0
+
+
+Vcpus = Annotated[
+    dict[str, Annotated[int, Field(ge=0)] | None],
+    BeforeValidator(lambda given: given if isinstance(given, dict) else {ANY: given}),
+]
+"""By class of instance types; a number alone is for each of them."""
+
+
+class QuotaOrder(Order):
+    spot: Vcpus = {}
+    on_demand: Vcpus = Field(default={}, alias="on-demand")
+
+
+class AddressesOrder(Order):
+    subnet_id: str
+    available: Annotated[int, Field(ge=0)] | None
+
+
+class FileSystemOrder(Order):
+    file_system: Annotated[str, Field(pattern=r"^fs-(?:[0-9a-f]{8}|[0-9a-f]{17})$")]
+
+
+class ReservationOrder(Order):
+    instance_type: str
+    count: Annotated[int, Field(ge=1)]
+    usd_per_hour: Annotated[float, Field(ge=0, le=10_000)]
+    upfront_usd: Annotated[float, Field(ge=0)] = 0.0
+    until: Annotated[AwareDatetime, Strict(False)] | None = None
+    zone: str = ""
+
+
+class ReservationsOrder(Order):
+    reservations: list[ReservationOrder]
+
+
+class LimitsOrder(Order):
+    token_buckets: bool | None = None
+    quotas: QuotaOrder | None = None
+
+
+def in_words(error: ValidationError, model: type[BaseModel]) -> str:
+    """What is wrong with a body, and what may stand in it."""
+    fields = ", ".join(field.alias or name for name, field in model.model_fields.items())
+    return (
+        "; ".join(
+            f"{'.'.join(map(str, found['loc'])) or 'body'}: {found['msg']}"
+            for found in error.errors()
+        )
+        + f" (fields: {fields})"
+    )

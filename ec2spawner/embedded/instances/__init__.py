@@ -1,0 +1,1 @@
+"""The instance actions: launch, fleet, states, capacity, quotas."""

@@ -1,0 +1,169 @@
+"""The actions on instances: run, list, start, stop, end, read the console."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..api import pagination
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
+from ..machines.machine_room import MachineRoom
+from .capacity import Offer
+from .launch import Blueprint, Launcher, tag_specifications
+from .states import CODES, Life, Lives
+from .type_facts import instance_type_facts
+
+OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
+    "client-token": lambda shown: str(shown.client_token),
+    "instance-lifecycle": lambda shown: shown.lifecycle,
+    "launch-time": lambda shown: shown.launch_time.strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+    "instance-state-code": lambda shown: str(shown.state_code),
+    "network-interface.network-interface-id": lambda shown: (
+        shown.network_interfaces[0].id if shown.network_interfaces else None
+    ),
+}
+"""DescribeInstances' filters that moto lacks -> an instance's value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a RunInstances asks for."""
+
+    blueprint: Blueprint
+    offer: Offer
+    subnet_id: str
+    least: int
+    most: int
+
+
+class Instances:
+    """Answers the actions on instances that moto alone would answer wrongly."""
+
+    def __init__(self, moto: Moto, launcher: Launcher, lives: Lives, room: MachineRoom) -> None:
+        self._moto = moto
+        self._launcher = launcher
+        self._lives = lives
+        self._room = room
+
+    async def run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        plan = await self._plan(parameters)
+        count, error = self._launcher.available(plan.blueprint, plan.offer, plan.most)
+        if error is not None and count < plan.least:
+            raise error
+        return await self._launcher.launch(
+            plan.blueprint,
+            plan.offer,
+            plan.subnet_id,
+            count,
+            client_token=parameters.get("ClientToken"),
+        )
+
+    async def check_run(self, parameters: Mapping[str, Any]) -> None:
+        """What a dry run of RunInstances checks: what it names is there, not whether it is free."""
+        await self._plan(parameters)
+
+    def check_exist(self, parameters: Mapping[str, Any]) -> None:
+        """Raises `InvalidInstanceID.NotFound` for the first that is not there."""
+        self._lives.get_all(parameters.get("InstanceIds") or ())
+
+    async def _plan(self, parameters: Mapping[str, Any]) -> _Plan:
+        call = dict(parameters)
+        specification = call.pop("LaunchTemplate", None)
+        template = await self._launcher.template_data(specification) if specification else None
+        tags = tag_specifications(call.pop("TagSpecifications", ()))
+        blueprint = await self._launcher.blueprint(call, template, tags)
+        merged = blueprint.parameters
+        placement = merged.get("Placement") or {}
+        subnet_id, zone = await self._launcher.subnet_for(
+            merged.get("SubnetId"), placement.get("AvailabilityZone")
+        )
+        market_options = merged.get("InstanceMarketOptions") or {}
+        market = "spot" if market_options.get("MarketType") == "spot" else "on-demand"
+        await self._launcher.check_references(blueprint)
+        offer = Offer(market, merged.get("InstanceType") or "m1.small", zone)
+        instance_type_facts(offer.instance_type, self._moto.region)
+        least, most = int(call.get("MinCount") or 0), int(call.get("MaxCount") or 0)
+        if not 1 <= least <= most:
+            raise EC2Error("InvalidParameterValue", "MinCount and MaxCount must be 1 or more.")
+        return _Plan(blueprint, offer, subnet_id, least, most)
+
+    async def page(self, parameters: Mapping[str, Any]) -> tuple[list[str], str | None]:
+        """The instances of one page of DescribeInstances, and the token of the next."""
+        ids: Sequence[str] = parameters.get("InstanceIds") or ()
+        page = pagination.asked("DescribeInstances", parameters)
+        self._lives.get_all(ids)
+        found = await self._moto.run(lambda: self._select(parameters.get("Filters") or (), ids))
+        rest = [(position, name) for position, name in found if position >= page.start]
+        shown, after = rest[: page.size], rest[page.size :]
+        return [name for _, name in shown], pagination.token_from(after[0][0]) if after else None
+
+    async def terminate(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        changes = self._change(parameters, self._lives.terminate)
+        return {"TerminatingInstances": changes}
+
+    async def stop(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"StoppingInstances": self._change(parameters, self._lives.stop)}
+
+    async def start(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        return {"StartingInstances": self._change(parameters, self._lives.start)}
+
+    async def reboot(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        self._change(parameters, self._lives.reboot)
+        return {}
+
+    async def console(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        life = self._lives.get(parameters.get("InstanceId", ""))
+        tail = await self._room.console_tail(life.instance_id)
+        return {
+            "InstanceId": life.instance_id,
+            "Output": base64.b64encode(tail).decode(),
+            "Timestamp": datetime.now(UTC),
+        }
+
+    def _change(
+        self, parameters: Mapping[str, Any], change: Callable[[Life], None]
+    ) -> list[dict[str, Any]]:
+        ids = parameters.get("InstanceIds")
+        if not ids:
+            raise EC2Error("InvalidParameterCombination", "No instances specified")
+        changes = []
+        for life in self._lives.get_all(dict.fromkeys(ids)):
+            before = life.state
+            change(life)
+            changes.append(
+                {
+                    "InstanceId": life.instance_id,
+                    "CurrentState": {"Code": CODES[life.state], "Name": life.state},
+                    "PreviousState": {"Code": CODES[before], "Name": before},
+                }
+            )
+        return changes
+
+    def _select(
+        self, filters: Sequence[Mapping[str, Any]], ids: Sequence[str]
+    ) -> list[tuple[int, str]]:
+        """Matching instances in launch order, each with a position that stays its own."""
+        by_name = {f.get("Name", ""): f.get("Values") or [] for f in filters}
+        for_moto = {name: v for name, v in by_name.items() if name not in OWN_FILTERS}
+        own = {name: v for name, v in by_name.items() if name in OWN_FILTERS}
+        wanted = set(ids)
+        try:
+            matching = {
+                shown
+                for reservation in self._moto.backend.describe_instances(for_moto)
+                for shown in reservation.instances
+            }
+        except NotImplementedError as error:
+            message = f"The embedded EC2 does not do this: {error}"
+            raise EC2Error("UnsupportedOperation", message) from error
+        return [
+            (life.position, life.instance_id)
+            for life in self._lives.all()
+            if life.moto_instance in matching
+            and (not wanted or life.instance_id in wanted)
+            and all(OWN_FILTERS[name](life.moto_instance) in values for name, values in own.items())
+        ]

@@ -1,0 +1,319 @@
+"""CreateFleet of type `instant`: which offers serve it, and the launches that follow.
+
+The gate turns a fleet into explicit launches, because moto's own CreateFleet drops most of the
+launch template and always takes the first override.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from ..api.protocol import EC2Error
+from ..control.faults import Fault, Faults
+from ..market.prices import OnDemandPrices, SpotPrices
+from .capacity import Offer
+from .launch import Blueprint, Launcher, tag_specifications
+
+SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
+ON_DEMAND_STRATEGIES = ("lowest-price", "prioritized")
+MAX_LAUNCH = 1000
+"""Instances in one request; AWS's default limit on an instant fleet is far above our use."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One override, as an offer in the market that the plan is for."""
+
+    offer: Offer
+    subnet_id: str
+    override: Mapping[str, Any]
+    price: float | None
+    """USD/hour; an unknown price sorts last."""
+    template: int = 0
+    """Which of the request's launch templates it belongs to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What one candidate gave of what it was asked for."""
+
+    candidate: Candidate
+    instance_ids: Sequence[str]
+    error: EC2Error | None
+    """Why it gave less, or nothing."""
+
+
+async def fill(
+    candidates: Sequence[Candidate],
+    wanted: int,
+    buy: Callable[[Candidate, int], Awaitable[Purchase]],
+) -> list[Purchase]:
+    """Buy `wanted` instances from the candidates, in their order, each asked for what is missing.
+
+    Candidates after the last one needed are not tried, and so not refused.
+    """
+    purchases: list[Purchase] = []
+    missing = wanted
+    for candidate in candidates:
+        if missing == 0:
+            break
+        try:
+            purchase = await buy(candidate, missing)
+        except EC2Error as error:
+            purchase = Purchase(candidate, (), error)
+        purchases.append(purchase)
+        missing -= len(purchase.instance_ids)
+    return purchases
+
+
+def favourites_first(
+    candidates: Sequence[Candidate],
+    wanted: int,
+    strategy: str,
+    room: Callable[[Offer, int], int],
+) -> list[Candidate]:
+    """The candidates in the strategy's order; `room` says how many of a number an offer has."""
+
+    def price(candidate: Candidate) -> float:
+        return candidate.price if candidate.price is not None else math.inf
+
+    def scarce(candidate: Candidate) -> bool:
+        return room(candidate.offer, wanted) < wanted
+
+    if strategy == "prioritized":
+        return sorted(
+            candidates, key=lambda c: (float(c.override.get("Priority", math.inf)), scarce(c))
+        )
+    if strategy == "lowest-price":
+        return sorted(candidates, key=price)
+    # By capacity first: offers that cannot serve the whole request come after those that can.
+    return sorted(candidates, key=lambda c: (scarce(c), price(c)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What a request asks of one market."""
+
+    candidates: Sequence[Candidate]
+    """In the strategy's order."""
+    wanted: int
+    templates: Sequence[Mapping[str, Any]]
+    blueprints: Sequence[Blueprint]
+
+
+class Fleets:
+    """Answers CreateFleet."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        spot_prices: SpotPrices,
+        on_demand_prices: OnDemandPrices,
+        faults: Faults,
+    ) -> None:
+        self._launcher = launcher
+        self._spot_prices = spot_prices
+        self._on_demand_prices = on_demand_prices
+        self._faults = faults
+
+    async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Raises EC2's errors where the request as a whole is wrong: no offer was asked then."""
+        plans = await self._plan(parameters)
+        answer: dict[str, Any] = {
+            "FleetId": f"fleet-{uuid.uuid4()}",
+            "Instances": [],
+            "Errors": [],
+        }
+        struck = self._faults.next_entry_for("CreateFleet")
+        for plan in plans:
+            for purchase in await self._fill(plan, answer["FleetId"], struck):
+                _enter(purchase, plan.templates, answer)
+        return answer
+
+    async def check(self, parameters: Mapping[str, Any]) -> None:
+        """What a dry run checks: raises what `create` raises, and changes nothing."""
+        await self._plan(parameters)
+
+    async def _plan(self, parameters: Mapping[str, Any]) -> list[_Plan]:
+        if parameters.get("Type", "maintain") != "instant":
+            raise EC2Error("UnsupportedOperation", "The embedded EC2 has fleets of type instant.")
+        targets = _targets(parameters.get("TargetCapacitySpecification") or {})
+        tags = tag_specifications(parameters.get("TagSpecifications", ()))
+        configs = parameters.get("LaunchTemplateConfigs") or []
+        if not configs:
+            raise EC2Error(
+                "MissingParameter", "The request must contain the parameter LaunchTemplateConfigs"
+            )
+        templates = [
+            await self._launcher.template_data(config.get("LaunchTemplateSpecification") or {})
+            for config in configs
+        ]
+        blueprints = [await self._launcher.blueprint({}, t, tags) for t in templates]
+        plans = []
+        for market, wanted in targets.items():
+            if not wanted:
+                continue
+            candidates = [
+                candidate
+                for index, config in enumerate(configs)
+                for candidate in await self._candidates(config, index, blueprints[index], market)
+            ]
+            ordered = favourites_first(
+                candidates, wanted, _strategy(parameters, market), self._launcher.room_for
+            )
+            plans.append(_Plan(ordered, wanted, templates, blueprints))
+        return plans
+
+    async def _fill(self, plan: _Plan, fleet_id: str, struck: Fault | None) -> list[Purchase]:
+        ordered = plan.candidates
+        if struck is not None:
+            # Asked first, so that what was ordered shows also where another offer would do.
+            ordered = sorted(ordered, key=lambda c: not struck.strikes(c.offer))
+
+        refusals = [await self._refusal(blueprint) for blueprint in plan.blueprints]
+
+        async def buy(candidate: Candidate, missing: int) -> Purchase:
+            if struck is not None and struck.strikes(candidate.offer):
+                raise struck.entry()
+            self._check_zone(candidate.offer)
+            _check_price(candidate)
+            if (refusal := refusals[candidate.template]) is not None:
+                raise refusal
+            blueprint = plan.blueprints[candidate.template]
+            count, error = self._launcher.available(blueprint, candidate.offer, missing)
+            if count == 0:
+                return Purchase(candidate, (), error)
+            launched = await self._launcher.launch(
+                blueprint,
+                candidate.offer,
+                candidate.subnet_id,
+                count,
+                fleet_id=fleet_id,
+            )
+            ids = [instance["InstanceId"] for instance in launched["Instances"]]
+            return Purchase(candidate, ids, error)
+
+        return await fill(ordered, plan.wanted, buy)
+
+    async def _refusal(self, blueprint: Blueprint) -> EC2Error | None:
+        """What every offer of a template is refused for."""
+        try:
+            await self._launcher.check_references(blueprint)
+        except EC2Error as error:
+            return error
+        return None
+
+    def _check_zone(self, offer: Offer) -> None:
+        """A fleet has a code of its own for what RunInstances calls `Unsupported`."""
+        if offer.zone not in self._launcher.zones_with(offer.instance_type):
+            raise EC2Error(
+                "InvalidFleetConfiguration",
+                f"Your requested instance type ({offer.instance_type}) is not supported in your "
+                f"requested Availability Zone ({offer.zone}).",
+            )
+
+    async def _candidates(
+        self, config: Mapping[str, Any], template: int, blueprint: Blueprint, market: str
+    ) -> list[Candidate]:
+        now = datetime.now(UTC)
+        candidates = []
+        for override in config.get("Overrides") or [{}]:
+            instance_type = override.get("InstanceType") or blueprint.parameters.get("InstanceType")
+            if not instance_type:
+                raise EC2Error("MissingParameter", "An override has no InstanceType.")
+            subnet_id, zone = await self._launcher.subnet_for(
+                override.get("SubnetId") or blueprint.parameters.get("SubnetId"),
+                override.get("AvailabilityZone"),
+            )
+            price = (
+                self._spot_prices.price(instance_type, zone, now)
+                if market == "spot"
+                else self._on_demand_prices.price(instance_type)
+            )
+            offer = Offer(market, instance_type, zone)
+            candidates.append(Candidate(offer, subnet_id, override, price, template))
+        return candidates
+
+
+def _check_price(candidate: Candidate) -> None:
+    maximum = candidate.override.get("MaxPrice")
+    if candidate.offer.market != "spot" or not maximum or candidate.price is None:
+        return
+    if float(maximum) < candidate.price:
+        raise EC2Error(
+            "SpotMaxPriceTooLow",
+            f"Your Spot request price of {maximum} is lower than the minimum required Spot "
+            f"request fulfillment price of {candidate.price}.",
+        )
+
+
+def _enter(
+    purchase: Purchase, templates: Sequence[Mapping[str, Any]], answer: dict[str, Any]
+) -> None:
+    """Put a purchase into CreateFleet's answer, where instances and errors both count."""
+    candidate = purchase.candidate
+    about = {
+        "LaunchTemplateAndOverrides": _which(candidate, templates),
+        "Lifecycle": candidate.offer.market,
+    }
+    if purchase.instance_ids:
+        answer["Instances"].append(
+            {
+                **about,
+                "InstanceIds": list(purchase.instance_ids),
+                "InstanceType": candidate.offer.instance_type,
+                "AvailabilityZone": candidate.offer.zone,
+                "SubnetId": candidate.subnet_id,
+            }
+        )
+    if purchase.error is not None:
+        code, message = purchase.error.code, purchase.error.message
+        answer["Errors"].append({**about, "ErrorCode": code, "ErrorMessage": message})
+
+
+def _targets(specification: Mapping[str, Any]) -> dict[str, int]:
+    """Market -> instances wanted: what the total has beyond both markets is the default's."""
+    targets = {
+        "on-demand": int(specification.get("OnDemandTargetCapacity") or 0),
+        "spot": int(specification.get("SpotTargetCapacity") or 0),
+    }
+    default = specification.get("DefaultTargetCapacityType", "on-demand")
+    total = int(specification.get("TotalTargetCapacity") or 0)
+    if default not in targets or not 0 < total <= MAX_LAUNCH or sum(targets.values()) > total:
+        raise EC2Error("InvalidParameterValue", "TargetCapacitySpecification is invalid.")
+    targets[default] += total - sum(targets.values())
+    return targets
+
+
+def _strategy(parameters: Mapping[str, Any], market: str) -> str:
+    options, known = (
+        (parameters.get("SpotOptions"), SPOT_STRATEGIES)
+        if market == "spot"
+        else (parameters.get("OnDemandOptions"), ON_DEMAND_STRATEGIES)
+    )
+    strategy = str((options or {}).get("AllocationStrategy", "lowest-price"))
+    if strategy not in known:
+        raise EC2Error(
+            "UnsupportedOperation",
+            f"The embedded EC2 allocates {market} by {', '.join(known)}; not by {strategy}.",
+        )
+    return strategy
+
+
+def _which(candidate: Candidate, templates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    template = templates[candidate.template]
+    override = {k: v for k, v in candidate.override.items() if v is not None}
+    override.setdefault("InstanceType", candidate.offer.instance_type)
+    override.setdefault("AvailabilityZone", candidate.offer.zone)
+    return {
+        "LaunchTemplateSpecification": {
+            "LaunchTemplateId": template["LaunchTemplateId"],
+            "Version": str(template["VersionNumber"]),
+        },
+        "Overrides": override,
+    }

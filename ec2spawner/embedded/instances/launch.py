@@ -1,0 +1,383 @@
+"""From a launch template, overrides and a call's own parameters to instances in moto."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Any
+
+from ...wire import Market
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
+from ..machines.machine import Machine
+from ..network import Network
+from .capacity import Capacity, Offer, insufficient
+from .quotas import Quotas, counted_by
+from .states import Life, Lives
+from .type_facts import InstanceTypeFacts, instance_type_facts
+
+MAX_USER_DATA = 16 * 1024
+"""Bytes before base64: EC2's limit."""
+
+Tags = Mapping[str, Mapping[str, str]]
+"""Resource type -> tags."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What to launch, all decided but where and how it is bought."""
+
+    parameters: Mapping[str, Any]
+    """RunInstances' parameters, a template's included, without type, place, count and tags."""
+    tags: Tags
+    architecture: str
+    user_data: bytes
+    template: tuple[str, str] | None = None
+    """Id and version of the launch template it is from."""
+
+
+class Launcher:
+    """Launches instances into moto and begins their lives."""
+
+    def __init__(
+        self, moto: Moto, network: Network, lives: Lives, capacity: Capacity, quotas: Quotas
+    ) -> None:
+        self._moto = moto
+        self._network = network
+        self._lives = lives
+        self._capacity = capacity
+        self._quotas = quotas
+        self._zones: dict[str, str] = {}
+        self._launching: Counter[tuple[Market, str]] = Counter()
+
+    async def template_data(self, specification: Mapping[str, Any]) -> dict[str, Any]:
+        """The launch template version that a request names, as DescribeLaunchTemplateVersions
+        answers it. Raises EC2's errors for one that does not exist."""
+        version = str(specification.get("Version", "$Default"))
+        name = (
+            {"LaunchTemplateId": specification["LaunchTemplateId"]}
+            if specification.get("LaunchTemplateId")
+            else {"LaunchTemplateName": specification.get("LaunchTemplateName", "")}
+        )
+        found = await self._moto.call("DescribeLaunchTemplateVersions", Versions=[version], **name)
+        versions = found["LaunchTemplateVersions"]
+        if not versions:
+            raise EC2Error(
+                "InvalidLaunchTemplateId.VersionNotFound", f"Could not find version {version}"
+            )
+        return dict(versions[0])
+
+    async def blueprint(
+        self, call: Mapping[str, Any], template: Mapping[str, Any] | None, tags: Tags
+    ) -> Blueprint:
+        """A call's parameters over its template's. Raises EC2's errors for what is invalid."""
+        data = dict(template["LaunchTemplateData"]) if template else {}
+        parameters = {**data, **call}
+        parameters.pop("TagSpecifications", None)
+        groups, interface = _flatten_interface(parameters)
+        parameters["SecurityGroupIds"] = groups or [self._network.security_group]
+        user_data = _user_data(parameters)
+        if not parameters.get("ImageId"):
+            raise EC2Error("MissingParameter", "The request must contain the parameter ImageId")
+        images = await self._moto.call("DescribeImages", ImageIds=[parameters["ImageId"]])
+        if not images["Images"]:
+            raise EC2Error(
+                "InvalidAMIID.NotFound",
+                f"The image id '[{parameters['ImageId']}]' does not exist",
+            )
+        parameters.setdefault("SubnetId", interface.get("SubnetId"))
+        merged = _merge_tags(tag_specifications(data.get("TagSpecifications", ())), tags)
+        return Blueprint(
+            parameters,
+            merged,
+            images["Images"][0].get("Architecture", "x86_64"),
+            user_data,
+            (template["LaunchTemplateId"], str(template["VersionNumber"])) if template else None,
+        )
+
+    async def check_references(self, blueprint: Blueprint) -> None:
+        """Raises EC2's error where a security group, key pair, snapshot or instance profile is not
+        there.
+
+        A fleet meets these errors with each offer, and puts them into its answer's `Errors`;
+        RunInstances fails by them.
+        """
+        asked = blueprint.parameters
+        await self._moto.call("DescribeSecurityGroups", GroupIds=asked["SecurityGroupIds"])
+        if key_name := asked.get("KeyName"):
+            await self._moto.call("DescribeKeyPairs", KeyNames=[key_name])
+        devices = [each.get("Ebs", {}) for each in asked.get("BlockDeviceMappings") or ()]
+        if snapshots := [each["SnapshotId"] for each in devices if each.get("SnapshotId")]:
+            await self._moto.call("DescribeSnapshots", SnapshotIds=snapshots)
+        profile = asked.get("IamInstanceProfile") or {}
+        for field, value in profile.items():
+            found = await self._moto.instance_profile_arn(_profile_name({field: value}))
+            if found is None or (field == "Arn" and found != value):
+                raise EC2Error(
+                    "InvalidParameterValue",
+                    f"Value ({value}) for parameter iamInstanceProfile.{field.lower()} is "
+                    f"invalid. Invalid IAM Instance Profile {'ARN' if field == 'Arn' else 'name'}",
+                )
+
+    async def subnet_for(self, subnet_id: str | None, zone: str | None) -> tuple[str, str]:
+        """Subnet and zone that a request means: by subnet, by zone, or EC2's choice."""
+        if subnet_id:
+            if subnet_id not in self._zones:
+                found = await self._moto.call("DescribeSubnets", SubnetIds=[subnet_id])
+                self._zones[subnet_id] = found["Subnets"][0]["AvailabilityZone"]
+            return subnet_id, self._zones[subnet_id]
+        zone = zone or next(iter(self._network.subnets))
+        if zone not in self._network.subnets:
+            raise EC2Error("InvalidParameterValue", f"Invalid availability zone: [{zone}]")
+        return self._network.subnets[zone], zone
+
+    def available(
+        self, blueprint: Blueprint, offer: Offer, wanted: int
+    ) -> tuple[int, EC2Error | None]:
+        """How many of `wanted` can be had, and EC2's error for the rest.
+
+        Raises EC2's error where the offer cannot be had at all, whatever is left of it.
+        """
+        facts = self._check_offer(blueprint, offer)
+        by_capacity = self.room_for(offer, wanted)
+        counted = counted_by(offer)
+        in_use = self._lives.vcpus_in_use(counted) + self._launching[counted]
+        by_quota = self._quotas.room(offer, in_use, facts.vcpus, wanted)
+        count = min(by_capacity, by_quota)
+        if count == wanted:
+            return count, None
+        if by_quota < by_capacity:
+            return count, self._quotas.exceeded(offer)
+        return count, self._sold_out(offer)
+
+    def _check_offer(self, blueprint: Blueprint, offer: Offer) -> InstanceTypeFacts:
+        facts = instance_type_facts(offer.instance_type, self._moto.region)
+        if offer.zone not in facts.zones:
+            raise EC2Error(
+                "Unsupported",
+                f"Your requested instance type ({offer.instance_type}) is not supported in your "
+                f"requested Availability Zone ({offer.zone}). Please retry your request by not "
+                "specifying an Availability Zone or choosing "
+                f"{', '.join(sorted(facts.zones))}.",
+            )
+        if blueprint.architecture not in facts.architectures:
+            raise EC2Error(
+                "InvalidParameterValue",
+                f"The architecture '{','.join(facts.architectures)}' of the specified instance "
+                f"type does not match the architecture '{blueprint.architecture}' of the "
+                "specified AMI. Specify an instance type and an AMI that have matching "
+                "architectures, and try again.",
+            )
+        if offer.market == "on-demand" and "spot-instances-request" in blueprint.tags:
+            raise EC2Error(
+                "InvalidParameterCombination",
+                "You cannot specify tags for Spot instances requests if there are no Spot "
+                "instances requests being created by the request.",
+            )
+        return facts
+
+    def zones_with(self, instance_type: str) -> frozenset[str]:
+        """Zones that offer the type, sold out or not."""
+        return instance_type_facts(instance_type, self._moto.region).zones
+
+    def room_for(self, offer: Offer, wanted: int) -> int:
+        """How many of `wanted` this offer has places for."""
+        left = self._capacity.left(offer)
+        return wanted if left is None else min(left, wanted)
+
+    def _sold_out(self, offer: Offer) -> EC2Error:
+        """EC2's error for the offer, naming the zones that do have the type."""
+        elsewhere = tuple(
+            zone
+            for zone in self._network.subnets
+            if zone != offer.zone
+            and zone in self.zones_with(offer.instance_type)
+            and self._capacity.left(Offer(offer.market, offer.instance_type, zone)) != 0
+        )
+        return insufficient(offer, elsewhere)
+
+    async def launch(
+        self,
+        blueprint: Blueprint,
+        offer: Offer,
+        subnet_id: str,
+        count: int,
+        client_token: str | None = None,
+        fleet_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Launch `count` instances; returns RunInstances' answer.
+
+        The caller has asked what is `available`. Capacity and quota are taken first, so that of
+        two requests at once the second sees it, and given back on an error. Raises
+        `InsufficientFreeAddressesInSubnet` when the subnet has not one for each.
+        """
+        self._capacity.take(offer, count)
+        vcpus = count * instance_type_facts(offer.instance_type, self._moto.region).vcpus
+        counted = counted_by(offer)
+        self._launching[counted] += vcpus
+        try:
+            answer, lives = await self._moto.run(
+                lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
+            )
+        except BaseException:
+            for _ in range(count):
+                self._capacity.give_back(offer)
+            raise
+        finally:
+            self._launching[counted] -= vcpus
+        for life in lives:
+            self._lives.begin(life)
+        return answer
+
+    def _launch(
+        self,
+        blueprint: Blueprint,
+        offer: Offer,
+        subnet_id: str,
+        count: int,
+        client_token: str | None,
+        fleet_id: str | None,
+    ) -> tuple[dict[str, Any], list[Life]]:
+        self._network.check_free_addresses(self._moto, subnet_id, count)
+        parameters = {
+            name: value
+            for name, value in blueprint.parameters.items()
+            if name in _PASSED_ON and value is not None
+        }
+        if offer.market == "spot":
+            parameters["InstanceMarketOptions"] = {"MarketType": "spot"}
+        specifications = [
+            {
+                "ResourceType": kind,
+                "Tags": [{"Key": key, "Value": value} for key, value in tags.items()],
+            }
+            for kind, tags in blueprint.tags.items()
+            if kind in ("instance", "volume") and tags
+        ]
+        if specifications:
+            parameters["TagSpecifications"] = specifications
+        answer = self._moto.call_here(
+            "RunInstances",
+            **parameters,
+            InstanceType=offer.instance_type,
+            SubnetId=subnet_id,
+            MinCount=count,
+            MaxCount=count,
+            ClientToken=client_token or str(uuid.uuid4()),
+        )
+        lives = [
+            self._finish(blueprint, offer, instance["InstanceId"], fleet_id)
+            for instance in answer["Instances"]
+        ]
+        return answer, lives
+
+    def _finish(
+        self, blueprint: Blueprint, offer: Offer, instance_id: str, fleet_id: str | None
+    ) -> Life:
+        """What moto's RunInstances does not do, before anyone can list the instance."""
+        shown = self._moto.instance(instance_id)
+        backend = self._moto.backend
+        system_tags = {"aws:ec2:fleet-id": fleet_id} if fleet_id else {}
+        if blueprint.template is not None:
+            template_id, version = blueprint.template
+            system_tags["aws:ec2launchtemplate:id"] = template_id
+            system_tags["aws:ec2launchtemplate:version"] = version
+        if system_tags:
+            backend.create_tags([instance_id], system_tags)
+        interface_tags = blueprint.tags.get("network-interface")
+        for interface in shown.nics.values():
+            # EC2's default for an interface that came with its instance.
+            interface.delete_on_termination = True
+            if interface_tags:
+                backend.create_tags([interface.id], dict(interface_tags))
+        facts = instance_type_facts(offer.instance_type, self._moto.region)
+        machine = Machine(
+            instance_id=instance_id,
+            instance_type=offer.instance_type,
+            zone=offer.zone,
+            region=self._moto.region,
+            market=offer.market,
+            address=shown.private_ip,
+            image_id=shown.image_id,
+            account=self._moto.account,
+            architecture=blueprint.architecture,
+            pending_since=shown.launch_time.replace(tzinfo=UTC),
+            user_data=blueprint.user_data,
+            instance_profile=_profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
+            data_volumes=self._data_volumes(shown),
+        )
+        life = Life(machine, offer, facts.vcpus, shown)
+        life.set_state("pending")
+        return life
+
+    def _data_volumes(self, shown: Any) -> tuple[tuple[str, str], ...]:
+        """Volume and snapshot id of each volume of an instance that was made from a snapshot."""
+        volumes = self._moto.backend.volumes
+        attached = [volumes[each.volume_id] for each in shown.block_device_mapping.values()]
+        return tuple((each.id, each.snapshot_id) for each in attached if each.snapshot_id)
+
+
+def _profile_name(profile: Mapping[str, str]) -> str:
+    """Of an IamInstanceProfile, which says a name or an ARN; empty for none."""
+    return profile.get("Name") or profile.get("Arn", "").rpartition("/")[2]
+
+
+_PASSED_ON = frozenset(
+    {
+        "BlockDeviceMappings",
+        "DisableApiTermination",
+        "EbsOptimized",
+        "IamInstanceProfile",
+        "ImageId",
+        "InstanceInitiatedShutdownBehavior",
+        "KeyName",
+        "MetadataOptions",
+        "Monitoring",
+        "SecurityGroupIds",
+        "UserData",
+    }
+)
+"""RunInstances' parameters that moto keeps and the project uses."""
+
+
+def tag_specifications(specifications: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """TagSpecifications as resource type -> tags."""
+    tags: dict[str, dict[str, str]] = {}
+    for specification in specifications:
+        of_type = tags.setdefault(specification["ResourceType"], {})
+        for tag in specification.get("Tags", ()):
+            of_type[tag["Key"]] = tag.get("Value", "")
+    return tags
+
+
+def _merge_tags(template: Tags, call: Tags) -> dict[str, dict[str, str]]:
+    """A call's tags over its template's."""
+    kinds = template.keys() | call.keys()
+    return {kind: {**template.get(kind, {}), **call.get(kind, {})} for kind in kinds}
+
+
+def _flatten_interface(parameters: dict[str, Any]) -> tuple[list[str], Mapping[str, Any]]:
+    """Security groups and the first interface of a request; the groups may stand in either.
+
+    An instance here has one interface and no public address, so the rest of it says nothing.
+    """
+    interfaces = parameters.pop("NetworkInterfaces", None) or [{}]
+    interface = interfaces[0]
+    return list(parameters.get("SecurityGroupIds") or interface.get("Groups") or ()), interface
+
+
+def _user_data(parameters: Mapping[str, Any]) -> bytes:
+    try:
+        decoded = base64.b64decode(parameters.get("UserData") or "", validate=True)
+    except binascii.Error as error:
+        raise EC2Error(
+            "InvalidUserData.Malformed", "Invalid BASE64 encoding of user data."
+        ) from error
+    if len(decoded) > MAX_USER_DATA:
+        raise EC2Error("InvalidParameterValue", f"User data is limited to {MAX_USER_DATA} bytes")
+    return decoded

@@ -1,0 +1,311 @@
+"""The life of instances in time: pending, running, stopping, gone.
+
+moto changes states at once and forgets nothing. Here a timer and the machine room decide, and
+what they decide is set on moto's object, so that moto's listings, filters and answers show it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from typing import Any, Literal
+
+from ...wire import Market
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
+from ..machines.machine import Machine
+from ..machines.machine_room import MachineRoom
+from .capacity import Capacity, Offer
+from .quotas import counted_by
+
+log = logging.getLogger(__name__)
+
+CODES = {
+    "pending": 0,
+    "running": 16,
+    "shutting-down": 32,
+    "terminated": 48,
+    "stopping": 64,
+    "stopped": 80,
+}
+
+USER_INITIATED = "Client.UserInitiatedShutdown"
+INSTANCE_INITIATED = "Client.InstanceInitiatedShutdown"
+SPOT_TERMINATION = "Server.SpotInstanceTermination"
+
+REASONS = {
+    USER_INITIATED: "User initiated shutdown",
+    INSTANCE_INITIATED: "Instance initiated shutdown",
+    SPOT_TERMINATION: "Spot instance termination",
+}
+
+
+@dataclass
+class Life:
+    """One instance, from its launch until it has left the listing."""
+
+    machine: Machine
+    offer: Offer
+    vcpus: int
+    moto_instance: Any
+    state: str = "pending"
+    position: int = 0
+    """Grows with every launch: where pages of a listing begin."""
+    change: asyncio.Task[None] | None = None
+    """The last transition: the next begins when it is done."""
+    boot_timer: asyncio.TimerHandle | None = None
+    interruption_timer: asyncio.TimerHandle | None = None
+
+    @property
+    def instance_id(self) -> str:
+        return self.machine.instance_id
+
+    @property
+    def uses_capacity(self) -> bool:
+        return self.state in ("pending", "running", "stopping", "shutting-down")
+
+    def set_state(self, state: str, reason: str = "") -> None:
+        """Set the state here and on moto's object."""
+        from moto.ec2.models.instances import InstanceState, StateReason
+
+        self.state = state
+        self.moto_instance._state = InstanceState(state, CODES[state])
+        if reason:
+            at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S GMT")
+            initiator = "User initiated" if reason == USER_INITIATED else REASONS[reason]
+            self.moto_instance._reason = f"{initiator} ({at})"
+            self.moto_instance.state_reason = StateReason(f"{reason}: {REASONS[reason]}", reason)
+        elif state in ("pending", "running"):
+            self.moto_instance._reason = ""
+            self.moto_instance.state_reason = StateReason()
+
+
+class Lives:
+    """All instances of this embedded EC2, and what happens to them next."""
+
+    def __init__(
+        self,
+        moto: Moto,
+        room: MachineRoom,
+        capacity: Capacity,
+        boot_seconds: float,
+        terminated_visible_seconds: float,
+    ) -> None:
+        self.boot_seconds = boot_seconds
+        self._terminated_visible_seconds = terminated_visible_seconds
+        self._moto = moto
+        self._room = room
+        self._capacity = capacity
+        self._lives: dict[str, Life] = {}
+        self._launched = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def get(self, instance_id: str) -> Life:
+        """Raises `InvalidInstanceID.NotFound`."""
+        try:
+            return self._lives[instance_id]
+        except KeyError:
+            raise EC2Error(
+                "InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist"
+            ) from None
+
+    def get_all(self, instance_ids: Iterable[str]) -> list[Life]:
+        return [self.get(instance_id) for instance_id in instance_ids]
+
+    def all(self) -> list[Life]:
+        return list(self._lives.values())
+
+    def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
+        """vCPUs that count against the quota of a market and class."""
+        return sum(
+            life.vcpus
+            for life in self._lives.values()
+            if life.uses_capacity and counted_by(life.offer) == counted
+        )
+
+    def begin(self, life: Life) -> None:
+        """A launched instance: pending now, running after the boot."""
+        self._launched += 1
+        life.position = self._launched
+        self._lives[life.instance_id] = life
+        self._boot(life)
+
+    def start(self, life: Life) -> None:
+        """Raises `IncorrectInstanceState` unless it is stopped, or capacity's error."""
+        if life.state in ("pending", "running"):
+            return
+        if life.state != "stopped":
+            raise EC2Error(
+                "IncorrectInstanceState",
+                f"The instance '{life.instance_id}' is not in a state from which it can be "
+                "started.",
+            )
+        self._capacity.take(life.offer, 1)
+        now = datetime.now(UTC).replace(microsecond=0)
+        life.machine.pending_since = now
+        life.machine.starts += 1
+        life.moto_instance.launch_time = now.replace(tzinfo=None)
+        self._boot(life)
+
+    def stop(self, life: Life, reason: str = USER_INITIATED) -> None:
+        """Raises `UnsupportedOperation` for a one-time spot instance."""
+        if life.state in ("stopping", "stopped"):
+            return
+        if life.offer.market == "spot":
+            raise EC2Error(
+                "UnsupportedOperation",
+                f"You can't stop the Spot Instance '{life.instance_id}' because it is associated "
+                "with a one-time Spot Instance request. You can only stop Spot Instances "
+                "associated with persistent Spot Instance requests.",
+            )
+        if life.state not in ("pending", "running"):
+            raise EC2Error(
+                "IncorrectInstanceState",
+                f"The instance '{life.instance_id}' is not in a state from which it can be "
+                "stopped.",
+            )
+        life.set_state("stopping", reason)
+        self._then(life, self._stop(life, reason))
+
+    def reboot(self, life: Life) -> None:
+        if life.state == "running":
+            self._then(life, self._reboot(life))
+
+    def terminate(self, life: Life, reason: str = USER_INITIATED) -> None:
+        """Ending what has ended is no error."""
+        if life.state in ("shutting-down", "terminated"):
+            return
+        gives_back = life.uses_capacity and reason != SPOT_TERMINATION
+        if life.interruption_timer is not None:
+            life.interruption_timer.cancel()
+        life.set_state("shutting-down", reason)
+        self._then(life, self._terminate(life, reason, gives_back))
+
+    def interrupt(self, life: Life, notice_seconds: float) -> None:
+        """EC2 takes a spot instance back: notice now, gone after it."""
+        now = datetime.now(UTC)
+        life.machine.notice_at = now
+        life.machine.interruption_at = now + timedelta(seconds=notice_seconds)
+        if life.interruption_timer is not None:
+            life.interruption_timer.cancel()
+        life.interruption_timer = asyncio.get_running_loop().call_later(
+            notice_seconds, self.terminate, life, SPOT_TERMINATION
+        )
+
+    def power_button(self, instance_id: str, what: Literal["off", "reboot"]) -> None:
+        """The machine powered itself off: stop or terminate, as its shutdown behaviour says."""
+        life = self._lives.get(instance_id)
+        if life is None or life.state != "running":
+            return
+        behavior = life.moto_instance.instance_initiated_shutdown_behavior
+        if what == "reboot":
+            self.reboot(life)
+        elif behavior == "terminate" or life.offer.market == "spot":
+            # A one-time spot instance cannot be stopped: powering off ends it.
+            self.terminate(life, INSTANCE_INITIATED)
+        else:
+            self.stop(life, INSTANCE_INITIATED)
+
+    async def close(self) -> None:
+        """Stop all timers; the machine room ends what runs."""
+        for life in self._lives.values():
+            for timer in (life.boot_timer, life.interruption_timer):
+                if timer is not None:
+                    timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _boot(self, life: Life) -> None:
+        life.set_state("pending")
+        life.boot_timer = asyncio.get_running_loop().call_later(
+            self.boot_seconds, lambda: self._then(life, self._run(life))
+        )
+
+    async def _run(self, life: Life) -> None:
+        if life.state == "pending":
+            life.set_state("running")
+            await self._room.boot(life.machine)
+
+    async def _reboot(self, life: Life) -> None:
+        await self._room.halt(life.instance_id)
+        if life.state == "running":
+            await self._room.boot(life.machine)
+
+    async def _stop(self, life: Life, reason: str) -> None:
+        await self._room.halt(life.instance_id)
+        self._capacity.give_back(life.offer)
+        if life.state == "stopping":
+            life.set_state("stopped", reason)
+
+    async def _terminate(self, life: Life, reason: str, gives_back: bool) -> None:
+        await self._room.remove(life.instance_id)
+        await self._moto.run(lambda: self._end_in_moto(life))
+        life.set_state("terminated", reason)
+        if gives_back:
+            self._capacity.give_back(life.offer)
+        await asyncio.sleep(self._terminated_visible_seconds)
+        await self._moto.run(lambda: self._forget_in_moto(life))
+        self._lives.pop(life.instance_id, None)
+
+    def _end_in_moto(self, life: Life) -> None:
+        """Volumes detached or deleted, interfaces deleted, the address free for the next."""
+        shown = life.moto_instance
+        for interface in shown.nics.values():
+            interface.delete_on_termination = True
+        shown.terminate()
+        shown.__class__ = _terminated_class()
+        # moto would give the addresses back a second time when the object is collected.
+        shown._private_ips.clear()
+        # moto has just said `terminated`; the listing shall not say so before we do.
+        life.set_state("shutting-down")
+
+    def _forget_in_moto(self, life: Life) -> None:
+        backend = self._moto.backend
+        for reservation_id, reservation in list(backend.reservations.items()):
+            if life.moto_instance in reservation.instances:
+                reservation.instances.remove(life.moto_instance)
+                if not reservation.instances:
+                    del backend.reservations[reservation_id]
+        backend.tags.pop(life.instance_id, None)
+
+    def _then(self, life: Life, transition: Coroutine[Any, Any, None]) -> None:
+        """One transition of an instance after the other, each to its end."""
+        if life.boot_timer is not None:
+            life.boot_timer.cancel()
+            life.boot_timer = None
+        life.change = asyncio.ensure_future(_after(life.change, transition))
+        self._tasks.add(life.change)
+        life.change.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("a transition of an instance failed", exc_info=error)
+
+
+async def _after(before: asyncio.Task[None] | None, transition: Coroutine[Any, Any, None]) -> None:
+    try:
+        if before is not None:
+            await asyncio.wait([before])
+        await transition
+    finally:
+        transition.close()
+
+
+@cache
+def _terminated_class() -> type:
+    """moto's instance, but without the interfaces and addresses that it has no more."""
+    from moto.ec2.models.instances import Instance
+
+    class Terminated(Instance):
+        network_interfaces: Any = ()
+        private_ip: Any = None
+        private_ip_address: Any = None
+        private_dns_name: Any = ""
+
+    return Terminated

@@ -1,0 +1,70 @@
+"""DescribeInstanceTypes and DescribeInstanceTypeOfferings, a page at a time.
+
+moto knows no pages, and takes seconds to word all of its tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..api import pagination, protocol
+from ..api.moto_backend import Moto, RawAnswer
+from ..api.protocol import EC2Error
+
+ACTION = "DescribeInstanceTypes"
+OFFERINGS = "DescribeInstanceTypeOfferings"
+
+MAX_NAMES = 100
+"""Types that a request may name, from the API reference."""
+
+
+async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawAnswer:
+    """One page of the types, which moto words. Raises `InvalidInstanceType` for an unknown one."""
+    named: Sequence[str] = parameters.get("InstanceTypes") or ()
+    if len(named) > MAX_NAMES:
+        raise EC2Error(
+            "InvalidParameterValue", f"The request names more than {MAX_NAMES} instance types."
+        )
+    found = await moto.run(lambda: _matching(moto, parameters.get("Filters") or ()))
+    if unknown := set(named) - set(found) - set(await moto.run(lambda: _matching(moto, ()))):
+        raise EC2Error(
+            "InvalidInstanceType",
+            f"The following supplied instance types do not exist: [{', '.join(sorted(unknown))}]",
+        )
+    names, token = pagination.asked(ACTION, parameters).of(
+        [name for name in found if not named or name in named]
+    )
+    if not names:
+        empty = protocol.render(ACTION, {"InstanceTypes": []})
+        return RawAnswer(200, protocol.CONTENT_TYPE, empty)
+    answer = await moto.forward_call(
+        ACTION, {f"InstanceType.{n}": name for n, name in enumerate(names, 1)}
+    )
+    return RawAnswer(
+        answer.status, answer.content_type, pagination.with_token(ACTION, answer.body, token)
+    )
+
+
+async def offerings(moto: Moto, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """One page of which place has which type."""
+    page = pagination.asked(OFFERINGS, parameters)
+    by_name = _by_name(parameters.get("Filters") or ())
+    where = parameters.get("LocationType")
+    found = await moto.run(lambda: moto.backend.describe_instance_type_offerings(where, by_name))
+    shown, token = page.of(found)
+    return {"InstanceTypeOfferings": shown, **({"NextToken": token} if token else {})}
+
+
+def _by_name(filters: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    return {each.get("Name", ""): each.get("Values") or [] for each in filters}
+
+
+def _matching(moto: Moto, filters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Only inside `moto.run`."""
+    try:
+        found = moto.backend.describe_instance_types(None, _by_name(filters))
+    except Exception as error:  # moto's errors are its web framework's
+        message = f"The embedded EC2 does not do this: {error}"
+        raise EC2Error("UnsupportedOperation", message) from error
+    return sorted(kind["InstanceType"] for kind in found)

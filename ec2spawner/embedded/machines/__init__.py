@@ -1,0 +1,1 @@
+"""Where instances run: each its processes, disks and metadata service, on its own address."""

@@ -1,0 +1,77 @@
+"""One simulated machine: what the machine room and the metadata service know of an instance."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from ...data import instance_types
+
+
+@dataclass
+class Machine:
+    """A running instance, from its boot to its stop or end."""
+
+    instance_id: str
+    instance_type: str
+    zone: str
+    region: str
+    market: str
+    address: str
+    image_id: str
+    account: str
+    architecture: str
+    pending_since: datetime
+    user_data: bytes
+    instance_profile: str = ""
+    """Name of the IAM instance profile; empty without one."""
+    starts: int = 1
+    """How often it was started; a reboot is no start."""
+    data_volumes: tuple[tuple[str, str], ...] = ()
+    """Volume and snapshot id of what was made from snapshots at its launch."""
+    interruption_at: datetime | None = None
+    """Set with the spot notice: when EC2 takes the instance back."""
+    notice_at: datetime | None = None
+
+    @property
+    def simulated_gpu(self) -> str | None:
+        """The GPUs that this type would have, as the JSON in `EC2SPAWNER_SIMULATED_GPU`."""
+        known = instance_types().get(self.instance_type)
+        if known is None or not known.gpu:
+            return None
+        return json.dumps(
+            {
+                "name": known.gpu,
+                "count": max(known.gpu_count, 1),
+                "memory_mib": known.gpu_memory_mib,
+            }
+        )
+
+    def identity_document(self) -> str:
+        """The instance identity document, with AWS's keys in AWS's order."""
+        return json.dumps(
+            {
+                "accountId": self.account,
+                "architecture": self.architecture,
+                "availabilityZone": self.zone,
+                "billingProducts": None,
+                "devpayProductCodes": None,
+                "marketplaceProductCodes": None,
+                "imageId": self.image_id,
+                "instanceId": self.instance_id,
+                "instanceType": self.instance_type,
+                "kernelId": None,
+                "pendingTime": aws_instant(self.pending_since),
+                "privateIp": self.address,
+                "ramdiskId": None,
+                "region": self.region,
+                "version": "2017-09-30",
+            },
+            indent=2,
+        )
+
+
+def aws_instant(instant: datetime) -> str:
+    """UTC in whole seconds, as AWS writes it in metadata."""
+    return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,1 @@
+"""Simulated spot prices, their history, and the Price List API."""

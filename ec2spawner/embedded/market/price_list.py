@@ -1,0 +1,183 @@
+"""The Price List API: GetProducts for EC2 in one region.
+
+A product is one way to run an instance type: with an operating system, a tenancy and a capacity
+status. As on AWS, who filters too little gets several products of one type, some of them free.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from ...data import InstanceType, instance_types
+from ..api.json_service import page
+from ..api.protocol import EC2Error
+from .prices import OnDemandPrices
+
+SERVICE_CODE = "AmazonEC2"
+FORMAT_VERSION = "aws_v1"
+
+WINDOWS_USD_PER_VCPU_HOUR = 0.046
+"""What a Windows licence adds, as AWS lists it for most types."""
+DEDICATED_FACTOR = 1.1
+"""A tenth more for a dedicated instance: a round number, for AWS's own vary."""
+
+ON_DEMAND_TERM, HOURLY_RATE = "JRTCKXETXF", "6YS6EN2CT7"
+"""AWS's codes of the on-demand term and of its hourly rate."""
+
+
+class _Way(NamedTuple):
+    """One way to run an instance."""
+
+    operating_system: str
+    tenancy: str
+    capacity_status: str
+
+
+WAYS = (
+    _Way("Linux", "Shared", "Used"),
+    _Way("Linux", "Shared", "UnusedCapacityReservation"),
+    _Way("Linux", "Shared", "AllocatedCapacityReservation"),
+    _Way("Linux", "Dedicated", "Used"),
+    _Way("Windows", "Shared", "Used"),
+)
+
+
+class PriceList:
+    """Answers AWSPriceListService for the region's EC2."""
+
+    def __init__(self, prices: OnDemandPrices, region: str) -> None:
+        self._prices = prices
+        self._region = region
+
+    async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        if action != "GetProducts":
+            raise EC2Error("UnknownOperationException", f"The embedded EC2 has no {action}.")
+        if asked.get("ServiceCode") != SERVICE_CODE:
+            raise EC2Error("NotFoundException", f"There is {SERVICE_CODE} here, and no other.")
+        if asked.get("FormatVersion", FORMAT_VERSION) != FORMAT_VERSION:
+            raise EC2Error("InvalidParameterException", f"FormatVersion is {FORMAT_VERSION}.")
+        products = [
+            product for product in self._products() if _matches(product, asked.get("Filters") or ())
+        ]
+        shown, token = page(
+            products, asked, "InvalidParameterException", "InvalidNextTokenException"
+        )
+        published = datetime.now(UTC).replace(microsecond=0, second=0, minute=0)
+        return {
+            "FormatVersion": FORMAT_VERSION,
+            "PriceList": [json.dumps(self._listed(product, published)) for product in shown],
+            **token,
+        }
+
+    def _products(self) -> Iterator[dict[str, str]]:
+        """The attributes of every product that has a price."""
+        for known in instance_types().values():
+            if self._prices.price(known.name) is not None:
+                for way in WAYS:
+                    yield _attributes(known, way, self._region)
+
+    def _listed(self, attributes: Mapping[str, str], published: datetime) -> dict[str, Any]:
+        sku = sha256(json.dumps(attributes, sort_keys=True).encode()).hexdigest()[:16].upper()
+        term, rate = f"{sku}.{ON_DEMAND_TERM}", f"{sku}.{ON_DEMAND_TERM}.{HOURLY_RATE}"
+        usd = self._usd_per_hour(attributes)
+        instant = published.strftime("%Y-%m-%dT%H:%M:%SZ")
+        dimension = {
+            "unit": "Hrs",
+            "endRange": "Inf",
+            "description": (
+                f"${usd:.10g} per On Demand {attributes['operatingSystem']} "
+                f"{attributes['instanceType']} Instance Hour"
+            ),
+            "appliesTo": [],
+            "rateCode": rate,
+            "beginRange": "0",
+            "pricePerUnit": {"USD": f"{usd:.10f}"},
+        }
+        on_demand = {
+            "priceDimensions": {rate: dimension},
+            "sku": sku,
+            "effectiveDate": instant,
+            "offerTermCode": ON_DEMAND_TERM,
+            "termAttributes": {},
+        }
+        return {
+            "product": {
+                "productFamily": "Compute Instance",
+                "attributes": attributes,
+                "sku": sku,
+            },
+            "serviceCode": SERVICE_CODE,
+            "terms": {"OnDemand": {term: on_demand}},
+            "version": published.strftime("%Y%m%d%H%M%S"),
+            "publicationDate": instant,
+        }
+
+    def _usd_per_hour(self, attributes: Mapping[str, str]) -> float:
+        listed = self._prices.price(attributes["instanceType"])
+        assert listed is not None, "only priced types are products"
+        if attributes["capacitystatus"] == "AllocatedCapacityReservation":
+            return 0.0
+        if attributes["operatingSystem"] == "Windows":
+            return listed + WINDOWS_USD_PER_VCPU_HOUR * int(attributes["vcpu"])
+        return listed * DEDICATED_FACTOR if attributes["tenancy"] == "Dedicated" else listed
+
+
+def _attributes(known: InstanceType, way: _Way, region: str) -> dict[str, str]:
+    windows = way.operating_system == "Windows"
+    usage = {
+        "Used": "DedicatedUsage" if way.tenancy == "Dedicated" else "BoxUsage",
+        "UnusedCapacityReservation": "UnusedBox",
+        "AllocatedCapacityReservation": "Reservation",
+    }[way.capacity_status]
+    return {
+        "availabilityzone": "NA",
+        "capacitystatus": way.capacity_status,
+        "currentGeneration": "Yes",
+        "gpu": str(known.gpu_count),
+        "instanceType": known.name,
+        "licenseModel": "License Included" if windows else "No License required",
+        "location": "US East (N. Virginia)",
+        "locationType": "AWS Region",
+        "marketoption": "OnDemand",
+        "memory": f"{known.memory_mib / 1024:g} GiB",
+        "operatingSystem": way.operating_system,
+        "operation": "RunInstances:0002" if windows else "RunInstances",
+        "preInstalledSw": "NA",
+        "regionCode": region,
+        "servicecode": SERVICE_CODE,
+        "servicename": "Amazon Elastic Compute Cloud",
+        "tenancy": way.tenancy,
+        "usagetype": f"{usage}:{known.name}",
+        "vcpu": str(known.vcpus),
+    }
+
+
+def _matches(attributes: Mapping[str, str], filters: Any) -> bool:
+    """Whether all filters hold. Raises `InvalidParameterException` for what is none here."""
+    return all(_holds(attributes, asked) for asked in filters)
+
+
+def _holds(attributes: Mapping[str, str], asked: Mapping[str, str]) -> bool:
+    field, value = asked.get("Field", ""), asked.get("Value", "")
+    known = {"productFamily": "Compute Instance", "ServiceCode": SERVICE_CODE, **attributes}
+    if field not in known:
+        # AWS answers with nothing at all; here the slip of the pen is named.
+        raise EC2Error(
+            "InvalidParameterException",
+            f"The embedded EC2 has no attribute {field}; it has {', '.join(sorted(known))}.",
+        )
+    match asked.get("Type"):
+        case "TERM_MATCH" | "EQUALS":
+            return known[field].lower() == value.lower()
+        case "CONTAINS":
+            return value.lower() in known[field].lower()
+        case "ANY_OF":
+            return known[field].lower() in value.lower().split(",")
+        case "NONE_OF":
+            return known[field].lower() not in value.lower().split(",")
+        case other:
+            raise EC2Error("InvalidParameterException", f"There is no filter type {other}.")

@@ -1,0 +1,1 @@
+"""Other AWS services as far as they are called: Service Quotas, SSM parameters."""

@@ -1,0 +1,54 @@
+"""Service Quotas: EC2's vCPU quotas, as the embedded EC2 enforces them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...core.offers.quotas import Quota
+from ..api.json_service import page
+from ..api.protocol import EC2Error
+from ..instances.quotas import Quotas
+
+SERVICE_CODE = "ec2"
+
+UNLIMITED_VCPUS = 100_000
+"""What is shown of a quota that is not limited here: AWS has no word for it."""
+
+
+class ServiceQuotas:
+    """Answers ListServiceQuotas and GetServiceQuota."""
+
+    def __init__(self, quotas: Quotas, account: str, region: str) -> None:
+        self._quotas = quotas
+        self._prefix = f"arn:aws:servicequotas:{region}:{account}:{SERVICE_CODE}"
+
+    async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        if action not in ("ListServiceQuotas", "GetServiceQuota"):
+            raise EC2Error("UnknownOperationException", f"The embedded EC2 has no {action}.")
+        if asked.get("ServiceCode") != SERVICE_CODE:
+            raise EC2Error("NoSuchResourceException", f"There is {SERVICE_CODE} here alone.")
+        shown = [self._shown(quota, vcpus) for quota, vcpus in self._quotas]
+        if action == "GetServiceQuota":
+            code = asked.get("QuotaCode")
+            for quota in shown:
+                if quota["QuotaCode"] == code:
+                    return {"Quota": quota}
+            raise EC2Error("NoSuchResourceException", f"There is no quota {code} of EC2 here.")
+        rows, token = page(
+            shown, asked, "IllegalArgumentException", "InvalidPaginationTokenException"
+        )
+        return {"Quotas": list(rows), **token}
+
+    def _shown(self, quota: Quota, vcpus: int | None) -> dict[str, Any]:
+        return {
+            "ServiceCode": SERVICE_CODE,
+            "ServiceName": "Amazon Elastic Compute Cloud (Amazon EC2)",
+            "QuotaArn": f"{self._prefix}/{quota.code}",
+            "QuotaCode": quota.code,
+            "QuotaName": quota.name,
+            "Value": float(UNLIMITED_VCPUS if vcpus is None else vcpus),
+            "Unit": "None",
+            "Adjustable": True,
+            "GlobalQuota": False,
+        }

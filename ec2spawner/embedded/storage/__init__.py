@@ -1,0 +1,1 @@
+"""EBS volumes and snapshots, EFS file systems, S3 buckets."""

@@ -1,0 +1,50 @@
+"""EFS file systems: a folder each, and what EC2 shows of their mount targets.
+
+There is no EFS API here. A file system is made by a control call, has a mount target in each
+subnet, and outlives a stop like volumes do. One that was not made cannot be mounted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from pathlib import Path
+
+from ..api.moto_backend import Moto
+from ..network import Network
+
+FOLDER = "file-systems"
+"""In the data directory, with a folder for each file system below it."""
+
+
+class FileSystems:
+    """All file systems of one embedded EC2."""
+
+    def __init__(self, moto: Moto, network: Network, data_dir: Path) -> None:
+        self._moto = moto
+        self._network = network
+        self._folder = data_dir / FOLDER
+
+    async def restore(self) -> None:
+        """Make the mount targets of the last run's file systems again."""
+        for name in await asyncio.to_thread(self._made):
+            await self._moto.run(lambda name=name: self._make_targets(name))  # type: ignore[misc]
+
+    async def create(self, file_system: str) -> None:
+        """Make one; nothing where it is there already."""
+        if file_system not in await asyncio.to_thread(self._made):
+            await asyncio.to_thread((self._folder / file_system).mkdir, mode=0o711)
+            await self._moto.run(lambda: self._make_targets(file_system))
+
+    def _made(self) -> list[str]:
+        return sorted(each.name for each in self._folder.iterdir() if each.is_dir())
+
+    def _make_targets(self, file_system: str) -> None:
+        for subnet in self._network.subnets.values():
+            target = f"fsmt-{secrets.token_hex(9)[:17]}"
+            self._moto.call_here(
+                "CreateNetworkInterface",
+                SubnetId=subnet,
+                # As EFS describes its own; `ec2spawner check` finds them by it.
+                Description=f"EFS mount target for {file_system} ({target})",
+            )

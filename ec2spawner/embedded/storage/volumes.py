@@ -1,0 +1,264 @@
+"""EBS volumes: moto's records, the machine room's folders, and a file that outlives both.
+
+moto's state is memory. Volumes made by CreateVolume are written down, so that an embedded EC2
+that is stopped and started again finds the homes: same ids, tags, zones and files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
+from ..instances.states import Lives
+from ..machines.machine_room import MachineRoom
+from . import volume_rules
+from .snapshots import Snapshots
+
+PERSISTED = ("size", "volume_type", "encrypted", "iops", "throughput")
+
+GROW_SECONDS = 0.5
+"""From ModifyVolume until the new size takes effect. Simulated: EC2 takes seconds to minutes."""
+
+COOLDOWN = 6 * 3600.0
+"""Seconds between two changes of a volume, from AWS's page on ModifyVolume."""
+
+ATTACHABLE = ("running", "stopping", "stopped")
+"""States of an instance that may be given a volume."""
+
+
+class Volumes:
+    """Answers the actions on volumes."""
+
+    def __init__(
+        self,
+        moto: Moto,
+        lives: Lives,
+        room: MachineRoom,
+        snapshots: Snapshots,
+        register: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._moto = moto
+        self._snapshots = snapshots
+        self._clock = clock
+        self._modified: dict[str, float] = {}
+        """When each was last changed, on the clock."""
+        self._growing: set[asyncio.Task[None]] = set()
+        self._lives = lives
+        self._room = room
+        self._register = register
+        self._kept: set[str] = set()
+        # One change of a volume at a time: a check and what follows it are not to be parted.
+        self._lock = asyncio.Lock()
+
+    async def restore(self) -> None:
+        """Make the volumes of the last run again. Raises ValueError for a damaged register."""
+        if not self._register.exists():
+            return
+        try:
+            volumes = json.loads(self._register.read_text())["volumes"]
+        except (ValueError, KeyError) as error:
+            raise ValueError(f"{self._register} is damaged: {error}") from error
+        await self._moto.run(lambda: self._restore(volumes))
+
+    async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        call = {name: value for name, value in parameters.items() if name != "ClientToken"}
+        await self.check_create(call)
+        source = call.get("SnapshotId", "")
+        async with self._lock:
+            answer = await self._moto.call("CreateVolume", **call)
+            volume_id = answer["VolumeId"]
+            self._kept.add(volume_id)
+            files = source if self._snapshots.holds(source) else ""
+            await self._room.create_volume(volume_id, files)
+            await self._save()
+        answer["State"] = "creating"
+        return answer
+
+    async def check_create(self, parameters: Mapping[str, Any]) -> None:
+        """Raises what CreateVolume says of a volume that cannot be."""
+        volume_rules.check_volume(parameters)
+        zone = parameters.get("AvailabilityZone", "")
+        if await self._moto.run(lambda: self._moto.backend.get_zone_by_name(zone)) is None:
+            raise EC2Error("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
+        if source := parameters.get("SnapshotId"):
+            await self._snapshots.check_source(source, parameters.get("Size"))
+
+    async def delete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        volume_id = parameters.get("VolumeId", "")
+        async with self._lock:
+            await self._moto.call("DeleteVolume", VolumeId=volume_id)
+            if volume_id in self._kept:
+                self._kept.discard(volume_id)
+                await self._save()
+                await self._room.delete_volume(volume_id)
+        return {}
+
+    async def modify(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Grow: the new size takes effect after `GROW_SECONDS`, and six hours must pass before
+        another change. Nothing but the size can be changed."""
+        volume_id, size = parameters.get("VolumeId", ""), parameters.get("Size")
+        async with self._lock:
+            volume = await self._describe(volume_id)
+            before = volume["Size"]
+            if size is None or set(parameters) - {"VolumeId", "Size"}:
+                raise EC2Error("UnsupportedOperation", "The embedded EC2 changes the size only.")
+            if size < before:
+                raise EC2Error(
+                    "InvalidParameterValue", "New size cannot be smaller than existing size"
+                )
+            volume_rules.check_size(volume["VolumeType"], size)
+            since = self._clock() - self._modified.get(volume_id, -COOLDOWN)
+            if since < GROW_SECONDS:
+                raise EC2Error(
+                    "IncorrectModificationState",
+                    f"Cannot modify volume {volume_id} that is still in state modifying.",
+                )
+            if since < COOLDOWN:
+                raise EC2Error(
+                    "VolumeModificationRateExceeded",
+                    "You've reached the maximum modification rate per volume limit. Wait at least "
+                    "6 hours between modifications per EBS volume.",
+                )
+            self._modified[volume_id] = self._clock()
+        growing = asyncio.ensure_future(self._grow(volume_id, size))
+        self._growing.add(growing)
+        growing.add_done_callback(self._growing.discard)
+        return {
+            "VolumeModification": {
+                "VolumeId": volume_id,
+                "ModificationState": "modifying",
+                "OriginalSize": before,
+                "TargetSize": size,
+                "Progress": 0,
+                "StartTime": datetime.now(UTC),
+            }
+        }
+
+    async def _grow(self, volume_id: str, size: int) -> None:
+        await asyncio.sleep(GROW_SECONDS)
+        async with self._lock:
+            await self._moto.run(lambda: self._set_size(volume_id, size))
+            await self._save()
+
+    def _set_size(self, volume_id: str, size: int) -> None:
+        volume = self._moto.backend.volumes.get(volume_id)
+        if volume is not None:
+            volume.size = size
+
+    async def close(self) -> None:
+        """What is growing stops to."""
+        for growing in self._growing:
+            growing.cancel()
+        await asyncio.gather(*self._growing, return_exceptions=True)
+
+    async def attach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        volume_id, instance_id = parameters.get("VolumeId", ""), parameters.get("InstanceId", "")
+        device = parameters.get("Device")
+        if not device:
+            raise EC2Error("MissingParameter", "The request must contain the parameter device")
+        async with self._lock:
+            life = self._lives.get(instance_id)
+            volume = await self._describe(volume_id)
+            if volume["Attachments"]:
+                raise EC2Error(
+                    "VolumeInUse",
+                    f"{volume_id} is already attached to an instance",
+                )
+            if volume["AvailabilityZone"] != life.machine.zone:
+                raise EC2Error(
+                    "InvalidVolume.ZoneMismatch",
+                    f"The volume '{volume_id}' is not in the same availability zone as instance "
+                    f"'{instance_id}'",
+                )
+            if life.state not in ATTACHABLE:
+                raise EC2Error("IncorrectState", f"Instance '{instance_id}' is not 'running'.")
+            if device in life.moto_instance.block_device_mapping:
+                raise EC2Error(
+                    "InvalidParameterValue",
+                    f"Invalid value '{device}' for unixDevice. Attachment point {device} is "
+                    "already in use",
+                )
+            answer = await self._moto.call(
+                "AttachVolume", VolumeId=volume_id, InstanceId=instance_id, Device=device
+            )
+            if volume_id in self._kept:
+                await self._room.attach(instance_id, volume_id)
+        return answer
+
+    async def detach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        volume_id = parameters.get("VolumeId", "")
+        async with self._lock:
+            attachments = (await self._describe(volume_id))["Attachments"]
+            if not attachments:
+                raise EC2Error(
+                    "IncorrectState", f"Volume '{volume_id}' is in the 'available' state."
+                )
+            attached = attachments[0]
+            if parameters.get("InstanceId", attached["InstanceId"]) != attached["InstanceId"]:
+                raise EC2Error(
+                    "InvalidAttachment.NotFound",
+                    f"The volume '{volume_id}' is not attached to instance "
+                    f"'{parameters['InstanceId']}'",
+                )
+            # The machine loses it first: from EC2's answer on, nothing of it can write.
+            await self._room.detach(attached["InstanceId"], volume_id)
+            answer = await self._moto.call(
+                "DetachVolume", VolumeId=volume_id, InstanceId=attached["InstanceId"]
+            )
+        answer["State"] = "detaching"
+        return answer
+
+    async def tags_changed(self, parameters: Mapping[str, Any]) -> None:
+        """To be called after CreateTags and DeleteTags."""
+        if self._kept.intersection(parameters.get("Resources", ())):
+            async with self._lock:
+                await self._save()
+
+    async def _describe(self, volume_id: str) -> dict[str, Any]:
+        if not volume_id:
+            raise EC2Error("MissingParameter", "The request must contain the parameter volume")
+        found = await self._moto.call("DescribeVolumes", VolumeIds=[volume_id])
+        return dict(found["Volumes"][0])
+
+    async def _save(self) -> None:
+        await self._moto.run(self._write_register)
+
+    def _write_register(self) -> None:
+        backend = self._moto.backend
+        volumes = [
+            {
+                "id": volume_id,
+                "zone": backend.volumes[volume_id].availability_zone,
+                "created": backend.volumes[volume_id].create_time.isoformat(),
+                "tags": dict(backend.tags.get(volume_id, {})),
+                **{name: getattr(backend.volumes[volume_id], name) for name in PERSISTED},
+            }
+            for volume_id in sorted(self._kept)
+        ]
+        draft = self._register.with_suffix(".new")
+        draft.write_text(
+            json.dumps({"saved": datetime.now(UTC).isoformat(), "volumes": volumes}, indent=1)
+        )
+        draft.replace(self._register)
+
+    def _restore(self, volumes: Sequence[Mapping[str, Any]]) -> None:
+        """Volumes of the last run under their old ids, which no API lets one choose."""
+        backend = self._moto.backend
+        for saved in volumes:
+            volume = backend.create_volume(
+                zone_name=saved["zone"], **{name: saved[name] for name in PERSISTED}
+            )
+            del backend.volumes[volume.id]
+            volume.id = saved["id"]
+            volume.create_time = datetime.fromisoformat(saved["created"])
+            backend.volumes[volume.id] = volume
+            backend.create_tags([volume.id], saved["tags"])
+            self._kept.add(volume.id)

@@ -1,0 +1,267 @@
+"""What agents call, under `/hub/api/ec2/`: thin, hostile input in, models of `wire` out.
+
+No cookie and no token of JupyterHub counts here: a claim is proved by a signature, everything
+else by the lease's own token.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ...aws.identity import IdentityBusyError, IdentityRefused
+from ...core.idle.policy import in_force
+from ...core.names import sha256_hex
+from ...provisioner.instances.claims import (
+    Claimant,
+    ClaimRefused,
+    Granted,
+    InstanceUnwanted,
+    SecondKey,
+)
+from ...provisioner.model.agent_protocol import why_unfit
+from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.mounts import data_mounts
+from ...wire import (
+    AgentEvent,
+    Beat,
+    Certificates,
+    Claim,
+    ClaimWait,
+    DataMount,
+    ExtendRequest,
+    HomeMount,
+    IdleRequest,
+    LeaseGrant,
+    Spoken,
+    Stop,
+    StopRequest,
+)
+from ..app.log_limits import REFUSED_CLAIM, UNPROVED_CLAIM
+from ..app.metrics import CLAIMS_LIMITED, LEASE_CALLS_LIMITED, SECOND_KEY_CLAIMS
+from ..security.claim_rate_limit import TooManyClaims
+from ..security.notebook_certificates import CannotSign
+from ..security.sealed_start import SealBroken
+from .agent_handler import STOPPING, AgentHandler
+
+VOLUME_LISTINGS = 3
+"""Listings to wait for an instance's data volumes: EC2 knows them from the launch on."""
+
+
+class ClaimsHandler(AgentHandler):
+    async def post(self) -> None:
+        unfit = why_unfit(self.read(Spoken).protocol, needs=self.service.needs_protocol)
+        claim = self.read(Claim, instead=unfit)
+        try:
+            claimant = await self.claimant(claim)
+            granted = await self.settle(claim, claimant, unfit)
+        except (ClaimRefused, IdentityRefused) as error:
+            unproved = isinstance(error, IdentityRefused)
+            line = UNPROVED_CLAIM if unproved else REFUSED_CLAIM
+            self.log.error(line, self.request.remote_ip, error)
+            self.refuse(403, str(error))
+        except TooManyClaims as error:
+            CLAIMS_LIMITED.inc()
+            await self.refuse_for_now(error.seconds, str(error))
+        except InstanceUnwanted as error:
+            self.refuse(410, str(error))
+        except IdentityBusyError as error:
+            self.come_back(str(error))
+        except asyncio.CancelledError:
+            # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
+            self.come_back(STOPPING)
+        else:
+            if unfit:
+                self.refuse(400, unfit)
+            elif granted is None:
+                self.answer(202, ClaimWait())
+            else:
+                self.answer(200, await self.grant(granted))
+
+    async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
+        """A lease, or none yet. Where the agent is unfit, its instance and its start are ended."""
+        starting, wait = self.provisioner.starting, claim.wait_seconds
+        try:
+            if unfit:
+                stop = Stop(reason="failed", message=unfit)
+                await starting.turn_away(claimant, claim.key, wait, stop)
+                return None
+            if claim.broken:
+                broken = self.provisioner.broken
+                if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
+                    return None  # no listing shows it yet, or it is being stopped
+            if claim.interruption_at is not None:
+                await starting.turn_away_reclaimed(claimant, claim.key, wait)
+            return await starting.claim(claimant, claim.key, wait)
+        except SecondKey:
+            SECOND_KEY_CLAIMS.inc()
+            raise
+
+    async def claimant(self, claim: Claim) -> Claimant:
+        """Who claims, as AWS has signed it."""
+        identity = await self.service.gate.identify(claim)
+        return Claimant(
+            instance_id=identity.instance_id,
+            region=identity.region,
+            account_id=identity.account_id,
+            pending_time=identity.pending_time,
+            protocol=claim.protocol,
+        )
+
+    async def grant(self, granted: Granted) -> LeaseGrant:
+        """All that the agent needs. Where the hub cannot give it, lease and request end (410)."""
+        lease, home = granted.lease, granted.home
+        try:
+            start = self.service.seal.open(lease.sealed_start)
+            certificates = await self.certificates(lease)
+        except (SealBroken, CannotSign) as error:
+            self.log.error("%s cannot be started: %s", lease.lease_id, error)
+            again = "start it again" if isinstance(error, SealBroken) else "an admin must mend it"
+            stop = Stop(reason="failed", message=f"The hub can no longer start it: {again}")
+            await self.provisioner.ending.begin(lease.lease_id, stop)
+            self.refuse(410, "the hub can no longer start this server")
+        return LeaseGrant(
+            lease_id=lease.lease_id,
+            lease_token=granted.token,
+            environment=start.environment,
+            command=start.command,
+            base_url=start.base_url,
+            port=self.service.options.port,
+            home=lease.mounts.efs
+            or HomeMount(
+                kind="ebs" if lease.home_kind == "ebs" else "none",
+                volume_id=home.volume_id if home else None,
+            ),
+            data=await self.data(lease),
+            buckets=list(lease.mounts.buckets),
+            scratch=lease.mounts.scratch,
+            idle=in_force(lease.idle),
+            profile=lease.profile_name,
+            hub_lost_after_seconds=self.service.options.hub_lost_after,
+            certificates=certificates,
+        )
+
+    async def data(self, lease: Lease) -> list[DataMount]:
+        """The instance's data volumes, by EC2's word of what is attached to it."""
+        for _ in range(VOLUME_LISTINGS):
+            instance = self.provisioner.watcher.instance_of(lease)
+            mounts = data_mounts(lease.spec, instance.volumes) if instance else None
+            if mounts is not None:
+                return list(mounts)
+            await self.provisioner.watcher.next_listing(timeout=10)
+        return self.come_back("EC2 does not tell this instance's data volumes yet")
+
+    async def certificates(self, lease: Lease) -> Certificates | None:
+        """For a hub with `internal_ssl`. Raises `CannotSign`."""
+        authority = self.service.authority
+        return await authority.sign(await self.address(lease)) if authority else None
+
+
+class LeaseHandler(AgentHandler):
+    """A call about one lease, by its agent: so many a second, and no more."""
+
+    def lease(self, lease_id: str) -> Lease:
+        """The lease that the request's token opens; ends the request with 401, 404 or 410."""
+        lease = self.provisioner.book.get(lease_id)
+        if lease is None:
+            self.refuse(404, "no such lease here: continue under your last policy")
+        token = self.get_auth_token() or ""
+        if not lease.token_sha256 or not hmac.compare_digest(sha256_hex(token), lease.token_sha256):
+            self.refuse(401, "the token does not open this lease")
+        if lease.state is LeaseState.ENDED:
+            self.refuse(410, "this lease has ended")
+        return lease
+
+    def refuse_unless_ready(self, lease: Lease) -> None:
+        """End the request with 409 where the server does not run. Raises `Finish`."""
+        if lease.state is LeaseState.ENDING:
+            self.refuse(409, "this server is being stopped")
+        if lease.state is not LeaseState.READY:
+            self.refuse(409, "this server is still starting")
+
+    async def post(self, lease_id: str) -> None:
+        lease = self.lease(lease_id)
+        limit, now = self.service.lease_calls, time.monotonic()
+        if not limit.take(lease_id, now):
+            LEASE_CALLS_LIMITED.inc()
+            seconds = limit.wait_seconds(lease_id, now)
+            await self.refuse_for_now(seconds, "too many calls about this lease")
+        await self.call(lease)
+
+    async def call(self, lease: Lease) -> None:
+        """Answer it, or refuse it."""
+        raise NotImplementedError
+
+
+class EventsHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
+        event = self.read(AgentEvent)
+        provisioner = self.provisioner
+        provisioner.beats.heard(lease.lease_id)
+        if event.step == "stopped":
+            await self.stopped(lease, event)
+        else:
+            address = await self.address(lease)
+            scheme = "https" if self.service.authority else "http"
+            url = f"{scheme}://{address}:{event.port or self.service.options.port}"
+            await provisioner.starting.agent_event(lease, event, url)
+        self.set_status(204)
+
+    async def stopped(self, lease: Lease, event: AgentEvent) -> None:
+        """Asked for by us, or the notebook ended by itself."""
+        message = event.message or "The notebook server ended"
+        await self.provisioner.agent_stopped(lease, message)
+
+
+class BeatHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
+        beat = self.read(Beat)
+        if unfit := why_unfit(beat.protocol):
+            self.refuse(400, unfit)
+        try:
+            answer = await self.provisioner.beats.beat(lease, beat)
+        except asyncio.CancelledError:
+            self.come_back(STOPPING)  # as above
+        else:
+            self.lease(lease.lease_id)  # it may have ended meanwhile
+            self.answer(200, answer)
+
+
+class ExtendHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
+        request = self.read(ExtendRequest)
+        self.refuse_unless_ready(lease)
+        self.answer(200, await self.provisioner.beats.extend(lease, request.seconds))
+
+
+class IdleHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
+        request = self.read(IdleRequest)
+        self.refuse_unless_ready(lease)
+        answer = await self.provisioner.beats.choose_idle(lease, request.server_seconds)
+        if answer is None:
+            self.refuse(403, "This hub leaves no choice of it.")
+        self.answer(200, answer)
+
+
+class StopHandler(LeaseHandler):
+    async def call(self, lease: Lease) -> None:
+        self.read(StopRequest)
+        stop = Stop(reason="user", message="You stopped it from the notebook")
+        await self.provisioner.ending.begin(lease.lease_id, stop)
+        self.set_status(204)
+
+
+_LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/claims", ClaimsHandler),
+    (rf"{_LEASE}/events", EventsHandler),
+    (rf"{_LEASE}/beat", BeatHandler),
+    (rf"{_LEASE}/extend", ExtendHandler),
+    (rf"{_LEASE}/idle", IdleHandler),
+    (rf"{_LEASE}/stop", StopHandler),
+]

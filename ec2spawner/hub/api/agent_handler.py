@@ -1,0 +1,138 @@
+"""A call of an agent: a small body in, within a time; a model of `wire` out.
+
+No cookie and no token of JupyterHub counts here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+from typing import Any, NoReturn, TypeVar
+
+from jupyterhub.apihandlers.base import APIHandler
+from pydantic import ValidationError
+from tornado.web import Finish, stream_request_body
+
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.store.store import StoreError
+from ...wire import MAX_BODY_BYTES, Message, Refusal
+from ..app import service
+from ..app.service import HubService
+
+STOPPING = "the hub is stopping"
+
+BODY_SECONDS = 10.0
+"""A body that has not arrived completely by then ends its connection, without an answer. Agents
+send theirs in one piece; whoever sends one slowly holds a descriptor of the hub."""
+
+LIMITED_PAUSE = 1.0
+"""Seconds before a call is answered 429."""
+
+ADDRESS_LISTINGS = 3
+"""Listings to wait for an instance's address: EC2 knows it from the launch on."""
+
+M = TypeVar("M", bound=Message)
+
+
+@stream_request_body
+class AgentHandler(APIHandler):
+    """Reads a small body, answers a model."""
+
+    _accept_cookie_auth = False
+    _accept_token_auth = False
+
+    def check_xsrf_cookie(self) -> None:
+        """No cookie is accepted here, so none can be forged."""
+
+    async def prepare(self) -> None:
+        self._chunks: list[bytes] = []
+        declared = self.request.headers.get("Content-Length", "0")
+        # Also thousands of digits come: Python refuses to read those as a number.
+        if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > MAX_BODY_BYTES:
+            self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
+        # A body that does not tell its length is cut by tornado, with a plain 400.
+        self.request.connection.set_max_body_size(MAX_BODY_BYTES)
+        self.request.connection.set_body_timeout(BODY_SECONDS)
+        await super().prepare()
+
+    def data_received(self, chunk: bytes) -> None:
+        self._chunks.append(chunk)
+
+    def read(self, model: type[M], instead: str = "") -> M:
+        """The body as a message; ends the request with 400 where it is none.
+
+        `instead`: what to say then, where that matters more than what is wrong with the body.
+        """
+        try:
+            return model.model_validate_json(b"".join(self._chunks))
+        except ValidationError as error:
+            problems = (
+                f"{'.'.join(map(str, detail['loc'])) or 'body'}: {detail['msg']}"
+                for detail in error.errors(include_input=False, include_url=False)
+            )
+            self.refuse(400, instead or "; ".join(problems))
+
+    def answer(self, status: int, message: Message) -> None:
+        self.set_status(status)
+        self.finish(message.model_dump_json())
+
+    def refuse(self, status: int, message: str) -> NoReturn:
+        """End the request with a `Refusal`. Raises `Finish`."""
+        self.answer(status, Refusal(message=message[:500]))
+        raise Finish
+
+    def come_back(self, message: str) -> NoReturn:
+        """End the request with 503: not now. Raises `Finish`."""
+        self.set_header("Retry-After", "2")
+        self.refuse(503, message)
+
+    async def refuse_for_now(self, seconds: float, message: str) -> NoReturn:
+        """End the request with 429, after a pause. Raises `Finish`.
+
+        Whoever repeats a call at once is slowed down by the pause: to answer 429 costs the hub
+        nearly as much as a heartbeat.
+        """
+        try:
+            await asyncio.sleep(LIMITED_PAUSE)
+        except asyncio.CancelledError:
+            self.come_back(STOPPING)
+        self.set_header("Retry-After", str(math.ceil(max(seconds, 1))))
+        self.refuse(429, message)
+
+    def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
+        """Where the store failed, the agent comes back: what it said holds, or is said again."""
+        if isinstance(kwargs.get("exc_info", (None, None))[1], StoreError):
+            status_code = 503
+        super().send_error(status_code, **kwargs)
+
+    def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        if isinstance(value, StoreError):
+            self.log.error("%s: %s", self.request.path, value)
+        else:
+            super().log_exception(typ, value, tb)
+
+    @property
+    def service(self) -> HubService:
+        running = service.current()
+        if running is None or running.provisioner is None:
+            self.come_back("the hub is starting")
+        return running
+
+    @property
+    def provisioner(self) -> Provisioner:
+        provisioner = self.service.provisioner
+        assert provisioner is not None
+        return provisioner
+
+    async def address(self, lease: Lease) -> str:
+        """The instance's private address, as EC2 says and never as the instance says."""
+        address = None
+        for _ in range(ADDRESS_LISTINGS):
+            instance = self.provisioner.watcher.instance_of(lease)
+            address = instance and instance.private_address
+            if address:
+                break
+            await self.provisioner.watcher.next_listing(timeout=10)
+        return address or self.come_back("EC2 does not report this instance's address yet")

@@ -1,0 +1,60 @@
+"""Open pages save their documents before JupyterHub removes the route to their server.
+
+Where somebody stops a server, JupyterHub removes its route first and calls `Spawner.stop` after
+that: no page could save any more. There is no hook in between, so the proxy's `delete_user` is
+where such a stop begins.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from jupyterhub.proxy import Proxy
+
+from ...provisioner.model.lease import LeaseState
+from ...provisioner.provisioner import Provisioner
+from ...wire import SAVE_SECONDS
+from ..app import service
+from .stop_audit import stop_for
+
+log = logging.getLogger(__name__)
+
+ROUTE_SECONDS = SAVE_SECONDS + 2.0
+"""How long a route stays after a stop has begun, at most: the agent learns of the stop at once,
+waits for `SAVE_SECONDS` at most, and reports when the notebook has ended."""
+
+
+def keeping_routes_for_saving(proxy_class: type[Proxy]) -> type[Proxy]:
+    """The same proxy, which begins the stop of a running server before it removes the route."""
+
+    class SavingProxy(proxy_class):
+        async def delete_user(self, user: Any, server_name: str = "") -> None:
+            try:
+                await _stop_first(user.name, user.spawners[server_name])
+            except Exception:
+                log.exception("Documents of %s may not have been saved", user.name)
+            await super().delete_user(user, server_name)
+
+    SavingProxy.__name__ = proxy_class.__name__
+    SavingProxy.__qualname__ = proxy_class.__qualname__
+    return SavingProxy
+
+
+async def _stop_first(owner: str, spawner: Any) -> None:
+    """Begin to end the lease of a running server, and wait until its pages have saved."""
+    running = service.current()
+    provisioner = running.provisioner if running else None
+    lease_id = getattr(spawner, "lease_id", "")
+    if provisioner is None or not lease_id or not _runs(provisioner, lease_id):
+        return
+    await provisioner.ending.begin(lease_id, stop_for(owner))
+    await provisioner.ending.wait_agent_stopped(lease_id, ROUTE_SECONDS)
+
+
+def _runs(provisioner: Provisioner, lease_id: str) -> bool:
+    lease = provisioner.book.get(lease_id)
+    return lease is not None and (
+        lease.state is LeaseState.READY
+        or (lease.state is LeaseState.ENDING and lease.ready_at is not None)
+    )

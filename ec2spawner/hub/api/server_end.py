@@ -1,0 +1,72 @@
+"""Whether a server that stopped answering still runs, and why not: for pages that are still open.
+
+Such a page cannot ask with its user's cookie: JupyterHub answers no page of a server without the
+hub's own XSRF token, so that the pages of one user cannot act as another. So each start gives the
+server's environment an address that answers this one question about this one lease, and nobody who
+was not given it can make one.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Callable
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from tornado.web import HTTPError
+
+from ...provisioner.model.lease import LeaseState
+from ...wire import ServerEnd
+from ..app import service
+
+ADDRESS = "EC2SPAWNER_END_URL"
+"""The variable of the server's environment that has the address."""
+
+
+def address(hub_base_url: str, cookie_secret: bytes, lease_id: str) -> str:
+    """The path at which the hub answers for this lease."""
+    return f"{hub_base_url}api/ec2/ends/{lease_id}?key={_key(cookie_secret, lease_id)}"
+
+
+class EndHandler(APIHandler):
+    """`GET ends/{lease}?key=`: a `ServerEnd`, from memory; 404 also for a wrong key."""
+
+    _accept_cookie_auth = False
+    _accept_token_auth = False
+
+    def check_xsrf_cookie(self) -> None:
+        """No cookie is accepted here, so none can be forged."""
+
+    async def get(self, lease_id: str) -> None:
+        key = self.get_query_argument("key", "")
+        expected = _key(self.settings["cookie_secret"], lease_id)
+        if not hmac.compare_digest(key.encode(), expected.encode()):
+            raise HTTPError(404)
+        end = _end_of(lease_id)
+        if end is None:
+            raise HTTPError(404)
+        # With subdomains the page has another origin than the hub; the key is the permission.
+        self.set_header("Access-Control-Allow-Origin", "*")
+        self.set_header("Cache-Control", "no-store")
+        self.finish(end.model_dump_json())
+
+
+def _end_of(lease_id: str) -> ServerEnd | None:
+    running = service.current()
+    if running is None or running.provisioner is None:
+        raise HTTPError(503)
+    book = running.provisioner.book
+    lease = book.remembered(lease_id)
+    if lease is None:
+        return None
+    newest = book.of_server(lease.user, lease.server)
+    is_running = newest is not None and newest.state is LeaseState.READY
+    return ServerEnd(running=is_running, stop=lease.stop, ended_at=lease.ended_at)
+
+
+def _key(cookie_secret: bytes, lease_id: str) -> str:
+    message = f"ec2spawner end of lease {lease_id}".encode()
+    return hmac.new(cookie_secret, message, "sha256").hexdigest()
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [(r"/api/ec2/ends/([a-z0-9-]{1,80})", EndHandler)]

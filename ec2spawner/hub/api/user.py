@@ -1,0 +1,296 @@
+"""What users call, under `/hub/api/ec2/`, with JupyterHub's own login: cookie or token.
+
+The models are the contract, described field by field in `docs/reference/http.md`. Instants are
+UTC, durations seconds, prices USD/hour; null is unknown, never 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any
+
+from jupyterhub.apihandlers.base import APIHandler
+from jupyterhub.scopes import needs_scope
+from jupyterhub.user import User
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from tornado.web import HTTPError
+
+from ...provisioner.launch.spot_waits import NotWaiting
+from ...provisioner.store.store import StoreError
+from ...wire import Market
+from ..app import service
+from ..pages import card_text
+from ..pages.cards import Bounds, Card, OfferSeen
+from ..pages.choosing import cards_of
+
+log = logging.getLogger(__name__)
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class SoldOut(Model):
+    """Why an offer is not asked for now."""
+
+    reason: str
+    """`offer`, `type-in-zone`, `quota` or `subnet`."""
+    code: str
+    """EC2's."""
+    since: AwareDatetime
+    until: AwareDatetime
+    """It is asked for again from then on."""
+
+
+class OfferModel(Model):
+    """One buyable thing, at its price now."""
+
+    market: Market
+    instance_type: str
+    zone: str
+    usd_per_hour: float | None
+    source: str
+    """Where the price is from; empty while it is unknown."""
+    age_seconds: float | None
+    """Since it was read; null where the source says its own date."""
+    interruption_band: int | None
+    """How often it is taken back in a month: 0 under 5 %, 1 to 10 %, 2 to 15 %, 3 to 20 %, 4
+    more."""
+    paid: bool
+    """A discount has an unused place for it."""
+    sold_out: SoldOut | None
+
+
+class History(Model):
+    """Seven days of the spot price where it is cheapest now, as the page draws it."""
+
+    instance_type: str
+    zone: str
+    start: AwareDatetime
+    interval_seconds: float
+    usd_per_hour: tuple[float | None, ...]
+    steadiness: str
+    """`steady`, `moved`, `rising`, `falling` or `unknown`."""
+    steady_words: str
+    """Such as `steady for 6 days`."""
+
+
+class ValueModel(Model):
+    """What the GPUs do for the price: a rule of thumb, see the documentation."""
+
+    t4s: float
+    usd_per_t4_hour: float | None
+
+
+class Range(Model):
+    """Both are allowed themselves."""
+
+    min: float
+    max: float
+
+
+class UserOptions(Model):
+    """What may be sent to start this profile, besides its slug."""
+
+    market: tuple[str, ...]
+    """The profile's own is the first."""
+    disk_gib: Range | None
+    """Null leaves no choice."""
+    idle: Range | None
+    """Seconds without work until the server is stopped; null leaves no choice."""
+
+
+class ElsewhereModel(Model):
+    """Another zone than that of the user's home, where the profile costs much less, or where alone
+    it is to be had."""
+
+    home_zone: str
+    zone: str
+    market: Market
+    usd_per_hour: float | None
+
+
+class ProfileModel(Model):
+    """One profile that this user may start."""
+
+    slug: str
+    display_name: str
+    description: str
+    default: bool
+    gpu: str
+    """Such as `1 × T4, 16 GB`; empty without a GPU."""
+    vcpus: int
+    memory_gib: float
+    scratch_gb: int
+    disk_gib: int
+    idle_seconds: float
+    """Idle for this long, it is stopped; 0 is never."""
+    market: str
+    user_options: UserOptions
+    estimates: dict[str, float | None]
+    """What an hour would cost by choice of `market`: an estimate, without disks."""
+    offers: tuple[OfferModel, ...]
+    """Best first, sold out ones too."""
+    history: History | None
+    interruptions: str
+    """How often the cheapest spot offer is taken back: `rarely`, `sometimes`, `often`; empty where
+    that is unknown."""
+    usual_start_seconds: float | None
+    value: ValueModel | None
+    elsewhere: ElsewhereModel | None
+    """Where the user may move their home to pay less: `move_home` in a start's options."""
+
+
+class Profiles(Model):
+    """`GET profiles`."""
+
+    now: AwareDatetime
+    """The hub's clock."""
+    region: str
+    profiles: tuple[ProfileModel, ...]
+
+
+SCOPE = "start:servers"
+"""Who may start a server may read what it can be. A user's login and their own tokens have it; the
+token of a server, which everyone with access to that server can read, does not."""
+
+
+class ProfilesHandler(APIHandler):
+    """What the spawn page shows, as JSON."""
+
+    async def get(self) -> None:
+        user = self.current_user
+        if not isinstance(user, User):
+            raise HTTPError(403, "only a user has profiles: log in, or send a user's token")
+        if not self.has_scope(f"{SCOPE}!user={user.name}"):
+            raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
+        running = service.current()
+        if running is None or running.provisioner is None:
+            self.set_header("Retry-After", "2")
+            raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
+        provisioner = running.provisioner
+        options, cards = await cards_of(user.spawner, running.options, provisioner)
+        self.finish(
+            await asyncio.to_thread(profiles_json, options.region, cards, provisioner.now())
+        )
+
+
+def profiles_json(region: str, cards: Sequence[Card], now: datetime) -> str:
+    """The cards as they go over the wire; for thirty of them some 300 KB, made off the loop."""
+    profiles = tuple(map(_profile, cards))
+    return Profiles(now=now, region=region, profiles=profiles).model_dump_json()
+
+
+def _profile(card: Card) -> ProfileModel:
+    first = {way: card.first(way) for way in card.ways}
+    line, hardware = card.line, card.hardware
+    return ProfileModel(
+        slug=card.slug,
+        display_name=card.name,
+        description=card.description,
+        default=card.default,
+        gpu=hardware.gpu_text,
+        vcpus=hardware.vcpus,
+        memory_gib=hardware.memory_gib,
+        scratch_gb=hardware.scratch_gb,
+        disk_gib=card.disk_gib,
+        idle_seconds=card.idle_seconds,
+        market=card.market,
+        user_options=UserOptions(
+            market=card.ways, disk_gib=_range(card.disk_bounds), idle=_range(card.idle_bounds)
+        ),
+        estimates={way: seen.offer.usd_per_hour if seen else None for way, seen in first.items()},
+        offers=tuple(map(_offer, card.offers)),
+        history=line
+        and History(
+            instance_type=line.instance_type,
+            zone=line.zone,
+            start=line.start,
+            interval_seconds=line.interval_seconds,
+            usd_per_hour=line.usd_per_hour,
+            steadiness=line.steadiness.kind,
+            steady_words=line.steadiness.words,
+        ),
+        interruptions=card_text.risk(card),
+        usual_start_seconds=card.usual_start_seconds,
+        value=card.value
+        and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),
+        elsewhere=_elsewhere(card),
+    )
+
+
+def _elsewhere(card: Card) -> ElsewhereModel | None:
+    elsewhere, moved = card.elsewhere, card.moved()
+    first = moved.first() if moved else None
+    if elsewhere is None or first is None:
+        return None
+    return ElsewhereModel(
+        home_zone=elsewhere.home_zone,
+        zone=elsewhere.zone,
+        market=first.offer.market,
+        usd_per_hour=first.offer.usd_per_hour,
+    )
+
+
+def _range(bounds: Bounds | None) -> Range | None:
+    return Range(min=bounds.min, max=bounds.max) if bounds else None
+
+
+def _offer(seen: OfferSeen) -> OfferModel:
+    offer, mark = seen.offer, seen.mark
+    return OfferModel(
+        market=offer.market,
+        instance_type=offer.instance_type,
+        zone=offer.zone,
+        usd_per_hour=offer.usd_per_hour,
+        source=seen.source,
+        age_seconds=seen.age_seconds,
+        interruption_band=offer.interruption_band,
+        paid=offer.paid,
+        sold_out=mark
+        and SoldOut(reason=mark.error_class, code=mark.code, since=mark.since, until=mark.until),
+    )
+
+
+class Agreement(BaseModel):
+    """`POST .../on-demand`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_usd_per_hour: float | None = Field(gt=0, allow_inf_nan=False)
+    """What was shown. Nothing that costs more is bought; null where no price is known."""
+
+
+class OnDemandHandler(APIHandler):
+    """The user of a start that waits for spot agrees to an on-demand price."""
+
+    @needs_scope("start:servers")
+    async def post(self, user_name: str, server_name: str = "") -> None:
+        try:
+            agreed = Agreement.model_validate_json(self.request.body)
+        except ValidationError as error:
+            raise HTTPError(400, 'send {"max_usd_per_hour": 0.53}, or null') from error
+        running = service.current()
+        if running is None or running.provisioner is None:
+            self.set_header("Retry-After", "2")
+            raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
+        lease = running.provisioner.book.of_server(user_name, server_name)
+        try:
+            if lease is None:
+                raise NotWaiting("there is no such start")
+            await running.provisioner.waits.buy_on_demand(lease.lease_id, agreed.max_usd_per_hour)
+        except NotWaiting as error:
+            raise HTTPError(409, str(error)) from error
+        except StoreError as error:
+            log.warning("%s has agreed to on-demand; not stored yet: %s", user_name, error)
+        self.set_status(204)
+
+
+handlers: list[tuple[str, Callable[..., Any]]] = [
+    (r"/api/ec2/profiles", ProfilesHandler),
+    (r"/api/ec2/users/([^/]+)/server/on-demand", OnDemandHandler),
+    (r"/api/ec2/users/([^/]+)/servers/([^/]+)/on-demand", OnDemandHandler),
+]

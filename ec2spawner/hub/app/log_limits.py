@@ -1,0 +1,105 @@
+"""Bounds for log lines that others can have written, as often as they like: a flood of calls must
+not fill the hub's disk.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import re
+import time
+from collections.abc import Callable
+
+from ...core.rate_limit import Rate, RateLimit
+from ..security.signed_link import NotByThisLink
+from .spawn_error import NotStarted
+
+LINES = Rate(burst=20, per_second=0.5)
+"""Of one kind. Agents in order cause none of them but 503s, while the hub cannot answer."""
+
+UNPROVED_CLAIM = "Unproved claim from %s refused: %s"
+REFUSED_CLAIM = "Claim from %s refused: %s"
+"""Of an instance that AWS has signed for. A flood of unproved claims leaves out none of these."""
+
+_REFUSED_CALL = re.compile(r"(?:4\d\d|503) \S+ [^?\s]*/hub/api/ec2/")
+
+
+class LogLimit(logging.Filter):
+    """Passes `LINES` of those records that `matches`, and all others. The next line that passes
+    says how many were left out."""
+
+    def __init__(
+        self,
+        matches: Callable[[logging.LogRecord], bool],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._matches = matches
+        self._monotonic = monotonic
+        self._limit = RateLimit(LINES)
+        self._left_out = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not self._matches(record):
+            return True
+        if not self._limit.take("", self._monotonic()):
+            self._left_out += 1
+            return False
+        if self._left_out:
+            record.msg = f"{record.getMessage()} [{self._left_out} more such lines left out]"
+            record.args = ()
+            self._left_out = 0
+        return True
+
+
+def is_refused_call(record: logging.LogRecord) -> bool:
+    """JupyterHub's line of a call of the agents' API that was answered 4xx or 503.
+
+    The path alone counts: a query string that names it would hide other requests from the log.
+    """
+    return record.levelno >= logging.WARNING and bool(_REFUSED_CALL.match(record.getMessage()))
+
+
+def is_cut_off(record: logging.LogRecord) -> bool:
+    """Tornado's line of a connection that it closes: a late or too large body, or no HTTP."""
+    return str(record.msg).startswith(("Timeout reading body", "Malformed HTTP message"))
+
+
+def is_unproved_claim(record: logging.LogRecord) -> bool:
+    """Our line of a claim that no signature of AWS proves."""
+    return record.msg == UNPROVED_CLAIM
+
+
+def is_refused_claim(record: logging.LogRecord) -> bool:
+    """Our line of a claim of an instance that gets no lease here."""
+    return record.msg == REFUSED_CLAIM
+
+
+def is_out_of_descriptors(record: logging.LogRecord) -> bool:
+    """asyncio's line of a connection that cannot be accepted. It comes with a traceback, and again
+    in each turn of the loop until a descriptor is free."""
+    error = record.exc_info[1] if record.exc_info else None
+    return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
+
+
+class WithoutTraceback(logging.Filter):
+    """Makes a warning of one line of a start that was refused. JupyterHub's spawn page logs the
+    traceback of each, and anyone who is logged in can have any number of them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, NotStarted | NotByThisLink):
+            record.msg, record.args = f"{record.getMessage()}: {error}", ()
+            record.exc_info = record.exc_text = None
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+        return True
+
+
+def install(app_log: logging.Logger) -> None:
+    """Limit these lines for as long as the process runs. Call it once, with JupyterHub's log."""
+    app_log.addFilter(WithoutTraceback())
+    app_log.addFilter(LogLimit(is_unproved_claim))
+    app_log.addFilter(LogLimit(is_refused_claim))
+    logging.getLogger("tornado.access").addFilter(LogLimit(is_refused_call))
+    logging.getLogger("tornado.general").addFilter(LogLimit(is_cut_off))
+    logging.getLogger("asyncio").addFilter(LogLimit(is_out_of_descriptors))

@@ -1,0 +1,99 @@
+"""What handlers and spawners of one running hub share."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
+
+from ...aws.identity import IdentityVerifier
+from ...config import Options
+from ...core.rate_limit import Rate, RateLimit
+from ...provisioner.model.agent_protocol import SPOKEN
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from ..security.claim_rate_limit import ClaimGate
+from ..security.notebook_certificates import NotebookAuthority
+from ..security.sealed_start import Seal
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+CERTIFICATES_SINCE = 2
+"""The protocol whose agents can serve a notebook with certificates."""
+
+LEASE_CALLS = Rate(burst=100, per_second=10.0)
+"""Calls about one lease. An agent sends 4 heartbeats a second at most, under a policy of seconds
+(`agent.hub.heartbeat.MIN_GAP_SECONDS`), and little else; one that floods the hub slows everybody's
+pages."""
+
+
+@dataclass(slots=True)
+class HubService:
+    """Begun and ended with the hub by `hub.startup`."""
+
+    options: Options
+    seal: Seal
+    verifier: IdentityVerifier
+    authority: NotebookAuthority | None = None
+    """Of a hub with `internal_ssl`."""
+    provisioner: Provisioner | None = None
+    """None until store and cloud have answered once."""
+    gate: ClaimGate = field(init=False)
+    lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
+    """By lease id."""
+    spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
+    """By lease id: whom to tell of a lease's end."""
+
+    def __post_init__(self) -> None:
+        self.gate = ClaimGate(self.verifier, self._knows)
+
+    @property
+    def needs_protocol(self) -> int:
+        """The oldest protocol whose agents can do what every server of this hub needs."""
+        return CERTIFICATES_SINCE if self.authority else SPOKEN[-1]
+
+    def _knows(self, instance_id: str) -> bool:
+        return self.provisioner is not None and self.provisioner.inventory.knows(instance_id)
+
+    def lease_ended(self, lease: Lease) -> None:
+        """Let JupyterHub notice at once what its next poll would tell it."""
+        spawner = self.spawners.get(lease.lease_id)
+        if spawner is not None and spawner.ready and self.provisioner is not None:
+            self.provisioner.background.spawn(_notify(spawner), f"notify {lease.lease_id}")
+
+
+async def _notify(spawner: Spawner) -> None:
+    await spawner.poll_and_notify()
+
+
+_service: HubService | None = None
+
+
+def current() -> HubService | None:
+    """The service of this process's hub; None before its start and in other commands."""
+    return _service
+
+
+def publish(service: HubService | None) -> None:
+    """Make a service the current one, or end it with None."""
+    global _service
+    _service = service
+
+
+async def wait_for_provisioner(timeout: float) -> Provisioner | None:
+    """The provisioner once it runs; None when it does not within `timeout` seconds."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout
+    while loop.time() < deadline:
+        if _service is not None and _service.provisioner is not None:
+            return _service.provisioner
+        await asyncio.sleep(0.05)
+    return None
+
+
+def utc_now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,1 @@
+"""What people see: the spawn page, the progress page, and why a start failed."""

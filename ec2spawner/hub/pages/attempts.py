@@ -1,0 +1,123 @@
+"""The launch calls of a start, in words for the person who waits for them. Pure.
+
+What was asked and what EC2 answered stay apart, so that a page can set them apart; where spot
+was wanted and on-demand came, or where the home left no choice of zone, that is said plainly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.offers.quotas import quota_of
+from ...provisioner.model.lease import Attempt, AttemptOutcome, Lease
+from ...wire import Market, Step
+from . import card_text
+
+MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-demand"}
+
+ANSWERS = {
+    AttemptOutcome.ASKING: "asking EC2",
+    AttemptOutcome.FOUND: "found",
+    AttemptOutcome.SOLD_OUT: "sold out",
+    AttemptOutcome.BUSY: "EC2 is busy and is asked again",
+    AttemptOutcome.REFUSED: "EC2 refused",
+}
+
+NOT_TO_BE_HAD = frozenset({AttemptOutcome.SOLD_OUT, AttemptOutcome.QUOTA})
+
+
+def attempts_of(lease: Lease) -> tuple[Attempt, ...]:
+    """Those of the search that goes on or has ended well: an instance that died began another."""
+    begun = [event.at for event in lease.events if event.step is Step.REQUEST]
+    return tuple(each for each in lease.attempts if not begun or each.at >= begun[-1])
+
+
+def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
+    """An attempt for the progress stream: its facts, and the words for them.
+
+    `is_in_title`: the title of its step says already what was found.
+    """
+    return {
+        "market": attempt.market,
+        "instance_types": list(attempt.instance_types),
+        "zones": list(attempt.zones),
+        "usd_per_hour": attempt.usd_per_hour,
+        "at": attempt.at.isoformat(),
+        "outcome": attempt.outcome,
+        "asked": asked_words(attempt),
+        "answer": answer_words(attempt),
+        "is_in_title": is_in_title,
+        "skipped": f"Not asked: {attempt.skipped}" if attempt.skipped else "",
+    }
+
+
+def asked_words(attempt: Attempt) -> str:
+    """Such as `Spot, g4dn.xlarge in 3 zones, from $0.19/h`."""
+    first, *others = attempt.instance_types or ("any type",)
+    what = first
+    if len(others) == 1:
+        what = f"{first} or {others[0]}"
+    elif others:
+        what = f"{first} or {len(others)} more types"
+    if len(attempt.zones) == 1:
+        what += f" in {attempt.zones[0]}"
+    elif attempt.zones:
+        what += f" in {len(attempt.zones)} zones"
+    words = [MARKETS[attempt.market], what]
+    if attempt.usd_per_hour is not None and attempt.outcome is not AttemptOutcome.FOUND:
+        several = len(attempt.instance_types) * len(attempt.zones) > 1
+        one_price = attempt.market is Market.ON_DEMAND and not others
+        words.append(f"{'from ' if several and not one_price else ''}{usd(attempt.usd_per_hour)}/h")
+    return ", ".join(words)
+
+
+def answer_words(attempt: Attempt) -> str:
+    """Such as `sold out in us-east-1a, b and c`, or `found g4dn.xlarge in us-east-1b, $0.53/h`."""
+    if attempt.outcome is AttemptOutcome.QUOTA:
+        return quota_words(attempt)
+    words = f"{ANSWERS[attempt.outcome]} {attempt.answer}".strip()
+    if attempt.outcome is AttemptOutcome.ASKING:
+        return f"{words}…"
+    if attempt.outcome is AttemptOutcome.FOUND and attempt.usd_per_hour is not None:
+        return f"{words}, {usd(attempt.usd_per_hour)}/h"
+    return words
+
+
+def quota_words(attempt: Attempt) -> str:
+    """The quota as AWS names it: an admin finds it by that."""
+    quotas = {quota_of(attempt.market, name): None for name in attempt.instance_types}
+    names = " and ".join(f"“{quota.name}”" for quota in quotas if quota is not None)
+    return f"no room in the AWS account's quota {names}".strip()
+
+
+def market_note(lease: Lease) -> str:
+    """Where spot comes first and on-demand came: why, and what it costs. Else empty."""
+    attempts = attempts_of(lease)
+    found = next((x for x in attempts if x.outcome is AttemptOutcome.FOUND), None)
+    if found is None or found.market is Market.SPOT or Market.SPOT not in lease.spec.markets:
+        return ""
+    spot = [x for x in attempts if x.market is Market.SPOT and x.outcome in NOT_TO_BE_HAD]
+    if not spot and Market.SPOT not in found.skipped_markets:
+        return ""  # spot costs more than on-demand right now
+    quota = bool(spot) and spot[-1].outcome is AttemptOutcome.QUOTA
+    why = "The AWS account's spot quota is used up" if quota else "Spot is sold out"
+    price = f" at {usd(found.usd_per_hour)}/h" if found.usd_per_hour is not None else ""
+    cheaper = next((x.usd_per_hour for x in spot if x.usd_per_hour is not None), None)
+    instead = f" instead of {usd(cheaper)}/h or more" if price and cheaper is not None else ""
+    return f"{why}, so this is an on-demand machine{price}{instead}. AWS does not interrupt it."
+
+
+def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
+    """Where the home left no choice of zone, and the search went ill: that it is the reason."""
+    refused = any(attempt.outcome in NOT_TO_BE_HAD or attempt.skipped for attempt in attempts)
+    # A home that was made on the way has a zone too, and had not when it was asked.
+    bound = all(set(attempt.zones) == {home_zone} for attempt in attempts)
+    if not refused or not bound:
+        return ""
+    return f"Only {home_zone} was asked: your files are there, and no other zone can open them."
+
+
+def usd(amount: float) -> str:
+    """Such as `$0.53`."""
+    return f"${card_text.usd(amount)}"

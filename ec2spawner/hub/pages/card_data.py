@@ -1,0 +1,227 @@
+"""The cards of one user: what provisioner and options know, as `hub.pages.cards` shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from ... import data
+from ...config import Options, Profile
+from ...core.homes.zone_migration import is_worth_moving
+from ...core.offers.purchase import Offer
+from ...core.pricing.gpu_value import (
+    Several,
+    Value,
+    scaled,
+    several,
+    t4s_of_gpu,
+    value,
+)
+from ...core.pricing.price_history import WEEK, sampled, steadiness
+from ...core.profiles.choices import MARKETS_OF, open_markets
+from ...core.profiles.profiles import Hardware, describe, resolve
+from ...data import InstanceType
+from ...provisioner.model.lease import Home
+from ...provisioner.offers.prices import Price
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market
+from .cards import (
+    Bounds,
+    Card,
+    Elsewhere,
+    Line,
+    OfferSeen,
+)
+from .home_offers import cheapest_elsewhere, may_move, what_it_takes
+from .retention_text import after_stop_words
+from .spawn_form import HomeSize
+
+SAMPLES = 57
+"""Of a line: one for every three hours of seven days, both ends among them."""
+
+
+async def cards_for(
+    options: Options,
+    provisioner: Provisioner,
+    profiles: Sequence[Profile],
+    zones: Iterable[str],
+    home: Home | None = None,
+) -> tuple[Card, ...]:
+    """A card for each profile. `zones` are those that the user's `home` allows."""
+    usual = await provisioner.usual_durations.of_starts([profile.slug for profile in profiles])
+    zones, cards = tuple(sorted(set(zones))), []
+    for profile in profiles:
+        card = _card(options, provisioner, profile, zones, usual)
+        if home is not None and may_move(options, home):
+            card = replace(card, elsewhere=_elsewhere(provisioner, card, profile, home))
+        cards.append(card)
+        await asyncio.sleep(0)  # thirty cards at once would hold up everyone else's page
+    return tuple(cards)
+
+
+def _card(
+    options: Options,
+    provisioner: Provisioner,
+    profile: Profile,
+    zones: Sequence[str],
+    usual: Mapping[str, float],
+) -> Card:
+    now, catalogue = provisioner.now(), provisioner.catalogue
+    here = catalogue.types_for(profile, options.architecture)
+    catalogue.want(profile.instance_types)
+    provisioner.prices.want(kind.name for kind in here)
+    # What no zone has is shown all the same, and says so.
+    types = here or resolve(profile, catalogue.types, options.architecture)
+    hardware = describe(types) if types else Hardware("", 0, 0, 0)
+    offers = _offers(provisioner, here, zones, now)
+    chosen = profile.profile_options
+    card = Card(
+        slug=profile.slug,
+        name=profile.display_name,
+        hardware=hardware,
+        gpu=types[0].gpu if types else profile.gpu or "",
+        description=profile.description,
+        market=profile.market,
+        markets=open_markets(profile),
+        offers=offers,
+        usual_start_seconds=usual.get(profile.slug),
+        disk_gib=options.disk(profile),
+        disk_bounds=Bounds(chosen.disk_gib.min, chosen.disk_gib.max) if chosen.disk_gib else None,
+        idle_seconds=options.idle_policy(profile).server_seconds,
+        idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
+        default=profile.default,
+        after_stop=after_stop_words(options.after_stop_of(profile), open_markets(profile)),
+    )
+    first = card.first()
+    kind = catalogue.types.get(first.offer.instance_type) if first else next(iter(types), None)
+    return replace(
+        card,
+        line=_line(provisioner, card, now),
+        value=_value(kind, first.offer.usd_per_hour if first else None),
+        several=_several(provisioner, kind),
+    )
+
+
+def _elsewhere(
+    provisioner: Provisioner, card: Card, profile: Profile, home: Home
+) -> Elsewhere | None:
+    """Where the home had better be for this profile; None where it is as well where it is."""
+    best = cheapest_elsewhere(provisioner, home, profile, MARKETS_OF[card.market])
+    if best is None:
+        return None
+    first = card.first()
+    to_be_had = first is not None and first.mark is None
+    here = first.offer.usd_per_hour if first else None
+    if to_be_had and not is_worth_moving(here, best.usd_per_hour):
+        return None
+    types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
+    there = _offers(provisioner, types, (best.zone,), provisioner.now())
+    return Elsewhere(
+        home_zone=home.zone or "",
+        zone=best.zone,
+        offers=tuple(seen for seen in there if seen.mark is None),
+        takes=what_it_takes(provisioner, home, best.zone),
+    )
+
+
+# --- offers and their prices -----------------------------------------------------------------
+
+
+def _offers(
+    provisioner: Provisioner, types: Sequence[InstanceType], zones: Sequence[str], now: datetime
+) -> tuple[OfferSeen, ...]:
+    every = provisioner.offers.all([kind.name for kind in types], zones, tuple(Market))
+    return tuple(_seen(provisioner, offer, now) for offer in every)
+
+
+def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
+    prices = provisioner.prices
+    if offer.paid:
+        price = prices.paid(offer.instance_type, offer.zone)
+    else:
+        price = prices.price(offer.market, offer.instance_type, offer.zone)
+    return OfferSeen(
+        offer=offer,
+        source=price.source if price else "",
+        age_seconds=_age(price, now),
+        mark=provisioner.offers.mark_of(offer),
+    )
+
+
+def _age(price: Price | None, now: datetime) -> float | None:
+    if price is None or price.read_at is None:
+        return None
+    return max((now - price.read_at).total_seconds(), 0.0)
+
+
+def _line(provisioner: Provisioner, card: Card, now: datetime) -> Line | None:
+    """Of the cheapest spot offer, where its user could buy it; None where nobody knows it."""
+    if not card.may_buy(Market.SPOT) or (cheapest := card.cheapest(Market.SPOT)) is None:
+        return None
+    offer = cheapest.offer
+    points = provisioner.prices.history(offer.instance_type, offer.zone)
+    if not points:
+        return None
+    return Line(
+        instance_type=offer.instance_type,
+        zone=offer.zone,
+        start=now - WEEK,
+        interval_seconds=WEEK.total_seconds() / (SAMPLES - 1),
+        usd_per_hour=sampled(points, now - WEEK, now, SAMPLES),
+        steadiness=steadiness(points, now),
+    )
+
+
+# --- value -----------------------------------------------------------------------------------
+
+
+def t4s_of(kind: InstanceType) -> float | None:
+    """T4s of work of an instance type's GPUs; None without a GPU, and for unknown figures."""
+    share = kind.gpu_partition if 0 < kind.gpu_partition < 1 else 1.0
+    model = data.gpu_model(kind.gpu, kind.gpu_memory_mib / share) if kind.gpu else None
+    whole = model and t4s_of_gpu(model.fp16_tflops, model.bandwidth_gb_s)
+    return scaled(whole, kind.gpu_count, share) if whole else None
+
+
+def _value(kind: InstanceType | None, usd_per_hour: float | None) -> Value | None:
+    return value(t4s_of(kind), usd_per_hour) if kind else None
+
+
+def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | None:
+    """By list prices: they stand still, and every region has them for a machine with one."""
+    if kind is None or kind.gpu_count < 2:
+        return None
+    ones = (
+        provisioner.prices.on_demand(other.name)
+        for other in provisioner.catalogue.types.values()
+        if other.gpu_count == 1
+        and (other.gpu, other.gpu_memory_mib, other.architecture)
+        == (kind.gpu, kind.gpu_memory_mib, kind.architecture)
+    )
+    one = min((price.usd_per_hour for price in ones if price), default=None)
+    own = provisioner.prices.on_demand(kind.name)
+    return several(kind.gpu_count, own.usd_per_hour if own else None, one)
+
+
+# --- sentences -------------------------------------------------------------------------------
+
+
+def home_sentence(options: Options) -> str:
+    """What becomes of one's files, in a sentence."""
+    if options.home.kind == "none":
+        return "Nothing is kept when the server stops: save elsewhere what you need."
+    return "Your files are kept when the server stops, and are there under any choice."
+
+
+def home_size(options: Options, home: Home | None) -> HomeSize | None:
+    """What its user may choose for the home; None for no choice."""
+    bounds = options.home.user_may_choose if options.home.kind == "ebs" else None
+    if bounds is None:
+        return None
+    has = home.size_gib if home else 0
+    least = max(bounds.min, has)
+    if least > bounds.max:
+        return None
+    return HomeSize(least=least, most=bounds.max, now=max(options.home.size_gib, has))

@@ -1,0 +1,348 @@
+"""What a card says, in the words of the spawn page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.offers.interruption_rate import risk_words
+from ...core.pricing.money import digits
+from ...core.profiles.choices import MARKETS_OF, WAITS
+from ...wire import Market
+from .cards import Card, OfferSeen, SoldOutIn
+from .sparkline import Sparkline, sparkline
+
+WAYS: Mapping[str, tuple[str, str]] = {
+    "spot-first": ("Cheap: spot first", "May be interrupted; on-demand if sold out."),
+    "spot-wait": (
+        "Cheap: spot or wait",
+        "May be interrupted; waits if sold out, and asks you before it buys on-demand.",
+    ),
+    "spot-only": ("Cheap: spot or nothing", "May be interrupted; no server if sold out."),
+    "on-demand": ("Safe: on-demand", "Not interrupted."),
+}
+"""The words for `market` as a person reads them: the choice, and what follows from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Some words, with how long ago they were found to be true where that matters."""
+
+    text: str
+    age_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PriceText:
+    """The figure that counts, and what to hold beside it."""
+
+    usd: str
+    """Such as `0.19`, in USD/hour; empty while unknown."""
+    market: str
+    """Whose figure it is, such as `spot`."""
+    saving: str = ""
+    """Against on-demand, such as `−64 %`; empty for none."""
+    beside: tuple[Phrase, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveText:
+    """What a move of one's files to another zone would gain."""
+
+    zone: str
+    here: str
+    """Such as `Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c`."""
+    choice: str
+    """For the panel, where it can be chosen."""
+    takes: str
+
+
+@dataclass(frozen=True, slots=True)
+class WayText:
+    """One choice of market, as the panel beside the cards offers it."""
+
+    value: str
+    label: str
+    hint: str
+    about: str
+    """Such as `$0.42 per hour`; empty while the price is unknown."""
+    start: str
+    """What pressing Start buys, such as `spot, about $0.13/h; on-demand $0.53/h if sold out`."""
+    start_moved: str = ""
+    """The same after the move to another zone; empty where there is none to be made."""
+    warning: str = ""
+    """What is sold out of it."""
+
+
+# --- the price -------------------------------------------------------------------------------
+
+
+def price_text(card: Card, now: datetime) -> PriceText:
+    """What a start would cost first, if nothing is chosen."""
+    first = card.first()
+    if first is None:
+        where = "the zone of your files does" if card.elsewhere else "this hub's zones do"
+        return PriceText("", "", beside=(Phrase(f"{where} not have it"),))
+    if first.offer.market is Market.SPOT:
+        return _spot(card, first, now)
+    return _on_demand(card, first, now)
+
+
+def _spot(card: Card, first: OfferSeen, now: datetime) -> PriceText:
+    on_demand = card.cheapest(Market.ON_DEMAND)
+    other = on_demand.offer.usd_per_hour if on_demand else None
+    beside = [Phrase(f"on-demand ${usd(other)}" if other else "on-demand price unknown")]
+    if often := risk(card):
+        beside.append(Phrase(f"{often} interrupted"))
+    beside += _shortages(card, now)
+    own = first.offer.usd_per_hour
+    saving = round(100 * (1 - own / other)) if own and other else 0
+    return PriceText(usd(own), "spot", f"−{saving} %" if saving >= 1 else "", tuple(beside))
+
+
+def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
+    beside = []
+    if Market.SPOT in MARKETS_OF[card.market]:
+        spot, out = card.cheapest(Market.SPOT), card.sold_out(Market.SPOT)
+        if out is None or not out.everywhere:
+            known = spot and spot.offer.usd_per_hour
+            beside.append(Phrase(f"spot ${usd(known)}" if known else "spot price unknown"))
+    elif first.mark is None:
+        beside.append(Phrase("not interrupted"))
+    beside += _shortages(card, now)
+    market = "on-demand, already paid for" if first.offer.paid else "on-demand"
+    return PriceText(usd(first.offer.usd_per_hour), market, beside=tuple(beside))
+
+
+def _shortages(card: Card, now: datetime) -> list[Phrase]:
+    """Where a market that the profile itself would buy in has nothing left."""
+    found = {market: out for market in MARKETS_OF[card.market] if (out := card.sold_out(market))}
+    said = {market: _shortage(out) for market, out in found.items()}
+    if len(said) > 1 and len({*said.values()}) == 1:
+        age = min(_age(out, now) for out in found.values())
+        return [Phrase(f"{' and '.join(said)} {next(iter(said.values()))}", age)]
+    return [Phrase(f"{market} {said[market]}", _age(out, now)) for market, out in found.items()]
+
+
+def _shortage(out: SoldOutIn) -> str:
+    if out.by_quota and out.everywhere:
+        return "limit of this account used up"
+    if out.of == 1:
+        return f"sold out in {out.zones[0]}"
+    return f"sold out in {len(out.zones)} of {out.of} zones"
+
+
+def _age(out: SoldOutIn, now: datetime) -> float:
+    return max((now - out.seen).total_seconds(), 0.0)
+
+
+def badge(card: Card) -> str:
+    """`sold out`, `spot sold out` or empty: what to know before anything else."""
+    own = MARKETS_OF[card.market]
+    found = {market: card.sold_out(market) for market in own}
+    out = {market: each for market, each in found.items() if each and each.everywhere}
+    if not out:
+        return ""
+    what = "limit reached" if all(each.by_quota for each in out.values()) else "sold out"
+    return what if len(out) == 2 else f"{next(iter(out))} {what}"
+
+
+def risk(card: Card) -> str:
+    """How often spot is taken back, of the cheapest offer there is; empty where unknown."""
+    spot = card.cheapest(Market.SPOT)
+    return risk_words(spot.offer.interruption_band if spot else None)
+
+
+# --- another zone ----------------------------------------------------------------------------
+
+
+def move_text(card: Card) -> MoveText | None:
+    """What a move to another zone would gain; None where it gains nothing."""
+    elsewhere, moved = card.elsewhere, card.moved()
+    if elsewhere is None or moved is None:
+        return None
+    first, then = card.first(), moved.first()
+    there = _hourly(then) if then else ""
+    if first is None:
+        here = ", which does not have this machine"
+    elif first.mark is not None:
+        here = ", where this is sold out"
+    else:
+        here = f": {_hourly(first)} there"
+    return MoveText(
+        zone=elsewhere.zone,
+        here=f"Your files are in {elsewhere.home_zone}{here}; {there} in {elsewhere.zone}",
+        choice=f"Move my files to {elsewhere.zone} first: {there}",
+        takes=elsewhere.takes,
+    )
+
+
+def _hourly(seen: OfferSeen) -> str:
+    known = seen.offer.usd_per_hour
+    return "price unknown" if known is None else f"${usd(known)}/h"
+
+
+# --- the machine -----------------------------------------------------------------------------
+
+
+def facts(card: Card) -> tuple[str, ...]:
+    """What the machine is and how soon it is there, in few words."""
+    hardware = card.hardware
+    # A card called "T4, 16 GB" need not say "1 × T4, 16 GB" again.
+    in_name = hardware.gpu_text.removeprefix("1 × ") in card.name
+    words = [] if in_name else [hardware.gpu_text]
+    if hardware.vcpus:
+        words.append("1 vCPU" if hardware.vcpus == 1 else f"{hardware.vcpus} vCPUs")
+    if hardware.memory_gib:
+        words.append(f"{hardware.memory_gib:g} GiB memory")
+    if scratch := hardware.scratch_gb:
+        size = f"{scratch / 1000:g} TB" if scratch >= 1000 else f"{scratch} GB"
+        words.append(f"{size} scratch")
+    if card.usual_start_seconds is not None:
+        words.append(f"starts in about {duration_words(card.usual_start_seconds)}")
+    return tuple(words)
+
+
+def value_lines(card: Card) -> tuple[str, ...]:
+    """What its work costs, and what several GPUs are worth against one; empty without a GPU."""
+    if not card.gpu:
+        return ()
+    lines = []
+    if card.value is None:
+        lines.append("Value not known: no figures for this GPU")
+    else:
+        number = f"{card.value.t4s:.1f}" if card.value.t4s < 9.95 else f"{card.value.t4s:.0f}"
+        work = f"Value: {number} T4{'' if number == '1.0' else 's'} of work"
+        price = card.value.usd_per_t4_hour
+        lines.append(f"{work}, ${usd(price)} per T4-hour" if price is not None else work)
+    if card.several:
+        hint = f"About {card.several.times_the_work:.2g} times one {card.gpu}"
+        times = card.several.times_the_price
+        lines.append(f"{hint}, at {times:.2g} times its price" if times else hint)
+    return tuple(lines)
+
+
+# --- the line --------------------------------------------------------------------------------
+
+
+def drawing(card: Card) -> Sparkline | None:
+    """Seven days of the spot price; None where nobody knows them."""
+    if card.line is None:
+        return None
+    on_demand = card.cheapest(Market.ON_DEMAND)
+    return sparkline(card.line.usd_per_hour, on_demand.offer.usd_per_hour if on_demand else None)
+
+
+def drawing_label(card: Card) -> str:
+    """The same for who cannot see it."""
+    if card.line is None:
+        return ""
+    known = [sample for sample in card.line.usd_per_hour if sample is not None]
+    low, high = usd(min(known)), usd(max(known))
+    reach = f"${low}" if low == high else f"between ${low} and ${high}"
+    words = [f"Spot price of seven days in {card.line.zone}: {reach} per hour"]
+    on_demand = card.cheapest(Market.ON_DEMAND)
+    if on_demand:
+        words.append(f"dotted: on-demand, ${usd(on_demand.offer.usd_per_hour)}")
+    return "; ".join(words)
+
+
+# --- the choices -----------------------------------------------------------------------------
+
+
+def ways(card: Card) -> tuple[WayText, ...]:
+    """The markets that a person may choose among, or the only one there is."""
+    return tuple(_way(card, word) for word in card.ways)
+
+
+def _way(card: Card, word: str) -> WayText:
+    label, hint = WAYS[word]
+    first = card.first(word)
+    known = first.offer.usd_per_hour if first else None
+    about = "" if known is None else f"${usd(known)} per hour"
+    start = _start(card, word, first)
+    moved = card.moved()
+    return WayText(
+        value=word,
+        label=label,
+        hint=hint,
+        about=about,
+        start=start,
+        start_moved=_start(moved, word, moved.first(word)) if moved else "",
+        warning=_warning(card, word, first),
+    )
+
+
+def _start(card: Card, word: str, first: OfferSeen | None) -> str:
+    """What a start buys first and at which price, and what it buys if that is sold out."""
+    if first is None:
+        return "not offered here"
+    if first.mark is not None:
+        return f"sold out when last asked{'; waits' if word == WAITS else ''}"
+    known = first.offer.usd_per_hour
+    price = "price unknown" if known is None else f"about ${usd(known)}/h"
+    words = f"{first.offer.market}, {price}"
+    if word == WAITS:
+        words += "; waits if sold out"
+    elif first.offer.market is Market.SPOT and Market.ON_DEMAND in MARKETS_OF[word]:
+        words += f"; {_up_to(card, Market.ON_DEMAND)} if sold out"
+    return words
+
+
+def _up_to(card: Card, market: Market) -> str:
+    """What a start may pay there, whichever of its offers it gets."""
+    offers = [seen.offer for seen in card.offers if seen.offer.market is market and not seen.mark]
+    prices = {offer.usd_per_hour for offer in offers}
+    known = [price for price in prices if price is not None]
+    if not known or len(known) < len(prices):
+        return f"{market}, price unknown"
+    return f"{market} {'up to ' if len(known) > 1 else ''}${usd(max(known))}/h"
+
+
+def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
+    if card.nothing_left(word):
+        if word == WAITS:
+            return "Sold out when last asked: your start will wait."
+        return "Sold out when last asked. You can try all the same."
+    out = card.sold_out(Market.SPOT) if word == "spot-first" else None
+    if out and out.everywhere and first:
+        return "Spot is sold out now: this is on-demand."
+    return ""
+
+
+IDLE_STEPS = (300, 600, 900, 1200, 1800, 2700, 3600, 7200, 10800, 14400, 28800, 43200, 86400)
+"""Seconds that people choose between, within the bounds."""
+
+
+def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str], ...]:
+    """Idle limits to choose between: seconds and words, with the bounds and what is picked."""
+    bounds = card.idle_bounds
+    if bounds is None:
+        return ()
+    within = {step for step in IDLE_STEPS if bounds.min <= step <= bounds.max}
+    ends = {round(bounds.min), round(bounds.max)}
+    steps = sorted(within | ends | ({picked} if picked is not None else set()))
+    return tuple((step, duration_words(step)) for step in steps)
+
+
+# --- words for numbers -----------------------------------------------------------------------
+
+
+def usd(amount: float | None) -> str:
+    """An amount as a page says it; empty where it is unknown."""
+    return "" if amount is None else digits(amount)
+
+
+def duration_words(seconds: float) -> str:
+    """`40 seconds`, `2 minutes`, `1 hour`, `3 days`: one unit, as one says it."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * length or (seconds >= length and seconds % length == 0):
+            return _counted(seconds / length, unit)
+    return _counted(seconds, "second")
+
+
+def _counted(number: float, unit: str) -> str:
+    # 90 minutes are "1.5 hours", and 89 seconds are not "1.48 minutes".
+    text = f"{round(number * 2) / 2 if unit in ('hour', 'day') else round(number):g}"
+    return f"{text} {unit}" if text == "1" else f"{text} {unit}s"

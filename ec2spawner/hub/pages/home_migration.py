@@ -1,0 +1,43 @@
+"""A home on its way to another zone, as the progress page shows it to whoever waits for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.homes.zone_migration import estimate
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from .home_offers import range_words
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """Files that are being copied now."""
+
+    zone: str
+    """Where to."""
+    percent: int
+    """Of the snapshot, as EC2 says."""
+    takes: str = ""
+    """How long, as an estimate, for people."""
+
+    @property
+    def advice(self) -> str:
+        return (
+            "You can wait, or close this page and come back. If you cancel, the copy continues, "
+            f"and a later start finds your files in {self.zone}."
+        )
+
+
+def moving(provisioner: Provisioner, lease: Lease) -> Moving | None:
+    """The move that this start waits for; None where it waits for none."""
+    home = provisioner.homes.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
+    if home is None or home.move is None or home.move.volume_id is not None:
+        return None
+    newest = provisioner.homes.newest.get(home.home_id)
+    takes = estimate(home.size_gib, newest.stored_gib if newest else None)
+    return Moving(
+        zone=home.move.zone,
+        percent=provisioner.home_moves.percent(home.move.move_id),
+        takes=f"estimated at {range_words(takes)}",
+    )

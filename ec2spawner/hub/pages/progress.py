@@ -1,0 +1,187 @@
+"""The story of a start as the progress page shows it: steps, times, usual times. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from ...provisioner.model.lease import (
+    AttemptOutcome,
+    Lease,
+    LeaseState,
+    StepEvent,
+)
+from ...wire import Step
+from .attempts import (
+    attempts_of,
+    home_note,
+    market_note,
+    shown,
+)
+from .home_migration import Moving
+
+TITLES = {
+    Step.REQUEST: "Looking for a machine",
+    Step.BOOT: "Booting",
+    Step.HOME: "Opening your home",
+    Step.NOTEBOOK: "Starting JupyterLab",
+}
+
+MOVE_SHARE = 60.0
+"""Seconds that stand in for a move in the bar's proportions; within it, the bar follows what is
+copied."""
+
+SHARE_WHEN_UNKNOWN = {Step.REQUEST: 5.0, Step.BOOT: 30.0, Step.HOME: 3.0, Step.NOTEBOOK: 4.0}
+"""Seconds that stand in for the bar's proportions before anyone knows better; never shown."""
+
+
+def progress_event(
+    lease: Lease,
+    usual: Mapping[Step, float],
+    now: datetime,
+    home_zone: str = "",
+    waiting: Mapping[str, Any] | None = None,
+    moving: Moving | None = None,
+) -> dict[str, Any]:
+    """One event for JupyterHub's progress stream; `usual` in seconds per step.
+
+    `home_zone` is the zone that the server's files are bound to; empty where they are not.
+    `waiting` says what it waits for instead of buying (`hub.pages.spot_wait`).
+    `moving` is the move of these files that the start waits for.
+    """
+    begun = first_events(lease)
+    has_moved = Step.MOVE in begun
+    attempts = attempts_of(lease)
+    current = _latest(begun)
+    ready = lease.state is LeaseState.READY
+    steps = [_step(step, begun, current, usual, now) for step in TITLES]
+    if has_moved:
+        steps.insert(0, _move_step(lease, begun, current, now, moving))
+    last = lease.events[-1] if lease.events else None
+    said = _line(last) if last else TITLES[Step.REQUEST]
+    known = [usual[step] for step in TITLES if step in usual]
+    return {
+        "progress": 100 if ready else _percent(begun, current, usual, now, moving),
+        "message": waiting["message"] if waiting else said,
+        "waiting": waiting,
+        "steps": steps,
+        "attempts": [
+            shown(
+                attempt,
+                is_in_title=Step.BOOT in begun and attempt.outcome is AttemptOutcome.FOUND,
+            )
+            for attempt in attempts
+        ],
+        "notes": [note for note in (market_note(lease), home_note(attempts, home_zone)) if note],
+        "profile": lease.profile_name,
+        "advice": moving.advice if moving and current is Step.MOVE else "",
+        "usual_seconds": round(sum(known), 1)
+        if len(known) == len(TITLES) and not has_moved
+        else None,
+        "elapsed_seconds": round(max((now - lease.requested_at).total_seconds(), 0), 1),
+    }
+
+
+def current_step(lease: Lease) -> Step:
+    """What a start is at."""
+    return _latest(first_events(lease))
+
+
+def _latest(begun: Mapping[Step, StepEvent]) -> Step:
+    return max(begun, key=list(Step).index, default=Step.REQUEST)
+
+
+def first_events(lease: Lease) -> dict[Step, StepEvent]:
+    """When each step began, since the instance was last replaced; a move happens only once."""
+    begun: dict[Step, StepEvent] = {}
+    for event in lease.events:
+        is_over = event.step is Step.REQUEST and begun.keys() - {Step.REQUEST}
+        if is_over or event.step is Step.MOVE:  # nothing is looked for before the files are there
+            begun = {Step.MOVE: begun[Step.MOVE]} if Step.MOVE in begun else {}
+        begun.setdefault(event.step, event)
+    return begun
+
+
+def _step(
+    step: Step,
+    begun: Mapping[Step, StepEvent],
+    current: Step,
+    usual: Mapping[Step, float],
+    now: datetime,
+) -> dict[str, Any]:
+    order = list(Step)
+    event = begun.get(step)
+    later = [begun[other].at for other in order[order.index(step) + 1 :] if other in begun]
+    done = order.index(step) < order.index(current)
+    seconds = None
+    if event is not None:
+        seconds = round(max(((later[0] if later else now) - event.at).total_seconds(), 0), 1)
+    title, detail = _words(step, begun)
+    return {
+        "name": step,
+        "title": title,
+        "state": "done" if done else "now" if step is current else "todo",
+        "detail": detail,
+        "seconds": seconds,
+        "usual_seconds": round(usual[step], 1) if step in usual else None,
+    }
+
+
+def _move_step(
+    lease: Lease,
+    begun: Mapping[Step, StepEvent],
+    current: Step,
+    now: datetime,
+    moving: Moving | None,
+) -> dict[str, Any]:
+    """The copy of the home to another zone, before anything is looked for there."""
+    is_now = current is Step.MOVE
+    last = next(event for event in reversed(lease.events) if event.step is Step.MOVE)
+    copied = f"{moving.percent} % copied" if moving and moving.percent else last.detail
+    detail = " · ".join(part for part in (copied, moving.takes if moving else "") if part)
+    return {
+        **_step(Step.MOVE, begun, current, {}, now),
+        "title": last.message,
+        "detail": detail if is_now else "",
+    }
+
+
+def _line(event: StepEvent) -> str:
+    """An event for the log. How far a move is stands in its detail."""
+    return f"{event.message}: {event.detail}" if event.step is Step.MOVE else event.message
+
+
+def _words(step: Step, begun: Mapping[Step, StepEvent]) -> tuple[str, str]:
+    """Title and detail of a step. What was found is told where it was looked for."""
+    event, boot = begun.get(step), begun.get(Step.BOOT)
+    if event is None or step is Step.MOVE:
+        return TITLES.get(step, ""), ""
+    if step is Step.BOOT:
+        return TITLES[step], event.detail
+    title = boot.message if step is Step.REQUEST and boot is not None else TITLES[step]
+    if event.message == TITLES[step]:
+        return title, event.detail
+    return title, " · ".join(part for part in (event.message, event.detail) if part)
+
+
+def _percent(
+    begun: Mapping[Step, StepEvent],
+    current: Step,
+    usual: Mapping[Step, float],
+    now: datetime,
+    moving: Moving | None,
+) -> int:
+    """Where the bar is: steps done by their usual length, the current one up to 95 % of its."""
+    length = {step: usual.get(step, SHARE_WHEN_UNKNOWN[step]) for step in TITLES}
+    if Step.MOVE in begun:
+        length[Step.MOVE] = MOVE_SHARE
+    total = sum(length.values()) or 1.0
+    order = list(Step)
+    done = sum(length[s] for s in length if order.index(s) < order.index(current))
+    if current is Step.MOVE:
+        done += MOVE_SHARE * min(moving.percent if moving else 0, 95) / 100
+    elif current in length and current in begun:
+        spent = (now - begun[current].at).total_seconds()
+        done += min(max(spent, 0), 0.95 * length[current])
+    return max(1, min(99, int(100 * done / total)))

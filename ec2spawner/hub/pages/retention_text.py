@@ -1,0 +1,59 @@
+"""What is kept of a stopped server, what it costs until when, and what would lose it: in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...core.instances.retention import AfterStop, Kept, disk_usd_per_month
+from ...core.pricing.money import digits
+from ...core.profiles.choices import MARKETS_OF
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market
+from .card_text import duration_words
+
+
+def kept_sentences(provisioner: Provisioner, user: str, server: str) -> str:
+    """For the spawn page; empty where nothing is kept."""
+    kept = provisioner.keeping.of_server(user, server)
+    return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
+
+
+def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
+    until = f"{kept.until:%H:%M} UTC on {kept.until:%d %B}"
+    if kept.then == "linger":
+        price = "its usual price"
+        if usd_per_hour:
+            price = f"about ${digits(usd_per_hour)}/h (an estimate)"
+        return (
+            f"Your last machine waits for you until {until}: start {kept.profile_name} with the "
+            f"same choices, and it is there in seconds. Until then it costs this hub {price}. "
+            "Any other choice gives it up."
+        )
+    month = digits(disk_usd_per_month(kept.disk_gib))
+    return (
+        f"Your last machine is stopped, and its disk is kept until {until}: start "
+        f"{kept.profile_name} with the same choices to go on with it. Any other choice gives it "
+        "up, and then, as after that time, what is outside your home is lost. The disk costs "
+        f"about ${month} a month (an estimate)."
+    )
+
+
+def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
+    instance = provisioner.watcher.instances.get(kept.instance_id)
+    price = provisioner.prices.price_of(instance) if instance else None
+    return price.usd_per_hour if price else None
+
+
+def after_stop_words(after: AfterStop, markets: Sequence[str]) -> str:
+    """For a card: what its machine does after a stop; empty where it just ends."""
+    lasts = duration_words(after.seconds)
+    if after.then == "linger":
+        return f"its machine waits {lasts} for your restart"
+    if after.then == "stop" and not any(
+        Market.ON_DEMAND in MARKETS_OF[market] for market in markets
+    ):
+        return "its machine ends: AWS keeps no disk of a spot machine"
+    if after.then == "stop":
+        spot = any(market != "on-demand" for market in markets)
+        return f"its disk is kept for {lasts}" + ("; not that of a spot machine" if spot else "")
+    return ""

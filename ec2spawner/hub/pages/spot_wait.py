@@ -1,0 +1,74 @@
+"""What a start waits for, for the person who waits with it: why, until when, and what instead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.offers.purchase import Offer
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market
+from .attempts import usd
+
+
+def waiting_of(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
+    """For the progress stream; None while something is bought or under way.
+
+    `message` for people, `until` the wait's end and `again_at` when EC2 is asked next (None while
+    that depends on the price), both ISO 8601 in UTC. `instead` is what its user may agree to:
+    `market`, `usd_per_hour` (None is unknown) and the `words` for it; None for nothing.
+    """
+    if lease.wait is None or not provisioner.waits.is_waiting(lease):
+        return None
+    within = provisioner.offers.all_for(lease.spec)
+    marks = [mark for offer in within if (mark := provisioner.offers.mark_of(offer))]
+    instead = _on_demand(provisioner, lease)
+    return {
+        "message": f"{_why(provisioner, lease, within)}{_other_price(instead)}",
+        "until": lease.wait.until.isoformat(),
+        "again_at": min(mark.until for mark in marks).isoformat() if marks else None,
+        "instead": instead
+        and {
+            "market": instead.market,
+            "usd_per_hour": instead.usd_per_hour,
+            "words": f"Start {instead.market} {_at(instead)}",
+        },
+    }
+
+
+def _why(provisioner: Provisioner, lease: Lease, within: Sequence[Offer]) -> str:
+    if not within:
+        zones = provisioner.placement.zones_of(lease.spec)
+        every = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
+        price, limit = _cheapest(every), lease.spec.max_usd_per_hour
+        costs = "has no known price" if price is None else f"costs {usd(price)}/h"
+        over = f", above your limit of {usd(limit)}/h" if limit is not None else ""
+        return f"Spot for {lease.profile_name} {costs} right now{over}."
+    price = _cheapest(within)
+    at = f" at {usd(price)}/h" if price is not None else ""
+    return f"No spot capacity for {lease.profile_name}{at} right now."
+
+
+def _other_price(instead: Offer | None) -> str:
+    if instead is None or instead.usd_per_hour is None:
+        return ""
+    return f" On-demand costs {usd(instead.usd_per_hour)}/h."
+
+
+def _at(offer: Offer) -> str:
+    return "(price unknown)" if offer.usd_per_hour is None else f"at {usd(offer.usd_per_hour)}/h"
+
+
+def _cheapest(offers: Sequence[Offer]) -> float | None:
+    known = [offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None]
+    return min(known, default=None)
+
+
+def _on_demand(provisioner: Provisioner, lease: Lease) -> Offer | None:
+    """The cheapest that is open now, where the profile allows it."""
+    if lease.wait is None or Market.ON_DEMAND not in lease.wait.otherwise:
+        return None
+    zones = provisioner.placement.zones_of(lease.spec)
+    offers = provisioner.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
+    return min(offers, key=lambda x: (x.usd_per_hour is None, x.usd_per_hour or 0.0), default=None)

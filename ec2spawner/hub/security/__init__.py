@@ -1,0 +1,1 @@
+"""Rate limits, sealed values, certificates and signed links."""

@@ -1,0 +1,102 @@
+"""The idle policy of one server: of hub, groups, profile, and of the admin's function."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ...config import (
+    ConfigError,
+    IdleConfig,
+    Options,
+    Profile,
+    change_options,
+    idle_policy,
+)
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from ...provisioner.store.store import StoreError
+from ...wire import IdlePolicy
+from .profiles import (
+    PATIENCE,
+    ProfileListBroken,
+    answer_of,
+    options_for_page,
+)
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+log = logging.getLogger(__name__)
+
+
+class HookFailed(Exception):
+    """The admin's function has failed, which is logged."""
+
+
+async def policy_of(
+    options: Options, spawner: Spawner, profile: Profile, chosen: float | None
+) -> IdlePolicy:
+    """The policy with what the server's user chose, in seconds; `options` are `options_for`'s.
+
+    Without what the admin's function changes where that fails: a start does not.
+    """
+    words = options.idle.changed_by(profile.idle)
+    with suppress(HookFailed):
+        words = await _after_hook(options, spawner, words)
+    return idle_policy(words, profile, chosen)
+
+
+async def follow_configuration(
+    options: Options, spawner: Spawner, provisioner: Provisioner, lease: Lease
+) -> None:
+    """Let the present configuration hold for a server that was started under an earlier one.
+
+    Where that cannot be told, its policy stays as it is; so it does where its profile is gone, and
+    with it what the profile allowed.
+    """
+    try:
+        of_server = await options_for_page(options, spawner)
+        profile = next((p for p in of_server.profiles if p.slug == lease.profile), None)
+        if profile is None:
+            return
+        chosen = lease.idle.user_server_seconds
+        words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
+        policy = idle_policy(words, profile, chosen)
+        now = provisioner.book.get(lease.lease_id)
+        if now is not None:
+            # What its user has chosen in the meantime.
+            chosen = now.idle.user_server_seconds
+            policy = policy.model_copy(update={"user_server_seconds": chosen})
+            await provisioner.beats.set_policy(now, policy)
+    except (ProfileListBroken, HookFailed):
+        log.warning("%s goes on under its last idle policy", spawner._log_name)
+    except StoreError as error:
+        log.warning("The idle policy of %s is not stored yet: %s", spawner._log_name, error)
+
+
+async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> IdleConfig:
+    """With what the admin's function changes. Raises `HookFailed`."""
+    if options.idle_hook is None:
+        return words
+    try:
+        async with asyncio.timeout(PATIENCE):
+            answer = await answer_of(options.idle_hook(spawner, words.model_dump()))
+        if answer is None:
+            return words
+        return words.changed_by(change_options(options, {"idle": answer}).idle)
+    except ConfigError as error:
+        log.error("For %s c.EC2Spawner.idle_hook said: %s", spawner._log_name, error)
+        raise HookFailed from error
+    except TimeoutError as error:
+        log.error(
+            "For %s c.EC2Spawner.idle_hook gave no answer within %g s",
+            spawner._log_name,
+            PATIENCE,
+        )
+        raise HookFailed from error
+    except Exception as error:
+        log.exception("For %s c.EC2Spawner.idle_hook failed", spawner._log_name)
+        raise HookFailed from error

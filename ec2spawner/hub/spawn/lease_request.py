@@ -1,0 +1,204 @@
+"""From what a user picked to a lease on the waiting list."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from ...config import Options, Profile
+from ...core.names import home_folder
+from ...core.offers.spot_wait import Wait, longest_wait
+from ...core.profiles.choices import Choice
+from ...core.profiles.profiles import resolve
+from ...data import InstanceType
+from ...provisioner.model.cloud import (
+    CloudError,
+    DataVolume,
+    Image,
+    LaunchSpec,
+)
+from ...provisioner.model.launch_key import launch_key_of
+from ...provisioner.model.lease import Lease, LeaseState
+from ...provisioner.model.mounts import Mounts
+from ...provisioner.offers.instance_types import Catalogue
+from ...provisioner.provisioner import Provisioner
+from ...wire import BucketMount, HomeMount, IdlePolicy
+from ..app.spawn_error import NotStarted
+from .home_choice import follow_choice, wanted_gib
+from .user_data import user_data
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Whose server, and which of theirs."""
+
+    user: str
+    name: str
+
+
+class NoneInThisZone(NotStarted):
+    """The zone of the user's files has no such machine, or no subnet; another zone may have."""
+
+
+async def new_lease(
+    lease_id: str,
+    server: Server,
+    choice: Choice[Profile],
+    *,
+    options: Options,
+    idle: IdlePolicy,
+    provisioner: Provisioner,
+    hub_api_url: str,
+    sealed_start: str,
+    start_timeout: float,
+) -> Lease:
+    """A lease without an instance, of which JupyterHub expects a server within `start_timeout`
+    seconds.
+
+    Raises `NotStarted` where the home's zone has no subnet, or where the image is not known, and
+    `NoneInThisZone` where the home's zone has no fitting machine and another may have one.
+    """
+    profile = choice.profile
+    image = await _image(provisioner)
+    await follow_choice(provisioner, server.user, server.name, choice, options)
+    spec = LaunchSpec(
+        instance_types=(),
+        subnets=_subnets(provisioner, server, options.home.kind),
+        image_id=image.image_id,
+        markets=choice.markets,
+        max_usd_per_hour=choice.max_usd_per_hour,
+        disk_gib=choice.disk_gib or options.disk(profile),
+        security_groups=options.security_groups,
+        instance_profile=options.instance_profile,
+        key_name=options.key_name,
+        user_data=user_data(hub_api_url, options.agent_package),
+        data_volumes=tuple(
+            DataVolume(each.snapshot, each.path) for each in options.data_volumes_of(profile)
+        ),
+    )
+    types = _types(provisioner, profile, options, provisioner.placement.zones_of(spec))
+    provisioner.prices.want(types)
+    spec = replace(spec, instance_types=types)
+    return Lease(
+        lease_id=lease_id,
+        user=server.user,
+        server=server.name,
+        profile=profile.slug,
+        profile_name=profile.display_name,
+        spec=spec,
+        launch_key=launch_key_of(spec),
+        home_kind=options.home.kind,
+        home_gib=wanted_gib(provisioner, server.user, server.name, choice, options),
+        idle=idle,
+        state=LeaseState.WAITING,
+        requested_at=provisioner.now(),
+        sealed_start=sealed_start,
+        image=image,
+        after_stop=options.after_stop_of(profile),
+        mounts=mounts_of(server, options, profile),
+        wait=_wait(choice, provisioner.now(), start_timeout),
+    )
+
+
+def _wait(choice: Choice[Profile], now: datetime, start_timeout: float) -> Wait | None:
+    if not choice.waits:
+        return None
+    return Wait(now + timedelta(seconds=longest_wait(start_timeout)), choice.otherwise)
+
+
+def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
+    """What the server's instance mounts besides a home on EBS and volumes of data."""
+    home = options.home
+    efs = None
+    if home.kind == "efs":
+        efs = HomeMount(
+            kind="efs",
+            file_system=home.file_system,
+            access_point=home.access_point,
+            directory=f"{home.root}/{home_folder(server.user, server.name)}".lstrip("/"),
+            tls=home.tls,
+            iam=home.tls and bool(options.instance_profile),
+        )
+    return Mounts(
+        efs=efs,
+        buckets=tuple(
+            BucketMount(
+                bucket=each.bucket, prefix=each.prefix, path=each.path, read_only=each.read_only
+            )
+            for each in options.buckets_of(profile)
+        ),
+        scratch=options.scratch or "",
+    )
+
+
+def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[str, ...]:
+    subnets = provisioner.placement.subnets_for(server.user, server.name, home_kind=home_kind)
+    if not subnets:
+        home = provisioner.homes.of(server.user, server.name)
+        raise NoneInThisZone(
+            f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
+            "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets",
+            reason="home",
+        )
+    return subnets
+
+
+def _types(
+    provisioner: Provisioner, profile: Profile, options: Options, zones: Collection[str]
+) -> tuple[str, ...]:
+    """What the profile means in these zones, best first. Raises `NotStarted` for nothing."""
+    # A profile of a function is first heard of here.
+    provisioner.catalogue.want(profile.instance_types)
+    types = _fitting(provisioner.catalogue, profile, options.architecture, zones)
+    if types:
+        return types
+    if profile.instance_types:
+        machine = f"called {' or '.join(profile.instance_types)}"
+    else:
+        machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
+    said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
+    error = NotStarted
+    if _fitting(
+        provisioner.catalogue, profile, options.architecture, provisioner.placement.zones()
+    ):
+        said += ", where your files are; another zone of this hub has it"
+        error = NoneInThisZone
+    raise error(
+        f"{said}. Pick another profile, or ask {options.contact} what could be done",
+        reason="not-offered",
+    )
+
+
+def _fitting(
+    catalogue: Catalogue, profile: Profile, architecture: str, zones: Collection[str]
+) -> tuple[str, ...]:
+    """Types of the profile that at least one of the zones has, as far as is known."""
+
+    def is_here(name: str) -> bool:
+        return any(catalogue.is_offered(name, zone) for zone in zones)
+
+    known = catalogue.types
+    if profile.instance_types:
+        # One that EC2 has not described yet is believed: CreateFleet knows it better.
+        suits = [x for x in profile.instance_types if _runs(known.get(x), architecture)]
+        return tuple(name for name in suits if is_here(name))
+    here = {name: kind for name, kind in known.items() if is_here(name)}
+    return tuple(kind.name for kind in resolve(profile, here, architecture))
+
+
+def _runs(kind: InstanceType | None, architecture: str) -> bool:
+    return kind is None or kind.architecture == architecture
+
+
+async def _image(provisioner: Provisioner) -> Image:
+    try:
+        return await provisioner.images.current()
+    except CloudError as error:
+        again = "try again in a minute" if error.retryable else "an admin must mend it"
+        raise NotStarted(
+            f"The hub cannot find the image that servers boot; {again}",
+            reason="image",
+            log_message=str(error),
+            status_code=503,
+        ) from error

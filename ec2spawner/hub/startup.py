@@ -1,0 +1,275 @@
+"""Our part of a hub's start: check the options, open the store, run the provisioner.
+
+Resolving `spawner_class = "ec2"` calls `arrange`, so that this one line is enough: the
+provisioner runs from the hub's start, also when nobody logs in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jupyterhub import apihandlers
+from jupyterhub.app import JupyterHub
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception,
+    retry_if_exception_type,
+    stop_after_delay,
+    wait_fixed,
+    wait_random_exponential,
+)
+
+from .. import data
+from ..aws.ec2 import EC2Cloud
+from ..aws.identity import IdentitySetupError, IdentityVerifier
+from ..config import (
+    ConfigError,
+    Judged,
+    Options,
+    judge_options,
+)
+from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.settings import Settings
+from ..provisioner.provisioner import Provisioner
+from ..provisioner.retention.retention import keeps_of
+from ..provisioner.store.store import (
+    Store,
+    StoreAwayError,
+    StoreError,
+    StoreHeldError,
+)
+from .api import (
+    agent as agent_api,
+)
+from .api import (
+    server_end,
+    stop_audit,
+)
+from .api import (
+    user as user_api,
+)
+from .api.last_save import keeping_routes_for_saving
+from .app import (
+    api_address,
+    internal_ssl,
+    log_limits,
+    log_text,
+    metrics,
+)
+from .app.service import HubService, publish, utc_now
+from .pages.templates_env import TEMPLATES
+from .security.notebook_certificates import AUTHORITY, NotebookAuthority
+from .security.sealed_start import Seal
+
+STORE_PATIENCE = 15.0
+"""Seconds in which a hub that is just stopping may still hold the store, and a database server
+that starts with this machine may not answer yet."""
+
+_task: asyncio.Task[None] | None = None
+
+
+def arrange() -> None:
+    """Begin with the hub that is starting; do nothing in any other command, and nothing twice.
+
+    `jupyterhub token`, `upgrade-db` and the like load the same configuration, and must start
+    nothing. JupyterHub has no hook for "the hub starts"; what a starting hub does is to resolve
+    its spawner class, in its event loop and before it builds its handlers. That is our signal.
+    """
+    global _task
+    if _task is not None or not JupyterHub.initialized():
+        return
+    app = JupyterHub.instance()
+    if app.subapp or app.generate_config or not hasattr(app, "_start_future"):
+        return
+    if app.show_config or app.show_config_json:
+        return
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    apihandlers.default_handlers.extend(
+        [*agent_api.handlers, *user_api.handlers, *server_end.handlers]
+    )
+    apihandlers.default_handlers[:0] = stop_audit.handlers
+    app.proxy_class = keeping_routes_for_saving(app.proxy_class)
+    _show_our_templates(app)
+    # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
+    # count as looked at once their agents are heard, which takes a hub that serves.
+    app.init_spawners_timeout = 0
+    logging.getLogger("ec2spawner").parent = app.log
+    log_limits.install(app.log)
+    log_text.install()
+    _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
+
+
+def _show_our_templates(app: JupyterHub) -> None:
+    """Our spawn and progress pages come before JupyterHub's own and after the admin's."""
+
+    def add(_change: object = None) -> None:
+        if str(TEMPLATES) not in app.template_paths:
+            own = app._template_paths_default()
+            admins = [path for path in app.template_paths if path not in own]
+            app.template_paths = [*admins, str(TEMPLATES), *own]
+
+    app.observe(add, names=["template_paths"])
+    add()
+
+
+async def _begin_or_exit(app: JupyterHub) -> None:
+    """A hub that cannot start its servers does not start."""
+    try:
+        await _begin(app)
+    except (ConfigError, IdentitySetupError, StoreError) as error:
+        app.log.critical(str(error))  # several lines, of an admin's own words
+    except CloudError as error:
+        app.log.critical(
+            "EC2 refuses what ec2spawner asks at its start: %s. Fix: the region, the subnets and "
+            "the credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
+            str(error).rstrip("."),
+        )
+    except Exception:
+        app.log.exception("ec2spawner cannot start")
+    # A store that is held keeps us waiting until JupyterHub has started its proxy.
+    if getattr(app.proxy, "proxy_process", None) is not None:
+        app.proxy.stop()
+    sys.exit(1)
+
+
+async def _begin(app: JupyterHub) -> None:
+    """Validate, open, start; then keep running until the hub ends.
+
+    Runs at the first await after the configuration is loaded: before the proxy, so that a hub
+    that refuses its configuration leaves nothing behind.
+    """
+    options = validate(app)
+    verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
+    store = await _open_store(app, options)
+    service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
+    publish(service)
+    cloud = EC2Cloud(options.region, options.endpoint_url or None)
+    standing: metrics.Standing | None = None
+    provisioner = Provisioner(
+        cloud,
+        store,
+        settings_of(options),
+        data.instance_types(options.region),
+        now=utc_now,
+        ended=service.lease_ended,
+    )
+    try:
+        async for attempt in AsyncRetrying(
+            retry=retry_if_exception(lambda e: isinstance(e, CloudError) and e.retryable),
+            wait=wait_random_exponential(max=30),
+            reraise=True,
+            before_sleep=lambda state: app.log.error(
+                "EC2 does not answer yet: %s", state.outcome and state.outcome.exception()
+            ),
+        ):
+            with attempt:
+                await provisioner.start()
+        service.provisioner = provisioner
+        standing = metrics.show(provisioner)
+        # What is imported and loaded by now stays: a full collection that walks all of it again
+        # and again stalls the loop for 35 to 80 ms.
+        gc.freeze()
+        await asyncio.get_running_loop().create_future()
+    finally:
+        publish(None)
+        verifier.close()
+        if standing is not None:
+            metrics.hide(standing)
+        await provisioner.close()
+        await cloud.close()
+
+
+async def _open_store(app: JupyterHub, options: Options) -> Store:
+    # What an embedded EC2 ran ends with it: there is nothing that a copy could harm.
+    agents_at = (
+        "" if options.endpoint_url else urlsplit(api_address.api_address(app, options).url).netloc
+    )
+    async for attempt in AsyncRetrying(
+        retry=retry_if_exception_type((StoreAwayError, StoreHeldError)),
+        stop=stop_after_delay(STORE_PATIENCE),
+        wait=wait_fixed(0.5),
+        reraise=True,
+    ):
+        with attempt:
+            return await Store.open(
+                options.store_url,
+                now=utc_now(),
+                agents_at=agents_at,
+                moved_from=options.hub_moved_from,
+            )
+    raise AssertionError("unreachable: the last attempt raises")
+
+
+def validate(app: JupyterHub) -> Options:
+    """The hub's options, all checked. Raises `ConfigError`."""
+    judged = judge(app)
+    if judged.problems:
+        raise ConfigError(judged.problems)
+    return judged.options
+
+
+def judge(app: JupyterHub) -> Judged:
+    """The hub's options, and every problem with them and with the hub's address."""
+    judged = judge_options(configured(app), cleanup_servers=app.cleanup_servers)
+    if judged.unsound & {"endpoint_url", "hub_api_url"}:
+        return judged
+    found = internal_ssl.problems(app, judged.options) if app.internal_ssl else []
+    # An instance that cannot reach the hub for two reasons has one of them named.
+    found = found or api_address.problems(app, judged.options)
+    return replace(judged, problems=(*judged.problems, *found))
+
+
+def authority(app: JupyterHub) -> NotebookAuthority | None:
+    """Who signs the certificates of notebooks; None without `internal_ssl`."""
+    if not app.internal_ssl:
+        return None
+    return NotebookAuthority(
+        Path(app.internal_certs_location).absolute(),
+        lambda: Path(app.internal_trust_bundles[AUTHORITY]).absolute(),
+    )
+
+
+def configured(app: JupyterHub) -> Mapping[str, Any]:
+    """What the admin wrote under `c.EC2Spawner`, by file or command line, misspelt words too."""
+    probe = app.spawner_class(config=app.config)
+    raw = {name: getattr(probe, name) for name in Options.model_fields}
+    written = app.config.get("EC2Spawner", {})
+    return raw | {name: written[name] for name in written if not probe.has_trait(name)}
+
+
+def settings_of(options: Options) -> Settings:
+    types = {kind.name for p in options.profiles for kind in options.instance_types(p)}
+    types |= {name for p in options.profiles for name in p.instance_types}
+    return Settings(
+        hub=options.hub_name,
+        region=options.region,
+        subnets=options.subnets,
+        boot_timeout=options.boot_timeout,
+        ready_timeout=options.ready_timeout,
+        agent_silent_after=options.agent_silent_after,
+        stop_timeout=options.stop_timeout,
+        image=options.image.query(options.architecture),
+        architecture=options.architecture,
+        discounts=tuple(each.discount() for each in options.discounts),
+        want_types=tuple(sorted(types)),
+        keeps=_keeps(options),
+        home=options.home.rules(),
+    )
+
+
+def _keeps(options: Options) -> frozenset[tuple[str, str]] | None:
+    """Of which profiles instances are kept, and how; None where profiles are a function's."""
+    if callable(options.profile_list):
+        return None
+    return keeps_of({p.slug: options.after_stop_of(p).then for p in options.profiles})

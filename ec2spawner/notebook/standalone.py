@@ -1,0 +1,115 @@
+"""Without an agent (another spawner, a laptop): the extension measures by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from ..core.idle.activity import Signals
+from ..core.idle.detection import Past, assess
+from ..telemetry import (
+    HistoryBuffer,
+    Processes,
+    Sampler,
+    find_gpus,
+)
+from ..wire import IdlePolicy, NotebookStatus
+from .observer import Observer
+
+log = logging.getLogger(__name__)
+
+UNASKED_SECONDS = 60.0
+"""Nobody has asked for this long: sampling goes on more slowly."""
+
+ASKED_INTERVAL = 1.0
+UNASKED_INTERVAL = 5.0
+"""Seconds from one sample to the next; the second is a step of the history."""
+
+NO_POLICY = IdlePolicy(server_seconds=0, kernel_seconds=0, warn_seconds=0)
+"""Nothing follows from being idle: that is somebody else's to decide here."""
+
+
+class Alone:
+    """GPU and idleness of a server that no agent stands behind."""
+
+    def __init__(
+        self,
+        observer: Observer,
+        history: HistoryBuffer,
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._observer = observer
+        self._now = now
+        self._monotonic = monotonic
+        self._started_at = now()
+        self._past: Past | None = None
+        self._assessed_at = 0.0
+        self._asked_at = monotonic()
+        self.last: NotebookStatus | None = None
+        """What was found last."""
+        self.sampler = Sampler(
+            find_gpus(os.environ.get("EC2SPAWNER_SIMULATED_GPU")),
+            Processes(os.getpid(), include_root=True),
+            home=Path.home(),
+            server_pid=os.getpid,
+            on_sample=history.add,
+        )
+
+    async def run(self) -> None:
+        """Measure until cancelled: the history and what has to be told want it without a browser,
+        too."""
+        self.sampler.start()
+        while True:
+            try:
+                await self.look()
+            except Exception:
+                # One look that fails must not be the last.
+                log.exception("ec2spawner: a look at this server failed")
+            await asyncio.sleep(self.sampler.interval)
+
+    async def status(self) -> NotebookStatus:
+        """From memory, but where nobody has looked for longer than a sample takes."""
+        self._asked_at = self._monotonic()
+        self.sampler.interval = ASKED_INTERVAL
+        if self.last is None or self._asked_at - self._assessed_at > 2 * ASKED_INTERVAL:
+            return await self.look()
+        return self.last.model_copy(update={"now": self._now()})
+
+    async def look(self) -> NotebookStatus:
+        """The status now, though nobody asked for it."""
+        is_asked = self._monotonic() - self._asked_at <= UNASKED_SECONDS
+        self.sampler.interval = ASKED_INTERVAL if is_asked else UNASKED_INTERVAL
+        seen = await self._observer.observe()
+        self.sampler.see_kernels(seen.kernels)
+        gpu, cpu = self.sampler.readings()
+        signals = Signals(
+            started_at=self._started_at,
+            kernels=seen.kernels,
+            terminals=self.sampler.terminals(),
+            last_input=seen.last_input,
+            gpu=gpu,
+            cpu=cpu,
+            workers=self.sampler.workers,
+        )
+        now, monotonic = self._now(), self._monotonic()
+        elapsed = monotonic - self._assessed_at if self._past else None
+        idleness, self._past = assess(signals, NO_POLICY, now, self._past, elapsed)
+        self._assessed_at = monotonic
+        self.last = NotebookStatus(
+            now=now,
+            managed=False,
+            agent_connected=False,
+            idleness=idleness,
+            telemetry=self.sampler.latest,
+        )
+        return self.last
+
+    def close(self) -> None:
+        self.sampler.stop()

@@ -1,0 +1,117 @@
+"""What is left over in the cloud when instances are gone: disks, interfaces, launch templates.
+
+Instances themselves are ended by every pass: what no lease needs is surplus. What came with them
+goes with them, by EC2's own hand; this looks, seldom, for what stayed all the same (somebody
+detached a disk, EC2 failed half-way), and deletes it when it has been nobody's for long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Set
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ..core.instances.leaks import (
+    Kind,
+    Known,
+    Thing,
+    verdict,
+)
+from .model import metrics
+from .model.cloud import Cloud, CloudError
+from .model.settings import Settings
+from .runtime.supervise import Surviving
+from .runtime.uptime_clock import Awake
+
+log = logging.getLogger(__name__)
+
+TEMPLATES_KEPT = timedelta(days=7)
+"""Launch templates that nobody has used for so long are deleted; one that is needed again is
+made again."""
+
+MAX_DELETED = 50
+"""Things deleted at one look: each is a call, and EC2 counts them. The next look goes on."""
+
+
+@dataclass(slots=True)
+class Reaper:
+    cloud: Cloud
+    settings: Settings
+    store_id: str
+    homes: Callable[[], Set[str]]
+    """Volume ids of all homes that the store knows: a second lock beside their tag."""
+    now: Callable[[], datetime]
+    awake: Awake
+    _free_since: dict[str, float] = field(default_factory=dict)
+    """By id, in seconds awake: since when this process has seen a thing attached to nothing."""
+
+    async def run(self) -> None:
+        """Look once at the start and then every `reap_interval`, for ever."""
+        surviving = Surviving("Looking for disks and interfaces left over")
+        while True:
+            with surviving:
+                try:
+                    await self.look()
+                except CloudError as error:
+                    log.warning("Looking for disks and interfaces left over failed: %s", error)
+            await asyncio.sleep(self.settings.reap_interval)
+
+    async def look(self) -> None:
+        """Delete what has been nobody's for long. Raises `CloudError` where listing fails."""
+        free = await self._free()
+        now = self.awake()
+        self._free_since = {t.thing_id: self._free_since.get(t.thing_id, now) for t in free}
+        # Read after the listing: a home that was made meanwhile is known by now.
+        known = Known(self.settings.hub, self.store_id, homes=self.homes())
+        deleted = 0
+        for thing in free:
+            seconds = now - self._free_since[thing.thing_id]
+            thing = Thing(thing.kind, thing.thing_id, thing.state, thing.tags, seconds)
+            if deleted < MAX_DELETED and verdict(thing, known).ends:
+                await self._delete(thing)
+                deleted += 1
+
+    async def _free(self) -> list[Thing]:
+        volumes = await self.cloud.free_volumes(self.settings.hub)
+        interfaces = await self.cloud.free_interfaces(self.settings.hub)
+        return [
+            *(Thing(Kind.VOLUME, each.volume_id, each.state, each.tags) for each in volumes),
+            *(
+                Thing(Kind.INTERFACE, each.interface_id, each.state, each.tags)
+                for each in interfaces
+            ),
+        ]
+
+    async def _delete(self, thing: Thing) -> None:
+        """A failure is logged, and the next look tries again: EC2 refuses what is in use."""
+        delete: Callable[[str], Awaitable[None]] = (
+            self.cloud.delete_volume if thing.kind is Kind.VOLUME else self.cloud.delete_interface
+        )
+        try:
+            await delete(thing.thing_id)
+        except CloudError as error:
+            log.warning("Deleting %s %s: %s; trying again", thing.kind, thing.thing_id, error)
+        else:
+            metrics.REAPED.labels(thing.kind.value).inc()
+            log.warning("Deleted %s %s: it was left over", thing.kind, thing.thing_id)
+
+    async def run_templates(self) -> None:
+        """Delete launch templates that are no longer used, once a day, for ever."""
+        surviving = Surviving("Deleting old launch templates")
+        while True:
+            with surviving:
+                await self._delete_old_templates()
+            await asyncio.sleep(self.settings.template_interval)
+
+    async def _delete_old_templates(self) -> None:
+        hub, before = self.settings.hub, self.now() - TEMPLATES_KEPT
+        try:
+            number = await self.cloud.delete_old_templates(hub, self.store_id, before)
+        except CloudError as error:
+            log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
+        else:
+            metrics.REAPED.labels(Kind.TEMPLATE.value).inc(number)
+            if number:
+                log.info("Deleted %d launch templates that were no longer used", number)

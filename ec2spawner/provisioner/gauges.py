@@ -1,0 +1,87 @@
+"""How things stand, in numbers: read from memory at the moment somebody looks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..core.offers.launch_errors import ErrorClass
+from ..core.pricing.money import Segment
+from ..wire import Market
+from .model.lease import OPEN, LeaseState
+from .offers.discount_coverage import BILLED
+
+if TYPE_CHECKING:
+    from .provisioner import Provisioner
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Money in USD, times in seconds."""
+
+    instances: Mapping[tuple[str, str, str], int]
+    """By state, market and instance type."""
+    leases: Mapping[LeaseState, int]
+    """Open ones, by state."""
+    longest_wait: float
+    """Of the starts that are not ready; 0 where nobody waits."""
+    leases_usd_per_hour: float
+    overhead_usd_per_hour: float
+    """Of instances that run and are no lease's."""
+    unknown_prices: int
+    """Running instances whose price is in neither sum."""
+    leases_usd: float
+    """Since this process began."""
+    overhead_usd: float
+    sold_out: Mapping[ErrorClass, int]
+    """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
+    pass_age: float | None
+    """Since the last pass that went through; None before the first."""
+    listing_age: float | None
+    """Since the last complete listing of instances."""
+
+
+def figures(provisioner: Provisioner) -> Figures:
+    """All of them, now."""
+    now, awake = provisioner.now(), provisioner.awake()
+    leases = list(provisioner.book.open())
+    listed = provisioner.watcher.instances
+    held = {lease.instance_id for lease in leases}
+    paid = [lease.segments[-1].usd_per_hour for lease in leases if _is_paid(lease.segments)]
+    unleased = [
+        price.usd_per_hour if (price := provisioner.prices.price_of(each)) else None
+        for each in listed.values()
+        if each.state in BILLED and each.instance_id not in held
+    ]
+    unready = [lease for lease in leases if lease.state in _UNREADY]
+    waits = [(now - lease.requested_at).total_seconds() for lease in unready]
+    marks = provisioner.offers.sold_out.all(now)
+    return Figures(
+        instances=Counter(
+            (each.state.value, Market(each.market).value, each.instance_type)
+            for each in listed.values()
+        ),
+        leases=dict.fromkeys(OPEN, 0) | Counter(lease.state for lease in leases),
+        longest_wait=max([0.0, *waits]),
+        leases_usd_per_hour=sum(usd for usd in paid if usd is not None),
+        overhead_usd_per_hour=sum(usd for usd in unleased if usd is not None),
+        unknown_prices=sum(usd is None for usd in [*paid, *unleased]),
+        leases_usd=provisioner.spending.since_begin(provisioner.book),
+        overhead_usd=provisioner.spending.overhead_usd,
+        sold_out=Counter(mark.error_class for _, mark in marks),
+        pass_age=_age(provisioner.reconciler.passed_at, awake),
+        listing_age=_age(provisioner.listed_at, awake),
+    )
+
+
+_UNREADY = frozenset({LeaseState.WAITING, LeaseState.STARTING})
+
+
+def _is_paid(segments: Sequence[Segment]) -> bool:
+    return bool(segments) and segments[-1].end is None
+
+
+def _age(at: float | None, awake: float) -> float | None:
+    return None if at is None else max(awake - at, 0.0)

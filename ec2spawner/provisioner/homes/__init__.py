@@ -1,0 +1,1 @@
+"""Home volumes: creation, snapshots, migration between zones, placement."""

@@ -1,0 +1,213 @@
+"""Snapshots of homes by schedule, what is left of moves, and homes that go for good."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...core.homes.snapshot_schedule import Copy, is_due, too_many
+from ...core.tags import (
+    HOME,
+    MOVE,
+    SNAPSHOT,
+    STORE,
+)
+from ..model.cloud import (
+    Cloud,
+    CloudError,
+    Volume,
+    VolumeSnapshot,
+)
+from ..model.lease import Home
+from ..model.settings import Settings
+from ..runtime.uptime_clock import Awake
+from .volumes import Homes
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL = 900.0
+"""Seconds awake between two looks at all volumes and snapshots of the hub."""
+
+RETRY_INTERVAL = 60.0
+"""The same after a look that failed, and between two tries to delete a home."""
+
+ORPHAN_GRACE = timedelta(minutes=10)
+"""A snapshot of a move that nobody knows is left alone for so long."""
+
+SCHEDULED = "scheduled"
+
+
+@dataclass(slots=True)
+class HomeCopies:
+    cloud: Cloud
+    homes: Homes
+    settings: Settings
+    store_id: str
+    now: Callable[[], datetime]
+    awake: Awake
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    _next_look: float = 0.0
+    """In seconds awake, as the next."""
+    _next_deletion: float = 0.0
+    _looking: bool = False
+    _deleting: bool = False
+    _asked: dict[str, float] = field(default_factory=dict)
+    """By home id, in seconds awake: when its last snapshot was asked for a moment ago. The answer
+    may be lost, and no listing show it yet."""
+    _made: dict[str, float] = field(default_factory=dict)
+    """By home id, in seconds awake: when this process made its last snapshot. EC2's clock tells its
+    age, and ours may be ahead: each look would make one, and push an older state out."""
+    _empty_looks: dict[str, int] = field(default_factory=dict)
+    """By id of a home that goes for good: so many looks in a row, `RETRY_INTERVAL` apart, have
+    shown nothing more of it."""
+
+    def follow(self) -> None:
+        """Look where it is time to."""
+        now = self.awake()
+        if not self._looking and now >= self._next_look:
+            self._looking = True
+            self.spawn_task(self._look(), "look at homes")
+        if self.homes.leaving() and not self._deleting and now >= self._next_deletion:
+            self._deleting = True
+            self.spawn_task(self._delete_homes(), "delete homes")
+
+    async def _look(self) -> None:
+        self._next_look = self.awake() + RETRY_INTERVAL
+        try:
+            volumes = await self.cloud.list_volumes(self.settings.hub)
+            await self.homes.compare(volumes)
+            snapshots = await self._ours()
+            self._remember_newest(snapshots)
+            await self._make_what_is_due(volumes, snapshots)
+            await self._delete_what_is_too_much(snapshots)
+            self._next_look = self.awake() + LOOK_INTERVAL
+        finally:
+            self._looking = False
+
+    async def _ours(self) -> list[VolumeSnapshot]:
+        """This store's: another's are never touched."""
+        listed = await self.cloud.list_snapshots(self.settings.hub)
+        return [s for s in listed if s.tags.get(STORE) == self.store_id and HOME in s.tags]
+
+    def _remember_newest(self, snapshots: Sequence[VolumeSnapshot]) -> None:
+        complete = [each for each in snapshots if each.state == "completed"]
+        ordered = sorted(complete, key=lambda each: each.started_at)
+        self.homes.newest = {each.tags[HOME]: each for each in ordered}
+
+    # --- by schedule ---
+
+    async def _make_what_is_due(
+        self, volumes: Sequence[Volume], snapshots: Sequence[VolumeSnapshot]
+    ) -> None:
+        schedule = self.settings.home.schedule
+        if schedule is None:
+            return
+        lately = self.awake() - RETRY_INTERVAL
+        self._asked = {home_id: at for home_id, at in self._asked.items() if at > lately}
+        enough = self.awake() - schedule.every + LOOK_INTERVAL
+        self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
+        done = self._asked.keys() | self._made.keys()
+        in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
+        there = {volume.volume_id for volume in volumes}
+        for home in self.homes.live():
+            if home.volume_id not in there or home.move is not None or home.home_id in done:
+                continue
+            due = is_due(
+                schedule,
+                _scheduled(home, snapshots),
+                made_at=home.created_at,
+                used_at=home.used_at,
+                in_use=home.volume_id in in_use,
+                now=self.now(),
+            )
+            if due:
+                await self._make(home)
+
+    async def _make(self, home: Home) -> None:
+        assert home.volume_id is not None
+        self._asked[home.home_id] = self.awake()
+        tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
+        try:
+            copy = await self.cloud.create_snapshot(home.volume_id, tags)
+            self._made[home.home_id] = self.awake()
+            if self.homes.find(home.home_id) is None:  # deleted for good meanwhile
+                await self.cloud.delete_snapshot(copy.snapshot_id)
+        except CloudError as error:
+            if error.retryable:
+                raise
+            log.error("No snapshot of %s of %r: %s", home.volume_id, home.user, error)
+
+    async def _delete_what_is_too_much(self, snapshots: Sequence[VolumeSnapshot]) -> None:
+        """Without a schedule none is deleted by it: those there are may be the last."""
+        schedule = self.settings.home.schedule
+        unwanted: list[str] = []
+        for home in self.homes.live() if schedule is not None else ():
+            assert schedule is not None
+            unwanted += too_many(schedule.keep, _scheduled(home, snapshots))
+        unwanted += self._orphans(snapshots)
+        for snapshot_id in unwanted:
+            try:
+                await self.cloud.delete_snapshot(snapshot_id)
+            except CloudError as error:
+                if error.retryable:
+                    raise
+                log.warning("%s cannot be deleted: %s", snapshot_id, error)
+
+    def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
+        """What a move asked for twice, because an answer was lost, and did not see at its end."""
+        moves = {home.move.move_id for home in self.homes.live() if home.move is not None}
+        before = self.now() - ORPHAN_GRACE
+        return [
+            each.snapshot_id
+            for each in snapshots
+            if MOVE in each.tags and each.tags[MOVE] not in moves and each.started_at < before
+        ]
+
+    # --- homes that go for good ---
+
+    async def _delete_homes(self) -> None:
+        self._next_deletion = self.awake() + RETRY_INTERVAL
+        try:
+            for home in self.homes.leaving():
+                try:
+                    await self._delete(home)
+                except CloudError as error:
+                    log.warning("The home %s cannot go yet: %s", home.volume_id, error)
+        finally:
+            self._deleting = False
+
+    async def _delete(self, home: Home) -> None:
+        """What there is of it; and forget it once several looks in a row have shown nothing.
+
+        Listings lag: a snapshot made seconds ago may be in none of them, and nobody would look
+        for it any more. Raises `CloudError`, also while an instance holds its volume: tried again
+        later.
+        """
+        looks = self._empty_looks.pop(home.home_id, 0)
+        listed = await self.cloud.list_volumes(self.settings.hub)
+        mine = {HOME: home.home_id, STORE: self.store_id}.items()
+        volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
+        for volume_id in volumes:
+            await self.cloud.delete_volume(volume_id)
+        copies = [
+            each.snapshot_id for each in await self._ours() if each.tags[HOME] == home.home_id
+        ]
+        for snapshot_id in copies:
+            await self.cloud.delete_snapshot(snapshot_id)
+        looks = 0 if volumes or copies else looks + 1
+        if looks < self.settings.missing_listings:
+            self._empty_looks[home.home_id] = looks
+            return
+        await self.homes.forget(home)
+        log.warning("The home %s of %r is deleted for good", home.volume_id, home.user)
+
+
+def _scheduled(home: Home, snapshots: Sequence[VolumeSnapshot]) -> list[Copy]:
+    return [
+        Copy(each.snapshot_id, each.started_at, each.state)
+        for each in snapshots
+        if each.tags[HOME] == home.home_id and each.tags.get(SNAPSHOT) == SCHEDULED
+    ]

@@ -1,0 +1,303 @@
+"""Moves of homes to another zone, each seen to by every pass until it has come to its end.
+
+The record says how far a move is, EC2 what there is of it. Nothing of the old place is deleted
+before a server has got ready with the new one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from ...core.homes.zone_migration import (
+    CopyState,
+    Move,
+    MoveStep,
+    next_step,
+)
+from ...core.names import client_token, new_id
+from ...core.offers.launch_errors import THROTTLES
+from ...core.tags import MOVE, SNAPSHOT, STORE
+from ...wire import Step, Stop
+from ..model.cloud import Cloud, CloudError, VolumeSnapshot
+from ..model.lease import Home, LeaseState
+from ..model.settings import Settings
+from ..state.lease_registry import LeaseBook
+from .volumes import Homes
+
+log = logging.getLogger(__name__)
+
+TOLD_PERCENT = 10
+"""A waiting user is told of every so many percent: each line is a write to the store."""
+
+PACE = 2.5
+"""Between two looks at one home that has to wait for EC2, in busy intervals: five seconds."""
+
+FULL = frozenset(
+    {"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "IncorrectState"}
+)
+"""Refusals of a snapshot that pass by themselves."""
+
+
+@dataclass(slots=True)
+class HomeMoves:
+    cloud: Cloud
+    homes: Homes
+    book: LeaseBook
+    settings: Settings
+    store_id: str
+    now: Callable[[], datetime]
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    wake: Callable[[], None]
+    _percent: dict[str, int] = field(default_factory=dict)
+    """By move id: how much of its snapshot EC2 had copied at the last listing."""
+    _busy: set[str] = field(default_factory=set)
+    """Ids of the homes whose move is being looked at."""
+    _looked_at: dict[str, float] = field(default_factory=dict)
+    """By move id: when it was looked at last, on the loop's clock."""
+
+    async def begin(self, home: Home, zone: str) -> None:
+        """Let a home move: its user has asked for it, and knows what it takes.
+
+        One that is on its way goes on to where it was sent first.
+        """
+        before = home.move
+        if home.volume_id is None or home.zone is None or home.zone == zone:
+            return
+        if before is not None and before.volume_id is None:
+            return
+        move = Move(
+            move_id=new_id("move"),
+            zone=zone,
+            from_volume_id=home.volume_id,
+            from_zone=home.zone,
+            volume_token=client_token("move"),
+            discard=(*before.discard, before.from_volume_id) if before else (),
+        )
+        if before is not None and before.opened_at is None:
+            # Nobody has written to the new volume: the old one is still the home, copied already.
+            move = replace(
+                move,
+                move_id=before.move_id,
+                from_volume_id=before.from_volume_id,
+                from_zone=before.from_zone,
+                snapshot_id=before.snapshot_id,
+                discard=(*before.discard, home.volume_id),
+            )
+        log.info("%s of %r moves from %s to %s", home.volume_id, home.user, move.from_zone, zone)
+        await self.homes.save(
+            replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
+        )
+
+    def percent(self, move_id: str) -> int:
+        """How much of the move's snapshot is copied, as EC2 said last."""
+        return self._percent.get(move_id, 0)
+
+    def follow(self) -> None:
+        """See to every home that is on its way."""
+        latest = asyncio.get_running_loop().time() - PACE * self.settings.busy_interval
+        self._looked_at = {each: at for each, at in self._looked_at.items() if at > latest}
+        for home in self.homes.live():
+            if home.move is None or home.home_id in self._busy or self._waits(home, home.move):
+                continue
+            self._busy.add(home.home_id)
+            work = self._follow(home.home_id, home.move.move_id)
+            self.spawn_task(work, f"move of {home.home_id}")
+
+    def _waits(self, home: Home, move: Move) -> bool:
+        """For its user, or for its next look: EC2 counts our calls, and passes come often."""
+        step = next_step(move, None, was_ready=self._was_ready(home), now=self.now())
+        return step is MoveStep.OPEN or move.move_id in self._looked_at
+
+    async def _follow(self, home_id: str, move_id: str) -> None:
+        try:
+            while await self._advance(home_id):
+                pass
+        finally:
+            self._busy.discard(home_id)
+            self._looked_at[move_id] = asyncio.get_running_loop().time()
+
+    async def _advance(self, home_id: str) -> bool:
+        """Do the next step. True where another one may follow at once. Raises `CloudError`."""
+        home = self.homes.find(home_id)
+        if home is None or home.move is None:
+            return False
+        copy = await self._copy_of(home.move) if home.move.volume_id is None else None
+        state = copy.state if copy else None
+        step = next_step(home.move, state, was_ready=self._was_ready(home), now=self.now())
+        match step:
+            case MoveStep.SNAPSHOT:
+                return await self._ask_for_snapshot(home, home.move)
+            case MoveStep.WAIT:
+                await self._tell_progress(home, home.move, copy)
+            case MoveStep.VOLUME:
+                assert copy is not None
+                return await self._make_volume(home, home.move, copy)
+            case MoveStep.CLEAN_UP:
+                await self._clean_up(home, home.move)
+            case MoveStep.GIVE_UP:
+                await self._give_up(home, "EC2 could not copy them")
+            case MoveStep.OPEN:
+                pass
+        return False
+
+    # --- the steps ---
+
+    async def _copy_of(self, move: Move) -> VolumeSnapshot | None:
+        """The move's snapshot; of two, which a lost answer can make, the one furthest on."""
+        found = await self._copies_of(move)
+        order = [CopyState.COMPLETED, CopyState.PENDING]
+        usable = [copy for copy in found if copy.state in order]
+        usable.sort(key=lambda copy: (order.index(CopyState(copy.state)), copy.started_at))
+        return next(iter([*usable, *found]), None)
+
+    async def _copies_of(self, move: Move) -> list[VolumeSnapshot]:
+        listed = await self.cloud.list_snapshots(self.settings.hub)
+        return [
+            copy
+            for copy in listed
+            if copy.tags.get(MOVE) == move.move_id and copy.tags.get(STORE) == self.store_id
+        ]
+
+    async def _ask_for_snapshot(self, home: Home, move: Move) -> bool:
+        volume = await self.cloud.volume(move.from_volume_id)
+        if volume is None:
+            await self._give_up(home, f"their volume {move.from_volume_id} does not exist any more")
+            return False
+        if volume.attached_to is not None:
+            await self._tell(home, move, f"{volume.attached_to} still has to let go of your files")
+            return False
+        move = replace(move, snapshot_asked_at=self.now())
+        home = await self.homes.save(replace(home, move=move))
+        await self._tell(home, move, "0 % copied")
+        tags = {**self.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
+        try:
+            copy = await self.cloud.create_snapshot(move.from_volume_id, tags)
+        except CloudError as error:
+            if not error.retryable and error.code not in FULL:
+                await self._give_up(home, error.message)
+            else:
+                log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
+                if error.code in FULL | THROTTLES:  # none was made: the next look asks again
+                    await self.homes.save(replace(home, move=replace(move, snapshot_asked_at=None)))
+            return False
+        await self.homes.save(replace(home, move=replace(move, snapshot_id=copy.snapshot_id)))
+        return True
+
+    async def _make_volume(self, home: Home, move: Move, copy: VolumeSnapshot) -> bool:
+        spec = self.homes.spec(max(home.size_gib, copy.size_gib), copy.snapshot_id)
+        tags = {**self.homes.tags(home), MOVE: move.move_id}
+        try:
+            volume = await self.cloud.create_volume(move.volume_token, move.zone, spec, tags)
+        except CloudError as error:
+            if error.retryable:
+                raise
+            if error.code == "IdempotentParameterMismatch":
+                # The answer was lost, and the configuration has changed since: ask anew, and
+                # remember what there may be of the first.
+                await self._ask_anew(home, move)
+            else:
+                await self._give_up(home, error.message)
+            return False
+        move = replace(move, volume_id=volume.volume_id, snapshot_id=copy.snapshot_id)
+        await self.homes.save(
+            replace(
+                home,
+                volume_id=volume.volume_id,
+                zone=volume.zone,
+                volume_token=move.volume_token,
+                size_gib=volume.size_gib,
+                move=move,
+            )
+        )
+        self._percent.pop(move.move_id, None)
+        for lease_id in self._waiting(home):
+            there = f"Your files are in {move.zone} now"
+            await self.book.note(lease_id, Step.REQUEST, there)
+        self.wake()
+        return False
+
+    async def _ask_anew(self, home: Home, move: Move) -> None:
+        kept = {move.from_volume_id, home.volume_id, *move.discard}
+        stray = await self._volumes_of(move)
+        discard = (*move.discard, *(each for each in stray if each not in kept))
+        move = replace(move, volume_token=client_token("move"), discard=discard)
+        await self.homes.save(replace(home, move=move))
+
+    async def _volumes_of(self, move: Move) -> list[str]:
+        """Ids of those that it made: more than one where an answer was lost."""
+        mine = {MOVE: move.move_id, STORE: self.store_id}.items()
+        listed = await self.cloud.list_volumes(self.settings.hub)
+        return [each.volume_id for each in listed if mine <= each.tags.items()]
+
+    async def _clean_up(self, home: Home, move: Move) -> None:
+        """The files are where they were wanted, and a server has got ready with them."""
+        old = {move.from_volume_id, *move.discard, *await self._volumes_of(move)}
+        for volume_id in sorted(old - {home.volume_id}):
+            await self.cloud.delete_volume(volume_id)
+        await self._delete_copies(move)
+        log.info("%s of %r has moved to %s", home.volume_id, home.user, move.zone)
+        now = self.homes.find(home.home_id)
+        if now is not None and now.move == move:  # else it moves on already
+            await self.homes.save(replace(now, move=None))
+
+    async def _give_up(self, home: Home, why: str) -> None:
+        """The home stays where it is; whoever waits is told."""
+        assert home.move is not None
+        move = home.move
+        log.error("%s of %r does not move to %s: %s", home.volume_id, home.user, move.zone, why)
+        self._percent.pop(move.move_id, None)
+        await self._delete_copies(move)
+        assert home.volume_id is not None
+        await self.homes.save(replace(home, move=move.given_up(home.volume_id, self.now())))
+        message = (
+            f"Your files could not be moved to {move.zone}: {why.rstrip('. ')}. They are in "
+            f"{move.from_zone} as before. Start without moving them, or ask an admin to mend it"
+        )
+        for lease_id in self._waiting(home):
+            await self.fail(lease_id, Stop(reason="failed", message=message[:500]))
+
+    async def _delete_copies(self, move: Move) -> None:
+        for copy in await self._copies_of(move):
+            await self.cloud.delete_snapshot(copy.snapshot_id)
+
+    # --- what leases tell, and are told ---
+
+    def _was_ready(self, home: Home) -> bool:
+        """Whether a server has got ready since the new volume was first attached."""
+        move = home.move
+        if move is None or move.opened_at is None:
+            return False
+        leases = [
+            self.book.of_server(home.user, home.server),
+            self.book.last_ended(home.user, home.server),
+        ]
+        return any(
+            lease is not None
+            and lease.home_kind == "ebs"
+            and lease.ready_at is not None
+            and lease.ready_at >= move.opened_at
+            for lease in leases
+        )
+
+    def _waiting(self, home: Home) -> list[str]:
+        return [
+            lease.lease_id
+            for lease in self.book.open(LeaseState.WAITING)
+            if (lease.user, lease.server) == (home.user, home.server) and lease.home_kind == "ebs"
+        ]
+
+    async def _tell_progress(self, home: Home, move: Move, copy: VolumeSnapshot | None) -> None:
+        percent = copy.percent if copy else 0
+        self._percent[move.move_id] = percent
+        await self._tell(home, move, f"{percent - percent % TOLD_PERCENT} % copied")
+
+    async def _tell(self, home: Home, move: Move, detail: str) -> None:
+        for lease_id in self._waiting(home):
+            message = f"Moving your files to {move.zone}"
+            await self.book.note(lease_id, Step.MOVE, message, detail)

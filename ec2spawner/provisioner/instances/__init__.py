@@ -1,0 +1,1 @@
+"""Instances without a lease: the claims they make, and the supply they are."""

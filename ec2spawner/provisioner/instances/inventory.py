@@ -1,0 +1,232 @@
+"""What can still take a lease: promises, answers that no listing shows yet, and instances."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from ...core.instances.matching import Supply
+from ...core.instances.retention import CLAIM_SILENCE
+from ...core.tags import (
+    INTENT,
+    LAUNCH_KEY,
+    LEASE,
+    STORE,
+)
+from ..launch.launcher import Launcher
+from ..model.cloud import (
+    GONE,
+    Instance,
+    InstanceState,
+    Launched,
+    LaunchSpec,
+)
+from ..model.launch_key import base_key_of, base_of
+from ..model.lease import Intent, Lease, LeaseState
+from ..model.settings import Settings
+from ..runtime.uptime_clock import Awake
+from ..state.instance_cache import Watcher
+from ..state.lease_registry import LeaseBook
+from .claims import Claims
+
+ANSWER_GRACE = timedelta(seconds=120)
+"""An instance named in a launch answer counts for so long before a listing shows it: EC2's
+listings lag its answers by seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An instance that a launch answered with."""
+
+    launched: Launched
+    intent: Intent
+    answered_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """All of ours that is not a lease's."""
+
+    supplies: tuple[Supply, ...]
+    """What can still take a lease."""
+    dead: tuple[Instance, ...]
+    """Instances that never will."""
+    unknown: tuple[Instance, ...]
+    """Instances that serve a lease which this store does not hold: it may be an old copy."""
+    silent: tuple[Instance, ...] = ()
+    """Of the dead, those whose agent never called."""
+
+
+@dataclass(slots=True)
+class Inventory:
+    book: LeaseBook
+    claims: Claims
+    launcher: Launcher
+    watcher: Watcher
+    settings: Settings
+    store_id: str
+    zones_of: Callable[[LaunchSpec], frozenset[str]]
+    awake: Awake
+    is_kept: Callable[[str], bool]
+    """Waits for its user: nobody else's, and no surplus."""
+    expected: dict[str, Expected] = field(default_factory=dict)
+    _seen_at: dict[str, float] = field(default_factory=dict)
+    """By instance id, in seconds awake: when this process first saw it listed."""
+
+    def knows(self, instance_id: str) -> bool:
+        """Whether a listing shows it, or a launch has been answered with it."""
+        return instance_id in self.watcher.instances or instance_id in self.expected
+
+    def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
+        self.expected[launched.instance_id] = Expected(launched, intent, now)
+
+    def recall(self, intents: Iterable[Intent], now: datetime) -> None:
+        """Expect what the answers to an earlier process named: no listing may show it yet.
+
+        Only what may have been bought for a lease that still waits: an instance that has ended and
+        is listed no more looks the same, and later starts would wait for it in vain.
+        Of which type and in which zone each is was known to that process alone.
+        """
+        waiting = list(self.book.open(LeaseState.WAITING))
+        for intent in intents:
+            if now - intent.created_at > ANSWER_GRACE or not _may_serve(intent, waiting):
+                continue
+            for instance_id in intent.instance_ids:
+                self.expect(Launched(instance_id, "", "", intent.market), intent, now)
+
+    def forget_old(self, now: datetime) -> None:
+        """Drop what listings have confirmed or never will."""
+        here = self.watcher.instances
+        self._seen_at = {each: at for each, at in self._seen_at.items() if each in here}
+        for instance_id, expected in list(self.expected.items()):
+            listed = instance_id in self.watcher.instances
+            if listed or now - expected.answered_at > ANSWER_GRACE:
+                del self.expected[instance_id]
+
+    def running(self) -> list[Instance]:
+        """This store's instances in any state, also those that no listing shows yet."""
+        listed = self.watcher.instances
+        ours = [each for each in listed.values() if each.tags.get(STORE) == self.store_id]
+        return ours + [
+            _as_instance(expected)
+            for instance_id, expected in self.expected.items()
+            if instance_id not in listed and expected.launched.instance_type
+        ]
+
+    def take_stock(self) -> Stock:
+        supplies: list[Supply] = []
+        dead: list[Instance] = []
+        unknown: list[Instance] = []
+        silent: list[Instance] = []
+        leased = {lease.instance_id for lease in self.book.open()}
+        leased |= {each for each in self.watcher.instances if self.is_kept(each)}
+        served = self.book.served()
+        for instance in self.watcher.instances.values():
+            if not self._is_ours(instance) or instance.instance_id in leased:
+                continue
+            if self._is_of_unknown_lease(instance):
+                unknown.append(instance)
+            elif instance.instance_id in served or self._is_dead(instance):
+                dead.append(instance)
+            elif self._never_spoke(instance):
+                silent.append(instance)
+            else:
+                supplies.append(supply_of(instance))
+        seen = {*self.watcher.instances, *leased, *served}
+        supplies += [
+            self._supply_of_expected(expected)
+            for instance_id, expected in self.expected.items()
+            if instance_id not in seen
+        ]
+        # Last, so that a booted instance is not given up for a promise that may be broken.
+        supplies += self.launcher.promises(self._arrived())
+        return Stock(tuple(supplies), (*dead, *silent), tuple(unknown), tuple(silent))
+
+    def _arrived(self) -> Counter[str]:
+        """How many instances of each launch call are known, whatever became of them."""
+        tokens = {each: known.intent.client_token for each, known in self.expected.items()}
+        tokens |= {each: i.tags.get(INTENT, "") for each, i in self.watcher.instances.items()}
+        return Counter(tokens.values())
+
+    def _is_ours(self, instance: Instance) -> bool:
+        """Carries our store's id and is not somebody's copy of our tags."""
+        return (
+            instance.tags.get(STORE) == self.store_id
+            and instance.state not in GONE
+            and not self.launcher.is_copy(instance.tags.get(INTENT, ""), instance.instance_id)
+        )
+
+    def _is_of_unknown_lease(self, instance: Instance) -> bool:
+        return (
+            LEASE in instance.tags
+            and instance.instance_id not in self.claims.unwanted
+            and not self.book.knows(instance.tags[LEASE])
+        )
+
+    def _is_dead(self, instance: Instance) -> bool:
+        """Used, stopped, of a call given up, or fallen silent."""
+        instance_id = instance.instance_id
+        if instance_id in self.claims.unwanted or LEASE in instance.tags:
+            return True
+        if instance.state not in {InstanceState.PENDING, InstanceState.RUNNING}:
+            return True
+        if self.launcher.is_given_up(instance.tags.get(INTENT, "")):
+            return True
+        if self.claims.is_bound(instance_id):
+            return self.claims.silent_seconds(instance_id) > CLAIM_SILENCE
+        return False
+
+    def _never_spoke(self, instance: Instance) -> bool:
+        """Its agent has not phoned home in time: the hub's own, whatever the clocks say."""
+        if self.claims.is_bound(instance.instance_id):
+            return False
+        now = self.awake()
+        seen_at = self._seen_at.setdefault(instance.instance_id, now)
+        return now - seen_at > self.settings.boot_timeout
+
+    def _supply_of_expected(self, expected: Expected) -> Supply:
+        launched, spec = expected.launched, expected.intent.request.spec
+        return Supply(
+            supply_id=launched.instance_id,
+            base_key=base_key_of(spec),
+            instance_types=frozenset(
+                {launched.instance_type} if launched.instance_type else spec.instance_types
+            ),
+            zones=frozenset({launched.zone}) if launched.zone else self.zones_of(spec),
+            markets=frozenset({launched.market}),
+        )
+
+
+def _may_serve(intent: Intent, waiting: Iterable[Lease]) -> bool:
+    """Whether the call can have been made for one of these leases."""
+    base_key = base_key_of(intent.request.spec)
+    return any(
+        lease.requested_at <= intent.created_at and base_key_of(lease.spec) == base_key
+        for lease in waiting
+    )
+
+
+def _as_instance(expected: Expected) -> Instance:
+    launched = expected.launched
+    return Instance(
+        instance_id=launched.instance_id,
+        state=InstanceState.PENDING,
+        instance_type=launched.instance_type,
+        zone=launched.zone,
+        market=launched.market,
+        launched_at=expected.answered_at,
+        tags=expected.intent.request.tags,
+    )
+
+
+def supply_of(instance: Instance) -> Supply:
+    """An instance as supply: it is what it is."""
+    return Supply(
+        supply_id=instance.instance_id,
+        base_key=base_of(instance.tags.get(LAUNCH_KEY, "")),
+        instance_types=frozenset({instance.instance_type}),
+        zones=frozenset({instance.zone}),
+        markets=frozenset({instance.market}),
+    )

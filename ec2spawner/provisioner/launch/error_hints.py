@@ -1,0 +1,65 @@
+"""What stands behind an AWS error for those who can do something about it. Pure."""
+
+from __future__ import annotations
+
+from ...core.offers.launch_errors import ErrorClass, error_class
+from ..model.cloud import CloudError
+
+MENDS = (
+    ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
+    ("AccessDenied", "the hub's role needs the rights in configs/iam-policy.json"),
+    (
+        "AuthFailure.ServiceLinkedRole",
+        (
+            "spot needs a role in the account, which is made once by `aws iam "
+            "create-service-linked-role --aws-service-name spot.amazonaws.com`"
+        ),
+    ),
+    ("AuthFailure", "the hub's AWS credentials are not valid"),
+    ("ExpiredToken", "the hub's AWS credentials have expired"),
+    ("NoCredentials", "the hub needs an instance role or AWS credentials"),
+    ("InvalidAMIID", "c.EC2Spawner.image must mean an image of this region"),
+    ("InvalidSubnetID", "c.EC2Spawner.subnets must name subnets of this region"),
+    ("InvalidGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
+    ("InvalidSecurityGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
+    ("InvalidIamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
+    ("iamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
+    ("InvalidKeyPair", "c.EC2Spawner.key_name must name a key pair of this region"),
+    ("IdempotentParameterMismatch", "another hub may use this one's store; a new start may work"),
+    ("VolumeLimitExceeded", "AWS gives a larger quota for disks in Service Quotas, Amazon EBS"),
+)
+"""The beginning of a code, or a parameter that EC2 names in its message, and what to do about it.
+The first that fits counts."""
+
+MEND = "`ec2spawner check` tells what is wrong"
+
+OWN_WORDS = frozenset({"ForeignHome"})
+"""Codes of this project's own errors, whose messages name the mend themselves."""
+
+MOST_MESSAGE = 250
+"""Characters of EC2's own words: a `Stop.message` holds 500."""
+
+AGAIN = "Please try again in a few minutes"
+
+
+def mend_of(code: str, message: str) -> str:
+    """What an admin can do, empty where nothing is known that fits just this."""
+    fitting = (mend for start, mend in MENDS if code.startswith(start) or start in message)
+    return next(fitting, "")
+
+
+def in_words(error: CloudError) -> str:
+    """What EC2 answered, and what to do about it: for a person who waits for what it was asked."""
+    if error.code in OWN_WORDS:
+        return f"{error.message.rstrip('.')}. Please tell an admin"
+    said = f"{shortened(error.message)} ({error.code})"
+    if error.retryable or error_class(error.code) in {ErrorClass.BUSY, ErrorClass.OFFER}:
+        return f"{said}. {AGAIN}"
+    return f"{said}. Please tell an admin: {mend_of(error.code, error.message) or MEND}"
+
+
+def shortened(message: str) -> str:
+    """EC2's own words without what would push the mend out of sight, such as the encoded part of
+    an UnauthorizedOperation."""
+    text = " ".join(message.split())
+    return text.rstrip(".") if len(text) <= MOST_MESSAGE else f"{text[: MOST_MESSAGE - 1]}…"

@@ -1,0 +1,167 @@
+"""Why a start got no machine: one plain sentence or two for its user, and who can mend it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Literal
+
+from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
+from ...core.offers.purchase import Offer, affordable
+from ...core.offers.quotas import quota_words
+from ...core.offers.sold_out import Mark
+from ...wire import Stop
+from .attempts import (
+    MARKS,
+    error_words,
+    price_words,
+    zones_words,
+)
+from .error_hints import MEND, mend_of
+from .launcher import Outcome
+
+LONGEST = 500
+"""Characters: what `Stop.message` holds."""
+
+_TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
+"""Of several reasons in one market and zone, which one is told."""
+
+LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
+
+_SOON = timedelta(hours=12)
+
+
+def why_not(
+    outcome: Outcome, offers: Sequence[tuple[Offer, Mark | None]], home_zone: str, now: datetime
+) -> Stop:
+    """For a round that left somebody without a machine.
+
+    `offers` are all that the start could have had, `home_zone` the only zone that its home
+    allows, or empty.
+    """
+    if outcome.ended_by is ErrorClass.REFUSED:
+        return _stop("failed", _refused(outcome.errors))
+    if outcome.ended_by is ErrorClass.BUSY:
+        return _stop("failed", _busy(outcome.errors))
+    marked = [(offer, mark) for offer, mark in offers if mark is not None]
+    quotas = _quotas(offer for offer, mark in marked if mark.error_class is ErrorClass.QUOTA)
+    refused = _of_class(ErrorClass.REFUSED, outcome.errors)
+    # What has no mark was asked for in vain, and is sold out; or it was refused.
+    sold_out = _sold_out(marked if refused and marked else offers)
+    said = [*sold_out, *quotas] or [_nowhere(home_zone)]
+    sentences = [f"EC2 has no machine of this kind for you right now: {'; '.join(said)}."]
+    if quotas:
+        sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
+    if refused:
+        sentences.append(f"Some of it EC2 refused; please tell an admin: {_mend(refused)}.")
+    if home_zone:
+        sentences.append(f"Your home is in {home_zone}, so only machines there can be used.")
+    if marked:
+        again = min(mark.until for _, mark in marked)
+        sentences.append(f"It is not worth asking again before {_at(again, now)}.")
+    return _stop("quota" if quotas else "capacity", " ".join(sentences))
+
+
+def with_terms(
+    stop: Stop,
+    every: Sequence[Offer],
+    max_usd_per_hour: float | None,
+    waited: timedelta | None,
+) -> Stop:
+    """The same for a start whose user set a price limit (USD/hour), or waited for spot.
+
+    `every` are all offers of what was chosen, those above the limit too.
+    """
+    if stop.reason == "failed":
+        return stop
+    message = stop.message
+    if max_usd_per_hour is not None:
+        limit, within = price_words(max_usd_per_hour), affordable(every, max_usd_per_hour)
+        if every and not within:
+            message = f"Nothing of this kind costs at most {limit}, your limit: {_cheapest(every)}."
+        elif len(within) < len(every):
+            message += f" What costs more than {limit}, your limit, was not asked for."
+    if waited is not None:
+        minutes = max(1, round(waited.total_seconds() / 60))
+        message = f"No spot came within {minutes} min. {message}"
+    return stop.model_copy(update={"message": _short(message)})
+
+
+def _cheapest(offers: Iterable[Offer]) -> str:
+    priced = [(offer.usd_per_hour, offer.market) for offer in offers if offer.usd_per_hour]
+    if not priced:
+        return "its prices are not known yet"
+    usd_per_hour, market = min(priced)
+    return f"the cheapest is {market} at {price_words(usd_per_hour)}"
+
+
+def _nowhere(home_zone: str) -> str:
+    if home_zone:
+        return f"{home_zone} has no type that fits"
+    return "no zone of this hub has a type that fits"
+
+
+def _sold_out(offers: Iterable[tuple[Offer, Mark | None]]) -> list[str]:
+    """`spot and on-demand are sold out in us-east-1a and b`: quotas are said apart.
+
+    One reason for each market and zone: a type that a zone does not have is no news beside one
+    that it has sold.
+    """
+    reasons: dict[tuple[str, str], set[ErrorClass]] = {}
+    for offer, mark in offers:
+        found = mark.error_class if mark is not None else ErrorClass.OFFER
+        reasons.setdefault((offer.market, offer.zone), set()).add(found)
+    zones: dict[tuple[str, str], set[str]] = {}
+    for (market, zone), all_found in reasons.items():
+        if told := next((each for each in _TOLD_FIRST if each in all_found), None):
+            zones.setdefault((market, MARKS[told]), set()).add(zone)
+    markets: dict[tuple[str, str], list[str]] = {}
+    for (market, why), where in zones.items():
+        markets.setdefault((why, zones_words(where)), []).append(market)
+    return [
+        f"{' and '.join(sorted(names, reverse=True))} {'are' if len(names) > 1 else 'is'} {why} "
+        f"in {where}"
+        for (why, where), names in markets.items()
+    ]
+
+
+def _quotas(offers: Iterable[Offer]) -> list[str]:
+    words = (quota_words(offer.market, offer.instance_type) for offer in offers)
+    return list(dict.fromkeys(words))
+
+
+def _refused(errors: Sequence[LaunchError]) -> str:
+    refused = _of_class(ErrorClass.REFUSED, errors)
+    first, codes = refused[0], dict.fromkeys(error.code for error in refused)
+    said = "; also ".join([error_words(first), *(code for code in codes if code != first.code)])
+    return f"EC2 refused to start a machine; please tell an admin: {_mend(refused)} ({said})"
+
+
+def _of_class(found: ErrorClass, errors: Iterable[LaunchError]) -> list[LaunchError]:
+    return [error for error in errors if error_class(error.code) is found]
+
+
+def _mend(refused: Iterable[LaunchError]) -> str:
+    fitting = (mend_of(error.code, error.message) for error in refused)
+    return next(filter(None, fitting), MEND)
+
+
+def _busy(errors: Sequence[LaunchError]) -> str:
+    last = errors[-1]
+    return (
+        "EC2 is busy and has not started a machine in time. That does not mean that it is sold "
+        f"out: please try again in a few minutes ({error_words(last)})"
+    )
+
+
+def _at(instant: datetime, now: datetime) -> str:
+    far = instant - now > _SOON
+    return f"{instant:%d %B, %H:%M} UTC" if far else f"{instant:%H:%M} UTC"
+
+
+def _stop(reason: Literal["capacity", "quota", "failed"], message: str) -> Stop:
+    return Stop(reason=reason, message=_short(message))
+
+
+def _short(message: str) -> str:
+    return message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"

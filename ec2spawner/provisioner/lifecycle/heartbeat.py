@@ -1,0 +1,258 @@
+"""The conversation with a running instance: beats in, cost and policy out, extensions.
+
+An instance is its user's: a beat is hostile input. All it can change is what the hub believes
+of that lease's idleness, within the policy's bounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from ...core.idle import detection as idle
+from ...core.idle.policy import bounded, in_force
+from ...core.pricing.money import paid_until, saved_usd, usd
+from ...core.text.durations import in_words
+from ...wire import (
+    Beat,
+    BeatAnswer,
+    Cost,
+    ExtendAnswer,
+    IdleAnswer,
+    IdlePolicy,
+    Market,
+    Stop,
+)
+from ..model.lease import Lease, LeaseState
+from ..model.settings import Settings
+from ..offers.prices import PriceBook
+from ..runtime.uptime_clock import Awake
+from ..state.lease_registry import Contact, LeaseBook
+from ..state.spending import Spending
+
+log = logging.getLogger(__name__)
+
+WAKE_INTERVAL = 1.0
+"""Seconds between two passes that one agent's beats can begin: passes come anyway."""
+
+EXTENSION_STEP = timedelta(seconds=10)
+"""An extension that moves the deadline by less changes nothing: each is a write to the store."""
+
+CHOICE_PAUSE = 0.5
+"""Seconds between two choices of a server's idle limit: each is a write to the store, and an agent
+is its user's."""
+
+LONGEST = 100 * 365 * 86400.0
+"""Seconds, a hundred years: what a policy says beyond them means never, and would be no date."""
+
+UNHEARD_PAUSE = 30.0
+"""Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
+
+
+@dataclass(slots=True)
+class Beats:
+    book: LeaseBook
+    prices: PriceBook
+    settings: Settings
+    now: Callable[[], datetime]
+    awake: Awake
+    wake: Callable[[], None]
+    spending: Spending
+
+    def heard(self, lease_id: str) -> Contact:
+        """The agent has spoken."""
+        contact = self.book.contact(lease_id)
+        contact.heard_at = self.awake()
+        return contact
+
+    def clock_was_set(self, by: timedelta) -> None:
+        """What is told by the wall clock moves with it, until the next beats tell it anew."""
+        if not by:
+            return
+        log.warning("The hub's clock was set by %.0f s", by.total_seconds())
+        for lease in self.book.open(LeaseState.READY):
+            contact = self.book.contact(lease.lease_id)
+            if contact.idle_since is not None:
+                contact.idle_since += by
+
+    async def beat(self, lease: Lease, beat: Beat) -> BeatAnswer:
+        """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
+        contact, now = self.heard(lease.lease_id), self.now()
+        contact.protocol = beat.protocol
+        contact.beats = mine = contact.beats + 1
+        self.book.announce(lease.lease_id)
+        before, contact.idle_since = contact.idle_since, _by_our_clock(beat, lease, now)
+        if contact.idle_since is not None and (before is None or contact.idle_since < before):
+            self._deadline_is_earlier(contact)
+        contact.busy_because = beat.busy_because
+        contact.interruption_at = beat.interruption_at
+        contact.telemetry = beat.telemetry or contact.telemetry
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + beat.hold_seconds
+        while (
+            beat.state_seen == contact.state
+            and contact.beats == mine
+            and (left := deadline - loop.time()) > 0
+        ):
+            await self.book.wait_for_change(lease.lease_id, left)
+        return self.answer(self.book.get(lease.lease_id) or lease)
+
+    async def wait_heard(self, lease: Lease) -> Lease:
+        """Wait until this process has heard of a ready lease, or it is ready no more."""
+        while lease.state is LeaseState.READY and not self.book.contact(lease.lease_id).beats:
+            await self.book.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
+            lease = self.book.get(lease.lease_id) or lease
+        return lease
+
+    def _deadline_is_earlier(self, contact: Contact) -> None:
+        """Let a pass look, unless this agent made one look a moment ago."""
+        now = asyncio.get_running_loop().time()
+        if now - contact.woke_at >= WAKE_INTERVAL:
+            contact.woke_at = now
+            self.wake()
+
+    def answer(self, lease: Lease) -> BeatAnswer:
+        return BeatAnswer(
+            state=self.book.contact(lease.lease_id).state,
+            cost=self.cost(lease),
+            idle=in_force(lease.idle),
+            extended_until=lease.extended_until,
+            stop=lease.stop,
+        )
+
+    def cost(self, lease: Lease) -> Cost:
+        """What the lease's instances have cost so far: time at list prices, disks not included."""
+        now = self.now()
+        current = lease.segments[-1] if lease.segments else None
+        spent = self.spending.of(lease.user, self.book)
+        return Cost(
+            usd=usd(lease.segments, now),
+            usd_per_hour=current.usd_per_hour if current and not current.end else None,
+            as_of=paid_until(lease.segments, now),
+            since=lease.segments[0].start if lease.segments else lease.requested_at,
+            market=Market(current.market) if current else None,
+            on_demand_usd_per_hour=self._on_demand(current.instance_type) if current else None,
+            price_source=current.source if current else "",
+            saved_usd=saved_usd(lease.segments, now, self._on_demand),
+            today_usd=spent.today,
+            month_usd=spent.month,
+        )
+
+    def _on_demand(self, instance_type: str) -> float | None:
+        """USD/hour; an instance type that is not known has no price."""
+        price = self.prices.on_demand(instance_type)
+        return price.usd_per_hour if price else None
+
+    async def extend(self, lease: Lease, seconds: float) -> ExtendAnswer:
+        """Push the idle stop away, as far as the lease's policy allows; never nearer."""
+        allowed = min(seconds, lease.idle.user_may_extend_seconds)
+        until = self.now() + timedelta(seconds=allowed)
+        if lease.extended_until and until - lease.extended_until < EXTENSION_STEP:
+            until = lease.extended_until
+        else:
+            await self.book.change(lease.lease_id, extended_until=until)
+            self.book.tell_agent(lease.lease_id)
+            self.wake()
+        return ExtendAnswer(extended_until=until, bounded=allowed < seconds)
+
+    async def choose_idle(self, lease: Lease, seconds: float) -> IdleAnswer | None:
+        """Another idle limit, as its user asks and the policy allows; None where it leaves none."""
+        contact, loop = self.book.contact(lease.lease_id), asyncio.get_running_loop()
+        while (left := contact.chose_at + CHOICE_PAUSE - loop.time()) > 0:
+            await asyncio.sleep(left)
+            lease = self.book.get(lease.lease_id) or lease
+        allowed = bounded(lease.idle, seconds)
+        if allowed is None:
+            return None
+        policy = lease.idle.model_copy(update={"user_server_seconds": allowed})
+        if policy != lease.idle:
+            contact.chose_at = loop.time()
+        await self.set_policy(lease, policy)
+        return IdleAnswer(idle=in_force(policy), bounded=allowed != seconds)
+
+    async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
+        """Let another policy hold for a running server, and tell its agent."""
+        if policy != lease.idle:
+            # The agent tells of activity in time for the policy that it knows: nothing is decided
+            # by the new one before it has answered to it.
+            self.book.contact(lease.lease_id).idle_since = None
+            await self.book.change(lease.lease_id, idle=policy)
+            self.book.tell_agent(lease.lease_id)
+            self.wake()
+
+    # --- what time decides ---
+
+    def due(self, lease: Lease, now: datetime) -> datetime:
+        """When this ready lease must end if nothing happens.
+
+        `now` as its pass has read it: the clock may be set at any moment.
+        """
+        silent_at, idle_at = self._ends(lease, now)
+        return silent_at if idle_at is None else min(silent_at, idle_at)
+
+    def why(self, lease: Lease, now: datetime) -> Stop:
+        """With which words it ends then. Apart from `due`: that is asked of each at each pass."""
+        silent_at, idle_at = self._ends(lease, now)
+        if idle_at is None or silent_at <= idle_at:
+            return Stop(reason="lost", message="The instance fell silent")
+        assert lease.ready_at is not None
+        policy = _within_a_calendar(in_force(lease.idle))
+        max_age = timedelta(seconds=policy.max_age_seconds)
+        too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
+        return _words(too_old, self._idle_since(lease), now)
+
+    def _ends(self, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
+        """When its agent counts as silent, and when it has been idle or there for too long."""
+        contact = self.book.contact(lease.lease_id)
+        assert lease.ready_at is not None
+        if contact.heard_at is None:
+            contact.heard_at = self.awake()
+        left = contact.heard_at + self.settings.agent_silent_after - self.awake()
+        since = self._idle_since(lease)
+        told = lease.idle, lease.ready_at, since, lease.extended_until
+        if contact.reckoned is None or contact.reckoned[0] != told:
+            policy = _within_a_calendar(in_force(lease.idle))
+            ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
+            contact.reckoned = told, ends
+        return now + timedelta(seconds=left), contact.reckoned[1]
+
+    def _idle_since(self, lease: Lease) -> datetime | None:
+        """Not from before the notebook listened, whenever that was told."""
+        since = self.book.contact(lease.lease_id).idle_since
+        assert lease.ready_at is not None
+        return max(since, lease.ready_at) if since else None
+
+
+def _words(too_old: bool, idle_since: datetime | None, now: datetime) -> Stop:
+    if too_old:
+        return Stop(reason="max-age", message="It reached its maximum age")
+    # Not since when: that is another time of day for each reader.
+    lasted = f" for {_idle_for((now - idle_since).total_seconds())}" if idle_since else ""
+    return Stop(reason="idle", message=f"It had been idle{lasted}")
+
+
+def _idle_for(seconds: float) -> str:
+    """In whole minutes, but for the policies of seconds that demonstrations have."""
+    return in_words(60 * round(seconds / 60) if seconds >= 60 else seconds)
+
+
+def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:
+    if max(policy.server_seconds, policy.max_age_seconds) <= LONGEST:
+        return policy
+    within = {
+        "server_seconds": min(policy.server_seconds, LONGEST),
+        "max_age_seconds": min(policy.max_age_seconds, LONGEST),
+    }
+    return policy.model_copy(update=within)
+
+
+def _by_our_clock(beat: Beat, lease: Lease, now: datetime) -> datetime | None:
+    """Since when nothing works. How long that is, is told by the instance's clock alone, and it is
+    no longer than the server runs."""
+    if beat.idle_since is None:
+        return None
+    lasted = max((beat.sent_at or now) - beat.idle_since, timedelta())
+    return now - min(lasted, now - (lease.ready_at or now))

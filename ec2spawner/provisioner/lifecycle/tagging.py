@@ -1,0 +1,64 @@
+"""Tags that follow the leases: whose an instance is, and that it is never to be another's."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...core.names import tag_value
+from ...core.tags import (
+    LEASE,
+    NAME,
+    STORE,
+    USER,
+)
+from ..model.cloud import Cloud, CloudError
+from ..model.lease import Lease, LeaseState
+from ..state.instance_cache import Watcher
+from ..state.lease_registry import LeaseBook
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Labels:
+    """Tags what a listing shows without them, once, or again where that failed."""
+
+    book: LeaseBook
+    cloud: Cloud
+    watcher: Watcher
+    store_id: str
+    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+    """Instance and lease ids: a listing may still show these without their tags."""
+
+    def follow(self) -> None:
+        leases = {
+            (lease.instance_id, lease.lease_id): lease
+            for lease in self.book.open(LeaseState.STARTING, LeaseState.READY)
+            if lease.instance_id
+        }
+        self._asked &= leases.keys()
+        for hold in leases.keys() - self._asked:
+            instance = self.watcher.instances.get(hold[0])
+            tags = self._tags(leases[hold])
+            if instance is not None and not tags.items() <= instance.tags.items():
+                self._asked.add(hold)
+                self.spawn_task(self._tag(hold, tags), f"tags of {hold[0]}")
+
+    def _tags(self, lease: Lease) -> dict[str, str]:
+        return {
+            STORE: self.store_id,
+            LEASE: lease.lease_id,
+            USER: tag_value(lease.user),
+            NAME: tag_value(f"{lease.user} {lease.server}".strip()),
+        }
+
+    async def _tag(self, hold: tuple[str, str], tags: Mapping[str, str]) -> None:
+        try:
+            await self.cloud.tag([hold[0]], tags)
+        except CloudError as error:
+            log.warning("Tagging %s: %s; trying again", hold[0], error)
+            self._asked.discard(hold)

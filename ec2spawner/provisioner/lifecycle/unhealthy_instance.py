@@ -1,0 +1,102 @@
+"""Machines that are broken: their agent says so with its claim, and nobody is given them.
+
+The start that would have got such a machine gets another one, and counts it as one that died under
+it: so an image or an instance that always says so ends the start, and launches nothing for ever.
+
+A stopped machine that its user was to get again holds what they have put on it. It is stopped once
+more, never ended for that, and EC2 mostly starts it on other hardware.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ...wire import Stop
+from ..instances.claims import Claimant, Claims, InstanceUnwanted
+from ..model.cloud import Instance
+from ..model.lease import Lease, LeaseState
+from ..model.settings import Settings
+from ..retention.failure_message import OTHER_HARDWARE, broken
+from ..retention.retention import Keeping
+from ..state.lease_registry import LeaseBook
+from .start import Starting
+
+log = logging.getLogger(__name__)
+
+ANOTHER: Final = "The GPU of the machine is broken; another one is started"
+
+KEPT_AGAIN: Final = 1
+"""A kept machine is stopped and started anew for one start so often: each takes minutes."""
+
+
+@dataclass(slots=True)
+class Broken:
+    book: LeaseBook
+    claims: Claims
+    keeping: Keeping
+    starting: Starting
+    settings: Settings
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    wake: Callable[[], None]
+
+    async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> bool:
+        """End an instance whose agent says that it is broken, and replace it.
+
+        It never had a lease, so its cost is overhead. Nothing happens where it has one: what a
+        user's own machine says of itself later moves nobody. True then; False where it shall say so
+        again: no listing shows the instance within `wait` seconds, or it is being stopped, to be
+        kept. Raises `ClaimRefused`, and `InstanceUnwanted` once it is turned away.
+        """
+        instance = await self.starting.admitted(claimant, key, wait)
+        if instance is None:
+            return False
+        if self.book.of_instance(instance.instance_id) is not None:
+            return True
+        kept = self.keeping.get(instance.instance_id)
+        if kept is not None and kept.then == "stop":
+            await self._stop_once_more(instance, claimant, why)
+            # Told that nobody needs it, it would power itself off, and EC2 would take its disk.
+            await self.claims.wait(instance.instance_id, wait)
+            return False
+        log.error("%s says that it is broken: %r", instance.instance_id, why)
+        lease = self.starting.would_serve(instance, claimant)
+        self.claims.turn_away([instance.instance_id])
+        if lease is not None:
+            await self._replace(lease, why)
+        self.wake()
+        raise InstanceUnwanted("this machine is broken")
+
+    async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
+        """The start that it was for waits for another boot of it, or ends."""
+        lease = self.keeping.lease_for(instance, claimant.pending_time)
+        if lease is None:
+            return  # for nobody, or said before: a pass stops it
+        log.error("%s, which is kept, says that it is broken: %r", instance.instance_id, why)
+        await self.keeping.take_start_back(instance.instance_id)
+        if lease.replaced < min(self.settings.replacements, KEPT_AGAIN):
+            told, number = OTHER_HARDWARE, lease.replaced + 1
+            await self.book.send_back(lease.lease_id, told, why, replaced=number)
+        else:
+            await self.fail(lease.lease_id, Stop(reason="failed", message=broken(why)))
+        self.wake()
+
+    async def _replace(self, lease: Lease, why: str) -> None:
+        if lease.state is not LeaseState.WAITING:
+            return
+        if lease.replaced < self.settings.replacements:
+            await self.book.send_back(lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1)
+            return
+        message = (
+            f"{_machines(lease.replaced + 1)} Try again later, or with another profile; an admin "
+            f"should look at the image. {why}"
+        )
+        await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
+
+
+def _machines(number: int) -> str:
+    if number == 1:
+        return "The machine for your server is broken."
+    return f"None of {number} machines could serve you; the last one is broken."

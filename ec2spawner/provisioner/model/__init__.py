@@ -1,0 +1,1 @@
+"""Values and protocols that the rest of the provisioner shares: leases, the cloud, settings."""

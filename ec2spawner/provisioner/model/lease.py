@@ -1,0 +1,225 @@
+"""The values the provisioner remembers: leases, intents, bindings, homes. All frozen.
+
+A change is `dataclasses.replace(...)` followed by one write to the store; one that fails is
+repeated by every pass, so what is in memory is what is stored or the next thing to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from itertools import takewhile
+from typing import Final
+
+from ...core.homes.zone_migration import Move
+from ...core.instances.retention import AfterStop, Kept
+from ...core.offers.launch_errors import LaunchError
+from ...core.offers.spot_wait import Wait
+from ...core.pricing.money import Segment
+from ...wire import (
+    IdlePolicy,
+    Market,
+    Step,
+    Stop,
+)
+from .cloud import Image, LaunchRequest, LaunchSpec
+from .mounts import Mounts
+
+
+class LeaseState(StrEnum):
+    WAITING = "waiting"
+    """On the waiting list: no instance yet."""
+    STARTING = "starting"
+    """Holds an instance; home and notebook are on their way."""
+    READY = "ready"
+    """The notebook listens."""
+    ENDING = "ending"
+    """The agent was told to save, stop and unmount."""
+    ENDED = "ended"
+    """The instance is released; final."""
+
+
+OPEN = frozenset(LeaseState) - {LeaseState.ENDED}
+
+ENDED_LATELY: Final = timedelta(days=30)
+"""The newest ended lease of a server stays in memory so long. The store keeps all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepEvent:
+    """One line of a start's story, for `progress()` and for usual durations. Instants in UTC."""
+
+    step: Step
+    at: datetime
+    message: str
+    detail: str = ""
+
+
+class AttemptOutcome(StrEnum):
+    """How a launch call of a start went."""
+
+    ASKING = "asking"
+    """No answer yet."""
+    FOUND = "found"
+    SOLD_OUT = "sold-out"
+    QUOTA = "quota"
+    """The account's limit."""
+    BUSY = "busy"
+    """EC2 throttles or fails; the same is asked again."""
+    REFUSED = "refused"
+    """Permission or configuration: an admin must mend it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One launch call, as the person who waits for it sees it."""
+
+    market: Market
+    instance_types: tuple[str, ...]
+    """Asked for, best first."""
+    zones: tuple[str, ...]
+    at: datetime
+    """UTC."""
+    usd_per_hour: float | None = None
+    """The lowest price among what is asked for, USD/hour; once found, of what was found."""
+    outcome: AttemptOutcome = AttemptOutcome.ASKING
+    answer: str = ""
+    """EC2's answer in words, such as `g4dn.xlarge in us-east-1b`, or which zones are sold out."""
+    skipped_markets: tuple[Market, ...] = ()
+    """Those of which something was left out."""
+    skipped: str = ""
+    """What was left out because it is known to be sold out, in words; empty for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """One server's hold on one instance, from the request to the release."""
+
+    lease_id: str
+    user: str
+    server: str
+    """Server name; empty for the default server."""
+    profile: str
+    """The profile's slug."""
+    profile_name: str
+    """The profile's display name, as it was when the lease was requested."""
+    spec: LaunchSpec
+    launch_key: str
+    home_kind: str
+    home_gib: int
+    idle: IdlePolicy
+    state: LeaseState
+    requested_at: datetime
+    sealed_start: str = ""
+    """Environment, command and API token of the notebook, sealed with a key of the hub."""
+    instance_id: str | None = None
+    token_sha256: str = ""
+    """Hash of the lease token; the token itself is never stored."""
+    url: str = ""
+    """Where the notebook listens, set with READY."""
+    assigned_at: datetime | None = None
+    ready_at: datetime | None = None
+    ended_at: datetime | None = None
+    extended_until: datetime | None = None
+    stop: Stop | None = None
+    """Why it is ending or ended."""
+    replaced: int = 0
+    """How many instances died under it before it was ready."""
+    events: tuple[StepEvent, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    """The launch calls of this start, oldest first."""
+    image: Image | None = None
+    """What it boots, as EC2 described it at the request; `spec.image_id` is its id."""
+    after_stop: AfterStop = field(default_factory=AfterStop)
+    """What becomes of its instance when it ends in order."""
+    wait: Wait | None = None
+    """Waits for what `spec` allows while that is sold out; None ends the start instead."""
+    mounts: Mounts = field(default_factory=Mounts)
+    """What its instance mounts besides a home on EBS and the data volumes of its spec."""
+    segments: tuple[Segment, ...] = ()
+
+    @property
+    def steps(self) -> Set[Step]:
+        """The steps that have begun with the present instance, or while it was looked for."""
+        events = takewhile(lambda event: event.step is not Step.REQUEST, reversed(self.events))
+        return {event.step for event in events}
+
+
+class IntentState(StrEnum):
+    OPEN = "open"
+    """Stored, perhaps called, not answered: replayed after a crash."""
+    ANSWERED = "answered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One launch call: stored before it is made. `request.client_token` is its id."""
+
+    request: LaunchRequest
+    launch_key: str
+    state: IntentState
+    created_at: datetime
+    instance_ids: tuple[str, ...] = ()
+    errors: tuple[LaunchError, ...] = ()
+
+    @property
+    def client_token(self) -> str:
+        return self.request.client_token
+
+    @property
+    def market(self) -> Market:
+        return self.request.market
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """The agent's key that an instance is bound to: set by its first valid claim, for good."""
+
+    instance_id: str
+    key_sha256: str
+    bound_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A server's files. `volume_id` is None until the volume exists."""
+
+    home_id: str
+    user: str
+    server: str
+    kind: str
+    size_gib: int
+    created_at: datetime
+    volume_id: str | None = None
+    zone: str | None = None
+    """Where the volume is, or is being made: set before it is asked for."""
+    volume_token: str = ""
+    """ClientToken of the volume; empty is the home's id."""
+    from_snapshot: str = ""
+    """What the volume is made from; empty is a blank one."""
+    used_at: datetime | None = None
+    """When it was last attached or let go."""
+    move: Move | None = None
+    """To another zone, until it has come to its end."""
+    delete_at: datetime | None = None
+    """Its user or server was deleted for good: volume, snapshots and record go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What a store holds that still matters: read once, at start."""
+
+    leases: tuple[Lease, ...] = ()
+    """All that are not ENDED."""
+    intents: tuple[Intent, ...] = ()
+    """All that are younger than the window given to `load`, open ones of any age."""
+    bindings: tuple[Binding, ...] = ()
+    homes: tuple[Home, ...] = ()
+    kept: tuple[Kept, ...] = ()
+    """Instances that wait for their user."""
+    ended_lately: tuple[Lease, ...] = field(default=())
+    """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
+    stopped is told at the next login."""

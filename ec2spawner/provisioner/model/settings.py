@@ -1,0 +1,81 @@
+"""What the admin decides about the provisioner, as plain values. Durations in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...core.homes.snapshot_schedule import Schedule
+from ...core.pricing.discounts import Discount
+from .cloud import ImageQuery
+
+
+@dataclass(frozen=True, slots=True)
+class HomeRules:
+    """What homes of kind `ebs` are made of, and what becomes of them."""
+
+    volume_type: str = "gp3"
+    encrypted: bool = True
+    kms_key: str = ""
+    may_move: bool = True
+    """Users may move theirs to another zone."""
+    schedule: Schedule | None = None
+    """Of snapshots; None makes none."""
+    delete_forever: bool = False
+    """Delete the home with its user or named server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    hub: str
+    """Value of the hub's tag: an account may hold several hubs."""
+    region: str
+    subnets: tuple[str, ...]
+    boot_timeout: float = 600.0
+    """An instance whose agent has not phoned home by then is terminated."""
+    agent_silent_after: float = 300.0
+    """A server whose agent has been silent for so long, on a running instance, is ended."""
+    ready_timeout: float = 600.0
+    """A start that has held an instance for so long is ended: home or notebook do not come up."""
+    stop_timeout: float = 60.0
+    """The agent has so long to save, stop the notebook and unmount."""
+    batch_window: float = 0.05
+    """Starts that arrive within this window share one launch call. Karpenter's idle window is
+    35 ms; a little more costs nobody a visible delay."""
+    launch_patience: float = 120.0
+    """A launch call that EC2 throttles or does not answer is repeated for so long, with its token.
+    What it may have started all the same is found by the listing."""
+    launch_pause: float = 1.0
+    """Before the first repetition at most; the pauses grow to 15 times as much."""
+    replacements: int = 3
+    """So many instances may die under one start before it fails."""
+    busy_interval: float = 2.0
+    """Between listings while something starts or ends."""
+    quiet_interval: float = 30.0
+    """Between listings otherwise."""
+    missing_listings: int = 3
+    """An instance is gone when this many complete listings in a row lack it."""
+    adoption_grace: float = 180.0
+    """After a hub start, a stored lease that JupyterHub knows nothing of is ended after this."""
+    catalogue_interval: float = 86400.0
+    """Between readings of which instance types the zones have, and what they are."""
+    catalogue_retry: float = 300.0
+    """The same, after one that failed."""
+    keeps: frozenset[tuple[str, str]] | None = None
+    """(profile, `linger` or `stop`) whose instances the configuration keeps; None where nobody can
+    tell, because the list of profiles is a function."""
+    image: ImageQuery = field(default_factory=ImageQuery)
+    """Which image instances boot."""
+    architecture: str = "x86_64"
+    """Of the image, as EC2 names it."""
+    discounts: tuple[Discount, ...] = ()
+    """What is paid for already; the account's Reserved Instances are read besides."""
+    want_types: tuple[str, ...] = ()
+    """Instance types whose facts and prices are kept fresh from the start: those of all profiles
+    that are known by then."""
+    price_interval: float = 300.0
+    """Between refreshes of spot prices."""
+    home: HomeRules = HomeRules()
+    reap_interval: float = 600.0
+    """Between looks for disks and network interfaces that are left over."""
+    template_interval: float = 86400.0
+    """Between deletions of launch templates that are no longer used."""

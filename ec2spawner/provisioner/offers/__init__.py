@@ -1,0 +1,1 @@
+"""What can be bought now, and what it costs."""

@@ -1,0 +1,96 @@
+"""Which instances a discount pays for, and which of its places nobody uses yet."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+
+from ...core.pricing import discounts
+from ...core.pricing.discounts import Discount, Running
+from ...wire import Market
+from ..model.cloud import Instance, InstanceState
+
+log = logging.getLogger(__name__)
+
+BILLED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+"""An instance in another state gives its place to the next one."""
+
+
+class Coverage:
+    """The configured discounts and the account's reservations, over the instances that run.
+
+    A configured discount stands for everything that is paid for of its type: reservations of
+    that type are not counted on top, because they are most likely the same ones. So a `count` of
+    0 says that they are for others.
+    """
+
+    def __init__(
+        self,
+        configured: Sequence[Discount],
+        *,
+        now: Callable[[], datetime],
+        running: Callable[[], Sequence[Instance]],
+    ) -> None:
+        self._now = now
+        self._running = running
+        """The hub's instances, in any market and state."""
+        self._configured = tuple(configured)
+        self._configured_types = {each.instance_type for each in configured}
+        self._discounts = self._configured
+        self._reservations_read_at: datetime | None = None
+        self._seen: tuple[Sequence[Instance], Sequence[Discount]] = ((), ())
+        """What `_covered` and `_left` were computed from."""
+        self._covered: Mapping[str, Discount] = {}
+        self._left: Sequence[Discount] = ()
+        for each in self._configured:
+            if not each.holds(now()):
+                log.warning("The discount for %s has ended: it is ignored", each.instance_type)
+
+    def learn(self, reservations: Sequence[Discount], read_at: datetime) -> None:
+        """The account's reservations as they were at `read_at`, in place of earlier ones."""
+        theirs = (each for each in reservations if each.instance_type not in self._configured_types)
+        self._discounts = (*self._configured, *theirs)
+        self._reservations_read_at = read_at
+
+    def of(self, instance: Instance) -> Discount | None:
+        """The discount that the instance has now."""
+        if not self._concerns(instance.instance_type):
+            return None
+        self._look()
+        return self._covered.get(instance.instance_id)
+
+    def left(self, instance_type: str, zone: str) -> Sequence[Discount]:
+        """The places that an instance of this type would find in this zone, its own first.
+
+        Each discount's `count` is the number of them.
+        """
+        if not self._concerns(instance_type):
+            return ()
+        self._look()
+        return tuple(each for each in self._left if each.fits(instance_type, zone))
+
+    def read_at(self, discount: Discount) -> datetime | None:
+        """When EC2 named it, UTC; None for what the admin wrote."""
+        written = discount.instance_type in self._configured_types
+        return None if written else self._reservations_read_at
+
+    def _concerns(self, instance_type: str) -> bool:
+        return any(each.instance_type == instance_type for each in self._discounts)
+
+    def _look(self) -> None:
+        """Give the places out anew, where instances or discounts are others than last time."""
+        now = self._now()
+        holding = tuple(each for each in self._discounts if each.holds(now))
+        listed = tuple(self._running())
+        changed = (listed, holding) != self._seen
+        self._seen = listed, holding  # the same objects next time: then they compare at once
+        if not changed:
+            return
+        billed = [
+            Running(each.instance_id, each.instance_type, each.zone, each.launched_at)
+            for each in listed
+            if each.market is Market.ON_DEMAND and each.state in BILLED
+        ]
+        self._covered = discounts.covered(holding, billed, now)
+        self._left = discounts.left(holding, billed, now)

@@ -1,0 +1,169 @@
+"""What can be bought where: the bundled instance types, corrected and extended by EC2's own word.
+
+Read at the start and once a day, in the background. Until EC2 has answered, everything counts as
+offered and the bundled facts serve: a start is never in the way of a listing, and a launch call
+says soon enough what a zone does not have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from types import MappingProxyType
+
+from ...core.profiles import profiles
+from ...data import InstanceType
+from ..model.cloud import Cloud, CloudError
+from ..model.settings import Settings
+from ..runtime.supervise import Surviving
+
+log = logging.getLogger(__name__)
+
+REFRESH_TIMEOUT = 180.0
+"""Seconds for one refresh: some twenty calls."""
+
+_GPU_FAMILY = re.compile(r"(g|gr|p)\d")
+"""Families with GPUs, as EC2 names them: `g6e.xlarge`, `gr6.4xlarge`, `p5en.48xlarge`."""
+
+
+class Catalogue:
+    """Instance types, and the zones that have them."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        bundled: Mapping[str, InstanceType],
+        settings: Settings,
+        *,
+        now: Callable[[], datetime],
+        zones: Callable[[], Sequence[str]],
+    ) -> None:
+        self._cloud = cloud
+        self._bundled = bundled
+        self._settings = settings
+        self._now = now
+        self._zones = zones
+        """The availability zones of the configured subnets."""
+        self._types: Mapping[str, InstanceType] = bundled
+        self._here = bundled
+        """Those that at least one zone has, as far as is known."""
+        self._offered: Mapping[str, frozenset[str]] = {}
+        self._zones_read: frozenset[str] = frozenset()
+        self._read_at: datetime | None = None
+        self._wanted: set[str] = set()
+        self._wake = asyncio.Event()
+
+    @property
+    def types(self) -> Mapping[str, InstanceType]:
+        """Every known instance type by name, whether a zone has it or not.
+
+        Facts are EC2's where it has told them; prices and the spot market's habits are bundled.
+        """
+        return self._types
+
+    @property
+    def read_at(self) -> datetime | None:
+        """When EC2 was last read completely, UTC; None before the first answer."""
+        return self._read_at
+
+    def is_offered(self, instance_type: str, zone: str) -> bool:
+        """Whether the zone has the type at all; True while that is unknown."""
+        if zone not in self._zones_read:
+            return True
+        return zone in self._offered.get(instance_type, ())
+
+    def types_for(self, wish: profiles.Wish, architecture: str) -> tuple[InstanceType, ...]:
+        """What a profile means here, best first: types that no zone has are left out."""
+        return profiles.resolve(wish, self._here, architecture)
+
+    def want(self, instance_types: Iterable[str]) -> None:
+        """Know these types from now on; unknown ones are asked for at once."""
+        new = set(instance_types) - self._wanted
+        self._wanted |= new
+        if new - self._types.keys():
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Refresh for ever: once a day, sooner after a failure or for types that are new."""
+        surviving = Surviving("Reading instance types")
+        while True:
+            self._wake.clear()
+            well = False
+            with surviving:
+                well = await self.refresh()
+            settings = self._settings
+            pause = settings.catalogue_interval if well else settings.catalogue_retry
+            try:
+                async with asyncio.timeout(pause):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def refresh(self) -> bool:
+        """Read offerings and types; a failure keeps all that was known. Whether it went well."""
+        zones = frozenset(self._zones())
+        if not zones:
+            return False
+        try:
+            async with asyncio.timeout(REFRESH_TIMEOUT):
+                offered, described = await read_types(
+                    self._cloud, zones, self._bundled, self._wanted
+                )
+        except (CloudError, TimeoutError) as error:
+            log.warning(
+                "Reading EC2's instance types failed, going on with what was known: %s",
+                error or "no answer in time",
+            )
+            return False
+        self._learn(zones, offered, described)
+        return True
+
+    def _learn(
+        self,
+        zones: frozenset[str],
+        offered: Mapping[str, frozenset[str]],
+        described: Mapping[str, InstanceType],
+    ) -> None:
+        self._offered = offered
+        # No zone has nothing at all: one without a single type was not answered for.
+        self._zones_read = zones & frozenset().union(*offered.values())
+        self._types = MappingProxyType({**self._types, **described})
+        self._here = {
+            name: kind
+            for name, kind in self._types.items()
+            if any(self.is_offered(name, zone) for zone in zones)
+        }
+        self._read_at = self._now()
+
+
+async def read_types(
+    cloud: Cloud,
+    zones: Collection[str],
+    bundled: Mapping[str, InstanceType],
+    wanted: Collection[str],
+) -> tuple[Mapping[str, frozenset[str]], dict[str, InstanceType]]:
+    """The zones of each type that these zones have, and what EC2 says of those worth describing.
+
+    Worth it are the bundled and the wanted ones, and all with GPUs: a region has hundreds. What
+    EC2 does not say there is the bundled table's. Raises `CloudError`.
+    """
+    offered = await cloud.offerings(sorted(zones))
+    known = bundled.keys() | set(wanted)
+    names = sorted(name for name in offered if name in known or _GPU_FAMILY.match(name))
+    described = await cloud.describe_types(names)
+    return offered, {name: _merged(bundled.get(name), kind) for name, kind in described.items()}
+
+
+def _merged(bundled: InstanceType | None, described: InstanceType) -> InstanceType:
+    if bundled is None:
+        return described
+    return replace(
+        described,
+        on_demand_usd_per_hour=bundled.on_demand_usd_per_hour,
+        spot_saving_percent=bundled.spot_saving_percent,
+        interruption_band=bundled.interruption_band,
+    )

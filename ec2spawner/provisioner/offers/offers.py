@@ -1,0 +1,241 @@
+"""Every offer with its price, what is known to be sold out, and so what to ask for next.
+
+All from memory: what the catalogue and the prices have read, and what launch calls were told. A
+start never waits for a price.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
+from ...core.offers.purchase import (
+    Offer,
+    OfferKey,
+    affordable,
+    next_purchase,
+    ranked,
+)
+from ...core.offers.sold_out import Mark, SoldOut
+from ...wire import Market
+from ..model.cloud import (
+    MAX_OFFERS,
+    CloudError,
+    Instance,
+    LaunchAnswer,
+    LaunchRequest,
+    LaunchSpec,
+)
+from .instance_types import Catalogue
+from .prices import PriceBook
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The next launch call of a round: what it asks for, and what it does not and why."""
+
+    market: Market
+    count: int
+    offers: tuple[Offer, ...]
+    """Best first, never empty."""
+    subnets: tuple[str, ...]
+    """Of each offer, where its instance would be."""
+    preferred: int
+    """So many of the first ones are in zones that EC2 itself has named as having room."""
+    markets: frozenset[Market]
+    """This call's, and those that may still be asked after it."""
+    skipped: tuple[tuple[Offer, Mark], ...]
+    """What is not asked because it is known to be sold out."""
+
+    @property
+    def is_paid(self) -> bool:
+        """For places of discounts: `count` is at most what they pay for."""
+        return self.offers[0].paid
+
+    @property
+    def instance_types(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(offer.instance_type for offer in self.offers))
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(offer.zone for offer in self.offers))
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """(instance type, subnet), as a launch request has them."""
+        types = (offer.instance_type for offer in self.offers)
+        return tuple(zip(types, self.subnets, strict=True))
+
+
+class OfferBook:
+    """Offers of this hub. `sold_out` is the memory of what launch calls were refused."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        prices: PriceBook,
+        *,
+        now: Callable[[], datetime],
+        subnets: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        """`subnets` are those of the hub, each with its zone, in the admin's order."""
+        self._catalogue = catalogue
+        self._prices = prices
+        self._now = now
+        self._subnets = subnets
+        self.sold_out = SoldOut()
+
+    # --- what there is ---
+
+    def all(
+        self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
+    ) -> tuple[Offer, ...]:
+        """Every offer that exists, best first, sold out ones too."""
+        now, wanted, places = self._now(), frozenset(markets), tuple(dict.fromkeys(zones))
+        offers = [
+            self._offer(market, name, zone)
+            for name in dict.fromkeys(instance_types)
+            for zone in places
+            if self._catalogue.is_offered(name, zone)
+            for market in Market
+            if market in wanted
+        ]
+        hinted = {offer.key for offer in offers if self.sold_out.is_hinted(offer.key, now)}
+        return ranked(offers, hinted)
+
+    def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
+        """What a spec may buy, within its price limit; sold out ones too."""
+        zones = self._subnets()
+        here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
+        every = self.all(spec.instance_types, here, spec.markets)
+        return affordable(every, spec.max_usd_per_hour)
+
+    def is_open(self, spec: LaunchSpec) -> bool:
+        """True while something of what a spec may buy is not known to be sold out."""
+        return None in self._marks(self.all_for(spec))
+
+    def open(
+        self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
+    ) -> tuple[Offer, ...]:
+        """The same without those that are sold out."""
+        every = self.all(instance_types, zones, markets)
+        return tuple(o for o, mark in zip(every, self._marks(every), strict=True) if mark is None)
+
+    def mark_of(self, offer: Offer) -> Mark | None:
+        """Why an offer is not worth asking for now, and until when; None where it is.
+
+        An offer without a subnet that has free addresses in its zone is as good as sold out.
+        """
+        return self._marks((offer,))[0]
+
+    def _marks(self, offers: Iterable[Offer]) -> list[Mark | None]:
+        now, full = self._now(), self._full_zones()
+        return [self.sold_out.mark_of(x.key, now) or full.get(x.zone) for x in offers]
+
+    def _full_zones(self) -> Mapping[str, Mark]:
+        """The zones all of whose subnets are full, each with the mark that ends first."""
+        now = self._now()
+        marks: dict[str, list[Mark | None]] = {}
+        for subnet, zone in self._subnets().items():
+            marks.setdefault(zone, []).append(self.sold_out.mark_of_subnet(subnet, now))
+        held = {zone: [m for m in found if m is not None] for zone, found in marks.items()}
+        return {
+            zone: min(of_zone, key=lambda mark: mark.until)
+            for zone, of_zone in held.items()
+            if of_zone and len(of_zone) == len(marks[zone])
+        }
+
+    def _offer(self, market: Market, instance_type: str, zone: str) -> Offer:
+        price, paid = self._prices.price(market, instance_type, zone), None
+        band: int | None = 0
+        if market is Market.ON_DEMAND:
+            paid = self._prices.paid(instance_type, zone)
+        else:
+            known = self._catalogue.types.get(instance_type)
+            band = known.interruption_band if known else None
+        worth = paid or price
+        return Offer(
+            market=market,
+            instance_type=instance_type,
+            zone=zone,
+            usd_per_hour=worth.usd_per_hour if worth else None,
+            interruption_band=band,
+            paid=paid is not None,
+        )
+
+    # --- buying ---
+
+    def next_order(
+        self, spec: LaunchSpec, asked: Set[OfferKey], count: int, taken: Mapping[str, int]
+    ) -> Order | None:
+        """What to ask for next, or None where nothing is left.
+
+        `asked` are the offers that this round will not ask for again; `taken` are places of
+        discounts, by instance type, that other calls under way may use up.
+        """
+        subnet_of = self._subnet_of(spec.subnets)
+        every, limit = self.all_for(spec), spec.max_usd_per_hour
+        marked = list(zip(every, self._marks(every), strict=True))
+        open_ = [offer for offer, mark in marked if mark is None and offer.zone in subnet_of]
+        purchase = next_purchase(open_, asked, self._paid_left(open_, taken), limit)
+        if purchase is None:
+            return None
+        offers = purchase.offers[:MAX_OFFERS]
+        return Order(
+            market=purchase.market,
+            count=count if purchase.at_most is None else min(count, purchase.at_most),
+            offers=offers,
+            subnets=tuple(subnet_of[offer.zone] for offer in offers),
+            preferred=self._preferred(offers),
+            markets=frozenset({purchase.market, *(o.market for o in open_ if o.key not in asked)}),
+            skipped=tuple(
+                (offer, mark)
+                for offer, mark in marked
+                if mark is not None and offer.key not in asked
+            ),
+        )
+
+    def learn(self, request: LaunchRequest, answer: LaunchAnswer, zones: Mapping[str, str]) -> None:
+        """Remember what a launch call was told. `zones`: subnet -> zone."""
+        now = self._now()
+        self.sold_out.forget_old(now)
+        brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
+        self.sold_out.learn(request.market, request.offers, answer.errors, brought, zones, now)
+
+    def learn_of_start(self, instance: Instance, error: CloudError) -> None:
+        """Remember that EC2 did not start a stopped instance, for want of room or of quota."""
+        if error_class(error.code) not in {ErrorClass.OFFER, ErrorClass.QUOTA}:
+            return  # the others may be of what this one instance is
+        kind, zone = instance.instance_type, instance.zone
+        told = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
+        asked, zones = ((kind, ""),), {"": zone}
+        self.sold_out.learn(instance.market, asked, (told,), (), zones, self._now())
+
+    def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
+        """Zone -> the first of its subnets that has free addresses, as far as is known.
+
+        EC2 refuses two subnets of one zone in a call as duplicate pools.
+        """
+        zones, now = self._subnets(), self._now()
+        found: dict[str, str] = {}
+        for subnet in subnets:
+            if subnet in zones and self.sold_out.mark_of_subnet(subnet, now) is None:
+                found.setdefault(zones[subnet], subnet)
+        return found
+
+    def _paid_left(self, offers: Collection[Offer], taken: Mapping[str, int]) -> Mapping[str, int]:
+        """Instance type -> places that are paid for and unused, wherever EC2 puts an instance."""
+        left: dict[str, int] = {}
+        for offer in offers:
+            if offer.paid:
+                here = self._prices.paid_left(offer.instance_type, offer.zone)
+                here -= taken.get(offer.instance_type, 0)
+                left[offer.instance_type] = min(left.get(offer.instance_type, here), here)
+        return left
+
+    def _preferred(self, offers: Sequence[Offer]) -> int:
+        now = self._now()
+        hinted = [self.sold_out.is_hinted(offer.key, now) for offer in offers]
+        return hinted.index(False) if False in hinted else 0

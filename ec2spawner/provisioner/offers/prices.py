@@ -1,0 +1,241 @@
+"""Prices by offer, refreshed in the background and never in the way of a start.
+
+Spot prices and their last seven days come from EC2, list prices from the Price List API or,
+where that cannot be read, from the bundled table, which is of one region. What is not known stays
+unknown: no price of another region or zone stands in for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from ...core.pricing.discounts import Discount
+from ...core.pricing.money import Segment
+from ...core.pricing.price_history import (
+    WEEK,
+    PricePoint,
+    merged,
+    price_at,
+)
+from ...data import PRICES_REGION, PRICES_SOURCE, InstanceType
+from ...wire import Market
+from ..model.cloud import Cloud, CloudError, Instance
+from ..model.settings import Settings
+from ..runtime.supervise import Surviving
+from .discount_coverage import Coverage
+
+log = logging.getLogger(__name__)
+
+REFRESH_TIMEOUT = 60.0
+"""Seconds for reading one kind of price."""
+
+DAILY = timedelta(days=1)
+"""Between readings of list prices and reservations: AWS changes them a few times a year."""
+
+RETRY = timedelta(minutes=10)
+"""The same, after one that failed."""
+
+OVERLAP = timedelta(hours=1)
+"""Spot prices are read again from this long before the last reading, for those that EC2 was late
+to list."""
+
+SPOT_SOURCE = "EC2 spot price history"
+LIST_SOURCE = "the AWS price list"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    usd_per_hour: float
+    source: str
+    read_at: datetime | None
+    """When we read that it was in force, UTC. None for a bundled price, whose source has a date,
+    and for what the admin wrote."""
+
+
+class PriceBook:
+    def __init__(
+        self,
+        cloud: Cloud,
+        settings: Settings,
+        types: Mapping[str, InstanceType],
+        *,
+        now: Callable[[], datetime],
+        zones: Callable[[], Sequence[str]],
+        changed: Callable[[], None],
+        running: Callable[[], Sequence[Instance]],
+        discounts: Sequence[Discount] = (),
+    ) -> None:
+        """`types` is the bundled table; `running` are the hub's instances."""
+        self._cloud = cloud
+        self._settings = settings
+        self._types = types
+        self._now = now
+        self._zones = zones
+        """The availability zones of the configured subnets: a price of another buys nothing."""
+        self._changed = changed
+        self._coverage = Coverage(discounts, now=now, running=running)
+        self._wanted: set[str] = set()
+        self._wake = asyncio.Event()
+        self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
+        self._spot_read_at: dict[str, datetime] = {}
+        self._listed: dict[str, Price] = {}
+        self._list_due: dict[str, datetime] = {}
+        """When a type's list price is to be read next; now, where it has no entry."""
+        self._reservations_due: datetime | None = None
+        self._failing: dict[str, str] = {}
+        """What could not be read last time, and the code of its error."""
+        self.want(settings.want_types)
+
+    # --- what things cost ---
+
+    def price(self, market: Market, instance_type: str, zone: str) -> Price | None:
+        """What anybody pays for it now, without discounts."""
+        if market is Market.ON_DEMAND:
+            return self.on_demand(instance_type)
+        usd = price_at(self.history(instance_type, zone), self._now())
+        return None if usd is None else Price(usd, SPOT_SOURCE, self._spot_read_at[instance_type])
+
+    def on_demand(self, instance_type: str) -> Price | None:
+        """The list price in the hub's region."""
+        if instance_type in self._listed:
+            return self._listed[instance_type]
+        known = self._types.get(instance_type)
+        if known is None or self._settings.region != PRICES_REGION:
+            return None
+        usd = known.on_demand_usd_per_hour
+        return None if usd is None else Price(usd, PRICES_SOURCE, None)
+
+    def history(self, instance_type: str, zone: str) -> Sequence[PricePoint]:
+        """The spot prices of the last seven days, oldest first; empty while unknown."""
+        return self._spot.get((instance_type, zone), ())
+
+    def cheapest(self, market: Market, instance_types: Iterable[str]) -> Price | None:
+        """The lowest known price of these types in any of the configured zones."""
+        zones = self._zones() if market is Market.SPOT else [""]
+        known = [self.price(market, name, zone) for name in instance_types for zone in zones]
+        return min((p for p in known if p), key=lambda price: price.usd_per_hour, default=None)
+
+    # --- what is paid for already ---
+
+    def paid(self, instance_type: str, zone: str) -> Price | None:
+        """The rate of a place that a discount still has for the next on-demand instance."""
+        left = self._coverage.left(instance_type, zone)
+        return self._rate(left[0]) if left else None
+
+    def paid_left(self, instance_type: str, zone: str) -> int:
+        """How many more on-demand instances discounts pay for there.
+
+        Zones share the places of a discount that is of the whole region.
+        """
+        return sum(discount.count for discount in self._coverage.left(instance_type, zone))
+
+    def price_of(self, instance: Instance) -> Price | None:
+        """What this instance costs now: at its discount's rate, where it has one."""
+        if discount := self._coverage.of(instance):
+            return self._rate(discount)
+        return self.price(instance.market, instance.instance_type, instance.zone)
+
+    def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
+        """Time of an instance at what it costs now, as far as that is known."""
+        price = self.price_of(instance)
+        return Segment(
+            instance_id=instance.instance_id,
+            market=instance.market,
+            usd_per_hour=price.usd_per_hour if price else None,
+            start=start,
+            end=end,
+            source=price.source if price else "",
+            instance_type=instance.instance_type,
+        )
+
+    def _rate(self, discount: Discount) -> Price:
+        return Price(discount.usd_per_hour, discount.source, self._coverage.read_at(discount))
+
+    # --- keeping them fresh ---
+
+    def want(self, instance_types: Iterable[str]) -> None:
+        """Keep the prices of these types fresh from now on; new ones are read at once."""
+        new = set(instance_types) - self._wanted
+        if new:
+            self._wanted |= new
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Refresh for ever: at the interval, and sooner for types that are new."""
+        surviving = Surviving("Reading prices")
+        while True:
+            self._wake.clear()
+            with surviving:
+                await self.refresh()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.price_interval):
+                    await self._wake.wait()
+
+    async def refresh(self) -> None:
+        """Read spot prices, and what else is due; a failure keeps the old ones with their age."""
+        now, known = self._now(), self._wanted & self._spot_read_at.keys()
+        if known:
+            read_at = min(self._spot_read_at[name] for name in known)
+            since = max(read_at - OVERLAP, now - WEEK)
+            await self._read("spot prices", self._read_spot(known, since, now))
+        if new := self._wanted - known:
+            await self._read("spot prices of new types", self._read_spot(new, now - WEEK, now))
+        if due := {name for name in self._wanted if self._list_due.get(name, now) <= now}:
+            well = await self._read("the price list", self._read_list(due, now))
+            self._list_due.update(dict.fromkeys(due, now + (DAILY if well else RETRY)))
+        if (self._reservations_due or now) <= now:
+            well = await self._read("Reserved Instances", self._read_reservations(now))
+            self._reservations_due = now + (DAILY if well else RETRY)
+
+    async def _read(self, what: str, reading: Coroutine[Any, Any, None]) -> bool:
+        """Whether it could be read. The first failure in a row is told, with what follows."""
+        try:
+            async with asyncio.timeout(REFRESH_TIMEOUT):
+                await reading
+        except (CloudError, TimeoutError) as error:
+            code = error.code if isinstance(error, CloudError) else "Timeout"
+            level = logging.DEBUG if self._failing.get(what) == code else logging.WARNING
+            self._failing[what] = code
+            log.log(level, "Reading %s failed, keeping the old: %s", what, error or code)
+            return False
+        if self._failing.pop(what, None):
+            log.info("Reading %s works again", what)
+        self._changed()
+        return True
+
+    async def _read_spot(self, names: Iterable[str], since: datetime, now: datetime) -> None:
+        """A pool that EC2 lists no more has no price any more."""
+        names = frozenset(names)
+        found = await self._cloud.spot_history(sorted(names), self._zones(), since)
+        others = {pool: points for pool, points in self._spot.items() if pool[0] not in names}
+        theirs = {
+            pool: _continued(self._spot.get(pool, ()), points, now - WEEK)
+            for pool, points in found.items()
+        }
+        self._spot = {**others, **theirs}
+        self._spot_read_at.update(dict.fromkeys(names, now))
+
+    async def _read_list(self, names: Iterable[str], now: datetime) -> None:
+        found = await self._cloud.on_demand_prices(sorted(names))
+        for name in names:
+            self._listed.pop(name, None)
+        self._listed |= {name: Price(usd, LIST_SOURCE, now) for name, usd in found.items()}
+
+    async def _read_reservations(self, now: datetime) -> None:
+        self._coverage.learn(await self._cloud.reservations(), now)
+
+
+def _continued(
+    old: tuple[PricePoint, ...], new: tuple[PricePoint, ...], since: datetime
+) -> tuple[PricePoint, ...]:
+    """Most prices have not changed since the last reading, and cost no merging."""
+    if not old:
+        return new
+    unchanged = len(new) == 1 and new[0].usd_per_hour == old[-1].usd_per_hour
+    return old if unchanged else merged(old, new, since)

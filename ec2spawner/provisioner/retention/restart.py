@@ -1,0 +1,103 @@
+"""The call that starts a kept instance again, and what is said where EC2 does not."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...core.offers.launch_errors import SOLD_OUT, ErrorClass, error_class
+from ...core.offers.quotas import quota_in_log
+from ...wire import Step, Stop
+from ..model.cloud import (
+    Cloud,
+    CloudError,
+    Instance,
+    InstanceState,
+)
+from ..model.lease import Lease
+from ..state.instance_cache import Watcher
+from ..state.lease_registry import LeaseBook
+from .failure_message import (
+    BUSY,
+    NO_QUOTA_YET,
+    NO_ROOM,
+    NO_ROOM_YET,
+    busy_to_the_end,
+    no_quota,
+    refused,
+)
+
+log = logging.getLogger(__name__)
+
+START_TRIES: Final = 6
+"""So often EC2 is asked to start an instance for which it has no room, before its user is told:
+a minute, at the pace of `keeping`."""
+
+
+@dataclass(slots=True)
+class KeptStarts:
+    book: LeaseBook
+    cloud: Cloud
+    watcher: Watcher
+    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
+    learn: Callable[[Instance, CloudError], None]
+    """That EC2 has no room for an instance, or the account no quota."""
+    _no_room: dict[str, int] = field(default_factory=dict)
+    """By lease id: how often EC2 had no room for its instance."""
+    _unanswered: dict[str, CloudError] = field(default_factory=dict)
+    """By lease id: why EC2 did not start its instance when it was asked last, and still may."""
+
+    def forget_ended(self) -> None:
+        """Drop what is known of leases that are not in memory any more."""
+        self._no_room = {each: n for each, n in self._no_room.items() if self.book.get(each)}
+        self._unanswered = {x: e for x, e in self._unanswered.items() if self.book.get(x)}
+
+    def why_not(self, lease_id: str, instance_id: str) -> str:
+        """Why the lease's instance is still stopped, where EC2 was too busy to start it."""
+        failure, instance = self._unanswered.get(lease_id), self.watcher.instances.get(instance_id)
+        if failure is None or instance is None or instance.state is not InstanceState.STOPPED:
+            return ""
+        return busy_to_the_end(failure)
+
+    async def start(self, instance_id: str, lease: Lease) -> None:
+        """Ask once. What is refused for good ends the lease."""
+        try:
+            await self.cloud.start([instance_id])
+        except CloudError as error:
+            log.warning("Starting %s again: %s", instance_id, error)
+            await self._failed(instance_id, lease.lease_id, error)
+        else:
+            self._unanswered.pop(lease.lease_id, None)
+        self.watcher.refresh_soon()
+
+    async def _failed(self, instance_id: str, lease_id: str, error: CloudError) -> None:
+        if error.code == "IncorrectInstanceState":
+            return
+        if error.retryable:
+            self._unanswered[lease_id] = error
+            await self.book.note(lease_id, Step.BOOT, BUSY, instance_id)
+        elif error.code in SOLD_OUT:
+            await self._has_no_room(instance_id, lease_id, error)
+        else:
+            await self.fail(lease_id, Stop(reason="failed", message=refused(error)))
+
+    async def _has_no_room(self, instance_id: str, lease_id: str, error: CloudError) -> None:
+        """Others may make some soon: it is the user's end only after some tries."""
+        is_quota = error_class(error.code) is ErrorClass.QUOTA
+        tries = self._no_room[lease_id] = self._no_room.get(lease_id, 0) + 1
+        if tries < START_TRIES:
+            words = NO_QUOTA_YET if is_quota else NO_ROOM_YET
+            await self.book.note(lease_id, Step.BOOT, words, instance_id)
+            return
+        instance = self.watcher.instances.get(instance_id)
+        if instance is None:
+            return  # gone from the listing meanwhile: a pass finds out whether for good
+        self.learn(instance, error)
+        stop = Stop(reason="capacity", message=NO_ROOM)
+        if is_quota:
+            place = instance.market, instance.instance_type
+            log.error("%s is not started: %s", instance_id, quota_in_log(*place))
+            stop = Stop(reason="quota", message=no_quota(*place))
+        await self.fail(lease_id, stop)

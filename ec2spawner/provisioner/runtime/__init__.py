@@ -1,0 +1,1 @@
+"""Clocks, background tasks and their supervision."""

@@ -1,0 +1,50 @@
+"""Work in the background of one provisioner: held until it is done, and ended with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+from ..model.cloud import CloudError
+from ..store.store import StoreError
+
+log = logging.getLogger(__name__)
+
+
+class Background:
+    """The tasks under way."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run in the background, held; a failure is logged, and the next pass goes on."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except (CloudError, StoreError) as error:
+                log.error("%s: %s", name, error)
+            except Exception:
+                log.exception("%s failed", name)
+
+        def done(task: asyncio.Task[None]) -> None:
+            self._tasks.discard(task)
+            work.close()  # where the task was cancelled before it began
+
+        task = asyncio.create_task(guarded(), name=f"ec2spawner {name}")
+        self._tasks.add(task)
+        task.add_done_callback(done)
+
+    def names(self) -> set[str]:
+        """Of the tasks under way."""
+        return {task.get_name() for task in self._tasks}
+
+    async def end(self) -> None:
+        """Cancel everything, and wait until it has ended."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

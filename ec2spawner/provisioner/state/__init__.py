@@ -1,0 +1,1 @@
+"""What is known now, in memory: leases, the last listing, homes, spending. No decisions."""

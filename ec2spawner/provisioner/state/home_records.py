@@ -1,0 +1,197 @@
+"""The records of homes: which server's files are where, in memory and in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from ...core.names import tag_value
+from ...core.tags import (
+    HOME,
+    HUB,
+    NAME,
+    SERVER,
+    STORE,
+    USER,
+)
+from ..model.cloud import Volume
+from ..model.lease import Home, Lease
+from ..model.settings import Settings
+from ..store.store import Store, StoreError
+
+FORGOTTEN_KEPT: Final = timedelta(days=1)
+"""A home that was deleted for good is known as that so long: whoever was at work on it has come to
+an end by then, and no listing shows its volume any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A home that was deleted for good."""
+
+    wanted_at: datetime
+    forgotten_at: datetime
+
+
+class HomeRecords:
+    """All homes of this store, and what is said of them from memory."""
+
+    def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._homes: dict[tuple[str, str], Home] = {}
+        self._leaving: dict[str, Home] = {}
+        """Homes that are being deleted for good, by id."""
+        self._forgotten: dict[str, Forgotten] = {}
+        """Homes that were deleted for good lately, by id."""
+        self._found: dict[tuple[str, str], Volume] = {}
+        """Volumes of this store without a record, by tags of user and server: handed over."""
+
+    def load(self, homes: Iterable[Home]) -> None:
+        homes = tuple(homes)
+        self._homes = {(h.user, h.server): h for h in homes if h.delete_at is None}
+        self._leaving = {h.home_id: h for h in homes if h.delete_at is not None}
+
+    # --- reading ---
+
+    def of(self, user: str, server: str) -> Home | None:
+        """The home of a server: as recorded, or as a volume's tags say it is theirs."""
+        home = self._homes.get((user, server))
+        volume = self._found.get((tag_value(user), tag_value(server)))
+        if home is not None or volume is None or volume.tags[HOME] in self._leaving:
+            return home
+        return Home(
+            home_id=volume.tags[HOME],
+            user=user,
+            server=server,
+            kind="ebs",
+            size_gib=volume.size_gib,
+            created_at=self._now(),
+            volume_id=volume.volume_id,
+            zone=volume.zone,
+        )
+
+    def live(self) -> tuple[Home, ...]:
+        """All that are recorded and stay."""
+        return tuple(self._homes.values())
+
+    def leaving(self) -> tuple[Home, ...]:
+        """All that are being deleted for good."""
+        return tuple(self._leaving.values())
+
+    def find(self, home_id: str) -> Home | None:
+        """A home that stays, by id."""
+        return next((home for home in self._homes.values() if home.home_id == home_id), None)
+
+    def volume_ids(self) -> frozenset[str]:
+        """The volumes of all homes that are recorded, those of a move included."""
+        found: set[str | None] = set()
+        for home in (*self._homes.values(), *self._leaving.values()):
+            found.add(home.volume_id)
+            if home.move is not None:
+                found |= {home.move.from_volume_id, *home.move.discard}
+        return frozenset(each for each in found if each)
+
+    def for_lease(self, lease: Lease) -> Home | None:
+        """The home that a lease uses; None where it keeps no files, whatever was kept before."""
+        return self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
+
+    def zone_of(self, user: str, server: str) -> str | None:
+        """The zone that a server's home binds it to; None while any will do."""
+        home = self.of(user, server)
+        if home is not None and home.move is not None and home.move.volume_id is None:
+            return home.move.zone
+        return home.zone if home else None
+
+    def is_moving(self, user: str, server: str) -> bool:
+        """Whether its files are still on their way to another zone."""
+        home = self._homes.get((user, server))
+        return home is not None and home.move is not None and home.move.volume_id is None
+
+    # --- changing ---
+
+    async def save(self, home: Home) -> Home:
+        """Remember a change. Raises `StoreError`, and then nothing has changed."""
+        if home.delete_at is None:
+            # It was given up while somebody was at work on it: what that made goes, too.
+            leaving = self._leaving.get(home.home_id)
+            gone = self._forgotten.get(home.home_id)
+            given_up = leaving.delete_at if leaving else gone.wanted_at if gone else None
+            home = replace(home, delete_at=given_up)
+        before = self.find(home.home_id)
+        if before is not None:  # it may have been renamed while somebody was at work on it
+            home = replace(home, user=before.user, server=before.server)
+        self._put(home)
+        try:
+            await asyncio.shield(self._store.save_home(home))
+        except StoreError:
+            self._take_back(home, before)
+            raise
+        return home
+
+    def _take_back(self, home: Home, before: Home | None) -> None:
+        """Unless it has been changed again since."""
+        place = home.user, home.server
+        if home not in {self._homes.get(place), self._leaving.get(home.home_id)}:
+            return
+        if before is not None:
+            self._leaving.pop(home.home_id, None)
+            self._homes[place] = before
+        elif home.delete_at is None:
+            self._homes.pop(place, None)
+
+    def _put(self, home: Home) -> None:
+        place = home.user, home.server
+        if home.delete_at is None:
+            self._homes[place] = home
+            return
+        self._leaving[home.home_id] = home
+        if place in self._homes and self._homes[place].home_id == home.home_id:
+            del self._homes[place]
+
+    async def rename(self, home: Home, server: str) -> Home:
+        """Its server has another name. Raises `StoreError`, and then nothing has changed."""
+        renamed = replace(home, server=server)
+        was_recorded = self._homes.pop((home.user, home.server), None) is not None
+        # Before the write: what others save meanwhile is written later, and has the new name.
+        self._homes[renamed.user, renamed.server] = renamed
+        try:
+            await asyncio.shield(self._store.save_home(renamed))
+        except StoreError:
+            now = self._homes.pop((renamed.user, renamed.server), None)
+            if was_recorded and now is not None:  # else it has been given up meanwhile
+                self._homes[home.user, home.server] = replace(now, server=home.server)
+            raise
+        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+        return renamed
+
+    async def leave(self, home: Home) -> None:
+        """Its user or server is gone for good: volume, snapshots and record shall go."""
+        await self.save(replace(home, delete_at=self._now()))
+
+    async def forget(self, home: Home) -> None:
+        """Its volume and snapshots are deleted."""
+        await asyncio.shield(self._store.delete_home(home.home_id))
+        self._leaving.pop(home.home_id, None)
+        now = self._now()
+        self._forgotten = {
+            home_id: gone
+            for home_id, gone in self._forgotten.items()
+            if now - gone.forgotten_at < FORGOTTEN_KEPT
+        }
+        self._forgotten[home.home_id] = Forgotten(home.delete_at or now, now)
+        self._found.pop((tag_value(home.user), tag_value(home.server)), None)
+
+    def tags(self, home: Home) -> dict[str, str]:
+        """Of a home's volumes and snapshots."""
+        return {
+            HUB: self._settings.hub,
+            STORE: self._store.store_id,
+            HOME: home.home_id,
+            USER: tag_value(home.user),
+            SERVER: tag_value(home.server),
+            NAME: tag_value(f"home of {home.user} {home.server}".strip()),
+        }

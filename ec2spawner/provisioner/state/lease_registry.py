@@ -1,0 +1,280 @@
+"""All open leases in memory, each change of them also in the store.
+
+Memory changes at once and in order; the store follows in the same order through its one writing
+thread. A caller that is cancelled does not cancel the write, and a write that fails is made good.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from ...core.pricing.money import close
+from ...wire import PROTOCOL, Step, Telemetry
+from ..model.lease import (
+    ENDED_LATELY,
+    OPEN,
+    Lease,
+    LeaseState,
+    Snapshot,
+    StepEvent,
+)
+from ..store.store import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Contact:
+    """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
+
+    heard_at: float | None = None
+    """Seconds that the hub had been awake (`Awake`): the wall clock can be set."""
+    idle_since: datetime | None = None
+    busy_because: str = ""
+    interruption_at: datetime | None = None
+    """When EC2 takes the spot instance back, where its agent has seen the notice."""
+    telemetry: Telemetry | None = None
+    protocol: int = PROTOCOL - 1
+    """What its agent speaks: the oldest until it has said so."""
+    state: int = 1
+    """`BeatAnswer.state`: grows with everything worth telling the agent."""
+    beats: int = 0
+    """Beats so far: a newer one lets an older one that is still held go."""
+    woke_at: float = float("-inf")
+    """When its beats last began a pass, on the loop's clock in seconds."""
+    chose_at: float = float("-inf")
+    """When its user last chose another idle limit, on the loop's clock in seconds."""
+    reckoned: tuple[tuple[object, ...], datetime | None] | None = None
+    """From what it was last reckoned when its server ends, and the end: each pass asks for it."""
+
+
+class LeaseBook:
+    def __init__(
+        self,
+        store: Store,
+        *,
+        now: Callable[[], datetime],
+        forgotten: Callable[[Lease], None] = lambda lease: None,
+    ) -> None:
+        """`forgotten` is told of each ended lease that leaves memory."""
+        self._store = store
+        self._now = now
+        self._forgotten = forgotten
+        # Above all that an earlier process may have told an agent, so that ours is news to it.
+        self._first_state = int(now().timestamp())
+        self._leases: dict[str, Lease] = {}
+        self._last_ended: dict[tuple[str, str], Lease] = {}
+        self._contacts: dict[str, Contact] = {}
+        self._changed: dict[str, asyncio.Event] = {}
+        self._writes: set[asyncio.Task[None]] = set()
+        self._unsaved: set[str] = set()
+        """Leases that are not stored as they are: `save_again` does it."""
+        self._stored: dict[str, Lease] = {}
+        """By id: what the store has of each lease in `_leases`."""
+
+    def load(self, snapshot: Snapshot) -> None:
+        for lease in snapshot.leases:
+            self._leases[lease.lease_id] = self._stored[lease.lease_id] = lease
+        for lease in snapshot.ended_lately:
+            self._last_ended[lease.user, lease.server] = lease
+
+    # --- reading, from memory ---
+
+    def get(self, lease_id: str) -> Lease | None:
+        return self._leases.get(lease_id)
+
+    def open(self, *states: LeaseState) -> Iterator[Lease]:
+        """Open leases, of the given states or all, in the order of their requests."""
+        wanted = states or tuple(OPEN)
+        return iter([lease for lease in self._leases.values() if lease.state in wanted])
+
+    def in_memory(self) -> Iterator[Lease]:
+        """Open leases, and ended ones until they are forgotten."""
+        return iter(list(self._leases.values()))
+
+    def of_server(self, user: str, server: str) -> Lease | None:
+        """The newest open lease of a server."""
+        held = [x for x in self.open() if (x.user, x.server) == (user, server)]
+        return max(held, key=lambda lease: lease.requested_at, default=None)
+
+    def of_instance(self, instance_id: str) -> Lease | None:
+        return next((x for x in self.open() if x.instance_id == instance_id), None)
+
+    def last_ended(self, user: str, server: str) -> Lease | None:
+        """The newest ended lease of a server: why it stopped is told at the next login."""
+        return self._last_ended.get((user, server))
+
+    def remembered(self, lease_id: str) -> Lease | None:
+        """An open lease, or one that ended lately."""
+        return next((x for x in self._remembered() if x.lease_id == lease_id), None)
+
+    def knows(self, lease_id: str) -> bool:
+        """True for every open lease and those that ended lately."""
+        return self.remembered(lease_id) is not None
+
+    def served(self) -> set[str]:
+        """The instances of all leases in memory."""
+        return {segment.instance_id for lease in self._remembered() for segment in lease.segments}
+
+    def last_served(self, instance_id: str) -> tuple[str, datetime] | None:
+        """Id and end of the last lease of an instance; None where memory knows of none."""
+        last = None
+        for lease in self._remembered():
+            for segment in lease.segments:
+                if segment.instance_id == instance_id and segment.end is not None:
+                    last = lease.lease_id, segment.end
+        return last
+
+    def _remembered(self) -> Iterator[Lease]:
+        yield from self._last_ended.values()
+        yield from self._leases.values()
+
+    def contact(self, lease_id: str) -> Contact:
+        known = self._contacts.get(lease_id)
+        if known is None:
+            known = self._contacts[lease_id] = Contact(state=self._first_state)
+        return known
+
+    # --- changing ---
+
+    async def add(self, lease: Lease) -> None:
+        self._leases[lease.lease_id] = lease
+        await self._save(lease)
+
+    async def change(self, lease_id: str, **changes: Any) -> Lease:
+        """Replace fields of a lease, tell those who wait for it, and store it.
+
+        Raises `StoreError`: the change holds all the same, and the next pass stores it.
+        """
+        lease = replace(self._leases[lease_id], **changes)
+        self._leases[lease_id] = lease
+        self.announce(lease_id)
+        if lease.state is LeaseState.ENDED:
+            self._last_ended[lease.user, lease.server] = lease
+        await self._save(lease)
+        return lease
+
+    def remember(self, lease_id: str, **changes: Any) -> None:
+        """Replace fields of a lease and tell those who wait for it; the next pass stores it.
+
+        For what a crash may lose, and what happens too often to be waited for.
+        """
+        self._leases[lease_id] = replace(self._leases[lease_id], **changes)
+        self._unsaved.add(lease_id)
+        self.announce(lease_id)
+
+    async def note(
+        self, lease_id: str, step: Step, message: str, detail: str = "", **changes: Any
+    ) -> None:
+        """Add a line to the lease's story, together with the changes that it tells of."""
+        events = self.story(lease_id, step, message, detail)
+        if changes or events != self._leases[lease_id].events:
+            await self.change(lease_id, events=events, **changes)
+
+    async def send_back(
+        self, lease_id: str, message: str, detail: str = "", **changes: Any
+    ) -> None:
+        """Back to the waiting list, without the instance; `message` tells its user why."""
+        await self.note(
+            lease_id,
+            Step.REQUEST,
+            message,
+            detail,
+            state=LeaseState.WAITING,
+            instance_id=None,
+            token_sha256="",
+            assigned_at=None,
+            segments=close(self._leases[lease_id].segments, self._now()),
+            **changes,
+        )
+
+    def story(
+        self, lease_id: str, step: Step, message: str, detail: str = ""
+    ) -> tuple[StepEvent, ...]:
+        """The lease's lines with one more. The same line twice in a row is one line."""
+        events = self._leases[lease_id].events
+        last = events[-1] if events else None
+        if last is not None and (last.step, last.message, last.detail) == (step, message, detail):
+            return events
+        return (*events, StepEvent(step, self._now(), message, detail))
+
+    def tell_agent(self, lease_id: str) -> None:
+        """Let the held beat be answered now."""
+        self.contact(lease_id).state += 1
+        self.announce(lease_id)
+
+    def announce(self, lease_id: str) -> None:
+        if event := self._changed.pop(lease_id, None):
+            event.set()
+
+    async def wait_for_change(self, lease_id: str, timeout: float) -> bool:
+        """Wait for the next change of a lease. False when `timeout` seconds passed."""
+        event = self._changed.setdefault(lease_id, asyncio.Event())
+        try:
+            async with asyncio.timeout(timeout):
+                await event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def forget_ended(self, before: datetime) -> None:
+        """Drop ended leases from memory that ended before then and are stored.
+
+        The last one of each server stays for as long as its user may want to know why it ended.
+        """
+        for lease in list(self._leases.values()):
+            if lease.lease_id in self._unsaved:
+                continue
+            if lease.ended_at is not None and lease.ended_at < before:
+                del self._leases[lease.lease_id]
+                self._forgotten(lease)
+                self._stored.pop(lease.lease_id, None)
+                self._contacts.pop(lease.lease_id, None)
+                self.announce(lease.lease_id)
+        for server, last in list(self._last_ended.items()):
+            if last.ended_at is not None and last.ended_at < before - ENDED_LATELY:
+                del self._last_ended[server]
+
+    async def save_again(self) -> None:
+        """Store what is not stored yet. A failure is logged, and the next pass tries again."""
+        try:
+            for lease_id in list(self._unsaved):
+                await self._save(self._leases[lease_id])
+        except StoreError as error:
+            log.error("%d leases are not stored yet: %s", len(self._unsaved), error)
+
+    async def be_stored(self, lease_id: str) -> None:
+        """Return once the store has the lease as it is now. Raises `StoreError`.
+
+        For what is said once, or believed for good: memory alone would be lost with the process.
+        """
+        lease = self._leases.get(lease_id)
+        if lease is not None and self._stored.get(lease_id) is not lease:
+            await self._save(lease)
+
+    async def _save(self, lease: Lease) -> None:
+        task = asyncio.create_task(self._write(lease))
+        self._writes.add(task)
+        task.add_done_callback(self._writes.discard)
+        await asyncio.shield(task)
+
+    async def _write(self, lease: Lease) -> None:
+        try:
+            await self._store.save_lease(lease)
+        except StoreError:
+            self._unsaved.add(lease.lease_id)
+            raise
+        if lease.lease_id in self._leases:
+            self._stored[lease.lease_id] = lease
+        if self._leases.get(lease.lease_id) is lease:  # and nothing was remembered since
+            self._unsaved.discard(lease.lease_id)
+
+    async def drain(self) -> None:
+        """Wait for all writes that are under way, and try those that failed once more."""
+        await self.save_again()
+        await asyncio.gather(*self._writes, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""What outlives the process: the hub's database, its tables, queries and migrations."""

@@ -1,0 +1,244 @@
+"""What is asked of the store, in SQL. Every function reads within the caller's transaction."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from itertools import groupby, pairwise
+from statistics import median
+from typing import Any, Final
+
+from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
+
+from ...core.pricing.money import (
+    Segment,
+    add_days,
+    midnight,
+    usd_by_day,
+)
+from ...wire import Step
+from ..model.lease import (
+    ENDED_LATELY,
+    OPEN,
+    Binding,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    Snapshot,
+    StepEvent,
+)
+from . import tables
+
+BINDINGS_LOADED: Final = timedelta(days=30)
+"""Bindings older than this are loaded only where an open lease holds their instance. Leaving
+one out is safe: `Store.save_binding` asks the database, which keeps them all."""
+
+
+def snapshot(connection: Connection, since: datetime) -> Snapshot:
+    """All that still matters; of the answered intents those created at `since` or later.
+
+    How long that takes does not depend on how much has ended: each part is found by an index.
+    """
+    kept = select(tables.kept_table).order_by(tables.kept_table.c.instance_id)
+    homes = select(tables.home_table).order_by(tables.home_table.c.home_id)
+    return Snapshot(
+        leases=_leases(connection, _open_leases()),
+        intents=_intents(connection, _unanswered_or_young(since)),
+        bindings=_bindings(connection, since - BINDINGS_LOADED),
+        homes=tuple(map(tables.home_from, _mappings(connection, homes))),
+        kept=tuple(map(tables.kept_from, _mappings(connection, kept))),
+        ended_lately=_leases(connection, _newest_ended(since - ENDED_LATELY)),
+    )
+
+
+def _open_leases() -> Select[tuple[str]]:
+    lease = tables.lease_table.c
+    # Not `!= ENDED`: no index finds what a row is not.
+    return select(lease.lease_id).where(lease.state.in_(sorted(OPEN)))
+
+
+def _unanswered_or_young(since: datetime) -> CompoundSelect[tuple[str]]:
+    # Two searches: with `or` and an order, SQLite reads the whole table.
+    intent = tables.intent_table.c
+    return union(
+        select(intent.client_token).where(intent.state == IntentState.OPEN),
+        select(intent.client_token).where(intent.created_at >= since),
+    )
+
+
+def _intents(connection: Connection, tokens: CompoundSelect[tuple[str]]) -> tuple[Intent, ...]:
+    intent = tables.intent_table.c
+    query = (
+        select(tables.intent_table)
+        .where(intent.client_token.in_(tokens))
+        .order_by(intent.created_at, intent.client_token)
+    )
+    return tuple(map(tables.intent_from, _mappings(connection, query)))
+
+
+def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
+    """Those of `since` or later, and of the instances that open leases hold."""
+    lease, binding = tables.lease_table.c, tables.binding_table.c
+    held = select(lease.instance_id).where(
+        lease.state.in_(sorted(OPEN)), lease.instance_id.is_not(None)
+    )
+    wanted = union(select(binding.instance_id).where(binding.bound_at >= since), held)
+    query = (
+        select(tables.binding_table)
+        .where(binding.instance_id.in_(wanted))
+        .order_by(binding.bound_at, binding.instance_id)
+    )
+    return tuple(map(tables.binding_from, _mappings(connection, query)))
+
+
+def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
+    """Lease id -> state, of those that the store knows."""
+    lease = tables.lease_table.c
+    query = select(lease.lease_id, lease.state).where(lease.lease_id.in_(lease_ids))
+    return {lease_id: LeaseState(state) for lease_id, state in connection.execute(query)}
+
+
+def intents(connection: Connection, client_tokens: Collection[str]) -> tuple[Intent, ...]:
+    """The launch calls with these tokens, of any age."""
+    column = tables.intent_table.c.client_token
+    query = select(tables.intent_table).where(column.in_(client_tokens)).order_by(column)
+    return tuple(map(tables.intent_from, _mappings(connection, query)))
+
+
+def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
+    """Segments of no lease that ended after `since` or have not ended, oldest first."""
+    column = tables.segment_table.c
+    query = (
+        select(tables.segment_table)
+        .where(
+            column.lease_id.is_(None),
+            or_(column.ended_at.is_(None), column.ended_at > since),
+        )
+        .order_by(column.started_at, column.segment_id)
+    )
+    return tuple(map(tables.segment_from, _mappings(connection, query)))
+
+
+def spent_by_day(
+    connection: Connection, since: datetime, before: datetime
+) -> Mapping[str, Mapping[date, float | None]]:
+    """User -> day in UTC -> USD, of the leases that ended from `since` on and before `before`.
+
+    Of the days of that month; None where a price of that day is unknown.
+    """
+    month = midnight(since).replace(day=1)
+    lease, column = tables.lease_table.c, tables.segment_table.c
+    query = (
+        select(lease.user_name, *tables.segment_table.c)
+        .join(tables.lease_table, lease.lease_id == column.lease_id)
+        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since, lease.ended_at < before)
+        .order_by(column.lease_id, column.segment_id)
+    )
+    spent: dict[str, dict[date, float | None]] = {}
+    for _, of_lease in groupby(_mappings(connection, query), lambda row: row["lease_id"]):
+        found = list(of_lease)
+        days = usd_by_day(map(tables.segment_from, found), before, month)
+        add_days(spent.setdefault(found[0]["user_name"], {}), days)
+    return spent
+
+
+def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime] | None:
+    """Id and end of the instance's last lease that has ended; None where it served none.
+
+    The last is whose account was written last: by the hub's clock it may have ended before others.
+    """
+    column = tables.segment_table.c
+    query = (
+        select(column.lease_id, column.ended_at)
+        .where(column.instance_id == instance_id, column.lease_id.is_not(None))
+        .where(column.ended_at.is_not(None))
+        .order_by(column.segment_id.desc())
+        .limit(1)
+    )
+    row = connection.execute(query).one_or_none()
+    return (row.lease_id, row.ended_at) if row else None
+
+
+def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
+    """Median seconds of each step over the last `limit` starts of the profile that got ready."""
+    column = tables.lease_table.c
+    starts = (
+        select(column.lease_id)
+        .where(column.profile == profile, column.ready_at.is_not(None), column.replaced == 0)
+        .order_by(column.ready_at.desc(), column.lease_id)
+        .limit(limit)
+    )
+    seconds: defaultdict[Step, list[float]] = defaultdict(list)
+    for story in _events_of(connection, starts).values():
+        for step, duration in _step_seconds([tables.event_from(row) for row in story]).items():
+            seconds[step].append(duration)
+    return {step: median(durations) for step, durations in seconds.items()}
+
+
+def _step_seconds(events: Sequence[StepEvent]) -> Mapping[Step, float]:
+    """How long each step took: from its event to the next; several events of a step add up.
+
+    Without a move of the home: that depends on its size and not on the profile.
+    """
+    seconds: defaultdict[Step, float] = defaultdict(float)
+    for current, following in pairwise(events):
+        if current.step is Step.READY:
+            break
+        if current.step is not Step.MOVE:
+            seconds[current.step] += max((following.at - current.at).total_seconds(), 0.0)
+    return seconds
+
+
+def _newest_ended(since: datetime) -> Select[tuple[str]]:
+    """Ids of the newest lease of each (user, server) that ended at `since` or later."""
+    lease = tables.lease_table.c
+    place = func.row_number().over(
+        partition_by=(lease.user_name, lease.server_name),
+        order_by=(lease.ended_at.desc(), lease.lease_id.desc()),
+    )
+    ranked = (
+        select(lease.lease_id, place.label("place"))
+        .where(lease.state == LeaseState.ENDED, lease.ended_at >= since)
+        .subquery()
+    )
+    return select(ranked.c.lease_id).where(ranked.c.place == 1)
+
+
+def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
+    lease, segment = tables.lease_table.c, tables.segment_table.c
+    events = _events_of(connection, ids)
+    segments: defaultdict[str, list[tables.Row]] = defaultdict(list)
+    for row in _mappings(
+        connection,
+        select(tables.segment_table).where(segment.lease_id.in_(ids)).order_by(segment.segment_id),
+    ):
+        segments[row["lease_id"]].append(row)
+    query = (
+        select(tables.lease_table)
+        .where(lease.lease_id.in_(ids))
+        .order_by(lease.requested_at, lease.lease_id)
+    )
+    return tuple(
+        tables.lease_from(row, events.get(row["lease_id"], ()), segments.get(row["lease_id"], ()))
+        for row in _mappings(connection, query)
+    )
+
+
+def _events_of(connection: Connection, ids: Select[tuple[str]]) -> Mapping[str, list[tables.Row]]:
+    column = tables.event_table.c
+    query = (
+        select(tables.event_table)
+        .where(column.lease_id.in_(ids))
+        .order_by(column.lease_id, column.position)
+    )
+    stories: defaultdict[str, list[tables.Row]] = defaultdict(list)
+    for row in _mappings(connection, query):
+        stories[row["lease_id"]].append(row)
+    return stories
+
+
+def _mappings(connection: Connection, query: Select[Any]) -> Iterable[tables.Row]:
+    for row in connection.execute(query).mappings():
+        yield dict(row)

@@ -1,0 +1,158 @@
+"""A store in a SQLite file of its own, held by a lock on a file beside it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event
+
+from .database import StoreError, StoreHeldError, explained
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+    from sqlalchemy.pool import ConnectionPoolEntry
+
+BUSY_SECONDS: Final = 5.0
+"""How long SQLite waits for another program that holds the file, such as a backup."""
+
+T = TypeVar("T")
+
+
+class SQLite:
+    """See `Database`. The lock ends with the process, so what is held stays held."""
+
+    def __init__(self, url: URL) -> None:
+        self.name = f"the store {url.render_as_string(hide_password=True)}"
+        self._url = url
+        self._engine: Engine | None = None
+        self._lock: _FileLock | None = None
+
+    def open(self) -> None:
+        path = _path(self._url)
+        if path is not None:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _FileLock(path.with_name(path.name + ".lock"))
+            # SQLite gives its -wal and -shm files the mode of the file itself.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+        self._engine = create_engine(
+            self._url, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
+        )
+        event.listen(self._engine, "connect", _prepare_connection)
+
+    def taken_over(self, epoch: int) -> None:
+        pass
+
+    def hold(self) -> None:
+        if self._engine is None:
+            raise StoreError("the store is closed")
+
+    def transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        if self._engine is None:
+            raise StoreError("the store is closed")
+        with self._engine.connect() as connection, connection.begin():
+            # IMMEDIATE takes the write lock at once: a transaction that asks for it later can be
+            # refused unwaited. A reader waits for nobody.
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+            return work(connection)
+
+    def peek(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in a transaction that only reads, whoever holds the file."""
+        path = _path(self._url)
+        if path is None or not path.exists():
+            raise StoreError(f"{self.name} does not exist: nothing was ever launched from it")
+        readonly = f"sqlite:///file:{quote(str(path.resolve()))}?mode=ro&uri=true"
+        engine = create_engine(
+            readonly, hide_parameters=True, connect_args={"timeout": BUSY_SECONDS}
+        )
+        try:
+            with engine.connect() as connection:
+                return work(connection)
+        finally:
+            engine.dispose()
+
+    def is_held(self) -> bool:
+        """Whether another process holds it: a hub runs."""
+        path = _path(self._url)
+        if path is None:
+            return False
+        try:
+            descriptor = os.open(path.with_name(path.name + ".lock"), os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def explained(self, error: Exception) -> str:
+        return explained(self.name, error, _MENDS)
+
+    def close(self) -> None:
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+
+class _FileLock:
+    """Held from construction to `release`, or to the end of the process however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            if not isinstance(error, BlockingIOError):
+                raise
+            raise StoreHeldError(
+                f"another hub holds {path} (process {holder or 'unknown'}): two hubs must not "
+                "share a store; stop that one, or give this one a file of its own"
+            ) from error
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        # The file stays: to unlink it would let two processes lock two files of one name.
+        os.close(self._descriptor)
+
+
+def _path(url: URL) -> Path | None:
+    """The database's file; None where it is in memory."""
+    return None if url.database in (None, "", ":memory:") else Path(str(url.database))
+
+
+def _prepare_connection(connection: DBAPIConnection, _record: ConnectionPoolEntry) -> None:
+    # Python's sqlite3 begins transactions by rules of its own and never for DDL; `BEGIN` is ours.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode = WAL")
+    # An intent is stored before money is spent: it shall survive a power cut too.
+    cursor.execute("PRAGMA synchronous = FULL")
+    cursor.execute("PRAGMA foreign_keys = ON")
+    cursor.close()
+
+
+_MENDS: Final = (
+    ("locked", "another program holds the file; end it, or copy the file with sqlite3's .backup"),
+    ("full", "make room on its disk"),
+    ("no space left", "make room on its disk"),
+    ("disk i/o", "make room on its disk, or look whether it is broken"),
+    ("readonly", "let the hub's user write the file and its folder"),
+    ("unable to open", "let the hub's user read and write the file and its folder"),
+    ("permission denied", "let the hub's user read and write the file and its folder"),
+    ("malformed", "restore a backup, or move it away: running servers are found by their tags"),
+    ("not a database", "name another file, or move this one away"),
+)

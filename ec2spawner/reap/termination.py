@@ -1,0 +1,68 @@
+"""Ends what was listed as ending, and says of each thing how that went."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from ..aws.ec2 import EC2Cloud
+from ..core.instances.leaks import Kind
+from ..provisioner.model.cloud import CloudError
+from .rows import Row, ids
+
+T = TypeVar("T")
+
+SECOND_LOOK: Final = 15.0
+"""Seconds: an interface that is being launched with its instance is attached within a few."""
+
+
+async def end(cloud: EC2Cloud, hub: str, rows: Sequence[Row], second_look: float) -> dict[str, str]:
+    """Thing -> what went wrong; empty for what has ended. Instances first: they cost most.
+
+    `second_look` in seconds, see `SECOND_LOOK`.
+    """
+    outcome: dict[str, str] = {}
+    instances = sorted(ids(rows, Kind.INSTANCE))
+    if instances:
+        said = await _try(cloud.terminate, instances)
+        outcome |= dict.fromkeys(instances, said)
+    for volume_id in sorted(ids(rows, Kind.VOLUME)):
+        outcome[volume_id] = await _try(cloud.delete_volume, volume_id)
+    for template_id in sorted(ids(rows, Kind.TEMPLATE)):
+        outcome[template_id] = await _try(cloud.delete_template, template_id)
+    if interfaces := ids(rows, Kind.INTERFACE):
+        outcome |= await _end_interfaces(cloud, hub, interfaces, second_look)
+    return outcome
+
+
+async def _end_interfaces(
+    cloud: EC2Cloud, hub: str, found: Set[str], pause: float
+) -> dict[str, str]:
+    await asyncio.sleep(pause)
+    try:
+        still = {each.interface_id for each in await cloud.free_interfaces(hub)}
+    except CloudError as error:
+        return dict.fromkeys(found, str(error))
+    outcome = dict.fromkeys(found - still, "it is in use by now")
+    for interface_id in sorted(found & still):
+        outcome[interface_id] = await _try(cloud.delete_interface, interface_id)
+    return outcome
+
+
+async def _try(work: Callable[[T], Awaitable[None]], what: T) -> str:
+    """What went wrong, in words."""
+    try:
+        await work(what)
+    except CloudError as error:
+        return str(error)
+    return ""
+
+
+def with_outcome(rows: Sequence[Row], outcome: dict[str, str]) -> list[Row]:
+    """The rows as they are now: what failed says so."""
+    return [
+        replace(row, why=f"{row.why}; NOT ended: {said}") if (said := outcome.get(row.id)) else row
+        for row in rows
+    ]

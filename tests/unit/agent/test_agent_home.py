@@ -1,0 +1,174 @@
+"""Homes: a directory in place of a volume, scratch, and a real file system where root allows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.agent.mounts.home import Home, HomeError
+from ec2spawner.agent.settings import NotebookUser
+from ec2spawner.wire import HomeMount
+
+VOLUME = "vol-0123456789abcdef0"
+DEVICE = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0"
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> NotebookUser:
+    return NotebookUser("ada", os.getuid(), os.getgid(), (), tmp_path / "home", "/bin/sh")
+
+
+@pytest.fixture
+def devices(tmp_path: Path) -> Path:
+    folder = tmp_path / "devices"
+    folder.mkdir()
+    return folder
+
+
+def ebs(devices: Path, user: NotebookUser, volume_id: str = VOLUME) -> Home:
+    return Home(HomeMount(kind="ebs", volume_id=volume_id), devices, user)
+
+
+async def test_a_directory_becomes_the_home(
+    tmp_path: Path, devices: Path, user: NotebookUser
+) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "notes.txt").write_text("kept")
+    (devices / DEVICE).symlink_to(volume)
+    home = ebs(devices, user)
+    await home.mount()
+    assert (user.home / "notes.txt").read_text() == "kept"
+    assert [each.name for each in volume.iterdir()] == ["notes.txt"]
+    await home.release()
+    await ebs(devices, user).mount()
+    assert (user.home / "notes.txt").read_text() == "kept"
+
+
+async def test_what_the_image_had_there_is_hidden_and_not_lost(
+    tmp_path: Path, devices: Path, user: NotebookUser
+) -> None:
+    user.home.mkdir()
+    (user.home / "of-the-image").touch()
+    (tmp_path / "volume").mkdir()
+    (devices / DEVICE).symlink_to(tmp_path / "volume")
+    await ebs(devices, user).mount()
+    assert not (user.home / "of-the-image").exists()
+    assert (tmp_path / "home.image" / "of-the-image").exists()
+
+
+@pytest.mark.parametrize("kind", ["ebs", "none"])
+async def test_a_new_home_is_closed_to_others_and_a_users_own_mode_stays(
+    tmp_path: Path, devices: Path, user: NotebookUser, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    skeleton, volume = tmp_path / "skel", tmp_path / "volume"
+    skeleton.mkdir(mode=0o755)
+    (skeleton / ".profile").write_text("umask 022")
+    volume.mkdir(mode=0o755)
+    (devices / DEVICE).symlink_to(volume)
+    monkeypatch.setattr("ec2spawner.agent.mounts.home.SKELETON", skeleton)
+
+    def home() -> Home:
+        if kind == "ebs":
+            return ebs(devices, user)
+        return Home(HomeMount(kind="none"), devices, user)
+
+    await home().mount()
+    assert (user.home / ".profile").is_file()
+    assert stat.S_IMODE(user.home.stat().st_mode) == 0o700
+    user.home.chmod(0o750)
+    await home().mount()
+    assert stat.S_IMODE(user.home.stat().st_mode) == 0o750
+
+
+async def test_scratch_is_the_images_own_directory(devices: Path, user: NotebookUser) -> None:
+    home = Home(HomeMount(kind="none"), devices, user)
+    await home.mount()
+    (user.home / "model.pt").touch()
+    await home.mount()
+    assert (user.home / "model.pt").exists()
+    await home.release()
+    assert (user.home / "model.pt").exists()
+
+
+@pytest.mark.parametrize("name", ["", "vol-", "../../etc/passwd", "vol-../x", "snap-1"])
+async def test_only_a_volume_id_is_looked_for(devices: Path, user: NotebookUser, name: str) -> None:
+    with pytest.raises(HomeError, match="names no volume"):
+        await ebs(devices, user, name).mount()
+
+
+async def test_a_file_is_no_volume(tmp_path: Path, devices: Path, user: NotebookUser) -> None:
+    (tmp_path / "file").write_bytes(bytes(2**21))
+    (devices / DEVICE).symlink_to(tmp_path / "file")
+    with pytest.raises(HomeError):
+        await ebs(devices, user).mount()
+
+
+@pytest.fixture
+def disk(tmp_path: Path, devices: Path, user: NotebookUser) -> Iterator[Path]:
+    """A blank block device, found by its serial."""
+    image = tmp_path / "disk.img"
+    with image.open("wb") as file:
+        file.truncate(64 * 2**20)
+    made = subprocess.run(
+        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        pytest.skip(f"NOT TESTED: mounting a home needs root and loop devices: {made.stderr}")
+    device = made.stdout.strip()
+    (devices / DEVICE).symlink_to(device)
+    yield Path(device)
+    subprocess.run(["umount", user.home], capture_output=True, check=False)
+    subprocess.run(["losetup", "--detach", device], check=True)
+
+
+async def test_a_blank_disk_is_formatted_once_and_kept(
+    disk: Path, devices: Path, user: NotebookUser
+) -> None:
+    home = ebs(devices, user)
+    await home.mount()
+    assert os.path.ismount(user.home)
+    assert not (user.home / "lost+found").exists()
+    (user.home / "notes.txt").write_text("kept")
+    await home.release()
+    assert not os.path.ismount(user.home)
+
+    again = ebs(devices, user)
+    await again.mount()
+    assert (user.home / "notes.txt").read_text() == "kept"
+    with (user.home / "open").open("w") as file:
+        file.write("in use")
+        with pytest.raises(HomeError, match="still in use"):
+            await again.release()
+    assert not os.path.ismount(user.home)
+
+
+async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
+    disk: Path, devices: Path, user: NotebookUser
+) -> None:
+    home = ebs(devices, user)
+    await home.mount()
+    (user.home / "scratch").mkdir()
+    mount = ["mount", "-t", "tmpfs", "none", user.home / "scratch"]
+    await asyncio.to_thread(subprocess.run, mount, check=True)
+    await home.release()
+    assert not os.path.ismount(user.home)
+
+
+async def test_a_disk_with_anything_on_it_is_never_formatted(
+    disk: Path, devices: Path, user: NotebookUser
+) -> None:
+    with disk.open("r+b") as file:
+        file.seek(4096)
+        file.write(b"something of somebody's")
+    with pytest.raises(HomeError, match="left alone"):
+        await ebs(devices, user).mount()
+    with disk.open("rb") as file:
+        file.seek(4096)
+        assert file.read(9) == b"something"

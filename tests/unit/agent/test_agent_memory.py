@@ -1,0 +1,113 @@
+"""The agent's memory, seen by another process of the agent's own user: as in the demo, where
+notebook and agent are one user. On EC2 the agent is root besides."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LOOK = """
+import asyncio, ctypes, json, os, signal, sys, time
+from ec2spawner.agent import __main__ as agent, memory_protection
+
+ANYBODY = 60000  # root may read everything: neither of the two must be root
+PR_SET_DUMPABLE = 4
+
+
+def begin(run):
+    reader, writer = os.pipe()
+    if (pid := os.fork()) == 0:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(ANYBODY)
+            os.setuid(ANYBODY)
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # as after an exec
+        os.write(writer, b"x")
+        try:
+            run()
+        finally:
+            os._exit(0)
+    os.read(reader, 1)
+    return pid
+
+
+def opens(pid, name):
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        name == "mem" or file.read(1)
+
+
+def look_at(pid):
+    if sys.argv[1] != "open":
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                opens(pid, "environ")
+            except OSError:
+                break
+            time.sleep(0.02)
+    for name in ("environ", "mem", "maps", "fd/0"):
+        try:
+            opens(pid, name)
+            print(json.dumps([name, "open"]), flush=True)
+        except OSError as error:
+            print(json.dumps([name, error.strerror]), flush=True)
+
+
+def closed():
+    memory_protection.close_to_others()
+    time.sleep(60)
+
+
+def agents():
+    agent.main(["--hub-api-url", "http://127.0.0.1:9/hub/api"])
+
+
+run = {"open": lambda: time.sleep(60), "closed": closed, "agent": agents}[sys.argv[1]]
+target = begin(run)
+os.waitpid(begin(lambda: look_at(target)), 0)
+print(json.dumps(["ended", os.waitpid(target, os.WNOHANG)[0] != 0]))
+os.kill(target, signal.SIGKILL)
+"""
+
+
+def seen(what: str, folder: Path) -> dict[str, object]:
+    """What a process of the same user can open of one that is `what`."""
+    folder.chmod(0o777)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK, what],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env={
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": ":".join(sys.path),
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:9",
+            "EC2SPAWNER_NOTEBOOK_USER": "60000:60000",
+            "EC2SPAWNER_NOTEBOOK_HOME": str(folder),
+            "EC2SPAWNER_RUN_DIR": str(folder),
+            "EC2SPAWNER_POWEROFF": "true",
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.parametrize("what", ["closed", "agent"])
+def test_no_process_of_its_user_reads_the_agents_memory(what: str, tmp_path: Path) -> None:
+    assert seen(what, tmp_path) == {
+        "environ": "Permission denied",
+        "mem": "Permission denied",
+        "maps": "Permission denied",
+        "fd/0": "Permission denied",
+        "ended": False,
+    }
+
+
+def test_any_other_process_can_be_read(tmp_path: Path) -> None:
+    """So that the test above is about the agent, and not about this machine."""
+    assert seen("open", tmp_path)["environ"] == "open"

@@ -1,0 +1,112 @@
+"""An agent whose hub says when to ask again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from ec2spawner.agent.claim import claim_lease, new_key
+from ec2spawner.agent.hub.client import HubClient
+from ec2spawner.agent.hub.heartbeat import Heartbeat
+from ec2spawner.agent.hub.step_reports import Reports
+from ec2spawner.agent.notebook_server.watch import Watch
+from ec2spawner.telemetry import Processes, Sampler, find_gpus
+from ec2spawner.wire import (
+    BeatAnswer,
+    Claim,
+    Cost,
+    HomeMount,
+    IdlePolicy,
+    LeaseGrant,
+    Message,
+)
+
+GRANT = LeaseGrant(
+    lease_id="l",
+    lease_token="t",
+    environment={},
+    command=["jupyterhub-singleuser"],
+    base_url="/",
+    port=8888,
+    home=HomeMount(kind="none"),
+    idle=IdlePolicy(),
+    profile="T4",
+)
+NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
+ANSWER = BeatAnswer(
+    state=1, cost=Cost(usd=0, usd_per_hour=1, as_of=NOW, since=NOW), idle=GRANT.idle
+)
+RETRY_AFTER = 2
+
+
+class BusyHub:
+    """Answers the first call 429, and all others as a hub in order."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.called_at: list[float] = []
+        self.served = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        await request.read()
+        self.called_at.append(time.monotonic())
+        if len(self.called_at) == 1:
+            return web.Response(status=429, headers={"Retry-After": str(RETRY_AFTER)})
+        self.served.set()
+        answer: Message = GRANT if request.path.endswith("claims") else ANSWER
+        return web.Response(text=answer.model_dump_json())
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[BusyHub]:
+    busy, app = BusyHub(), web.Application()
+    app.router.add_post("/{path:.*}", busy.answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    busy.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hub/api"
+    yield busy
+    await runner.cleanup()
+
+
+async def claims(hub: HubClient) -> None:
+    claim = Claim(protocol=2, document="{}", signature="x", key=new_key())
+
+    async def claim_anew() -> Claim:
+        raise AssertionError("429 is no refusal")
+
+    await claim_lease(hub, claim, claim_anew)
+
+
+async def reports(hub: HubClient) -> None:
+    told = Reports(hub)
+    told.tell("ready")
+    await told.run()
+
+
+async def beats(hub: HubClient) -> None:
+    watch = Watch(GRANT, "g4dn.xlarge", Sampler(find_gpus(), Processes(os.getpid())))
+    await Heartbeat(hub, watch, lambda _answer: None).run()
+
+
+@pytest.mark.parametrize("call", [claims, reports, beats])
+async def test_it_waits_as_long_as_the_hub_asks(
+    hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]
+) -> None:
+    async with aiohttp.ClientSession() as http:
+        calling = asyncio.ensure_future(call(HubClient(hub.url, http)))
+        try:
+            async with asyncio.timeout(30):
+                await hub.served.wait()
+        finally:
+            calling.cancel()
+            await asyncio.gather(calling, return_exceptions=True)
+    first, second = hub.called_at[:2]
+    assert second - first >= RETRY_AFTER - 0.1

@@ -1,0 +1,282 @@
+"""What the agent knows of a lease: observations that grow old, news that is worth a call."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from ec2spawner.agent.hub.backoff import Backoff
+from ec2spawner.agent.hub.client import HubClient
+from ec2spawner.agent.lease_run import LeaseRun
+from ec2spawner.agent.metadata.identity import Identity
+from ec2spawner.agent.notebook_server.process import NotebookProcess
+from ec2spawner.agent.notebook_server.watch import OBSERVATION_LIMIT, Watch
+from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
+from ec2spawner.core.idle.activity import Reading
+from ec2spawner.telemetry import Processes, Sampler, find_gpus
+from ec2spawner.wire import (
+    BeatAnswer,
+    Cost,
+    HomeMount,
+    IdlePolicy,
+    KernelState,
+    LeaseGrant,
+    Observation,
+    Stop,
+)
+
+NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
+POLICY = IdlePolicy(server_seconds=3600)
+GRANT = LeaseGrant(
+    lease_id="l",
+    lease_token="t",
+    environment={},
+    command=["jupyterhub-singleuser"],
+    base_url="/",
+    port=8888,
+    home=HomeMount(kind="none"),
+    idle=POLICY,
+    profile="T4",
+)
+
+
+class Clock:
+    """Both clocks, moved by hand."""
+
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def watch(clock: Clock) -> Watch:
+    sampler = Sampler(find_gpus(), Processes(os.getpid()))
+    return Watch(GRANT, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
+
+
+def busy(clock: Clock, state: str = "busy") -> Observation:
+    kernel = KernelState(id="k", execution_state=state, last_activity=clock.now())
+    return Observation(at=clock.now(), kernels=[kernel])
+
+
+def test_work_and_its_end_are_news_once(watch: Watch, clock: Clock) -> None:
+    assert not watch.assess()
+    watch.observe(busy(clock))
+    assert watch.assess()
+    assert watch.beat(0).idle_since is None
+    assert not watch.assess()
+    clock.seconds += 10
+    watch.observe(busy(clock, "idle"))
+    assert watch.assess()
+    assert watch.beat(0).idle_since == clock.now()
+    assert not watch.assess()
+
+
+def test_a_beat_tells_what_is_and_not_what_was(watch: Watch, clock: Clock) -> None:
+    watch.assess()
+    clock.seconds += 10
+    watch.observe(busy(clock))
+    assert watch.beat(0).idle_since is None
+
+
+class FailingSampler(Sampler):
+    """A machine whose figures cannot be had for a while."""
+
+    fails = False
+
+    def readings(self) -> tuple[list[Reading], list[Reading]]:
+        if self.fails:
+            raise RuntimeError("as the test says")
+        return super().readings()
+
+
+async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
+    user = NotebookUser("me", os.getuid(), os.getgid(), (), tmp_path, "/bin/sh")
+    settings = Settings(
+        "http://hub", "", False, tmp_path, tmp_path, tmp_path, user, tmp_path, ("true",), None
+    )
+    sampler = FailingSampler(find_gpus(), Processes(os.getpid()))
+    policy = POLICY.model_copy(update={"server_seconds": 2})
+    grant = GRANT.model_copy(update={"idle": policy})
+    identity = Identity("{}", "", "i-0", "g4dn.xlarge", "127.0.0.1")
+    async with aiohttp.ClientSession() as http:
+        hub = HubClient("http://hub", http)
+        notebook = NotebookProcess(user, tmp_path / "log", {})
+        run = LeaseRun(settings, identity, grant, notebook, sampler, hub, http)
+        sampler.fails = True
+        ticking = asyncio.create_task(run._tick())
+        await asyncio.sleep(0.5)
+        sampler.fails = False
+        run._watch.observe(Observation(at=datetime.now(UTC), last_input=datetime.now(UTC)))
+        async with asyncio.timeout(90):
+            while not run._heart._news.is_set():
+                await asyncio.sleep(0.05)
+        assert not ticking.done()
+        ticking.cancel()
+
+
+def test_input_is_news_only_when_the_deadline_is_near(watch: Watch, clock: Clock) -> None:
+    watch.beat(0)
+    clock.seconds += 600
+    watch.observe(Observation(at=clock.now(), last_input=clock.now()))
+    assert not watch.assess()
+    clock.seconds += 2920
+    watch.observe(Observation(at=clock.now(), last_input=clock.now()))
+    assert watch.assess()
+
+
+def test_a_silent_extension_is_not_believed_for_ever(watch: Watch, clock: Clock) -> None:
+    watch.observe(busy(clock))
+    clock.seconds += OBSERVATION_LIMIT.total_seconds()
+    watch.assess()
+    assert watch.idleness.idle_since is None
+    last_seen = clock.now()
+    clock.seconds += 1
+    watch.assess()
+    assert watch.idleness.idle_since == last_seen
+
+
+def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
+    cost = Cost(usd=None, usd_per_hour=None, as_of=NOW, since=NOW)
+    until = clock.now() + timedelta(hours=4)
+    watch.learn(
+        BeatAnswer(
+            state=7,
+            cost=cost,
+            idle=IdlePolicy(server_seconds=60),
+            extended_until=until,
+            stop=Stop(reason="user"),
+        )
+    )
+    assert watch.beat(10).state_seen == 7
+    state = watch.state()
+    assert state.idleness.stop_at == until
+    assert state.cost == cost
+    assert state.stop.reason == "user"
+    assert watch.is_kept()
+    clock.seconds += 5 * 3600
+    assert not watch.is_kept()
+    assert watch.idle_seconds() == 5 * 3600
+
+
+def test_a_spot_notice_is_told_to_hub_and_notebook(watch: Watch, clock: Clock) -> None:
+    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (None, None)
+    watch.interruption_at = at = clock.now() + timedelta(minutes=2)
+    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (at, at)
+
+
+def test_the_oldest_age_is_known_without_a_hub(watch: Watch, clock: Clock) -> None:
+    assert not watch.is_too_old()
+    watch.policy = IdlePolicy(max_age_seconds=7200)
+    clock.seconds += 7199
+    assert not watch.is_too_old()
+    clock.seconds += 1
+    assert watch.is_too_old()
+
+
+def test_waits_grow_and_are_spread() -> None:
+    backoff = Backoff(first=1.0, longest=8.0)
+    waits = [backoff.next() for _ in range(2000)]
+    assert all(0.5 * min(2**n, 8) <= wait <= min(2**n, 8) for n, wait in enumerate(waits[:10]))
+    assert len({round(wait, 3) for wait in waits[10:]}) > 100
+    backoff.reset()
+    assert backoff.next() <= 1
+
+
+ME = f"{os.getuid()}:{os.getgid()}"
+
+
+def test_settings_of_an_image() -> None:
+    settings = Settings.from_environment(
+        "http://hub/hub/api/",
+        {"EC2SPAWNER_NOTEBOOK_USER": ME, "EC2SPAWNER_NOTEBOOK_HOME": "/home/ada"},
+    )
+    assert settings.hub_api_url == "http://hub/hub/api"
+    assert settings.metadata_endpoint == "http://169.254.169.254"
+    assert settings.user.is_agent
+    assert str(settings.user.home) == "/home/ada"
+    assert settings.poweroff == ("systemctl", "poweroff")
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"EC2SPAWNER_NOTEBOOK_USER": "no such user"},
+        {"EC2SPAWNER_NOTEBOOK_USER": "1:x"},
+        {"EC2SPAWNER_NOTEBOOK_USER": "-1:-1", "EC2SPAWNER_NOTEBOOK_HOME": "/x"},
+        {"EC2SPAWNER_NOTEBOOK_USER": "4242424:4242424"},
+        {"EC2SPAWNER_NOTEBOOK_USER": ME, "EC2SPAWNER_POWEROFF": ""},
+    ],
+)
+def test_settings_that_cannot_be_used_name_their_variable(environment: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match="EC2SPAWNER_"):
+        Settings.from_environment("http://hub", environment)
+
+
+def test_a_simulated_gpu_follows_the_users_cpu() -> None:
+    gpus = find_gpus(json.dumps({"name": "T4", "count": 2, "memory_mib": 15360}))
+    assert gpus.kind == "simulated"
+    at_rest = gpus.sample(5.0)
+    assert [gpu.use_percent for gpu in at_rest] == [0.0, 0.0]
+    for _ in range(10):
+        first, second = gpus.sample(100.0)
+    assert first.use_percent > 90
+    assert first.power_w == first.power_limit_w
+    assert first.slowed_by == ["power"]
+    assert first.clock_mhz < first.clock_max_mhz
+    assert [user.pid for user in gpus.processes([(5, 90.0), (6, 2.0), (7, 20.0)])] == [5]
+    assert second.use_percent == 0
+    assert first.memory_used_mib < first.memory_total_mib == 15360
+    for _ in range(10):
+        first, _ = gpus.sample(0.0)
+    assert first.use_percent == 0
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"name": "T4"}', '{"name": "x", "count": -1}'])
+def test_a_simulation_that_is_not_understood_simulates_nothing(text: str) -> None:
+    assert find_gpus(text).kind == "none"
+
+
+def test_no_driver_is_said_once_and_shown_as_none(caplog: pytest.LogCaptureFixture) -> None:
+    gpus = find_gpus()
+    with caplog.at_level("INFO"):
+        samples = [gpus.sample(0.0) for _ in range(5)]
+    if gpus.kind == "nvml":
+        pytest.skip("NOT TESTED: this machine has an NVIDIA GPU")
+    assert samples == [[]] * 5
+    assert len(caplog.records) == 1
+
+
+def test_the_sampler_sees_the_users_processes() -> None:
+    sampler = Sampler(find_gpus(), Processes(os.getpid(), include_root=True), interval=0.2)
+    sampler.start()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        sum(range(20_000))
+        time.sleep(0)
+        if any(reading.percent > 20 for reading in sampler.readings()[1]):
+            break
+    else:
+        raise AssertionError(sampler.readings())
+    sampler.stop()
+    latest = sampler.latest
+    assert latest.gpu_source == "none"
+    assert 0 <= latest.cpu_percent <= 100
+    assert 0 < latest.memory_used_mib < latest.memory_total_mib

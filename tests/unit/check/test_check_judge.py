@@ -1,0 +1,207 @@
+"""What the check makes of AWS's answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from ec2spawner import data
+from ec2spawner.aws.account import MountTarget, SecurityGroup, Subnet
+from ec2spawner.check.finding import State
+from ec2spawner.check.judge import (
+    judge_agent,
+    judge_dry_run,
+    judge_file_system,
+    judge_image,
+    judge_prices,
+    judge_quota,
+    judge_reservations,
+    judge_security_groups,
+    judge_subnets,
+    judge_types,
+    refused,
+)
+from ec2spawner.provisioner.model.cloud import CloudError, Image
+from ec2spawner.wire import Market
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+A, B = "us-east-1a", "us-east-1b"
+T4 = data.instance_types()["g4dn.xlarge"]
+BOTH = (Market.SPOT, Market.ON_DEMAND)
+SPOT_G, ON_DEMAND_G = "L-3819A6DF", "L-DB2E81BA"
+
+
+def subnet(zone: str = A, free: int = 250, vpc: str = "vpc-1") -> Subnet:
+    return Subnet(f"subnet-{zone[-1]}", zone, vpc, free)
+
+
+@pytest.mark.parametrize(
+    ("subnets", "state"),
+    [
+        ([subnet(A), subnet(B)], State.OK),
+        ([subnet(A, free=0), subnet(B)], State.WARNING),
+        ([subnet(A, free=0), subnet(B, free=0)], State.FAILED),
+        ([subnet(A)], State.WARNING),
+        ([subnet(A), subnet(B, vpc="vpc-2")], State.FAILED),
+    ],
+)
+def test_subnets(subnets: list[Subnet], state: State) -> None:
+    assert judge_subnets(subnets).state is state
+
+
+def test_a_security_group_of_another_vpc_fails() -> None:
+    group = SecurityGroup("sg-1", "notebooks", "vpc-1")
+    assert judge_security_groups([group], [subnet()]).state is State.OK
+    finding = judge_security_groups([group], [subnet(vpc="vpc-2")])
+    assert finding.state is State.FAILED
+    assert "sg-1" in finding.said
+
+
+@pytest.mark.parametrize(
+    ("spot", "on_demand", "state"),
+    [
+        (8, 8, State.OK),
+        (4, 4, State.OK),
+        (0, 8, State.WARNING),
+        (8, 3, State.WARNING),
+        (0, 0, State.FAILED),
+    ],
+)
+def test_a_quota_below_one_instance_is_named_as_aws_names_it(
+    spot: float, on_demand: float, state: State
+) -> None:
+    finding = judge_quota("quota", [T4], BOTH, {SPOT_G: spot, ON_DEMAND_G: on_demand})
+    assert finding.state is state
+    assert (SPOT_G in finding.mend) == (spot < 4)
+    assert (ON_DEMAND_G in finding.mend) == (on_demand < 4)
+
+
+def test_it_says_how_many_fit() -> None:
+    finding = judge_quota("quota", [T4], BOTH, {SPOT_G: 11, ON_DEMAND_G: 3})
+    assert "spot at most 2 at once (11 vCPUs, one g4dn.xlarge needs 4)" in finding.said
+    assert "on-demand none (3 vCPUs" in finding.said
+
+
+def test_the_quota_of_a_market_that_the_profile_does_not_use_is_of_no_matter() -> None:
+    finding = judge_quota("quota", [T4], (Market.ON_DEMAND,), {SPOT_G: 0, ON_DEMAND_G: 4})
+    assert finding.state is State.OK
+
+
+def test_a_quota_that_nobody_knows_is_unproved() -> None:
+    assert judge_quota("quota", [T4], BOTH, {}).state is State.UNPROVED
+
+
+def test_types_of_several_quotas_need_room_in_one_of_them() -> None:
+    p4 = data.instance_types()["p4d.24xlarge"]
+    on_demand_p = "L-417A185B"
+    vcpus = {ON_DEMAND_G: 0, on_demand_p: 96}
+    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), vcpus)
+    assert finding.state is State.OK
+    assert "one p4d.24xlarge needs 96" in finding.said
+    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), {**vcpus, on_demand_p: 95})
+    assert finding.state is State.FAILED
+
+
+def test_a_quota_of_0_does_not_fail_where_that_of_another_market_is_unknown() -> None:
+    assert judge_quota("quota", [T4], BOTH, {ON_DEMAND_G: 0}).state is State.WARNING
+
+
+@pytest.mark.parametrize(("age_days", "state"), [(3, State.OK), (400, State.WARNING)])
+def test_images(age_days: int, state: State) -> None:
+    made = NOW - timedelta(days=age_days)
+    image = Image("ami-1", "Deep Learning", made, "x86_64", driver="580.1")
+    finding = judge_image(image, NOW)
+    assert finding.state is state
+    for words in ("ami-1", f"{age_days} days old", "NVIDIA driver 580.1"):
+        assert words in finding.said
+
+
+@pytest.mark.parametrize(
+    ("code", "retryable", "state"),
+    [
+        ("DryRunOperation", False, State.OK),
+        ("UnauthorizedOperation", False, State.FAILED),
+        ("AccessDeniedException", False, State.FAILED),
+        ("RequestLimitExceeded", True, State.UNPROVED),
+        ("InvalidLaunchTemplateName.NotFoundException", False, State.UNPROVED),
+    ],
+)
+def test_what_a_dry_run_proves(code: str, retryable: bool, state: State) -> None:
+    error = CloudError(code, "words", retryable=retryable)
+    assert judge_dry_run("ec2:CreateFleet", error).state is state
+
+
+def test_who_may_not_launch_may_lack_the_right_to_pass_the_role() -> None:
+    denied = CloudError("UnauthorizedOperation", "words", retryable=False)
+    assert "iam:PassRole" in judge_dry_run("ec2:RunInstances", denied).mend
+    assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).mend
+
+
+def test_a_hub_works_without_seeing_reserved_instances() -> None:
+    denied = CloudError("UnauthorizedOperation", "words", retryable=False)
+    assert judge_reservations(denied).state is State.WARNING
+    granted = CloudError("DryRunOperation", "words", retryable=False)
+    assert judge_reservations(granted).state is State.OK
+
+
+def test_an_endpoint_that_does_it_for_real_is_a_failure() -> None:
+    assert judge_dry_run("ec2:CreateFleet", None).state is State.FAILED
+
+
+def test_an_image_of_aws_needs_something_to_install() -> None:
+    assert judge_agent(True, "").state is State.FAILED
+    assert judge_agent(True, "ec2spawner[notebook]==1.0").state is State.WARNING
+    assert judge_agent(False, "").state is State.UNPROVED
+
+
+def test_types_that_no_zone_has_fail() -> None:
+    offered = {"g4dn.xlarge": frozenset({A, B})}
+    assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered, {}).said
+    lacking = judge_types("profile", "T4", [], {}, {})
+    assert lacking.state is State.FAILED
+    assert "add subnets in other zones" in lacking.mend
+
+
+@pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
+def test_a_type_that_does_not_exist_is_no_matter_of_zones(
+    types: list[data.InstanceType], state: State
+) -> None:
+    finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
+    assert finding.state is state
+    assert "EC2 has no instance type g4nd.xlarge" in finding.said
+    assert finding.mend == "did you mean g4dn.xlarge?"
+
+
+@pytest.mark.parametrize(
+    ("zones", "vpc", "state"),
+    [
+        ((A, B), "vpc-1", State.OK),
+        ((A,), "vpc-1", State.FAILED),
+        ((), "vpc-1", State.FAILED),
+        ((A, B), "vpc-2", State.FAILED),
+    ],
+)
+def test_a_file_system_needs_a_mount_target_in_each_zone_of_the_vpc(
+    zones: tuple[str, ...], vpc: str, state: State
+) -> None:
+    targets = [MountTarget(zone, vpc) for zone in zones]
+    assert judge_file_system("fs-1", targets, [subnet(A), subnet(B)]).state is state
+
+
+def test_list_prices_that_cannot_be_read_matter_only_where_no_table_stands_in() -> None:
+    error = CloudError("AccessDeniedException", "no", retryable=False)
+    standing_in = judge_prices(Market.ON_DEMAND, 0, 3, bundled=True, error=error)
+    assert standing_in.state is State.WARNING
+    assert "pricing:GetProducts" in standing_in.mend
+    assert judge_prices(Market.ON_DEMAND, 0, 3, bundled=False, error=error).state is State.FAILED
+    assert judge_prices(Market.SPOT, 3, 3, bundled=False).state is State.OK
+
+
+def test_a_refusal_for_want_of_permission_points_to_the_policy() -> None:
+    denied = CloudError("UnauthorizedOperation", "encoded", retryable=False)
+    assert "iam-policy.json" in refused("image", denied, "other").mend
+    missing = CloudError("InvalidAMIID.NotFound", "gone", retryable=False)
+    assert refused("image", missing, "mend the id").mend == "mend the id"
+    silent = CloudError("Timeout", "no answer", retryable=True)
+    assert "try again" in refused("image", silent, "mend the id").mend

@@ -1,0 +1,47 @@
+"""Which permissions the check tries, and where it rather does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from ec2spawner.check.finding import State
+from ec2spawner.check.permissions import Trial, _tried
+from ec2spawner.provisioner.model.cloud import CloudError
+
+GRANTED = CloudError("DryRunOperation", "would have succeeded", retryable=False)
+DENIED = CloudError("UnauthorizedOperation", "no", retryable=False)
+
+
+class Endpoint:
+    """Answers trials, and knows which it was asked."""
+
+    def __init__(self, **answers: CloudError | None) -> None:
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def trial(self, action: str, *, harmless: bool = False) -> Trial:
+        async def ask() -> CloudError | None:
+            self.asked.append(action)
+            return self.answers[action]
+
+        return Trial(action, ask, harmless)
+
+
+@pytest.mark.parametrize(
+    ("tagged", "trusted", "asked", "ended"),
+    [
+        (GRANTED, False, ["tag", "end"], State.OK),
+        (DENIED, False, ["tag"], State.UNPROVED),
+        (DENIED, True, ["tag", "end"], State.OK),
+        (None, True, ["tag"], State.UNPROVED),
+    ],
+    ids=["honours-dry-run", "nothing-shown", "aws", "does-it-for-real"],
+)
+async def test_nothing_is_ended_where_dry_run_may_not_be_honoured(
+    tagged: CloudError | None, trusted: bool, asked: list[str], ended: State
+) -> None:
+    endpoint = Endpoint(end=GRANTED, tag=tagged)
+    trials = [endpoint.trial("end"), endpoint.trial("tag", harmless=True)]
+    findings = {f.name: f for f in await _tried(trials, trusted=trusted)}
+    assert endpoint.asked == asked
+    assert findings["permission end"].state is ended

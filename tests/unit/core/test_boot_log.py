@@ -1,0 +1,70 @@
+"""The end of a boot log is the instance's own text, and is shown to people."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.text import boot_log
+from ec2spawner.core.text.boot_log import (
+    MAX_LINE,
+    MAX_LINES,
+    READ_CHARACTERS,
+    READ_LINES,
+    last_lines,
+    quoted,
+)
+
+LOG = """\
+[    0.000000] Linux version 6.8.0
+[   12.345678] cloud-init[1234]: Get:1 http://archive.ubuntu.com noble InRelease
+\x1b[0;1;31m[   13.000000] cloud-init[1234]: E: Unable to locate package nvidia-driver\x1b[0m
+
+[   14.000000] cloud-init[1234]: ec2spawner: installing failed; this instance powers off\r
+-----------------------
+"""
+
+
+def test_the_last_lines_that_say_something_without_their_frills() -> None:
+    assert last_lines(LOG, 2) == (
+        "E: Unable to locate package nvidia-driver",
+        "ec2spawner: installing failed; this instance powers off",
+    )
+    assert quoted(LOG).endswith(" / ec2spawner: installing failed; this instance powers off")
+    assert quoted("") == quoted("\n---\n") == ""
+
+
+hostile = st.text(
+    st.characters() | st.sampled_from("\x1b[]m\x07\r\n\t\x9b\u202e\u2066 "), max_size=400
+)
+
+
+@given(text=hostile)
+def test_whatever_an_instance_writes_is_bounded_and_obeyed_by_nothing(text: str) -> None:
+    lines = last_lines(text)
+    assert len(lines) <= MAX_LINES
+    for line in lines:
+        assert 0 < len(line) <= MAX_LINE
+        assert not [char for char in line if unicodedata.category(char)[0] == "C"]
+
+
+@pytest.mark.parametrize("junk", ["x" * 64, ";\n", "\x1b", "\x1b[0", "\u202e", "\x01\r", " \t"])
+def test_no_more_of_a_long_log_is_searched_than_its_end(
+    monkeypatch: pytest.MonkeyPatch, junk: str
+) -> None:
+    """The hub's event loop waits for it: so many characters are read, and so many lines."""
+    read: list[str] = []
+    plain = boot_log.without_escapes
+    monkeypatch.setattr(boot_log, "without_escapes", lambda line: read.append(line) or plain(line))
+    last_lines(f"lost\n{junk * 65536}")
+    assert sum(map(len, read)) <= READ_CHARACTERS
+    assert len(read) <= READ_LINES
+
+
+def test_a_long_line_is_cut_and_a_huge_log_is_no_trouble() -> None:
+    [line] = last_lines("x" * 10_000_000)
+    assert len(line) == MAX_LINE
+    assert line.endswith("…")

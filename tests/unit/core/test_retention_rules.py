@@ -1,0 +1,175 @@
+"""Who may have a kept instance, when it goes, and whose key counts: whatever happens."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.instances.matching import Need, Supply
+from ec2spawner.core.instances.retention import (
+    CLAIM_SILENCE,
+    LINGERS_AFTER,
+    STOPS_AFTER,
+    AfterStop,
+    Kept,
+    decide,
+    disk_usd_per_month,
+    may_rebind,
+    may_take,
+    moved_with_clock,
+    why_surplus,
+)
+from ec2spawner.wire import Market
+
+NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+
+names = st.sampled_from(["ada", "eve", ""])
+keys = st.sampled_from(["k1", "k2"])
+types = st.sampled_from(["g4dn.xlarge", "g5.xlarge"])
+zones = st.sampled_from(["us-east-1a", "us-east-1b"])
+markets = st.sampled_from(Market)
+instants = st.integers(-20, 20).map(lambda minutes: NOON + timedelta(minutes=minutes))
+reasons = st.sampled_from(
+    ["user", "idle", "admin", "budget", "interruption", "max-age", "hub", "capacity", "failed"]
+)
+
+
+@st.composite
+def kept_instances(draw: st.DrawFn) -> Kept:
+    return Kept(
+        instance_id="i-1",
+        user=draw(names),
+        server=draw(names),
+        lease_id="lease-1",
+        profile="t4",
+        profile_name="T4",
+        then=draw(st.sampled_from(["linger", "stop"])),
+        fit_key=draw(keys),
+        kept_at=NOON,
+        until=draw(instants),
+        launched_at=draw(instants),
+        disk_gib=100,
+        asked_at=draw(st.none() | instants),
+    )
+
+
+@st.composite
+def needs(draw: st.DrawFn) -> Need:
+    return Need(
+        lease_id="lease-2",
+        base_key="any",
+        instance_types=draw(st.frozensets(types)),
+        zones=draw(st.frozensets(zones)),
+        markets=draw(st.frozensets(markets)),
+        requested_at=draw(instants),
+    )
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Supply:
+    return Supply(
+        "i-1",
+        "any",
+        frozenset({draw(types)}),
+        frozenset({draw(zones)}),
+        frozenset({draw(markets)}),
+    )
+
+
+@given(kept_instances(), machines(), needs(), names, names, keys)
+def test_only_the_same_server_of_the_same_user_ever_takes_it(
+    kept: Kept, machine: Supply, need: Need, user: str, server: str, fit_key: str
+) -> None:
+    if may_take(kept, machine, need, user, server, fit_key):
+        assert (user, server) == (kept.user, kept.server)
+        assert fit_key == kept.fit_key
+        assert machine.instance_types <= need.instance_types
+        assert machine.zones <= need.zones
+        assert machine.markets <= need.markets
+        assert need.requested_at < kept.until
+
+
+@given(kept_instances(), machines())
+def test_its_own_server_may_take_it_as_long_as_it_has_time(kept: Kept, machine: Supply) -> None:
+    need = Need("lease-2", "any", machine.instance_types, machine.zones, machine.markets, NOON)
+    takes = may_take(kept, machine, need, kept.user, kept.server, kept.fit_key)
+    assert takes == (kept.until > NOON)
+
+
+@given(kept_instances(), instants, st.booleans(), st.booleans(), st.floats(0, 400))
+def test_it_stays_only_while_it_is_worth_something_to_somebody(
+    kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: float
+) -> None:
+    why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, silent_seconds=silent)
+    assert bool(why) == (now >= kept.until or not wanted or elsewhere or silent > CLAIM_SILENCE)
+
+
+@given(kept_instances(), st.integers(0, 20), st.integers(-(10**7), 10**7))
+def test_a_clock_that_is_set_changes_nothing_of_the_time_that_is_left(
+    kept: Kept, passed: int, minutes: int
+) -> None:
+    by, before = timedelta(minutes=minutes), kept.kept_at + timedelta(minutes=passed)
+    moved = moved_with_clock(kept, by, before + by)
+    assert moved.until - (before + by) == kept.until - before
+
+
+@given(kept_instances(), st.integers(0, 60))
+def test_a_clock_that_was_wrong_by_years_keeps_nothing_for_years(kept: Kept, years: int) -> None:
+    by, now = timedelta(days=365 * years), NOON + timedelta(minutes=20)
+    moved = moved_with_clock(kept, by, now)
+    assert moved.until - now <= kept.until - kept.kept_at
+
+
+@given(kept_instances(), st.none() | instants, instants)
+def test_another_key_counts_once_for_each_start_that_we_asked_for(
+    kept: Kept, bound_at: datetime | None, pending_time: datetime
+) -> None:
+    if may_rebind(kept, bound_at, pending_time):
+        assert kept.then == "stop"
+        assert kept.asked_at is not None
+        assert pending_time > kept.launched_at, "a document of an earlier boot proves nothing"
+        assert not may_rebind(kept, kept.asked_at, pending_time), "once bound after it, no more"
+    assert not may_rebind(replace(kept, asked_at=None), bound_at, pending_time)
+
+
+@given(
+    st.sampled_from(["terminate", "linger", "stop"]),
+    reasons,
+    markets,
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 4),
+)
+def test_what_becomes_of_an_instance(
+    then: str, reason: str, market: Market, agent_can: bool, reclaimed: bool, already: int
+) -> None:
+    after = AfterStop(then, 600.0, per_user=2)  # type: ignore[arg-type]
+    decision = decide(
+        after,
+        reason,
+        market=market,
+        agent_can=agent_can,
+        reclaimed=reclaimed,
+        stopped_already=already,
+    )
+    if decision.then == "linger":
+        assert then == "linger"
+        assert reason in LINGERS_AFTER
+    if decision.then == "stop":
+        assert then == "stop"
+        assert reason in STOPS_AFTER
+        assert market is Market.ON_DEMAND
+        assert already < 2
+    if decision.then != "terminate":
+        assert agent_can
+        assert not reclaimed
+        assert not decision.why_not
+    elif then != "terminate" and reason == "user":
+        assert decision.why_not, "who had reason to expect it is told why not"
+
+
+def test_what_a_disk_costs_meanwhile() -> None:
+    assert disk_usd_per_month(100) == 8.0

@@ -1,0 +1,125 @@
+"""Nothing that others wrote is obeyed by a terminal that shows it."""
+
+from __future__ import annotations
+
+import ast
+import io
+import logging
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from ec2spawner import reap, terminal
+from ec2spawner.check import report as check_report
+from ec2spawner.check.finding import failed
+from ec2spawner.core.text.untrusted import visible, without_escapes
+from ec2spawner.hub.app import log_text
+from ec2spawner.reap import report as reap_report
+from ec2spawner.reap.rows import Row as Leftover
+from ec2spawner.survey import report as survey_report
+from ec2spawner.survey.rows import Row as Price
+
+EVIL = "ada\u202egnp.\x1b]0;owned\x07\x1b[31m\x9b2J\u2066\u200b\r\nroot [red]x[/red]"
+SHOWN = r"ada\u202egnp.\x1b]0;owned\x07\x1b[31m\x9b2J\u2066\u200b\r\nroot [red]x[/red]"
+
+COMMANDS = ("check", "reap", "survey")
+
+
+def active(text: str) -> set[str]:
+    """What a terminal obeys, but for the ends of our own lines."""
+    kinds = ("Zl", "Zp")
+    return {
+        each
+        for each in text.replace("\n", "")
+        if unicodedata.category(each)[0] == "C" or unicodedata.category(each) in kinds
+    }
+
+
+def test_it_is_written_out_and_so_seen() -> None:
+    assert visible(EVIL) == SHOWN
+    for plain in ("", "Ada Lovelace", "李雷 \N{NO-BREAK SPACE}é", "\N{GRINNING FACE}"):
+        assert visible(plain) == plain
+
+
+@given(text=st.text(st.characters() | st.sampled_from(EVIL)))
+def test_whatever_it_is_it_does_nothing(text: str) -> None:
+    assert active(visible(text)) == active(without_escapes(text)) == set()
+    assert visible(visible(text)) == visible(text)
+
+
+@pytest.mark.parametrize("columns", [80, 120, 200])
+def test_no_table_of_a_command_is_obeyed(columns: int) -> None:
+    finding = failed(EVIL, EVIL, EVIL)
+    leftover = Leftover("volume", EVIL, EVIL, False, EVIL, user=EVIL, store=EVIL)
+    kept = reap_report.Report("demo", "s", False, [leftover], trouble=EVIL)
+    price = Price(
+        EVIL, EVIL, True, EVIL, spot_by_zone={EVIL: 1.0}, steadiness=EVIL, on_demand_source=EVIL
+    )
+    refused = Price("us-east-1", "T4", False, error=EVIL)
+    console = Console(file=io.StringIO(), width=columns)
+
+    check_report.print_table([finding], console)
+    reap_report.print_table(kept, console)
+    survey_report.print_table([price, refused], console)
+
+    assert isinstance(console.file, io.StringIO)
+    printed = console.file.getvalue()
+    assert active(printed) == set()
+    assert r"\u202e" in printed
+    assert "[red]" in printed
+
+
+def test_complaints_and_csv_are_obeyed_by_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.complain("reap", EVIL)
+    survey_report.print_csv([Price("us-east-1", EVIL, False, error=EVIL)])
+    written = capsys.readouterr()
+    assert active(written.out) == active(written.err) == set()
+    assert written.err == f"ec2spawner reap: {SHOWN}\n"
+
+
+def test_commands_have_no_other_way_to_a_terminal() -> None:
+    """What they print goes through `ec2spawner.terminal`, or is JSON."""
+    package = Path(reap.__file__).parents[1]
+    for path in (each for room in COMMANDS for each in (package / room).glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            assert not (isinstance(node, ast.ImportFrom) and node.module == "rich.text"), path
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":
+                said = ast.unparse(node.args[0])
+                assert said.startswith(("as_json(", "json.dumps(")), f"{path}: {said}"
+
+
+@pytest.fixture
+def records() -> Iterator[list[logging.LogRecord]]:
+    before, logger, found = logging.getLogRecordFactory(), logging.getLogger("tests.log_text"), []
+    handler = logging.Handler()
+    handler.emit = found.append  # type: ignore[method-assign]
+    logger.addHandler(handler)
+    log_text.install()
+    yield found
+    logger.removeHandler(handler)
+    logging.setLogRecordFactory(before)
+
+
+def logged(path: Path, *args: object) -> None:
+    """As if a module at this path had logged `args`, in a logger of another's."""
+    code = compile("log.warning('%s of %r: %s, %d', *args)", str(path), "exec")
+    exec(code, {"log": logging.getLogger("tests.log_text"), "args": args})
+
+
+def test_our_log_lines_are_one_line_each_and_obeyed_by_nothing(
+    records: list[logging.LogRecord],
+) -> None:
+    logged(Path(log_text.__file__), EVIL, EVIL, ValueError(EVIL), 7)
+    logged(Path("/elsewhere/module.py"), EVIL, EVIL, ValueError(EVIL), 7)
+
+    ours, theirs = (record.getMessage() for record in records)
+    assert active(ours) == set()
+    assert "\n" not in ours
+    assert ours.startswith(f"{SHOWN} of ")
+    assert ours.endswith(f": {SHOWN}, 7")
+    assert theirs.startswith(EVIL), "what others log is theirs"

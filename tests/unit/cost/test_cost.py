@@ -1,0 +1,448 @@
+"""`cost.track`, `cost.epochs` and `cost.now`, over the agent's real socket and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from agent_says import AgentSays, agent_that_says
+from agent_says import cost as told
+
+from ec2spawner import cost
+from ec2spawner.agent.notebook_server.local_socket import MAX_CONNECTIONS
+from ec2spawner.cost import agent as agent_line
+from ec2spawner.cost.agent import (
+    NO_ANSWER,
+    NOT_OURS,
+    NOT_YET,
+    SOCKET,
+    read,
+)
+
+ALONE = f"(cost unknown: {NOT_OURS})"
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a script finds it anywhere; nothing was asked before."""
+    monkeypatch.delenv(SOCKET, raising=False)
+    monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
+    """A spot instance at 3.60 USD/hour: a tenth of a cent each second."""
+    monkeypatch.setattr(agent_line, "FRESH", 0.0)
+    with agent_that_says(told()) as running:
+        monkeypatch.setenv(SOCKET, running.path)
+        yield running
+
+
+class Moved:
+    """The clock of the module, which a test moves."""
+
+    def __init__(self) -> None:
+        self.ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> Moved:
+    moved = Moved()
+    monkeypatch.setattr(agent_line, "clock", moved)
+    return moved
+
+
+# --- a block ---
+
+
+def test_a_block_says_its_cost_its_time_and_its_price(
+    agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with cost.track("preparing") as block:
+        ahead.ahead += 83
+    assert block.usd == pytest.approx(0.083, abs=1e-3)
+    assert block.seconds == pytest.approx(83, abs=1)
+    assert block.estimate
+    said = capsys.readouterr().out
+    assert said == "preparing: $0.083 in 1 min 23 s (estimate in USD; $3.60/h, spot)\n"
+
+
+def test_a_price_that_changes_in_the_middle_counts_from_then_on(
+    agent: AgentSays, ahead: Moved
+) -> None:
+    """Half an hour at 3.60, half an hour at 7.20: the bill tells it, the last rate does not."""
+    begun = datetime.now(UTC)
+    with cost.track(quiet=True) as block:
+        ahead.ahead += 3600
+        agent.say(told(1.0 + 1.8 + 3.6, 7.2, as_of=begun + timedelta(seconds=3600)))
+    assert block.usd == pytest.approx(5.4, abs=0.01)
+
+
+def test_the_first_minute_costs_work_what_its_time_costs(agent: AgentSays, ahead: Moved) -> None:
+    """The bill counts it whole from the start: `as_of` is its end."""
+    agent.say(told(0.06, 3.6, as_of=datetime.now(UTC) + timedelta(seconds=60)))
+    before = cost.now()
+    with cost.track(quiet=True) as block:
+        ahead.ahead += 30
+    after = cost.now()
+    assert before is not None
+    assert after is not None
+    assert before.usd == after.usd == 0.06
+    assert block.usd == pytest.approx(0.03, abs=1e-3)
+
+
+def test_an_agent_that_goes_away_leaves_the_rate(agent: AgentSays, ahead: Moved) -> None:
+    with cost.track(quiet=True) as block:
+        ahead.ahead += 1000
+        os.environ[SOCKET] = "/nowhere"
+    assert block.usd == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_price_that_is_learned_in_the_middle_counts(agent: AgentSays, ahead: Moved) -> None:
+    agent.say(told(None, None))
+    with cost.track(quiet=True) as block:
+        ahead.ahead += 1000
+        agent.say(told(9.0, 3.6))
+    assert block.usd == pytest.approx(1.0, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [(told(None, None), "the price of this machine is not known"), (None, NOT_YET)],
+)
+def test_unknown_is_said_to_be_unknown(
+    agent: AgentSays, capsys: pytest.CaptureFixture[str], says: None, why: str
+) -> None:
+    agent.say(says)
+    with cost.track("work") as block:
+        pass
+    said = capsys.readouterr().out
+    assert block.usd is None
+    assert re.fullmatch(rf"work: \d+ ms \(cost unknown: {why}\)\n", said), said
+    assert "0.0" not in said
+
+
+def test_alone_the_time_is_told_and_why_the_cost_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cost.now() is None
+    with cost.track("work"):
+        time.sleep(0.11)
+    for _ in cost.epochs(range(2)):
+        time.sleep(0.01)
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.endswith(ALONE) for line in lines)
+    assert re.match(r"work: 0\.1\d s ", lines[0])
+    assert re.match(r"epoch 1 of 2: \d+ ms; \d+ ms left, until \d\d:\d\d UTC ", lines[1])
+    assert re.match(r"2 epochs: \d+ ms; \d+ ms each ", lines[2])
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
+def test_an_exception_goes_on_and_the_cost_is_told(
+    capsys: pytest.CaptureFixture[str], error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as raised, cost.track("work"):
+        raise error
+    assert raised.value is error
+    assert f"ms, ended by {type(error).__name__} (cost unknown" in capsys.readouterr().out
+
+
+def test_blocks_in_blocks_are_set_in_and_threads_begin_anew(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def work() -> None:
+        with cost.track("thread"):
+            pass
+
+    with cost.track("outer"):
+        with cost.track("inner"):
+            pass
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    with cost.track("next"):
+        pass
+    names = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["  inner", "thread", "outer", "next"]
+
+
+async def test_tasks_do_not_set_each_other_in(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work(name: str, seconds: float) -> None:
+        with cost.track(name):
+            await asyncio.sleep(seconds)
+
+    await asyncio.gather(work("a", 0.02), work("b", 0.01))
+    names = [line.split(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["b", "a"]
+
+
+async def test_a_decorator_measures_each_call(capsys: pytest.CaptureFixture[str]) -> None:
+    @cost.track("fit")
+    def fit(n: int) -> int:
+        return fit(n - 1) + 1 if n else 0
+
+    @cost.track()
+    async def load() -> str:
+        await asyncio.sleep(0.11)
+        return "loaded"
+
+    @cost.track()
+    def batches() -> Iterator[int]:
+        yield from (1, 2)
+
+    assert (fit(2), await load(), list(batches())) == (2, "loaded", [1, 2])
+    lines = capsys.readouterr().out.splitlines()
+    names = [line.split(":")[0] for line in lines]
+    assert names == ["    fit", "  fit", "fit", "load", "batches"]
+    assert re.match(r"load: 0\.1\d s ", lines[3])
+    with pytest.raises(TypeError, match="parentheses"):
+        cost.track(fit)  # type: ignore[arg-type]
+
+
+def test_it_goes_where_standard_output_goes(capsys: pytest.CaptureFixture[str]) -> None:
+    taken, given = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(taken), cost.track("taken"):
+        pass
+    with cost.track("given", file=given):
+        pass
+    assert taken.getvalue().startswith("taken: ")
+    assert given.getvalue().startswith("given: ")
+    assert capsys.readouterr().out == ""
+
+
+def test_an_output_that_breaks_breaks_nothing() -> None:
+    closed = io.StringIO()
+    closed.close()
+    with cost.track("work", file=closed) as block:
+        pass
+    assert block.seconds is not None
+    assert list(cost.epochs(range(2), file=closed)) == [0, 1]
+
+
+# --- epochs ---
+
+
+def test_epochs_tell_their_cost_the_cost_so_far_and_the_forecast(
+    agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for epoch in cost.epochs(range(4)):
+        ahead.ahead += 200 if epoch == 0 else 100
+    lines = capsys.readouterr().out.splitlines()
+    remark = "(estimate in USD; $3.60/h, spot)"
+    first, second, _, fourth, all_ = lines
+    assert re.fullmatch(
+        r"epoch 1 of 4: \$0\.20 in 3 min 20 s; so far \$0\.20; forecast \$0\.80; "
+        r"10 min \d s left, until (\d\d \w+ )?\d\d:\d\d UTC " + re.escape(remark),
+        first,
+    ), first
+    assert "epoch 2 of 4: $0.10 in 1 min 40 s; so far $0.30; forecast $0.50; " in second
+    assert fourth == f"epoch 4 of 4: $0.10 in 1 min 40 s; so far $0.50 {remark}"
+    assert all_ == f"4 epochs: $0.50 in 8 min 20 s; $0.13 each {remark}"
+
+
+def test_epochs_without_a_length_have_no_forecast_unless_it_is_given(
+    capsys: pytest.CaptureFixture[str], ahead: Moved
+) -> None:
+    def endless() -> Iterator[int]:
+        number = 0
+        while True:
+            yield (number := number + 1)
+
+    class Streams:
+        def __iter__(self) -> Iterator[int]:
+            return iter([1])
+
+        def __len__(self) -> int:
+            raise NotImplementedError("a dataset that streams")
+
+    for epoch in cost.epochs(endless()):
+        ahead.ahead += 10
+        if epoch == 3:
+            break
+    assert list(cost.epochs(Streams(), name="pass")) == [1]
+    for _ in cost.epochs(iter(range(2)), total=3):
+        ahead.ahead += 10
+    said = capsys.readouterr().out
+    assert said.count(" left, until ") == 2
+    assert "epoch 2: 10.0 s (" in said
+    assert "2 epochs: 30.0 s, left in epoch 3 (" in said
+    assert "epoch 1 of 3: 10.0 s; 20.0 s left" in said
+    assert "2 of 3 epochs: 20.0 s; 10.0 s each (" in said
+
+
+def test_a_loop_that_is_left_by_an_exception_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+    def train() -> None:
+        for epoch in cost.epochs(range(5)):
+            if epoch == 2:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train()
+    assert "2 of 5 epochs: " in capsys.readouterr().out.splitlines()[-1]
+
+
+def test_quick_epochs_do_not_flood(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sum(cost.epochs(range(5000))) == sum(range(5000))
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("epoch 1 of 5000: ")
+    assert last.startswith("5000 epochs: ")
+
+
+def test_nothing_to_do_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert list(cost.epochs([])) == []
+    assert capsys.readouterr().out.startswith("0 epochs: ")
+
+
+# --- now ---
+
+
+def test_now_adds_what_has_passed_since_the_hub_counted(agent: AgentSays, ahead: Moved) -> None:
+    agent.say(told(1.0, 3.6, today_usd=2.0, month_usd=9.0, saved_usd=0.7, price_source="EC2"))
+    ahead.ahead += 50
+    now = cost.now()
+    assert now is not None
+    assert (now.usd, now.today_usd, now.month_usd) == (
+        pytest.approx(1.05, abs=1e-3),
+        pytest.approx(2.05, abs=1e-3),
+        pytest.approx(9.05, abs=1e-3),
+    )
+    assert (now.usd_per_hour, now.market, now.estimate) == (3.6, "spot", True)
+    assert (now.saved_usd, now.price_source) == (0.7, "EC2")
+    with pytest.raises(AttributeError):
+        now.usd = 0  # type: ignore[misc]
+
+
+def test_now_says_none_for_what_is_unknown(agent: AgentSays) -> None:
+    agent.say(told(None, 0.5))
+    now = cost.now()
+    assert now is not None
+    assert (now.usd, now.usd_per_hour, now.today_usd) == (None, 0.5, None)
+
+
+def test_an_answer_serves_for_a_second(agent: AgentSays, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agent_line, "FRESH", 60.0)
+    first = read()
+    agent.say(told(5.0))
+    assert read() is first
+    monkeypatch.setattr(agent_line, "_last", ("", 0.0, first))
+    assert read().cost is not None
+    assert read() is not first
+
+
+# --- agents that are not well ---
+
+
+@pytest.fixture
+def mute(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[socket.socket]:
+    """An agent's socket that accepts and says nothing."""
+    path = str(tmp_path_factory.mktemp("m") / "s")
+    monkeypatch.setenv(SOCKET, path)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+        listening.setblocking(False)
+        yield listening
+
+
+def callers(listening: socket.socket) -> int:
+    """How many connections were made to it."""
+    number = 0
+    with suppress(BlockingIOError):
+        while True:
+            listening.accept()[0].close()
+            number += 1
+    return number
+
+
+def test_an_agent_that_hangs_is_asked_once(
+    mute: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(agent_line, "SILENT", 3600.0)
+    began = time.monotonic()
+    assert read().why == NO_ANSWER
+    assert time.monotonic() - began > 0.8 * agent_line.PATIENCE
+    assert list(cost.epochs(range(100), quiet=True)) == list(range(100))
+    assert cost.now() is None
+    assert callers(mute) == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"hello\n", b"[]\n", b'"x"\n', b'{"cost": 3}\n', b'{"cost": {"usd": "lots"}}\n', b"\xff\n"],
+)
+def test_an_agent_that_talks_nonsense_is_none(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, line: bytes
+) -> None:
+    path = str(tmp_path_factory.mktemp("n") / "s")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(path)
+        listening.listen()
+
+        def answer() -> None:
+            caller, _ = listening.accept()
+            with caller:
+                caller.sendall(line)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        monkeypatch.setenv(SOCKET, path)
+        assert read() == agent_line.Reading(why=NO_ANSWER)
+        thread.join()
+
+
+def test_an_agent_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SOCKET, "/nowhere/agent.sock")
+    monkeypatch.setattr(agent_line, "PATIENCE", 3600.0)
+    assert read().why == NO_ANSWER
+
+
+FORKED = """
+import os, sys, time
+from ec2spawner import cost
+from ec2spawner.wire import Cost
+
+begin = time.time() + 0.5
+children = []
+for number in range(20):
+    child = os.fork()
+    if child == 0:
+        time.sleep(max(begin - time.time(), 0))
+        with cost.track("script"):
+            pass
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+"""
+
+
+def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
+    """And who holds a connection all the time, as the extension does, keeps it."""
+    with socket.socket(socket.AF_UNIX) as extension:
+        extension.connect(agent.path)
+        extension.sendall(b'{"type": "observation", "at": "2026-11-20T12:00:00Z"}\n')
+        program = [sys.executable, "-c", FORKED]
+        said = subprocess.run(program, capture_output=True, text=True, timeout=300, check=True)
+        lines = said.stdout.splitlines()
+        assert len(lines) == 20 > MAX_CONNECTIONS
+        assert [line for line in lines if "$3.60/h" not in line] == []
+        agent.say(told(77.0))
+        extension.settimeout(5)
+        heard = b""
+        while b"77.0" not in heard:
+            heard += extension.recv(1 << 20)

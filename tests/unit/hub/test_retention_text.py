@@ -1,0 +1,64 @@
+"""`after_stop` as an admin writes it, and as its users read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from ec2spawner.config import Options
+from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.hub.pages.retention_text import after_stop_words
+
+MACHINE = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
+
+
+def options(hubs: object, **profile: object) -> Options:
+    written: dict[str, Any] = {
+        "region": "us-east-1",
+        "subnets": ["subnet-a"],
+        "after_stop": hubs,
+        "profile_list": [{**MACHINE, **profile}],
+    }
+    return Options.model_validate(written)
+
+
+def rule(hubs: object, **profile: object) -> AfterStop:
+    checked = options(hubs, **profile)
+    return checked.after_stop_of(checked.profiles[0])
+
+
+def test_what_an_admin_may_write() -> None:
+    assert rule("terminate") == AfterStop()
+    assert rule("linger") == rule({"linger": "10m"}) == AfterStop("linger", 600.0)
+    assert rule("stop") == rule({"stop": "7d"}) == AfterStop("stop", 7 * 86400.0, 3)
+    assert rule({"stop": "1d", "per_user": 1}) == AfterStop("stop", 86400.0, 1)
+
+
+def test_a_profiles_own_word_comes_before_the_hubs() -> None:
+    assert rule("stop", after_stop="terminate") == AfterStop()
+    assert rule("terminate", after_stop={"linger": "5m"}) == AfterStop("linger", 300.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("hibernate", "hibernate"),
+        ({"linger": "10m", "stop": "7d"}, "both linger and stop"),
+        ({"linger": "2h"}, "long for a machine that nobody uses"),
+        ({"linger": 0}, "longer than 0"),
+    ],
+)
+def test_what_is_refused_and_why(wrong: object, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        options(wrong)
+
+
+def test_a_card_says_what_comes_after_a_stop_and_that_spot_is_no_disk() -> None:
+    linger, stop = AfterStop("linger", 600.0), AfterStop("stop", 7 * 86400.0, 3)
+    assert after_stop_words(AfterStop(), ["on-demand"]) == ""
+    assert "10 min" in after_stop_words(linger, ["spot-first"])
+    assert "spot" not in after_stop_words(stop, ["on-demand"])
+    assert "not that of a spot machine" in after_stop_words(stop, ["spot-first"])
+    assert "AWS keeps no disk" in after_stop_words(stop, ["spot-only"])

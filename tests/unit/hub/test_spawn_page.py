@@ -1,0 +1,848 @@
+"""The spawn page says what each profile costs, and never what nobody knows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
+from jupyterhub._data import DATA_FILES_PATH
+
+from ec2spawner.core.offers.launch_errors import ErrorClass
+from ec2spawner.core.offers.purchase import Offer
+from ec2spawner.core.offers.sold_out import Mark
+from ec2spawner.core.pricing.gpu_value import Several, Value
+from ec2spawner.core.pricing.price_history import Pace, Steadiness
+from ec2spawner.core.profiles.profiles import Hardware
+from ec2spawner.hub.pages.card_text import badge, duration_words, usd
+from ec2spawner.hub.pages.cards import (
+    Bounds,
+    Card,
+    Elsewhere,
+    Line,
+    OfferSeen,
+    marked_card,
+)
+from ec2spawner.hub.pages.sparkline import HEIGHT, WIDTH, sparkline
+from ec2spawner.hub.pages.spawn_form import (
+    HomeSize,
+    SpawnForm,
+    read_form,
+    read_link,
+    render_spawn_form,
+)
+from ec2spawner.hub.pages.stop_notice import StopNotice
+from ec2spawner.hub.pages.templates_env import TEMPLATES
+from ec2spawner.wire import Market
+
+NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+ZONES = ("us-east-1a", "us-east-1b", "us-east-1c")
+SPOT_SOURCE = "EC2 spot price history"
+LIST_SOURCE = "the AWS price list"
+
+
+# --- cards by hand ---------------------------------------------------------------------------
+
+
+def spot(
+    price: float | None, *, out: Sequence[str] = (), band: int | None = None, **mark: Any
+) -> list[OfferSeen]:
+    return offers(Market.SPOT, price, out=out, band=band, source=SPOT_SOURCE, age=40, **mark)
+
+
+def on_demand(price: float | None, *, out: Sequence[str] = (), **words: Any) -> list[OfferSeen]:
+    return offers(Market.ON_DEMAND, price, out=out, band=0, source=LIST_SOURCE, age=None, **words)
+
+
+def offers(
+    market: Market,
+    price: float | None,
+    *,
+    out: Sequence[str],
+    band: int | None,
+    source: str,
+    age: float | None,
+    why: ErrorClass = ErrorClass.OFFER,
+    minutes: float = 2,
+    paid: bool = False,
+) -> list[OfferSeen]:
+    """The same in every zone, but for those where it is sold out."""
+    since = NOW - timedelta(minutes=minutes)
+    mark = Mark(why, "InsufficientInstanceCapacity", since, since + timedelta(minutes=3))
+    return [
+        OfferSeen(
+            offer=Offer(market, "g4dn.xlarge", zone, price, band, paid),
+            source=source if price is not None else "",
+            age_seconds=age if price is not None else None,
+            mark=mark if zone in out else None,
+        )
+        for zone in ZONES
+    ]
+
+
+T4 = Card(
+    slug="t4",
+    name="T4, 16 GB",
+    gpu="T4",
+    hardware=Hardware("1 × T4, 16 GB", vcpus=4, memory_gib=16.0, scratch_gb=125),
+    markets=("spot-first",),
+    offers=(*spot(0.19, band=4), *on_demand(0.526)),
+    value=Value(1.0, 0.19),
+    usual_start_seconds=45,
+    idle_seconds=3600,
+)
+CPU = Card(
+    slug="cpu",
+    name="No GPU",
+    hardware=Hardware("", vcpus=4, memory_gib=16.0, scratch_gb=0),
+    market="on-demand",
+    markets=("on-demand",),
+)
+WITH_CHOICES = replace(
+    T4,
+    markets=("spot-first", "on-demand"),
+    disk_gib=100,
+    disk_bounds=Bounds(50, 500),
+    idle_bounds=Bounds(900, 14400),
+)
+WEEK = Line(
+    instance_type="g4dn.xlarge",
+    zone="us-east-1b",
+    start=NOW - timedelta(days=7),
+    interval_seconds=10800,
+    usd_per_hour=(None, 0.18, 0.19, 0.19),
+    steadiness=Steadiness(Pace.STEADY, NOW - timedelta(days=6), 6.0, 2),
+)
+
+
+class Page(HTMLParser):
+    """What a browser makes of the form: its text, its elements and its fields."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.attributes: dict[str, dict[str, str | None]] = {}
+        self.radios: list[dict[str, str | None]] = []
+        self.fields: dict[str, dict[str, str | None]] = {}
+        self.options: dict[str, list[dict[str, str | None]]] = {}
+        self.labels_for: list[str | None] = []
+        self.ids: list[str] = []
+        self.named: list[str | None] = []
+        self.buttons: list[dict[str, str | None]] = []
+        self._words: list[str] = []
+        self._in_style = False
+        self._select = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        found = dict(attrs)
+        self._in_style = tag == "style"
+        if found.get("type") == "radio":
+            self.radios.append(found)
+        elif tag in {"input", "select"}:
+            self.fields[str(found["name"])] = found
+        if tag == "select":
+            self._select = str(found["name"])
+        if tag == "option":
+            self.options.setdefault(self._select, []).append(found)
+        if tag == "label" and "for" in found:
+            self.labels_for.append(found["for"])
+        if found.get("id"):
+            self.ids.append(str(found["id"]))
+            self.attributes[str(found["id"])] = found
+        if tag == "button":
+            self.buttons.append(found)
+        if tag == "svg":
+            self.named.append(found.get("aria-label"))
+
+    def handle_endtag(self, tag: str) -> None:
+        self._in_style = False
+
+    def handle_data(self, data: str) -> None:
+        if not self._in_style:
+            self._words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join("".join(self._words).split())
+
+    def selected(self, field: str) -> list[str | None]:
+        return [option["value"] for option in self.options[field] if "selected" in option]
+
+
+def form(*cards: Card, **words: Any) -> str:
+    return render_spawn_form(cards, SpawnForm(region="us-east-1", now=NOW, **words))
+
+
+def page(*cards: Card, **words: Any) -> Page:
+    return Page(form(*cards, **words))
+
+
+def card_of(*seen: Sequence[OfferSeen], **changes: Any) -> Card:
+    return Card(
+        slug="x",
+        name="X",
+        hardware=Hardware("", 0, 0, 0),
+        offers=tuple(each for some in seen for each in some),
+        **changes,
+    )
+
+
+def said_by(card: Card) -> str:
+    """The card alone, without the page's other words."""
+    after = page(card).text.split("disks come on top. Profile ")[1]
+    return re.split(" X (?=Cheap|Safe)", after)[0]
+
+
+# --- cards -----------------------------------------------------------------------------------
+
+
+def test_a_card_says_what_it_is_and_costs() -> None:
+    text = page(T4).text
+    assert "T4, 16 GB" in text
+    assert "4 vCPUs · 16 GiB memory · 125 GB scratch · starts in about 45 seconds" in text
+    assert "Value: 1.0 T4 of work, $0.19 per T4-hour" in text
+    assert "$0.19/h spot −64 % on-demand $0.53 often interrupted" in text
+    assert (
+        "Prices are in USD per hour for us-east-1: spot from EC2 spot price history, "
+        "checked 40 seconds ago; on-demand from the AWS price list." in text
+    )
+
+
+def test_each_card_is_a_radio_button_with_its_label() -> None:
+    shown = page(T4, CPU)
+    assert [radio["value"] for radio in shown.radios] == ["t4", "cpu"]
+    assert all(radio["name"] == "profile" for radio in shown.radios)
+    assert shown.labels_for == [radio["id"] for radio in shown.radios]
+    for radio in shown.radios:
+        described = f"{radio['aria-labelledby']} {radio['aria-describedby']}".split()
+        assert set(described) <= set(shown.ids)
+
+
+def test_exactly_one_card_is_selected() -> None:
+    def checked(shown: Page) -> list[str | None]:
+        return [radio["value"] for radio in shown.radios if "checked" in radio]
+
+    assert checked(page(T4, CPU)) == ["t4"]
+    assert checked(page(T4, replace(CPU, default=True))) == ["cpu"]
+    assert checked(page(T4, replace(CPU, default=True), chosen={"profile": "t4"})) == ["t4"]
+    assert checked(page(T4, CPU, chosen={"profile": "gone"})) == ["t4"]
+
+
+@given(
+    slugs=st.lists(st.sampled_from("abcdef"), min_size=1, unique=True),
+    defaults=st.sets(st.sampled_from("abcdef")),
+    wanted=st.sampled_from("abcdefg"),
+)
+def test_the_card_to_begin_with_is_always_one_of_them(
+    slugs: list[str], defaults: set[str], wanted: str
+) -> None:
+    cards = [replace(T4, slug=slug, default=slug in defaults) for slug in slugs]
+    found = marked_card(cards, wanted)
+    assert found in slugs
+    assert found == wanted or wanted not in slugs
+
+
+def test_the_page_needs_no_script() -> None:
+    assert not {"script", "button", "iframe"} & set(page(T4, WITH_CHOICES).elements)
+
+
+@pytest.mark.parametrize(
+    ("market", "spot_price", "list_price", "says"),
+    [
+        ("spot-first", 0.19, 0.526, "$0.19/h spot −64 % on-demand $0.53"),
+        ("spot-first", 0.60, 0.526, "$0.60/h spot on-demand $0.53"),
+        ("spot-first", 0.19, None, "$0.19/h spot on-demand price unknown"),
+        ("spot-first", None, None, "price unknown on-demand price unknown"),
+        ("spot-only", 0.19, 0.526, "$0.19/h spot −64 % on-demand $0.53"),
+        ("spot-only", None, 0.526, "spot price unknown on-demand $0.53"),
+        ("on-demand", 0.19, 0.526, "$0.53/h on-demand not interrupted"),
+        ("on-demand", 0.19, None, "price unknown not interrupted"),
+    ],
+)
+def test_a_price_in_words(
+    market: str, spot_price: float | None, list_price: float | None, says: str
+) -> None:
+    card = card_of(spot(spot_price), on_demand(list_price), market=market)
+    assert said_by(card) == f"X {says}"
+
+
+def test_the_market_that_is_asked_first_is_the_large_one() -> None:
+    """Offers come ranked: a spot price above on-demand, or an unknown one, comes later."""
+    dear = card_of(on_demand(0.526), spot(0.60))
+    assert said_by(dear) == "X $0.53/h on-demand spot $0.60"
+    unknown = card_of(on_demand(0.526), spot(None))
+    assert said_by(unknown) == "X $0.53/h on-demand spot price unknown"
+
+
+def test_what_is_already_paid_for_says_so_and_names_no_second_source() -> None:
+    card = card_of(on_demand(0.30, paid=True), spot(0.35))
+    assert said_by(card) == "X $0.30/h on-demand, already paid for spot $0.35"
+    assert LIST_SOURCE not in page(card).text
+
+
+# --- sold out --------------------------------------------------------------------------------
+
+
+def test_some_zones_are_sold_out() -> None:
+    card = card_of(spot(0.19, out=ZONES[:2]), on_demand(0.526))
+    text = said_by(card)
+    assert "$0.19/h spot −64 %" in text
+    assert text.endswith("on-demand $0.53 spot sold out in 2 of 3 zones, 2 minutes ago")
+    assert badge(card) == ""
+
+
+def test_spot_is_sold_out_so_on_demand_is_the_price() -> None:
+    card = card_of(spot(0.19, out=ZONES), on_demand(0.526))
+    assert said_by(card) == (
+        "X spot sold out $0.53/h on-demand spot sold out in 3 of 3 zones, 2 minutes ago"
+    )
+    assert "Spot is sold out now: this is on-demand." in page(card).text
+    assert "Spot is sold out now" not in page(T4).text
+
+
+def test_everything_is_sold_out_and_can_be_chosen_all_the_same() -> None:
+    card = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES, minutes=1))
+    shown = page(card)
+    assert "X sold out $0.19/h spot" in shown.text
+    assert "spot and on-demand sold out in 3 of 3 zones, 1 minute ago" in shown.text
+    assert "Sold out when last asked. You can try all the same." in shown.text
+    assert "disabled" not in shown.radios[0]
+    assert "ec2-sold-out" in form(card).split("</style>")[1]
+    assert "ec2-sold-out" not in form(T4).split("</style>")[1]
+
+
+def test_only_a_price_at_which_something_can_be_had_is_large() -> None:
+    def figure(card: Card) -> str:
+        found = re.search('class="(ec2-figure[^"]*)"', form(card).split("</style>")[1])
+        assert found
+        return found[1]
+
+    assert figure(card_of(spot(0.19, out=ZONES[:2]), on_demand(0.526))) == "ec2-figure"
+    gone = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES))
+    assert figure(gone) == "ec2-figure ec2-unavailable"
+    assert figure(card_of(spot(None))) == "ec2-figure ec2-unavailable"
+
+
+def test_a_market_that_the_profile_does_not_use_is_not_missed() -> None:
+    only_spot = card_of(spot(0.19), on_demand(0.526, out=ZONES), market="spot-only")
+    assert "sold out" not in said_by(only_spot)
+    no_spot = card_of(spot(0.19, out=ZONES), on_demand(0.526), market="on-demand")
+    assert "sold out" not in said_by(no_spot)
+    assert badge(card_of(spot(0.19, out=ZONES), market="spot-only")) == "spot sold out"
+
+
+def test_a_quota_is_no_shortage_of_ec2s() -> None:
+    card = card_of(spot(0.19, out=ZONES, why=ErrorClass.QUOTA), on_demand(0.526))
+    assert said_by(card) == (
+        "X spot limit reached $0.53/h on-demand spot limit of this account used up, 2 minutes ago"
+    )
+
+
+def test_what_no_zone_has_says_so() -> None:
+    shown = page(card_of())
+    assert "not offered this hub's zones do not have it" in shown.text
+    assert "disabled" not in shown.radios[0]
+
+
+@given(out=st.lists(st.sets(st.sampled_from(ZONES)), min_size=2, max_size=2))
+def test_what_a_start_asks_first_is_never_sold_out_while_something_is_not(
+    out: list[set[str]],
+) -> None:
+    card = card_of(spot(0.19, out=sorted(out[0])), on_demand(0.526, out=sorted(out[1])))
+    first = card.first()
+    assert first is not None
+    everything = all(zones == set(ZONES) for zones in out)
+    assert (first.mark is not None) is everything is card.nothing_left()
+    assert (badge(card) == "sold out") is everything
+
+
+# --- another zone ----------------------------------------------------------------------------
+
+
+def bound(*here: OfferSeen, **changes: Any) -> Card:
+    """A card of somebody whose files are in the first zone; the third has spot at 0.29."""
+    [there] = [seen for seen in spot(0.29) if seen.offer.zone == ZONES[2]]
+    elsewhere = Elsewhere(ZONES[0], ZONES[2], (there,), "Estimates: 3 minutes.")
+    return replace(WITH_CHOICES, offers=here, elsewhere=elsewhere, **changes)
+
+
+def test_a_home_that_makes_a_machine_dearer_is_named_with_both_prices_and_the_move() -> None:
+    shown = page(bound(*spot(0.49)[:1]))
+    assert "Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c." in shown.text
+    move = shown.fields["move_home.t4"]
+    assert (move["type"], move["value"]) == ("checkbox", "us-east-1c")
+    assert "checked" not in move, "it is chosen by nobody but the user"
+    assert "Move my files to us-east-1c first: $0.29/h Estimates: 3 minutes." in shown.text
+    assert "spot, about $0.29/h; on-demand, price unknown if sold out, after moving" in shown.text
+    assert "move_home.t4" not in page(WITH_CHOICES).fields
+    posted = {"profile": ["t4"], "move_home.t4": ["us-east-1c"], "move_home.x": ["us-east-1b"]}
+    assert read_form(posted) == {"profile": "t4", "move_home": "us-east-1c"}
+
+
+@pytest.mark.parametrize(
+    ("here", "says"),
+    [
+        (spot(0.49, out=ZONES)[:1], "us-east-1a, where this is sold out; $0.29/h in us-east-1c"),
+        (spot(None)[:1], "us-east-1a: price unknown there; $0.29/h in us-east-1c"),
+        ([], "us-east-1a, which does not have this machine; $0.29/h in us-east-1c"),
+    ],
+)
+def test_a_zone_that_has_none_says_which_one_has(here: list[OfferSeen], says: str) -> None:
+    assert f"Your files are in {says}." in page(bound(*here)).text
+
+
+# --- seven days ------------------------------------------------------------------------------
+
+
+def test_the_line_has_words_for_who_cannot_see_it() -> None:
+    shown = page(replace(T4, line=WEEK))
+    [label] = shown.named
+    assert label == (
+        "Spot price of seven days in us-east-1b: between $0.18 and $0.19 per hour; "
+        "dotted: on-demand, $0.53"
+    )
+    assert "steady for 6 days" in shown.text
+    assert page(T4).named == []
+
+
+def test_unknown_times_are_a_gap() -> None:
+    drawn = sparkline([0.2, 0.2, None, 0.3], 0.5)
+    assert drawn is not None
+    assert [len(stroke.split()) for stroke in drawn.strokes] == [2, 2]
+    assert sparkline([None, None], 0.5) is None
+    assert sparkline([], 0.5) is None
+
+
+@given(
+    samples=st.lists(st.none() | st.floats(min_value=0.001, max_value=200), max_size=60),
+    reference=st.none() | st.floats(min_value=0.001, max_value=200),
+)
+def test_the_line_stays_in_its_frame(samples: list[float | None], reference: float | None) -> None:
+    drawn = sparkline(samples, reference)
+    if drawn is None:
+        assert not [sample for sample in samples if sample is not None]
+        return
+    points = [point.split(",") for stroke in drawn.strokes for point in stroke.split()]
+    assert all(0 <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in points)
+    if reference is not None:
+        assert 0 <= (drawn.reference_y or 0) <= HEIGHT
+
+
+def test_below_the_dots_is_cheaper() -> None:
+    drawn = sparkline([0.2, 0.2], 0.5)
+    assert drawn is not None
+    assert drawn.reference_y is not None
+    assert float(drawn.strokes[0].split()[0].split(",")[1]) > drawn.reference_y
+
+
+# --- value -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "several", "says"),
+    [
+        (Value(1.42, 0.2958), None, "Value: 1.4 T4s of work, $0.30 per T4-hour"),
+        (Value(24.2, 0.09), None, "Value: 24 T4s of work, $0.090 per T4-hour"),
+        (Value(1.42, None), None, "Value: 1.4 T4s of work $"),
+        (None, None, "Value not known: no figures for this GPU"),
+        (None, Several(5.0, 8.04), "About 5 times one V100, at 8 times its price"),
+        (None, Several(2.924, 7.44), "About 2.9 times one V100, at 7.4 times its price"),
+        (None, Several(5.0, None), "About 5 times one V100 $"),
+    ],
+)
+def test_value_in_words(value: Value | None, several: Several | None, says: str) -> None:
+    card = card_of(spot(0.19), gpu="V100", value=value, several=several)
+    assert says in said_by(card)
+
+
+def test_without_a_gpu_there_is_no_value() -> None:
+    assert "Value" not in said_by(card_of(spot(0.19)))
+
+
+# --- the choices of a card -------------------------------------------------------------------
+
+
+def test_choices_stand_beside_the_start_button_in_plain_words() -> None:
+    shown = page(WITH_CHOICES)
+    assert [option["value"] for option in shown.options["market.t4"]] == ["spot-first", "on-demand"]
+    assert "Cheap: spot first Safe: on-demand" in shown.text
+    assert (
+        "May be interrupted; on-demand if sold out. About $0.19 per hour An estimate" in shown.text
+    )
+    assert "Not interrupted. About $0.53 per hour An estimate" in shown.text
+    disk = shown.fields["disk_gib.t4"]
+    assert (disk["min"], disk["max"], disk["placeholder"], disk["value"]) == (
+        "50",
+        "500",
+        "100",
+        "",
+    )
+    idle = [option["value"] for option in shown.options["idle.t4"]]
+    assert idle == ["", "900", "1200", "1800", "2700", "7200", "10800", "14400"]
+    assert "Stop when idle for 1 hour, as usual" in shown.text
+
+
+def test_each_disk_says_whose_it_is() -> None:
+    shown = page(WITH_CHOICES, home_size=HomeSize(20, 500, 50), keeps_home=True)
+    assert {"disk_gib.t4", "home_gib.t4"} <= set(shown.fields)
+    assert "Disk of the machine, 50 to 500 GiB" in shown.text
+    assert "Disk of your home, 20 to 500 GiB" in shown.text
+
+
+def test_where_nothing_may_be_chosen_there_is_only_the_price_limit() -> None:
+    shown = page(T4, CPU)
+    assert set(shown.fields) == {"max_usd_per_hour.t4", "max_usd_per_hour.cpu"}
+    assert "Cheap: spot first May be interrupted; on-demand if sold out." in shown.text
+    assert "Stops when idle for 1 hour" in shown.text
+
+
+def test_the_last_choices_are_there_again() -> None:
+    chosen = {"profile": "t4", "market": "on-demand", "disk_gib": 200, "idle": "15m"}
+    chosen["max_usd_per_hour"] = "0.30"
+    shown = page(WITH_CHOICES, replace(WITH_CHOICES, slug="other"), chosen=chosen)
+    assert shown.selected("market.t4") == ["on-demand"]
+    assert shown.selected("market.other") == ["spot-first"]
+    assert shown.fields["disk_gib.t4"]["value"] == "200"
+    assert shown.fields["max_usd_per_hour.t4"]["value"] == "0.30"
+    assert shown.fields["disk_gib.other"]["value"] == ""
+    assert shown.selected("idle.t4") == ["900"]
+    assert shown.selected("idle.other") == []
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"market": "spot-only", "disk_gib": 5000, "idle": "9h"},
+        {"market": ["on-demand"], "disk_gib": "a lot", "idle": {"x": 1}},
+        {"market": None, "disk_gib": -1, "idle": float("nan")},
+        {"disk_gib": "9" * 5000, "idle": "9" * 5000},
+    ],
+)
+def test_choices_that_are_not_open_any_more_are_forgotten(chosen: dict[str, object]) -> None:
+    shown = page(WITH_CHOICES, chosen={"profile": "t4"} | chosen)
+    assert shown.selected("market.t4") == ["spot-first"]
+    assert shown.fields["disk_gib.t4"]["value"] == ""
+    assert shown.selected("idle.t4") == []
+
+
+def test_what_was_chosen_of_a_closed_profile_is_not_the_defaults() -> None:
+    """Or somebody pays for a disk and a market that they never chose for this machine."""
+    chosen = {"profile": "a100", "market": "on-demand", "disk_gib": 200, "idle": "15m"}
+    shown = page(WITH_CHOICES, chosen=chosen)
+    assert shown.selected("market.t4") == ["spot-first"]
+    assert shown.fields["disk_gib.t4"]["value"] == ""
+    assert shown.selected("idle.t4") == []
+
+
+def test_an_idle_time_that_rest_chose_is_there_again_between_the_usual_ones() -> None:
+    shown = page(WITH_CHOICES, chosen={"profile": "t4", "idle": "50m"})
+    assert shown.selected("idle.t4") == ["3000"]
+    assert "50 minutes" in shown.text
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"profile": "a100"},
+        {"profile": "t4", "market": "spot-only"},
+        {"market": "on-demand", "disk_gib": "5000"},
+        {"profile": "t4", "idle": "9h"},
+    ],
+)
+def test_a_link_that_asks_for_more_than_is_open_says_so(chosen: dict[str, object]) -> None:
+    text = page(WITH_CHOICES, chosen=chosen, linked=True).text
+    assert "not all of that is open to you" in text
+    assert "has made this choice" not in text
+
+
+def test_a_link_that_chose_has_started_nothing() -> None:
+    linked = page(WITH_CHOICES, chosen={"profile": "t4", "market": "on-demand"}, linked=True)
+    assert "A link has made this choice for you." in linked.text
+    assert "nothing has started yet" in linked.text
+    assert linked.selected("market.t4") == ["on-demand"]
+    assert "nothing has started yet" not in page(WITH_CHOICES).text
+
+
+# --- the page around the cards ---------------------------------------------------------------
+
+
+def test_prices_that_nobody_knows_yet() -> None:
+    text = page(card_of(spot(None), on_demand(None))).text
+    assert "The prices for us-east-1 are not known yet." in text
+    assert "$" not in text.split("What these figures")[0]
+
+
+def test_the_oldest_age_counts_and_every_source_stands_once() -> None:
+    old = [replace(seen, age_seconds=900.0) for seen in spot(0.5)]
+    other = [replace(seen, source="a table of 2026-07-20") for seen in on_demand(1.0)]
+    text = page(T4, card_of(old, other)).text
+    assert text.count(SPOT_SOURCE) == text.count(LIST_SOURCE) == 1
+    assert "spot from EC2 spot price history, checked 15 minutes ago" in text
+    assert "on-demand from a table of 2026-07-20; on-demand from the AWS price list." in text
+
+
+def test_how_the_last_server_ended() -> None:
+    at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
+    shown = page(T4, notice=StopNotice(at, "It was idle for 1 hour", "Your files are kept."))
+    assert "stopped at 14:50 UTC on 20 November. It was idle for 1 hour." in shown.text
+    assert "last server" not in page(T4).text
+
+
+def test_without_a_profile_one_is_told_whom_to_ask() -> None:
+    empty = page(contact="gpu-help@example.org")
+    assert "Ask gpu-help@example.org" in empty.text
+    assert not empty.radios
+
+
+def test_thirty_profiles_each_have_their_own_panel() -> None:
+    cards = [replace(WITH_CHOICES, slug=f"p{n}", name=f"Profile {n}") for n in range(30)]
+    shown = page(*cards)
+    assert len(shown.radios) == 30
+    assert len(set(shown.ids)) == len(shown.ids)
+    ids = [f"ec2-profile-{n}" for n in range(1, 31)]
+    in_order = [each for id_ in ids for each in (id_, f"{id_}-chosen")]
+    assert [each for each in shown.ids if each in in_order] == in_order, "each follows its card"
+
+
+@given(st.text(min_size=1))
+def test_what_people_wrote_is_shown_as_text(text: str) -> None:
+    around = {"home": "x", "contact": "x", "interruptions": "x"}
+    plain = replace(WITH_CHOICES, description="x", line=WEEK)
+    hostile = f"{text}<script>alert(1)</script>\"' onclick=x"
+    card = replace(
+        plain,
+        slug=hostile,
+        name=hostile,
+        description=hostile,
+        gpu=hostile,
+        line=replace(WEEK, zone=hostile),
+        offers=tuple(replace(seen, source=hostile) for seen in plain.offers),
+    )
+    clean = page(plain, notice=StopNotice(NOW, "x", "x"), **around)
+    shown = page(
+        card,
+        notice=StopNotice(NOW, hostile, hostile),
+        **dict.fromkeys(around, hostile),
+        chosen={"disk_gib": hostile},
+    )
+    assert "script" not in shown.elements
+    assert set(shown.elements) <= set(clean.elements)
+    assert set(shown.radios[0]) == set(clean.radios[0])
+
+
+# --- the hub's own pages ---------------------------------------------------------------------
+
+
+def hub_page(name: str, **context: Any) -> Page:
+    """A page as JupyterHub renders it, from our template over its own."""
+    stock = FileSystemLoader(Path(DATA_FILES_PATH) / "templates")
+    loader = ChoiceLoader(
+        [PrefixLoader({"templates": stock}), FileSystemLoader(TEMPLATES), stock],
+    )
+    base = {"base_url": "/hub/", "static_url": lambda path, **_: path, "parsed_scopes": {}}
+    return Page(
+        Environment(loader=loader, autoescape=True).get_template(name).render(base | context)
+    )
+
+
+def person(name: str) -> SimpleNamespace:
+    return SimpleNamespace(name=name, escaped_name="escaped", json_escaped_name="", spawner=None)
+
+
+def spawn_page(*cards: Card) -> Page:
+    return hub_page(
+        "spawn.html",
+        user=person("ann"),
+        for_user=person("ann"),
+        no_spawner_check=True,
+        url="/hub/spawn?_xsrf=1",
+        spawner_options_form=form(*cards),
+    )
+
+
+def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
+    shown = spawn_page(T4)
+    posted = shown.attributes["spawn_form"]
+    assert (posted["action"], posted["method"]) == ("/hub/spawn?_xsrf=1", "post")
+    assert [each["type"] for each in shown.buttons if each.get("type") == "submit"] == ["submit"]
+    assert [radio["value"] for radio in shown.radios] == ["t4"]
+    assert shown.text.count("Choose your GPU") == 2, "heading and title"
+    assert "You are starting a server for" not in shown.text
+
+
+@pytest.mark.parametrize(
+    ("seen", "market", "says"),
+    [
+        ((*spot(0.19), *on_demand(0.526)), "spot-first", "spot, about $0.19/h; on-demand $0.53/h"),
+        ((*spot(0.19), *on_demand(0.526)), "spot-only", "spot, about $0.19/h"),
+        (
+            (*spot(0.19), *on_demand(0.526)[:2], *on_demand(0.752)[2:]),
+            "spot-first",
+            "spot, about $0.19/h; on-demand up to $0.75/h if sold out",
+        ),
+        (spot(0.19), "spot-wait", "spot, about $0.19/h; waits if sold out"),
+        (spot(0.19, out=ZONES), "spot-wait", "sold out when last asked; waits"),
+        ((*on_demand(0.526), *spot(0.60)), "spot-first", "on-demand, about $0.53/h"),
+        ((*spot(0.19, out=ZONES), *on_demand(0.526)), "spot-first", "on-demand, about $0.53/h"),
+        ((*spot(0.19), *on_demand(0.526)), "on-demand", "on-demand, about $0.53/h"),
+        ((*spot(None), *on_demand(None)), "spot-first", "spot, price unknown; on-demand, price"),
+        (on_demand(0.526, out=ZONES), "on-demand", "sold out when last asked"),
+        ((), "on-demand", "not offered here"),
+    ],
+)
+def test_the_start_button_names_the_choice_and_its_price(
+    seen: Sequence[OfferSeen], market: str, says: str
+) -> None:
+    card = replace(T4, offers=tuple(seen), market=market, markets=())
+    assert f"Start T4, 16 GB {says}" in spawn_page(card).text
+
+
+def test_the_spawn_page_says_what_went_wrong_and_for_whom_one_starts() -> None:
+    shown = hub_page(
+        "spawn.html",
+        user=person("ann"),
+        for_user=person("<b>ben</b>"),
+        no_spawner_check=True,
+        error_message="profile: <i>none</i>",
+        spawner_options_form="",
+    )
+    assert "You are starting a server for <b>ben</b>, not for yourself." in shown.text
+    assert "profile: <i>none</i>" in shown.text
+
+
+def test_the_progress_page_knows_whose_start_it_shows() -> None:
+    hostile = "\"><script>alert('1')</script>"
+    shown = hub_page(
+        "spawn_pending.html",
+        user=person(hostile),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name=hostile, user=person(hostile)),
+        progress_url="/hub/api/users/x/server/progress?_xsrf=1",
+    )
+    start = shown.attributes["ec2-progress"]
+    assert start["data-user"] == start["data-server"] == hostile
+    assert start["data-progress-url"] == "/hub/api/users/x/server/progress?_xsrf=1"
+    assert str(start["data-spawn-url"]).startswith("/hub/spawn/escaped/%22%3E%3Cscript%3E")
+    plain = hub_page(
+        "spawn_pending.html",
+        user=person("ann"),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name="", user=person("ann")),
+        progress_url="",
+    )
+    assert plain.attributes["ec2-progress"]["data-spawn-url"] == "/hub/spawn/escaped"
+    assert plain.elements.count("script") == shown.elements.count("script")
+
+
+def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:
+    hostile = "\"><script>alert('1')</script>"
+    shown = hub_page(
+        "spawn_pending.html",
+        user=person(hostile),
+        no_spawner_check=True,
+        spawner=SimpleNamespace(name=hostile, user=person(hostile), pending="check"),
+        progress_url="/hub/api/users/x/server/progress?_xsrf=1",
+    )
+    check = shown.attributes["ec2-checking"]
+    assert check["data-user"] == check["data-server"] == hostile
+    assert "ec2-progress" not in shown.attributes
+    assert "checking whether your server still runs" in shown.text
+
+
+def test_the_page_of_a_server_that_does_not_run_says_how_it_ended() -> None:
+    at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
+    notice = StopNotice(at, "<b>It was idle</b>", "Your files are kept.")
+    user = person("ann")
+    user.spawners = {"": SimpleNamespace(stop_notice=notice)}
+    context = {"user": user, "server_name": "", "spawn_url": "/", "no_spawner_check": True}
+    shown = hub_page("not_running.html", **context).text
+    assert "stopped at 14:50 UTC on 20 November. <b>It was idle</b>. Your files are kept." in shown
+    user.spawners = {"": SimpleNamespace(stop_notice=None)}
+    assert "was stopped" not in hub_page("not_running.html", **context).text
+
+
+def test_what_the_hub_sends_is_never_put_on_the_page_as_html() -> None:
+    for script in (TEMPLATES / "ec2spawner").glob("*.js"):
+        source = script.read_text(encoding="utf-8")
+        for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", ".html(", "document.write"):
+            assert way not in source, f"{way} in {script.name}"
+
+
+# --- what comes back -------------------------------------------------------------------------
+
+
+def test_the_form_comes_back_as_user_options() -> None:
+    assert read_form({"profile": ["t4"]}) == {"profile": "t4"}
+    assert read_form({}) == {}
+    assert read_form({"profile": [""]}) == {}
+
+
+def test_only_the_chosen_cards_fields_count() -> None:
+    posted = {
+        "profile": ["t4"],
+        "market.t4": ["on-demand"],
+        "disk_gib.t4": ["200"],
+        "idle.t4": [""],
+        "market.cpu": ["spot-only"],
+        "disk_gib.cpu": ["1"],
+    }
+    assert read_form(posted) == {"profile": "t4", "market": "on-demand", "disk_gib": "200"}
+    assert read_form({"market.t4": ["on-demand"]}) == {}
+
+
+def test_what_is_odd_is_left_to_be_refused() -> None:
+    assert read_form({"profile": ["t4", "cpu"]}) == {"profile": ["t4", "cpu"]}
+    assert read_form({"profile": ["t4"], "root": ["yes"]}) == {"profile": "t4", "root": "yes"}
+    assert read_form({"profile": ["t4"], "root.t4": ["yes"]}) == {"profile": "t4", "root.t4": "yes"}
+    twice = {"profile": ["t4"], "market": ["spot-only"], "market.t4": ["on-demand"]}
+    assert read_form(twice)["market"] == ["spot-only", "on-demand"]
+
+
+def test_what_a_link_chooses() -> None:
+    linked = {"opt-profile": ["t4"], "opt-market": ["on-demand"], "_xsrf": ["x"], "utm": ["y"]}
+    assert read_link(linked) == {"profile": "t4", "market": "on-demand"}
+    assert read_link({"profile": ["t4"], "disk_gib": ["200"]}) == {
+        "profile": "t4",
+        "disk_gib": "200",
+    }
+    assert read_link({"_xsrf": ["x"], "profile": [""]}) == {}
+
+
+# --- words -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("amount", "says"),
+    [(0.0789, "0.079"), (0.19, "0.19"), (1.0, "1.00"), (24.48, "24.48"), (113.2, "113")],
+)
+def test_money(amount: float, says: str) -> None:
+    assert usd(amount) == says
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        (1, "1 second"),
+        (40, "40 seconds"),
+        (60, "1 minute"),
+        (100, "2 minutes"),
+        (1200, "20 minutes"),
+        (3600, "1 hour"),
+        (5400, "1.5 hours"),
+        (86400, "1 day"),
+        (259200, "3 days"),
+    ],
+)
+def test_durations(seconds: float, says: str) -> None:
+    assert duration_words(seconds) == says

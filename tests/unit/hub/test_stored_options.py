@@ -1,0 +1,69 @@
+"""The options that JupyterHub stores for later starts, in its own database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyterhub import orm
+from sqlalchemy.orm import Session
+
+from ec2spawner.config import validate_options
+from ec2spawner.hub.app import service
+from ec2spawner.hub.app.spawn_error import NotStarted
+from ec2spawner.hub.pages.choosing import chosen
+from ec2spawner.hub.security.sealed_start import Seal
+from ec2spawner.hub.spawn.home_choice import forget_once
+from ec2spawner.spawner import EC2Spawner
+
+
+@pytest.fixture
+def db() -> Iterator[Session]:
+    session = orm.new_session_factory("sqlite:///:memory:")()
+    yield session
+    session.close()
+
+
+def spawner_with(db: Session, options: dict[str, Any]) -> EC2Spawner:
+    """As JupyterHub has it when it calls `start`: what was sent is stored."""
+    user = orm.User(name="ada")
+    stored = orm.Spawner(name="", user=user, user_options=options)
+    db.add_all([user, stored])
+    db.commit()
+    somebody = SimpleNamespace(name="ada", groups=[])
+    return EC2Spawner(user=somebody, db=db, orm_spawner=stored, user_options=options)
+
+
+def stored_options(db: Session) -> object:
+    """After another request of the hub has failed."""
+    db.rollback()
+    return db.query(orm.Spawner).one().user_options
+
+
+def test_what_holds_for_one_start_is_not_stored_whatever_others_roll_back(db: Session) -> None:
+    spawner = spawner_with(db, {"profile": "t4", "replace_home": "empty", "afresh": True})
+    forget_once(spawner)
+    assert stored_options(db) == {"profile": "t4"}
+    assert spawner.user_options == {"profile": "t4"}
+
+
+@pytest.fixture(autouse=True)
+def _no_hub_is_left() -> Iterator[None]:
+    yield
+    service.publish(None)
+
+
+async def test_refused_options_are_not_stored_whatever_others_roll_back(db: Session) -> None:
+    spawner = spawner_with(db, {"profile": "no-such-profile"})
+    options = validate_options(
+        {"region": "us-east-1", "subnets": ["subnet-1"], "profile_list": spawner.profile_list},
+        cleanup_servers=False,
+        environ={},
+    )
+    running = service.HubService(options, Seal(b"x" * 32), verifier=None)  # type: ignore[arg-type]
+    service.publish(running)
+    with pytest.raises(NotStarted):
+        await chosen(spawner, spawner.user_options)
+    assert stored_options(db) == {}

@@ -1,0 +1,365 @@
+"""What a person is told, and for how long: by its id each notice is told once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.core.instances.xids import XIDS
+from ec2spawner.notebook.notice_events import (
+    RETELL_SECONDS,
+    SCHEMA_ID,
+    NoticeEvents,
+    schema,
+)
+from ec2spawner.notebook.notices import notices
+from ec2spawner.telemetry.nvml_gpu import NvmlGpu
+from ec2spawner.wire import (
+    Cost,
+    GpuHistory,
+    GpuSample,
+    History,
+    Idleness,
+    IdlePolicy,
+    KeepChoice,
+    NotebookStatus,
+    Notice,
+    NoticesEvent,
+    Stop,
+    Telemetry,
+)
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+LATER = KeepChoice(until=NOW + 60 * MINUTE, changes=True)
+
+
+def status(now: datetime = NOW, **fields: Any) -> NotebookStatus:
+    known: dict[str, Any] = {"managed": True, "agent_connected": True, "idle_policy": IdlePolicy()}
+    return NotebookStatus(**known | {"now": now, "keep": [LATER]} | fields)
+
+
+def idle(since: datetime, stop_at: datetime, warn_at: datetime) -> Idleness:
+    return Idleness(idle_since=since, stop_at=stop_at, warn_at=warn_at, sentence="Nothing works.")
+
+
+def machine(*gpus: GpuSample) -> Telemetry:
+    return Telemetry(at=NOW, gpu_source="nvml", gpus=list(gpus))
+
+
+def only(found: list[Notice]) -> Notice:
+    [notice] = found
+    return notice
+
+
+IDLE = idle(NOW - 50 * MINUTE, NOW + 10 * MINUTE, NOW)
+
+
+def test_nothing_is_said_while_nothing_is_to_be_said() -> None:
+    assert notices(status()) == []
+    assert notices(status(telemetry=machine(GpuSample(index=0, name="T4", use_percent=3)))) == []
+
+
+def test_the_idle_warning_comes_with_its_time_and_goes_with_work() -> None:
+    assert notices(status(NOW - MINUTE, idleness=IDLE)) == []
+    warning = only(notices(status(idleness=IDLE)))
+    assert (warning.kind, warning.level, warning.until) == ("idle", "warning", IDLE.stop_at)
+    assert warning.since == IDLE.idle_since
+    assert warning.actions == ["keep", "stop"]
+    assert only(notices(status(NOW + 5 * MINUTE, idleness=IDLE))) == warning
+    assert notices(status(idleness=Idleness(busy_because="a cell runs"))) == []
+
+
+def test_a_later_stop_is_another_warning() -> None:
+    later = idle(NOW - 50 * MINUTE, NOW + 70 * MINUTE, NOW + 60 * MINUTE)
+    assert notices(status(idleness=later)) == []
+    again = only(notices(status(NOW + 61 * MINUTE, idleness=later)))
+    assert again.id != only(notices(status(idleness=IDLE))).id
+
+
+@pytest.mark.parametrize(
+    ("policy", "found"),
+    [
+        (IdlePolicy(user_may_extend_seconds=0), IDLE),
+        (IdlePolicy(max_age_seconds=7200), Idleness(stop_at=NOW + MINUTE, warn_at=NOW)),
+        (
+            IdlePolicy(max_age_seconds=7200, server_seconds=7200),
+            idle(NOW - 50 * MINUTE, NOW + 10 * MINUTE, NOW),
+        ),
+    ],
+    ids=["not allowed", "old and at work", "old before it is idle for long"],
+)
+def test_what_cannot_be_extended_offers_no_extension(policy: IdlePolicy, found: Idleness) -> None:
+    in_vain = [LATER.model_copy(update={"changes": False})]
+    warning = only(notices(status(idle_policy=policy, idleness=found, keep=in_vain)))
+    assert warning.actions == ["stop"]
+    assert (warning.since is None) == ("Whatever runs" in warning.message)
+
+
+def test_a_stop_takes_the_place_of_the_warning() -> None:
+    told = only(notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked"))))
+    assert (told.kind, told.level) == ("stopping", "warning")
+    assert told.since == IDLE.idle_since, "the browser says it by its reader's clock"
+    assert told.message.startswith("Documents are saved, files kept")
+    assert "Nothing worked" not in told.message
+    unknown = only(notices(status(stop=Stop(reason="idle", message="Nothing worked"))))
+    assert unknown.since is None
+    assert unknown.message.endswith("Nothing worked.")
+    interrupted = status(stop=Stop(reason="interruption"))
+    assert only(notices(interrupted)).kind == "interruption"
+    long = only(notices(status(stop=Stop(reason="failed", message="x" * 500))))
+    assert long.message.endswith("xxx.")
+
+
+def test_a_stop_by_an_admin_names_the_admin() -> None:
+    stop = Stop(reason="admin", message="alice asked for it, with an admin's rights")
+    told = only(notices(status(stop=stop)))
+    assert "by an admin" in told.title
+    assert "alice" in told.message
+    users = only(notices(status(stop=Stop(reason="user", message="It was stopped from the hub"))))
+    assert "admin" not in users.title
+
+
+def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:
+    for fields in ({"idleness": IDLE}, {"stop": Stop(reason="user")}):
+        told = only(notices(status(**fields, files_kept=False)))
+        assert "Files on this machine are not kept" in told.message
+
+
+def test_a_spot_notice_counts_down_and_stands_alone() -> None:
+    at = NOW + 2 * MINUTE
+    for kept, word in ((True, "Files are kept"), (False, "Files on this machine are not kept")):
+        fields = BUSY | {"interruption_at": at, "files_kept": kept}
+        notice = only(notices(status(**fields), hour(0.0)))
+        assert (notice.kind, notice.level, notice.until) == ("interruption", "error", at)
+        assert notice.message.startswith(f"Save your work now. {word}")
+        assert notice.actions == []
+        assert only(notices(status(NOW + MINUTE, **fields))) == notice
+    assert only(notices(status(interruption_at=at, idleness=IDLE))).kind == "interruption"
+    later = only(notices(status(interruption_at=at + MINUTE)))
+    assert later.id != only(notices(status(interruption_at=at))).id
+    stopped = status(interruption_at=at, stop=Stop(reason="user"))
+    assert only(notices(stopped)).kind == "stopping"
+
+
+def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
+    found = notices(
+        status(
+            disk_full="The home is full.",
+            telemetry=machine(
+                GpuSample(index=0, name="A100", xid=13, xid_at=NOW),
+                GpuSample(index=1, name="A100", lost=True, xid=79),
+                GpuSample(index=2, name="A100", ecc_uncorrected=2, ecc_corrected=9),
+                GpuSample(index=3, name="A100", ecc_corrected=9, slowed_by=["power"]),
+            ),
+        )
+    )
+    assert [(each.level, each.id.split("-")[1]) for each in found[:2]] == [
+        ("error", "lost"),
+        ("error", "ecc"),
+    ]
+    assert [each.kind for each in found] == ["gpu", "gpu", "gpu", "disk-full"]
+    assert "Xid 13" in found[2].message
+    assert "Restart its kernel" in found[2].message
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ([13, 31], 31),
+        ([79, 13], 79),
+        ([63, 79], 79),
+        ([94, 45], 94),
+        ([79, 48], 48),
+        ([13, 999, 94], 999),
+    ],
+)
+def test_no_error_hides_a_graver_one(told: list[int], kept: int) -> None:
+    gpu = NvmlGpu(None, 0, None, "A100", "", lambda _: None)
+    for minute, xid in enumerate(told):
+        gpu.take_xid(xid, NOW + minute * MINUTE)
+    assert gpu.xid == kept
+    gpu.take_xid(13, NOW + 90 * MINUTE)
+    assert (gpu.xid == 13) == (kept in (31, 94)), "what is history hides nothing"
+
+
+def test_a_driver_that_hangs_is_told_once_beside_what_is_known() -> None:
+    plate = GpuSample(index=0, name="A100", xid=79, xid_at=NOW)
+    silent = Telemetry(at=NOW, gpus=[plate], gpu_problem="The driver does not answer.")
+    xid, driver = notices(status(telemetry=silent))
+    assert (driver.level, xid.level) == ("warning", "error")
+    assert driver.message.startswith("The driver does not answer. If it stays so, start a new")
+    assert notices(status(NOW + MINUTE, telemetry=silent)) == [xid, driver]
+    none = Telemetry(at=NOW, gpu_problem="This machine has an NVIDIA GPU, but no driver.")
+    assert notices(status(telemetry=none)) == [], "the panel says it"
+    lost = plate.model_copy(update={"lost": True})
+    gone = only(notices(status(telemetry=silent.model_copy(update={"gpus": [lost]}))))
+    assert gone.id == "gpu-lost-0"
+
+
+@pytest.mark.parametrize(
+    "gpu", [{"lost": True}, {"ecc_uncorrected": 1}, {"xid": 79}], ids=["lost", "ecc", "xid"]
+)
+def test_another_machine_is_offered_only_where_servers_get_theirs_from_us(
+    gpu: dict[str, Any],
+) -> None:
+    telemetry = machine(GpuSample.model_validate({"index": 0, "name": "A100"} | gpu))
+    ours = only(notices(status(telemetry=telemetry)))
+    alone = only(notices(status(telemetry=telemetry, managed=False)))
+    assert ours.message.endswith("start a new server to get another machine.")
+    assert alone.message.endswith("tell whoever looks after this machine.")
+
+
+@pytest.mark.parametrize("xid", [*XIDS, 999])
+def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
+    first = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW)
+    again = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW + MINUTE)
+    said = only(notices(status(telemetry=machine(first))))
+    assert f"Xid {xid}" in said.message
+    mild = {13, 31, 43, 45, 63, 68, 94, 109}
+    assert said.level == ("warning" if xid in mild else "error")
+    assert ("another machine" in said.message) == (xid not in mild)
+    assert said == only(notices(status(NOW + MINUTE, telemetry=machine(first))))
+    assert said.id != only(notices(status(telemetry=machine(again)))).id
+
+
+@pytest.mark.parametrize(("xid", "still_told"), [(13, False), (63, False), (79, True)])
+def test_an_error_that_has_passed_is_history_after_an_hour(xid: int, still_told: bool) -> None:
+    telemetry = machine(GpuSample(index=0, name="A100", xid=xid, xid_at=NOW))
+    assert notices(status(NOW + 59 * MINUTE, telemetry=telemetry))
+    assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_told
+
+
+@pytest.mark.parametrize(
+    ("spent", "level"), [(159.9, None), (160.0, "info"), (199.0, "info"), (200.0, "warning")]
+)
+def test_the_budget_is_told_at_its_thresholds(spent: float, level: str | None) -> None:
+    cost = Cost(as_of=NOW, since=NOW, month_usd=spent, budget_usd=200)
+    found = notices(status(cost=cost))
+    assert [each.level for each in found] == ([level] if level else [])
+    if found:
+        assert "$200.00" in found[0].message
+        assert "estimate" in found[0].message
+        assert found[0].id.endswith("2026-11")
+
+
+@pytest.mark.parametrize("cost", [None, Cost(as_of=NOW, since=NOW, month_usd=500)])
+def test_without_a_budget_there_is_none_to_tell_of(cost: Cost | None) -> None:
+    assert notices(status(cost=cost)) == []
+
+
+def hour(*use: float | None, gpus: int = 1) -> History:
+    steps = list(use) * (720 // len(use))
+    one = [GpuHistory(index=index, use_percent=steps) for index in range(gpus)]
+    return History(step_seconds=5, at=list(range(len(steps))), gpus=one)
+
+
+BUSY = {
+    "idleness": Idleness(busy_because="train.ipynb is running"),
+    "telemetry": machine(GpuSample(index=0, name="T4", use_percent=0)),
+    "cost": Cost(as_of=NOW, since=NOW),
+}
+
+
+def test_an_hour_without_the_gpu_suggests_a_smaller_profile_once_for_each_server() -> None:
+    found = only(notices(status(**BUSY), hour(0.0, gpus=2)))
+    assert (found.kind, found.level) == ("smaller-profile", "info")
+    later = {"now": NOW + MINUTE, "cost": Cost(as_of=NOW + MINUTE, since=NOW, month_usd=1)}
+    assert only(notices(status(**BUSY | later), hour(0.0, gpus=2))) == found
+    next_server = {"cost": Cost(as_of=NOW, since=NOW + MINUTE)}
+    assert only(notices(status(**BUSY | next_server), hour(0.0, gpus=2))).id != found.id
+
+
+@pytest.mark.parametrize(
+    ("fields", "history"),
+    [
+        (BUSY, None),
+        (BUSY, hour(0.0, 0.0, 0.0, 30.0)),
+        (BUSY, hour(0.0, None)),
+        (BUSY, History(step_seconds=5, at=[1.0], gpus=[GpuHistory(index=0, use_percent=[0.0])])),
+        (BUSY | {"telemetry": machine()}, hour(0.0)),
+        (BUSY | {"cost": None}, hour(0.0)),
+        (BUSY | {"idleness": Idleness(idle_since=NOW - MINUTE)}, hour(0.0)),
+    ],
+    ids=["unknown", "used", "half measured", "just begun", "no GPU", "not paid for", "idle anyway"],
+)
+def test_a_used_or_unknown_gpu_suggests_nothing(
+    fields: dict[str, Any], history: History | None
+) -> None:
+    assert notices(status(**fields), history) == []
+
+
+@given(st.data())
+def test_ids_are_unique_and_the_gravest_comes_first(data: st.DataObject) -> None:
+    xids = st.none() | st.sampled_from([*XIDS, 7])
+    gpus = [
+        GpuSample(
+            index=index,
+            name="A100",
+            xid=data.draw(xids),
+            lost=data.draw(st.booleans()),
+            ecc_uncorrected=data.draw(st.none() | st.integers(0, 3)),
+        )
+        for index in range(data.draw(st.integers(0, 8)))
+    ]
+    found = notices(
+        status(
+            idleness=data.draw(st.sampled_from([None, IDLE])),
+            stop=data.draw(st.sampled_from([None, Stop(reason="admin")])),
+            interruption_at=data.draw(st.none() | st.just(NOW + MINUTE)),
+            files_kept=data.draw(st.booleans()),
+            telemetry=machine(*gpus),
+            cost=Cost(as_of=NOW, since=NOW, month_usd=data.draw(st.floats(0, 300)), budget_usd=200),
+        )
+    )
+    assert len({each.id for each in found}) == len(found)
+    levels = [["error", "warning", "info"].index(each.level) for each in found]
+    assert levels == sorted(levels)
+    # JupyterLab cuts a notification after 140 characters; " in 59 minutes" is the browser's.
+    assert all(len(each.title) + len(each.message) <= 140 - 16 * bool(each.until) for each in found)
+
+
+class Recorder:
+    """What Jupyter Server's event logger is to us, with its own check of the schema."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+        self.emitted: list[Any] = []
+
+    def register_event_schema(self, found: dict[str, Any]) -> None:
+        jsonschema.Draft7Validator.check_schema(found)
+        self.schemas[found["$id"]] = found
+
+    def emit(self, *, schema_id: str, data: Any) -> None:
+        jsonschema.validate(data, self.schemas[schema_id])
+        self.emitted.append(NoticesEvent.model_validate(data))
+
+
+def test_what_holds_is_told_when_it_changes_and_once_a_minute() -> None:
+    recorder, clock = Recorder(), [1000.0]
+    events = NoticeEvents(recorder, lambda: clock[0])
+    assert schema()["$id"] == SCHEMA_ID in recorder.schemas
+    told = notices(status(idleness=IDLE))
+    second = RETELL_SECONDS / 60
+
+    def told_in(seconds: float, found: list[Notice]) -> list[int]:
+        """How many notices each event had, that was emitted in these seconds."""
+        del recorder.emitted[:]
+        for _ in range(round(seconds)):
+            clock[0] += second
+            events.tell(found, NOW)
+        return [len(each.notices) for each in recorder.emitted]
+
+    assert told_in(300, []) == []
+    assert told_in(59, told) == [1]
+    assert told_in(61, told) == [1], "told again"
+    assert recorder.emitted[0].notices == told
+    assert told_in(3600, told) == 4 * [1], "five times in all, and then silence"
+    assert told_in(1, []) == [0]
+    assert told_in(3600, []) == 5 * [0], "that nothing holds any more as well"
+    assert told_in(1, told) == [1]

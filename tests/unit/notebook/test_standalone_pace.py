@@ -1,0 +1,38 @@
+"""Without an agent, the extension measures all the time: quickly while somebody asks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+from ec2spawner.notebook.standalone import UNASKED_SECONDS, Alone
+from ec2spawner.telemetry import HistoryBuffer
+from ec2spawner.wire import Observation
+
+
+class Observer:
+    async def observe(self) -> Observation:
+        return Observation(at=datetime.now(UTC))
+
+
+async def test_slowly_while_nobody_asks() -> None:
+    now = 1000.0
+    observer: Any = Observer()
+    alone = Alone(observer, HistoryBuffer(), monotonic=lambda: now)
+    running = asyncio.create_task(alone.run())
+    try:
+        async with asyncio.timeout(90):
+            while alone.last is None or alone.last.telemetry is None:
+                await asyncio.sleep(0.05)
+                await alone.status()
+        assert alone.last.telemetry.cpu_count
+        assert alone.sampler.interval == 1
+        now += UNASKED_SECONDS + 1
+        await alone.look()
+        assert alone.sampler.interval == 5
+        await alone.status()
+        assert alone.sampler.interval == 1
+    finally:
+        running.cancel()
+        alone.close()

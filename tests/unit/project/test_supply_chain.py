@@ -1,0 +1,68 @@
+"""What is installed is what was tested: on instances, and as the proxy of the demo."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from importlib import resources
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import Version
+
+ROOT = Path(__file__).parents[3]
+LOCKS = ["proxy/package-lock.json", "labextension/package-lock.json"]
+
+
+def pinned() -> dict[str, Version]:
+    """The versions that come with the package, by canonical name."""
+    text = resources.files("ec2spawner.data").joinpath("constraints.txt").read_text("utf-8")
+    lines = (line.partition("#")[0].strip() for line in text.splitlines())
+    pins = (line.split("==") for line in lines if line)
+    return {canonicalize_name(name): Version(version) for name, version in pins}
+
+
+def needed(requirement: Requirement, seen: dict[str, Requirement]) -> None:
+    """Everything that this needs here, and it."""
+    name = canonicalize_name(requirement.name)
+    if name in seen:
+        return
+    seen[name] = requirement
+    try:
+        wants = distribution(name).requires or []
+    except PackageNotFoundError:
+        return
+    for each in map(Requirement, wants):
+        extras = ["", *requirement.extras]
+        if each.marker is None or any(each.marker.evaluate({"extra": x}) for x in extras):
+            needed(each, seen)
+
+
+def test_everything_that_an_instance_installs_has_a_tested_version() -> None:
+    seen: dict[str, Requirement] = {}
+    needed(Requirement("ec2spawner[notebook]"), seen)
+    del seen["ec2spawner"]
+    assert len(seen) > 80, "with all that a notebook needs"
+    assert not sorted(seen.keys() - pinned().keys())
+
+
+def test_the_tested_versions_are_within_what_the_package_asks_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    pins = pinned()
+    asked = [*project["dependencies"], *project["optional-dependencies"]["notebook"]]
+    for requirement in map(Requirement, asked):
+        assert requirement.specifier.contains(pins[canonicalize_name(requirement.name)])
+
+
+@pytest.mark.parametrize("lock", LOCKS)
+def test_what_npm_installs_is_known_by_its_digest_and_by_no_registry(lock: str) -> None:
+    packages: dict[str, dict[str, Any]] = json.loads((ROOT / lock).read_text("utf-8"))["packages"]
+    installed = [each for name, each in packages.items() if name and not each.get("link")]
+    assert installed
+    for each in installed:
+        assert each["integrity"].startswith("sha512-")
+        assert "resolved" not in each

@@ -1,0 +1,45 @@
+"""What people are told of an AWS error names the mend, however long EC2's own words are."""
+
+from __future__ import annotations
+
+import pytest
+
+from ec2spawner.provisioner.launch.error_hints import AGAIN, MEND, in_words
+from ec2spawner.provisioner.model.cloud import CloudError
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InsufficientVolumeCapacity"])
+def test_what_passes_is_worth_another_try(code: str) -> None:
+    said = in_words(CloudError(code, "Not now.", retryable=code == "RequestLimitExceeded"))
+    assert said == f"Not now ({code}). {AGAIN}"
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "mend"),
+    [
+        ("UnauthorizedOperation", "You may not.", "configs/iam-policy.json"),
+        ("AccessDeniedException", "You may not.", "configs/iam-policy.json"),
+        ("InvalidParameterValue", "Value (x) for iamInstanceProfile", "c.EC2Spawner.instance_p"),
+        ("NobodyHasHeardOfThis", "Something else.", MEND),
+    ],
+)
+def test_what_is_refused_is_an_admins(code: str, message: str, mend: str) -> None:
+    said = in_words(CloudError(code, message, retryable=False))
+    assert "Please tell an admin: " in said
+    assert mend in said
+    assert code in said
+
+
+def test_a_long_message_leaves_room_for_the_mend() -> None:
+    """EC2 adds an encoded part of some 700 characters to an UnauthorizedOperation."""
+    long = f"You may not.\n Encoded authorization failure message: {'x' * 900}"
+    said = in_words(CloudError("UnauthorizedOperation", long, retryable=False))
+    assert said.endswith("configs/iam-policy.json")
+    assert len(said) < 450
+
+
+def test_our_own_words_stay_whole() -> None:
+    said = in_words(
+        CloudError("ForeignHome", f"vol-1 {'y' * 300} restart the hub", retryable=False)
+    )
+    assert said.endswith("restart the hub. Please tell an admin")

@@ -1,0 +1,112 @@
+"""Disks and interfaces that outlive their instance are deleted; homes and strangers' never."""
+
+from __future__ import annotations
+
+import pytest
+from world import World, until
+
+from ec2spawner.core.instances.leaks import GRACE
+from ec2spawner.core.tags import (
+    HOME,
+    HUB,
+    INTENT,
+    STORE,
+)
+from ec2spawner.provisioner.model.cloud import CloudError, Interface, Volume
+
+pytestmark = pytest.mark.asyncio
+
+LOOK = 0.01
+
+
+def tags(world: World, **changes: str) -> dict[str, str]:
+    return {HUB: "hub", STORE: world.store.store_id, INTENT: "spot-1"} | changes
+
+
+def left_over(world: World, volume_id: str, **changes: str) -> None:
+    world.cloud.volumes[volume_id] = Volume(
+        volume_id, "us-east-1a", 100, "available", None, tags(world, **changes)
+    )
+
+
+async def looks(world: World, number: int = 2) -> None:
+    before = len(world.cloud.of("free_interfaces"))
+    await until(lambda: len(world.cloud.of("free_interfaces")) >= before + number + 1, "looks")
+
+
+async def test_a_disk_and_an_interface_left_over_are_deleted_when_they_are_old(
+    world: World,
+) -> None:
+    await world.restart(reap_interval=LOOK)
+    left_over(world, "vol-1")
+    interface = Interface("eni-1", "available", None, tags(world))
+    world.cloud.interfaces["eni-1"] = interface
+    await looks(world)
+    world.clock.advance(GRACE - 1)
+    await looks(world)
+    assert "vol-1" in world.cloud.volumes
+    assert "eni-1" in world.cloud.interfaces
+    world.clock.advance(1)
+    await until(lambda: not (world.cloud.volumes or world.cloud.interfaces), "deleted")
+
+
+async def test_what_was_in_use_meanwhile_is_young_again(world: World) -> None:
+    await world.restart(reap_interval=LOOK)
+    left_over(world, "vol-1")
+    await looks(world)
+    free = world.cloud.volumes.pop("vol-1")
+    await looks(world)
+    world.cloud.volumes["vol-1"] = free
+    world.clock.advance(GRACE - 1)
+    await looks(world)
+    world.clock.advance(GRACE - 1)
+    await looks(world)
+    assert "vol-1" in world.cloud.volumes
+
+
+async def test_homes_and_what_others_made_stay(world: World) -> None:
+    await world.restart(reap_interval=LOOK)
+    lease, _ = await world.ready(home_kind="ebs")
+    [home] = world.cloud.volumes
+    await world.stop(lease)
+    await until(lambda: world.cloud.volumes[home].state == "available", "the home detached")
+    left_over(world, "vol-tagged-home", **{HOME: "home-1"})
+    left_over(world, "vol-other-store", **{STORE: "other"})
+    left_over(world, "vol-other-hub", **{HUB: "other"})
+    # Somebody took a home's tags for those of a disk: the store still knows it.
+    bare = {key: value for key, value in tags(world).items() if key != HOME}
+    world.cloud._change(home, tags=bare)
+    await looks(world)
+    world.clock.advance(2 * GRACE)
+    await looks(world, 4)
+    assert set(world.cloud.volumes) == {
+        home,
+        "vol-tagged-home",
+        "vol-other-store",
+        "vol-other-hub",
+    }
+
+
+async def test_a_bug_ends_one_look_and_is_logged_once_with_its_traceback(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.restart(reap_interval=LOOK)
+    left_over(world, "vol-1")
+    await looks(world)
+    caplog.clear()
+    world.cloud.fail("free_volumes", ZeroDivisionError("a bug"), times=3)
+    world.clock.advance(GRACE)
+    await until(lambda: not world.cloud.volumes, "deleted")
+    told = [r for r in caplog.records if "left over failed" in r.message]
+    assert [bool(each.exc_info) for each in told] == [True, False, False]
+
+
+async def test_a_refusal_is_tried_again_and_hides_nothing_else(world: World) -> None:
+    await world.restart(reap_interval=LOOK)
+    left_over(world, "vol-1")
+    left_over(world, "vol-2")
+    await looks(world)
+    world.cloud.fail("free_volumes", CloudError("Busy", "busy", retryable=True))
+    world.cloud.fail("delete_volume", CloudError("VolumeInUse", "in use", retryable=False))
+    world.clock.advance(GRACE)
+    await until(lambda: not world.cloud.volumes, "deleted")

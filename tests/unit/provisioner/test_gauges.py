@@ -1,0 +1,158 @@
+"""What the hub's metrics tell, while a world lives: from memory, and without anybody's name."""
+
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+
+import pytest
+from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
+from test_spending import SPOT
+from world import World, until
+
+from ec2spawner.hub.app.metrics import Standing
+from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.wire import Market
+
+TAKEN = "Server.SpotInstanceTermination"
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
+
+
+class Scrape:
+    """Prometheus, as it would ask this world's hub."""
+
+    def __init__(self, world: World) -> None:
+        self._registry = CollectorRegistry()
+        self._registry.register(Standing(world.provisioner))
+
+    def value(self, name: str, **labels: str) -> float | None:
+        return self._registry.get_sample_value(f"ec2spawner_{name}", labels)
+
+    def text(self) -> str:
+        return generate_latest(self._registry).decode()
+
+
+@pytest.fixture
+async def priced(world: World) -> World:
+    world.cloud.prices = dict(SPOT)
+    await until(lambda: world.provisioner.prices._spot, "prices")
+    return world
+
+
+async def test_instances_leases_and_what_they_cost_an_hour(priced: World) -> None:
+    world, scrape = priced, Scrape(priced)
+    assert scrape.value("leases", state="ready") == 0
+    _, ada = await world.ready("ada")
+    await world.request("bob")
+    await world.boot(2)
+    await world.complete_passes(1)
+    world.clock.advance(120)
+    await ada.beat()
+    running = {"state": "running", "market": "spot", "instance_type": "g4dn.xlarge"}
+    assert scrape.value("instances", **running) == 2
+    assert scrape.value("leases", state="ready") == 1
+    assert scrape.value("leases", state="waiting") == 1
+    assert scrape.value("longest_wait_seconds") == pytest.approx(120, abs=0.1)
+    assert scrape.value("usd_per_hour", account="leases") == 0.20
+    assert scrape.value("usd_per_hour", account="overhead") == 0.20, "it boots for bob"
+    assert scrape.value("unknown_prices") == 0
+    assert scrape.value("usd_total", account="leases") == pytest.approx(0.20 / 30, abs=1e-4)
+    assert "ada" not in scrape.text()
+    assert "i-" not in scrape.text().replace("multi-", "")
+
+
+async def test_what_is_unknown_is_counted_and_not_zero(world: World) -> None:
+    await world.ready("ada")
+    scrape = Scrape(world)
+    assert scrape.value("unknown_prices") == 1
+    assert scrape.value("usd_per_hour", account="leases") == 0
+
+
+async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) -> None:
+    world, scrape = priced, Scrape(priced)
+    await world.request("ada")
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(120)
+    instance = world.provisioner.watcher.instances[instance_id]
+    for seconds in (5, 90, 70, 90):  # a clock that was set back shortens it for a moment
+        segment = world.provisioner.prices.segment(
+            instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
+        )
+        await world.store.save_overhead_sooner_or_later(segment, "boot")
+    assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
+
+
+async def test_what_a_machine_that_served_nobody_has_cost_is_overhead(priced: World) -> None:
+    world, scrape = priced, Scrape(priced)
+    lease = await world.request("ada")
+    await world.boot()
+    await world.complete_passes(1)
+    world.clock.advance(300)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    await world.complete_passes(2)
+    assert scrape.value("usd_total", account="overhead") == pytest.approx(0.20 / 12, abs=1e-3)
+    assert scrape.value("usd_total", account="leases") == 0
+
+
+async def test_starts_ends_interruptions_and_passes_are_counted(priced: World) -> None:
+    world = priced
+    starts = counted("ec2spawner_start_seconds_count", market="spot")
+    taken = counted("ec2spawner_interruptions_total", instance_type="g4dn.xlarge")
+    ended = counted("ec2spawner_leases_ended_total", reason="interruption")
+    passes = counted("ec2spawner_pass_seconds_count")
+    lease, agent = await world.ready("ada")
+    assert counted("ec2spawner_start_seconds_count", market="spot") == starts + 1
+    await world.complete_passes(1)
+    world.cloud.end(agent.instance_id, TAKEN)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    assert counted("ec2spawner_leases_ended_total", reason="interruption") == ended + 1
+    name = "ec2spawner_interruptions_total"
+    assert counted(name, instance_type="g4dn.xlarge") == taken + 1
+    assert counted("ec2spawner_pass_seconds_count") > passes
+    scrape = Scrape(world)
+    world.clock.advance(60)
+    age = scrape.value("pass_age_seconds")
+    assert age is not None
+    assert age <= 60
+
+
+async def test_a_store_that_fails_is_counted(world: World) -> None:
+    errors = counted("ec2spawner_store_errors_total")
+    lease, _ = await world.ready("ada")
+    world.break_store()
+    await world.stop(lease)
+    world.mend_store()
+    assert counted("ec2spawner_store_errors_total") > errors
+
+
+async def test_what_is_sold_out_is_told_by_its_scope(world: World) -> None:
+    world.cloud.sell_out(Market.SPOT)
+    await world.ready("ada")
+    assert Scrape(world).value("sold_out_marks", scope="offer") is not None
+
+
+async def test_ten_times_the_servers_are_ten_times_the_work_at_most(priced: World) -> None:
+    """A scrape is served by the hub's event loop."""
+    world = priced
+    lease, _ = await world.ready("ada")
+    leases = world.provisioner.book._leases
+
+    def seconds(number: int) -> float:
+        leases.update({f"lease-{at}": world.now(lease) for at in range(number)})
+        scrape, taken = Scrape(world), []
+        for _ in range(5):
+            began = time.thread_time()
+            text = scrape.text()
+            taken.append(time.thread_time() - began)
+        for at in range(number):
+            del leases[f"lease-{at}"]
+        assert f'ec2spawner_leases{{state="ready"}} {number + 1:.1f}' in text
+        return min(taken)
+
+    assert seconds(1000) < 3 * 10 * seconds(100)

@@ -1,0 +1,959 @@
+"""Which launch calls a start makes, what they teach, and what its user is told of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from world import PATIENCE, SPEC, Agent, World, until
+
+from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
+from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.provisioner.launch import backoff
+from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
+from ec2spawner.provisioner.model.lease import (
+    Attempt,
+    AttemptOutcome,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+)
+from ec2spawner.provisioner.offers.offers import OfferBook, Order
+from ec2spawner.wire import Market, Step, Stop
+
+T4, A10G = "g4dn.xlarge", "g5.xlarge"
+A, B = "us-east-1a", "us-east-1b"
+SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
+SIX = {f"subnet-{letter}": f"us-east-1{letter}" for letter in "abcdef"}
+THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+
+OFFER_CODES = ["InsufficientInstanceCapacity", "UnfulfillableCapacity", "InsufficientHostCapacity"]
+QUOTA_CODES = ["MaxSpotInstanceCountExceeded", "VcpuLimitExceeded", "InstanceLimitExceeded"]
+REFUSED_CODES = {
+    "UnauthorizedOperation": "iam-policy.json",
+    "InvalidAMIID.NotFound": "c.EC2Spawner.image",
+    "InvalidSubnetID.NotFound": "c.EC2Spawner.subnets",
+    "InvalidParameterValue": "ec2spawner check",
+    "IdempotentParameterMismatch": "new start",
+}
+
+
+def asked(world: World) -> list[tuple[Market, set[str]]]:
+    """The market and the zones of every launch call."""
+    return [(r.market, zones_of(world, r)) for r in world.cloud.requests()]
+
+
+def zones_of(world: World, request: LaunchRequest) -> set[str]:
+    return {world.cloud.subnets[subnet] for _, subnet in request.offers}
+
+
+async def found(world: World, lease: Lease) -> Attempt:
+    """The attempt that brought a machine."""
+    await until(
+        lambda: (
+            world.now(lease).attempts
+            and world.now(lease).attempts[-1].outcome is AttemptOutcome.FOUND
+        ),
+        "found",
+    )
+    return world.now(lease).attempts[-1]
+
+
+async def six_zones(world: World) -> None:
+    world.cloud.subnets = SIX
+    await world.restart(subnets=tuple(SIX))
+
+
+async def prices(world: World, **usd: float) -> None:
+    """Spot prices of the T4 by the letter of the zone."""
+    world.cloud.prices = {(T4, f"us-east-1{letter}"): price for letter, price in usd.items()}
+    await world.provisioner.prices.refresh()
+
+
+# --- sold out --------------------------------------------------------------------------------
+
+
+async def test_spot_sold_out_everywhere_is_an_on_demand_server_after_two_calls(
+    world: World,
+) -> None:
+    await six_zones(world)
+    world.cloud.sell_out(SPOT)
+    lease = await world.request()
+    await found(world, lease)
+    zones = set(SIX.values())
+    assert asked(world) == [(SPOT, zones), (ON_DEMAND, zones)]
+
+    spot, on_demand = world.now(lease).attempts
+    assert (spot.market, spot.outcome) == (SPOT, AttemptOutcome.SOLD_OUT)
+    assert spot.answer == "in us-east-1a, b, c, d, e and f"
+    assert (on_demand.market, on_demand.answer) == (ON_DEMAND, f"{T4} in {A}")
+    assert on_demand.usd_per_hour == 0.526
+    assert on_demand.skipped == "", "what this start has just been told is no news"
+    [boot] = [event for event in world.now(lease).events if event.step is Step.BOOT]
+    assert boot.message == f"Found one: {T4}, on-demand, {A}, $0.53/h"
+
+
+async def test_spot_in_one_zone_of_six_is_found_by_the_first_call(world: World) -> None:
+    await six_zones(world)
+    world.cloud.sell_out(SPOT)
+    del world.cloud.capacity[SPOT, T4, "us-east-1e"]
+    lease = await world.request("first")
+    assert (await found(world, lease)).answer == f"{T4} in us-east-1e"
+    assert [market for market, _ in asked(world)] == [SPOT]
+
+    second = await world.request("second")
+    attempt = await found(world, second)
+    assert "us-east-1e" in asked(world)[-1][1]
+    refused = {"us-east-1a", "us-east-1b", "us-east-1c", "us-east-1d"}
+    assert asked(world)[-1][1].isdisjoint(refused), "known to be sold out"
+    assert attempt.skipped == (f"spot {T4} in us-east-1a, b, c and d (sold out, seen at 12:00 UTC)")
+
+
+async def test_a_second_start_asks_for_nothing_that_is_known_to_be_sold_out(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    stop = await world.ending_of(await world.request("first"))
+    assert stop == Stop(
+        reason="capacity",
+        message="EC2 has no machine of this kind for you right now: spot and on-demand are sold "
+        "out in us-east-1a and b. It is not worth asking again before 12:03 UTC.",
+    )
+    assert len(asked(world)) == 2
+
+    world.clock.advance(100)
+    second = await world.ending_of(await world.request("second"))
+    assert second == stop
+    assert len(asked(world)) == 2, "no call"
+
+    world.clock.advance(80)
+    await world.ending_of(await world.request("third"))
+    assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND] * 2, "three minutes later"
+
+
+async def test_spot_that_is_known_to_be_sold_out_is_passed_over(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    await found(world, await world.request("first"))
+    attempt = await found(world, await world.request("second"))
+    assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND, ON_DEMAND]
+    assert attempt.skipped == f"spot {T4} in us-east-1a and b (sold out, seen at 12:00 UTC)"
+
+
+async def test_an_answer_with_instances_and_errors_is_both(world: World) -> None:
+    world.cloud.capacity[SPOT, T4, A] = 0
+    world.cloud.capacity[SPOT, T4, B] = 1
+    await world.restart(batch_window=0.1)
+    first, second = await asyncio.gather(world.request("first"), world.request("second"))
+    await world.boot(2)
+    await world.settle()
+    spot, on_demand = world.cloud.requests()
+    assert (spot.count, on_demand.count) == (2, 1)
+    assert [x.outcome for x in world.now(first).attempts] == [AttemptOutcome.FOUND]
+    assert [x.outcome for x in world.now(second).attempts] == [
+        AttemptOutcome.SOLD_OUT,
+        AttemptOutcome.FOUND,
+    ]
+    marks = world.provisioner.offers.sold_out.all(world.clock())
+    assert {(scope.market, scope.zone) for scope, _ in marks} == {(SPOT, A), (SPOT, B)}
+
+
+async def test_no_zone_that_has_the_type_is_said_without_a_call(world: World) -> None:
+    world.cloud.not_offered = {(T4, A), (T4, B)}
+    await world.provisioner.catalogue.refresh()
+    stop = await world.ending_of(await world.request())
+    assert stop.reason == "capacity"
+    assert "no zone of this hub has a type that fits" in stop.message
+    assert asked(world) == []
+
+
+async def test_a_zone_without_the_type_is_not_asked(world: World) -> None:
+    world.cloud.not_offered = {(T4, A)}
+    await world.provisioner.catalogue.refresh()
+    await found(world, await world.request())
+    assert asked(world) == [(SPOT, {B})]
+
+
+# --- each error code -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [*OFFER_CODES, "SpotMaxPriceTooLow"])
+async def test_a_sold_out_offer_is_not_asked_for_three_minutes(world: World, code: str) -> None:
+    world.cloud.refuse(code, SPOT, zone=A)
+    await prices(world, a=0.1, b=0.2)
+    assert (await found(world, await world.request("first"))).answer.endswith(B)
+    for seconds, zones in ((0, {B}), (179, {B}), (2, {A, B})):
+        world.clock.advance(seconds)
+        await found(world, await world.request(f"after {seconds}"))
+        assert asked(world)[-1] == (SPOT, zones)
+
+
+@pytest.mark.parametrize("code", OFFER_CODES)
+async def test_a_whole_call_that_is_sold_out_marks_all_that_it_asked_for(
+    world: World, code: str
+) -> None:
+    world.cloud.fail("launch", CloudError(code, "There is none.", retryable=False))
+    attempt = await found(world, await world.request("first"))
+    assert attempt.market is ON_DEMAND
+    await found(world, await world.request("second"))
+    assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND, ON_DEMAND]
+
+
+async def test_a_type_that_a_zone_does_not_have_is_not_asked_there_for_a_day(
+    world: World,
+) -> None:
+    world.cloud.refuse("Unsupported", zone=A)
+    await prices(world, a=0.1, b=0.2)
+    await found(world, await world.request("first"))
+    world.clock.advance(timedelta(hours=23, minutes=59).total_seconds())
+    await found(world, await world.request("second"))
+    assert asked(world)[-1] == (SPOT, {B})
+    world.cloud.sell_out(SPOT)
+    await found(world, await world.request("third"))
+    assert asked(world)[-1] == (ON_DEMAND, {B}), "in no market"
+    world.clock.advance(61)
+    world.cloud.capacity.clear()
+    world.cloud.errors.clear()
+    await found(world, await world.request("fourth"))
+    assert A in asked(world)[-1][1]
+
+
+@pytest.mark.parametrize("code", QUOTA_CODES)
+@pytest.mark.parametrize("whole", [False, True], ids=["entry", "call"])
+async def test_a_quota_closes_its_market_to_all_types_of_its_class(
+    world: World, code: str, whole: bool
+) -> None:
+    if whole:
+        world.cloud.fail("launch", CloudError(code, "You have requested more.", retryable=False))
+    else:
+        world.cloud.refuse(code, SPOT)
+    first = await world.request("first")
+    await found(world, first)
+    assert world.now(first).attempts[0].outcome is AttemptOutcome.QUOTA
+    await found(world, await world.request("second", spec=replace(SPEC, instance_types=(A10G,))))
+    assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND, ON_DEMAND]
+    world.cloud.errors.clear()
+    await found(world, await world.request("cpu", spec=replace(SPEC, instance_types=("m5.large",))))
+    assert asked(world)[-1][0] is SPOT, "another quota"
+    world.clock.advance(181)
+    await found(world, await world.request("third"))
+    assert asked(world)[-1][0] is SPOT
+
+
+async def test_a_quota_in_every_market_is_the_reason_and_has_its_name(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cloud.refuse("MaxSpotInstanceCountExceeded", SPOT)
+    world.cloud.refuse("VcpuLimitExceeded", ON_DEMAND)
+    stop = await world.ending_of(await world.request())
+    assert stop.reason == "quota"
+    assert "“All G and VT Spot Instance Requests” is used up" in stop.message
+    assert "“Running On-Demand G and VT instances” is used up" in stop.message
+    assert "Choose another profile, or ask an admin" in stop.message
+    assert "An admin can ask AWS for a larger quota" in stop.message
+    assert {"L-3819A6DF", "L-DB2E81BA"} <= {*caplog.text.replace(")", " ").split()}
+    assert stop.message.endswith("before 12:03 UTC.")
+
+
+async def test_a_full_subnet_gives_way_to_another_one_of_its_zone(world: World) -> None:
+    world.cloud.subnets = {"subnet-a": A, "subnet-a2": A, "subnet-b": B}
+    await world.restart(subnets=("subnet-a", "subnet-a2", "subnet-b"))
+    await prices(world, a=0.1, b=0.2)
+    full = LaunchError("InsufficientFreeAddressesInSubnet", "full", T4)
+    world.cloud.errors[SPOT, T4, A] = full
+    await found(world, await world.request("first"))
+    world.cloud.errors.clear()
+    await found(world, await world.request("second"))
+    first, second = ({subnet for _, subnet in r.offers} for r in world.cloud.requests())
+    assert first == {"subnet-a", "subnet-b"}
+    assert second == {"subnet-a2", "subnet-b"}
+    world.clock.advance(181)
+    await found(world, await world.request("third"))
+    assert world.cloud.requests()[-1].offers[0] == (T4, "subnet-a")
+
+
+async def test_the_other_subnet_of_a_zone_is_asked_in_the_same_start(world: World) -> None:
+    world.cloud.subnets = {"subnet-a": A, "subnet-a2": A}
+    await world.restart(subnets=("subnet-a", "subnet-a2"))
+    world.cloud.refuse_offers("InsufficientFreeAddressesInSubnet")
+    assert (await found(world, await world.request())).market is SPOT
+    assert [request.offers for request in world.cloud.requests()] == [
+        ((T4, "subnet-a"),),
+        ((T4, "subnet-a2"),),
+    ]
+
+
+async def test_a_zone_whose_only_subnet_is_full_is_left_out_and_says_so(world: World) -> None:
+    world.cloud.refuse("InsufficientFreeAddressesInSubnet", SPOT, zone=A)
+    await prices(world, a=0.1, b=0.2)
+    await found(world, await world.request("first"))
+    attempt = await found(world, await world.request("second"))
+    assert asked(world)[-1] == (SPOT, {B})
+    assert "without a free network address, seen at 12:00 UTC" in attempt.skipped
+
+
+@pytest.mark.parametrize(("code", "mend"), REFUSED_CODES.items())
+@pytest.mark.parametrize("whole", [False, True], ids=["entry", "call"])
+async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
+    world: World, code: str, mend: str, whole: bool
+) -> None:
+    if whole:
+        world.cloud.fail("launch", CloudError(code, "It is not so.", retryable=False))
+    else:
+        world.cloud.refuse(code, message="It is not so.")
+    lease = await world.request("first")
+    stop = await world.ending_of(lease)
+    assert stop.reason == "failed"
+    assert f"{code}: It is not so." in stop.message
+    assert mend in stop.message
+    assert len(asked(world)) == 1, "no other market would help"
+    assert world.now(lease).attempts[-1].outcome is AttemptOutcome.REFUSED
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    world.cloud.errors.clear()
+    await found(world, await world.request("second"))
+    assert asked(world)[-1] == (SPOT, {A, B})
+
+
+async def test_an_image_that_is_gone_is_looked_up_again(world: World) -> None:
+    await world.provisioner.images.current()
+    world.cloud.refuse_offers("InvalidAMIID.NotFound")
+    await world.ending_of(await world.request())
+    await world.provisioner.images.current()
+    assert len(world.cloud.of("find_image")) == 2
+
+
+async def test_refused_and_sold_out_in_one_answer_goes_on(world: World) -> None:
+    world.cloud.refuse_offers("InvalidParameterValue", "InsufficientInstanceCapacity")
+    assert (await found(world, await world.request())).market is ON_DEMAND
+
+
+async def test_a_refusal_that_ec2_sums_up_as_capacity_is_a_refusal(world: World) -> None:
+    """As it answers to an instance profile that does not exist."""
+    no_such_profile = LaunchError(
+        "InvalidParameterValue",
+        "Value (gone) for parameter iamInstanceProfile.name is invalid.\n"
+        "Invalid IAM Instance Profile name",
+        T4,
+        "subnet-a",
+        A,
+    )
+    summary = LaunchError(
+        "UnfulfillableCapacity",
+        "Unable to fulfill capacity due to your request configuration. Please adjust your request "
+        "and try again.",
+    )
+    world.cloud.refuse_with(no_such_profile, summary)
+    lease = await world.request("first")
+    stop = await world.ending_of(lease)
+    assert stop == Stop(
+        reason="failed",
+        message="EC2 refused to start a machine; please tell an admin: "
+        "c.EC2Spawner.instance_profile must name one of this account (InvalidParameterValue: "
+        "Value (gone) for parameter iamInstanceProfile.name is invalid. Invalid IAM Instance "
+        "Profile name)",
+    )
+    [attempt] = world.now(lease).attempts
+    assert attempt.outcome is AttemptOutcome.REFUSED
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    await found(world, await world.request("second"))
+    assert asked(world) == [(SPOT, {A, B})] * 2, "the next start asks for all of it"
+
+
+async def test_a_throttle_that_ec2_sums_up_as_capacity_is_a_throttle(world: World) -> None:
+    world.cloud.refuse_offers("RequestLimitExceeded", "UnfulfillableCapacity")
+    lease = await world.request()
+    assert (await found(world, lease)).market is SPOT
+    assert asked(world) == [(SPOT, {A, B})] * 2
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+
+
+async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(world: World) -> None:
+    world.cloud.refuse_with(
+        LaunchError("InvalidParameterValue", "no", T4, "subnet-a", A),
+        LaunchError("UnfulfillableCapacity", "no", T4, "subnet-b", B),
+    )
+    assert (await found(world, await world.request())).market is ON_DEMAND
+    [(scope, _)] = world.provisioner.offers.sold_out.all(world.clock())
+    assert (scope.market, scope.zone) == (SPOT, B)
+
+
+async def test_what_was_refused_in_part_is_not_said_to_be_sold_out(world: World) -> None:
+    world.cloud.refuse("InvalidParameterValue", SPOT, zone=A)
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    stop = await world.ending_of(await world.request())
+    assert stop.message == (
+        "EC2 has no machine of this kind for you right now: on-demand is sold out in us-east-1a "
+        "and b; spot is sold out in us-east-1b. Some of it EC2 refused; please tell an admin: "
+        "`ec2spawner check` tells what is wrong. It is not worth asking again before 12:03 UTC."
+    )
+
+
+# --- busy ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "InternalError"])
+async def test_an_answer_that_says_only_busy_is_asked_again_with_another_token(
+    world: World, code: str
+) -> None:
+    """EC2 would give its answer to the old token again."""
+    world.cloud.refuse_offers(code, times=3)
+    lease = await world.request()
+    attempt = await found(world, lease)
+    assert world.now(lease).attempts == (attempt,), "one attempt, however often it is repeated"
+    requests = world.cloud.requests()
+    assert len({request.client_token for request in requests}) == 4
+    assert {(request.market, request.offers) for request in requests} == {
+        (SPOT, requests[0].offers)
+    }
+    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+
+
+async def test_busy_is_seen_while_it_lasts(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED)
+    gate = world.cloud.hold("launch")
+    lease = await world.request()
+    await until(lambda: len(world.cloud.requests()) == 2)
+    [attempt] = world.now(lease).attempts
+    assert (attempt.outcome, attempt.answer) == (AttemptOutcome.BUSY, "(RequestLimitExceeded)")
+    gate.set()
+    await found(world, lease)
+
+
+async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
+    world: World,
+) -> None:
+    await world.restart(launch_patience=0.1)
+    world.cloud.refuse_offers("RequestLimitExceeded", times=10_000)
+    stop = await world.ending_of(await world.request())
+    assert stop.reason == "failed"
+    assert "That does not mean that it is sold out: please try again" in stop.message
+    assert {market for market, _ in asked(world)} == {SPOT}, "no other market is less busy"
+
+
+async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> None:
+    await world.restart(launch_patience=0.1)
+    world.cloud.fail("launch", CloudError("Strange", "HTTP 503", retryable=True), times=10_000)
+    stop = await world.ending_of(await world.request())
+    assert "EC2 is busy" in stop.message
+    assert "Strange: HTTP 503" in stop.message
+
+
+async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answers_with(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    await world.restart(launch_patience=PATIENCE, launch_pause=0.05)
+    busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
+    world.cloud.fail("launch", busy, times=3)
+    began = time.monotonic()
+    await world.request()
+    await world.boot()
+    assert time.monotonic() - began >= 0.05 + 0.1 + 0.2
+    assert len(asked(world)) == 4
+
+
+async def test_an_offer_that_was_too_busy_to_answer_is_asked_again_before_a_dearer_one(
+    world: World,
+) -> None:
+    await prices(world, a=0.1, b=0.2)
+    world.cloud.refuse("RequestLimitExceeded", SPOT, zone=A)
+    world.cloud.sell_out(SPOT)
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    await until(world.cloud.requests)
+    world.cloud.errors.clear()
+    world.cloud.capacity.clear()
+    gate.set()
+    assert (await found(world, lease)).answer == f"{T4} in {A}"
+    assert asked(world) == [(SPOT, {A, B}), (SPOT, {A})]
+
+
+async def test_one_throttle_is_not_met_by_everybody(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rounds for three kinds of machines: while one is told to wait, none of the others asks."""
+    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    await world.restart(launch_pause=1.5)
+    world.cloud.fail("launch", THROTTLED)
+    specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(3)]
+    first = await world.request("first", spec=specs[0])
+    await until(lambda: world.now(first).attempts and world.now(first).attempts[0].answer)
+    leases = [await world.request(each.image_id, spec=each) for each in specs[1:]]
+    await world.watch_passes(1)
+    assert len(world.cloud.requests()) == 1
+    for lease in [first, *leases]:
+        await found(world, lease)
+    assert len(world.cloud.requests()) == 4
+
+
+# --- the order of markets --------------------------------------------------------------------
+
+
+async def test_spot_that_costs_more_than_on_demand_comes_last(world: World) -> None:
+    await prices(world, a=0.2, b=0.3)
+    await found(world, await world.request("cheap"))
+    await prices(world, a=0.9, b=0.8)
+    await found(world, await world.request("dear"))
+    world.cloud.sell_out(ON_DEMAND)
+    last = await world.request("last")
+    assert (await found(world, last)).market is SPOT
+    markets = [market for market, _ in asked(world)]
+    assert markets == [SPOT, ON_DEMAND, ON_DEMAND, SPOT]
+
+
+async def test_only_the_markets_of_the_profile_are_asked(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    only = replace(SPEC, markets=(SPOT,))
+    stop = await world.ending_of(await world.request(spec=only))
+    assert "spot is sold out" in stop.message
+    assert "on-demand" not in stop.message
+    assert [market for market, _ in asked(world)] == [SPOT]
+
+
+async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: World) -> None:
+    """A lease that may only be on-demand counts on it, once spot is out of the question."""
+    world.cloud.sell_out(SPOT)
+    first_call, second_call = world.cloud.hold("launch"), world.cloud.hold("launch")
+    await world.request("first")
+    await until(lambda: len(world.cloud.requests()) == 1)
+    [round_] = world.provisioner.launcher.rounds
+    assert round_.markets == {SPOT, ON_DEMAND}
+    first_call.set()
+    await until(lambda: len(world.cloud.requests()) == 2)
+    assert round_.markets == {ON_DEMAND}
+    second_call.set()
+    await world.boot()
+
+
+async def test_a_type_that_the_hub_did_not_know_of_gets_its_prices_read(world: World) -> None:
+    world.cloud.prices = {("p3.2xlarge", A): 0.9}
+    await world.request(spec=replace(SPEC, instance_types=("p3.2xlarge",)))
+    await until(lambda: world.provisioner.prices.price(SPOT, "p3.2xlarge", A))
+
+
+# --- what is paid for ------------------------------------------------------------------------
+
+
+async def test_what_is_paid_for_comes_first_and_no_more_of_it_than_there_is(world: World) -> None:
+    await world.restart(discounts=(Discount(T4, 0.3, 2),), batch_window=0.1)
+    await prices(world, a=0.1, b=0.2)
+    leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
+    await world.boot(5)
+    await world.settle()
+    calls = [(r.market, r.count) for r in world.cloud.requests()]
+    assert calls == [(ON_DEMAND, 2), (SPOT, 3)]
+    assert [world.now(lease).attempts[-1].usd_per_hour for lease in leases] == [
+        0.3,
+        0.3,
+        0.1,
+        0.1,
+        0.1,
+    ]
+    assert all(len(world.now(lease).attempts) == 1 for lease in leases)
+    await world.request("sixth")
+    await world.boot(6)
+    assert asked(world)[-1][0] is SPOT, "all places are taken"
+
+
+async def test_more_of_the_same_is_bought_at_its_ordinary_price(world: World) -> None:
+    await world.restart(discounts=(Discount(T4, 0.3, 1),), batch_window=0.1)
+    world.cloud.sell_out(SPOT)
+    await asyncio.gather(world.request("first"), world.request("second"))
+    await world.boot(2)
+    await world.settle()
+    calls = [(r.market, r.count) for r in world.cloud.requests()]
+    assert calls == [(ON_DEMAND, 1), (SPOT, 1), (ON_DEMAND, 1)]
+
+
+async def test_two_rounds_at_once_do_not_both_take_the_last_place(world: World) -> None:
+    await world.restart(discounts=(Discount(T4, 0.3, 1),))
+    await prices(world, a=0.1, b=0.2)
+    gate = world.cloud.hold("launch")
+    await world.request("first")
+    await until(world.cloud.requests)
+    await world.request("second", spec=replace(SPEC, image_id="ami-2"))
+    await until(lambda: len(world.cloud.requests()) == 2)
+    gate.set()
+    await world.boot(2)
+    assert [market for market, _ in asked(world)] == [ON_DEMAND, SPOT]
+
+
+async def test_a_place_that_was_given_is_not_counted_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once as an instance, and once more by the call whose answer is being stored."""
+    await world.restart(discounts=(Discount(T4, 0.3, 2),))
+    await prices(world, a=0.1, b=0.2)
+    save, storing, gate = world.store.save_intent, asyncio.Event(), asyncio.Event()
+
+    async def slow(intent: Intent) -> None:
+        if intent.state is IntentState.ANSWERED:
+            storing.set()
+            await gate.wait()
+        await save(intent)
+
+    monkeypatch.setattr(world.store, "save_intent", slow)
+    await world.request("first")
+    await storing.wait()
+    await world.request("second", spec=replace(SPEC, image_id="ami-2"))
+    await until(lambda: len(world.cloud.requests()) == 2)
+    gate.set()
+    assert [market for market, _ in asked(world)] == [ON_DEMAND, ON_DEMAND]
+
+
+async def test_a_place_that_ec2_cannot_give_now_is_no_reason_to_wait(world: World) -> None:
+    await world.restart(discounts=(Discount(T4, 0.3, 1),))
+    world.cloud.sell_out(ON_DEMAND)
+    lease = await world.request()
+    assert (await found(world, lease)).market is SPOT
+    assert [market for market, _ in asked(world)] == [ON_DEMAND, SPOT]
+
+
+# --- hints -----------------------------------------------------------------------------------
+
+
+async def test_the_zones_that_ec2_names_come_first(world: World) -> None:
+    await six_zones(world)
+    world.cloud.sell_out(SPOT)
+    hint = (
+        f"We currently do not have sufficient {T4} capacity in the Availability Zone you requested "
+        f"({A}). You can currently get {T4} capacity by choosing us-east-1d, us-east-1f."
+    )
+    world.cloud.refuse("InsufficientInstanceCapacity", ON_DEMAND, zone=A, message=hint)
+    await found(world, await world.request("first"))
+    await found(world, await world.request("second"))
+    request = world.cloud.requests()[-1]
+    assert request.market is ON_DEMAND
+    assert [subnet for _, subnet in request.offers[:2]] == ["subnet-d", "subnet-f"]
+    assert request.preferred == 2
+    assert "subnet-a" not in {subnet for _, subnet in request.offers}
+
+
+# --- many at once ----------------------------------------------------------------------------
+
+
+async def test_decisions_leave_the_loop_to_others_in_between(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that starts fifty kinds of machines does not stall the hub."""
+    turns, decided = 0, []
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    next_order = OfferBook.next_order
+
+    def counted(self: OfferBook, *arguments: Any) -> Order | None:
+        decided.append(turns)
+        return next_order(self, *arguments)
+
+    monkeypatch.setattr(OfferBook, "next_order", counted)
+    await world.restart(batch_window=0.1)
+    counting = asyncio.create_task(count())
+    specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(20)]
+    await asyncio.gather(*(world.request(spec.image_id, spec=spec) for spec in specs))
+    await world.boot(20)
+    counting.cancel()
+    assert len(decided) == len(set(decided)) == 20
+
+
+async def test_a_promise_that_waits_for_its_first_call_holds_all_its_places(world: World) -> None:
+    """Somebody's instance with the hub's tag, and of no launch call, is none that it brought."""
+    launcher = world.provisioner.launcher
+    round_ = launcher.promise(SPEC, 2)
+    assert len(list(launcher.promises({"": 3}))) == 2
+    launcher.rounds.remove(round_)
+
+
+async def test_whoever_comes_while_a_round_fails_is_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one who waited for the answer is told, not the one who came a moment ago."""
+    world.cloud.refuse_offers("UnauthorizedOperation")
+    buying, came = world.provisioner.buying, asyncio.Event()
+    missing = buying.missing
+
+    def one_more() -> Collection[str]:
+        if not came.is_set():
+            came.set()
+            world.provisioner.book._leases["second"] = second  # no pass has seen it
+        return missing()
+
+    monkeypatch.setattr(buying, "missing", one_more)
+    first = await world.request("first")
+    second = replace(first, lease_id="second", user="second")
+    assert (await world.ending_of(first)).reason == "failed"
+    assert (await found(world, second)).market is SPOT
+
+
+async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # No pass may come between: it would give the second up by itself.
+    await world.restart(batch_window=1)
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    gate = world.cloud.hold("launch", after=True)
+    leases = await asyncio.gather(world.request("first"), world.request("second"))
+    await until(world.cloud.requests)
+    book, begin = world.provisioner.book, world.provisioner.ending.begin
+
+    async def slow(lease_id: str, stop: Stop) -> None:
+        await begin(lease_id, stop)
+        for lease in leases:  # a machine of somebody else's, who no longer wants it
+            if world.now(lease).state is LeaseState.WAITING:
+                await book.change(lease.lease_id, state=LeaseState.STARTING)
+
+    monkeypatch.setattr(world.provisioner.buying, "fail", slow)
+    gate.set()
+    await world.settle()
+    states = [world.now(lease).state for lease in leases]
+    assert sorted(states) == [LeaseState.ENDED, LeaseState.STARTING]
+
+
+async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: World) -> None:
+    """A home that is made while its server waits binds it to one zone: another round's."""
+    world.cloud.sell_out(SPOT)
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    await until(world.cloud.requests)
+    bound = replace(SPEC, subnets=("subnet-b",))
+    await world.provisioner.book.change(lease.lease_id, spec=bound)
+    await until(lambda: len(world.cloud.requests()) == 2)
+    gate.set()
+    await found(world, lease)
+    await world.settle()
+    assert asked(world) == [(SPOT, {A, B}), (SPOT, {B}), (ON_DEMAND, {B})]
+    assert len(world.cloud.machines) == 1
+
+
+async def test_a_start_whose_subnets_are_configured_no_more_ends_with_a_reason(
+    world: World,
+) -> None:
+    await a_home_in_b(world)
+    await world.restart(subnets=("subnet-a",))
+    gone = replace(SPEC, subnets=("subnet-b",))
+    stop = await world.ending_of(await world.request(home_kind="ebs", spec=gone))
+    assert "no zone of this hub has a type that fits" in stop.message
+
+
+# --- a home's zone ---------------------------------------------------------------------------
+
+
+async def a_home_in_b(world: World) -> None:
+    """Ada's server has been there before."""
+    await prices(world, a=0.2, b=0.1)
+    lease, agent = await world.ready(home_kind="ebs")
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.ending_of(lease)
+    await until(lambda: not world.cloud.running())
+    world.cloud.calls.clear()
+
+
+async def test_a_home_gets_another_type_in_its_zone_and_then_on_demand_there(world: World) -> None:
+    await a_home_in_b(world)
+    world.cloud.prices[A10G, B] = 0.4
+    await world.provisioner.prices.refresh()
+    world.cloud.sell_out(SPOT, T4)
+    both = replace(SPEC, instance_types=(T4, A10G), subnets=world.subnets("ada"))
+    first = await world.request(home_kind="ebs", spec=both)
+    assert (await found(world, first)).answer == f"{A10G} in {B}"
+    await world.stop(first)
+    await until(lambda: not world.cloud.running())
+    world.cloud.sell_out(SPOT, A10G)
+    second = await world.request(home_kind="ebs", spec=both)
+    attempt = await found(world, second)
+    assert (attempt.market, attempt.answer) == (ON_DEMAND, f"{T4} in {B}")
+    assert asked(world) == [(SPOT, {B}), (SPOT, {B}), (ON_DEMAND, {B})]
+
+
+async def test_a_home_is_said_to_be_the_reason_where_its_zone_has_nothing(world: World) -> None:
+    await a_home_in_b(world)
+    for market in Market:
+        world.cloud.capacity[market, T4, B] = 0
+    stop = await world.ending_of(await world.request(home_kind="ebs"))
+    assert "spot and on-demand are sold out in us-east-1b." in stop.message
+    assert "Your home is in us-east-1b, so only machines there can be used." in stop.message
+
+
+# --- attempts --------------------------------------------------------------------------------
+
+
+async def test_an_attempt_is_seen_as_it_happens_and_outlives_the_hub(world: World) -> None:
+    await prices(world, a=0.2, b=0.1)
+    gate = world.cloud.hold("launch")
+    lease = await world.request()
+    await until(lambda: world.now(lease).attempts)
+    [attempt] = world.now(lease).attempts
+    assert attempt == Attempt(
+        market=SPOT,
+        instance_types=(T4,),
+        zones=(B, A),
+        at=world.clock(),
+        usd_per_hour=0.1,
+        outcome=AttemptOutcome.ASKING,
+    )
+    changed = asyncio.create_task(world.provisioner.book.wait_for_change(lease.lease_id, 5))
+    await asyncio.sleep(0)
+    gate.set()
+    assert await changed, "whoever watches is told"
+    await found(world, lease)
+    await world.complete_passes(1)
+    attempts = world.now(lease).attempts
+    await world.restart()
+    assert world.now(lease).attempts == attempts
+
+
+async def test_what_is_remembered_while_the_lease_is_written_is_stored_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.cloud.hold("launch")
+    lease = await world.request()
+    await until(lambda: world.now(lease).attempts)
+    await world.watch_passes(1)
+    save, writing, gate = world.store.save_lease, asyncio.Event(), asyncio.Event()
+
+    async def slow(written: Lease) -> None:
+        writing.set()
+        await gate.wait()
+        await save(written)
+
+    monkeypatch.setattr(world.store, "save_lease", slow)
+    book = world.provisioner.book
+    change = asyncio.create_task(book.change(lease.lease_id, sealed_start="changed"))
+    await writing.wait()
+    attempt = replace(world.now(lease).attempts[0], answer="remembered")
+    book.remember(lease.lease_id, attempts=(attempt,))
+    gate.set()
+    await change
+    await world.watch_passes(1)
+    [stored] = (await world.store.load()).leases
+    assert (stored.sealed_start, stored.attempts) == ("changed", (attempt,))
+
+
+async def test_only_the_last_attempts_are_kept(world: World) -> None:
+    lease = await world.request()
+    for _ in range(8):
+        world.cloud.sell_out(SPOT)
+        [instance_id] = await world.boot()
+        await world.complete_passes(1)
+        world.clock.advance(181)
+        await world.provisioner.book.change(lease.lease_id, replaced=0)
+        world.cloud.end(instance_id)
+    await world.boot()
+    attempts = world.now(lease).attempts
+    assert len(attempts) == 12
+    assert attempts[-1].outcome is AttemptOutcome.FOUND
+
+
+async def test_a_call_replayed_after_a_crash_is_identical_and_the_same_attempt(
+    world: World,
+) -> None:
+    """Whatever has changed meanwhile: prices, marks, subnets."""
+    await prices(world, a=0.1, b=0.2)
+    gate = world.cloud.hold("launch")
+    lease = await world.request()
+    await until(world.cloud.requests)
+    await world.watch_passes(1)
+    await world.kill()
+    del gate
+    world.cloud.prices = {(T4, A): 5.0, (T4, B): 6.0}
+    world.cloud.not_offered = {(T4, A)}
+    world.clock.advance(60)
+    await world.start()
+    attempt = await found(world, lease)
+    first, *replays = world.cloud.requests()
+    assert replays == [first]
+    assert (attempt.market, attempt.answer) == (SPOT, f"{T4} in {A}")
+    assert world.now(lease).attempts == (attempt,)
+    assert attempt.at <= world.clock() - timedelta(seconds=60)
+
+
+async def test_what_a_replayed_call_is_told_is_remembered(world: World) -> None:
+    gate = world.cloud.hold("launch")
+    lease = await world.request()
+    await until(world.cloud.requests)
+    await world.kill()
+    del gate
+    world.cloud.sell_out(SPOT)
+    await world.start()
+    assert (await found(world, lease)).market is ON_DEMAND
+    assert [market for market, _ in asked(world)] == [SPOT, SPOT, ON_DEMAND]
+    marks = world.provisioner.offers.sold_out.all(world.clock())
+    assert {mark.error_class for _, mark in marks} == {ErrorClass.OFFER}
+
+
+async def test_nothing_more_is_bought_for_a_start_that_is_cancelled(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    gate = world.cloud.hold("launch")
+    cancelled, stays = await asyncio.gather(world.request("gone"), world.request("stays"))
+    await until(world.cloud.requests)
+    await world.stop(cancelled)
+    await world.state(cancelled, LeaseState.ENDED)
+    gate.set()
+    await found(world, stays)
+    await world.settle()
+    assert [(r.market, r.count) for r in world.cloud.requests()][-1] == (ON_DEMAND, 1)
+    assert len(world.cloud.machines) == 1
+
+
+async def test_a_busy_ec2_is_not_asked_again_for_a_start_that_is_cancelled(world: World) -> None:
+    world.cloud.fail("launch", THROTTLED, times=10_000)
+    lease = await world.request()
+    await until(world.cloud.requests)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(1)
+    before = len(world.cloud.requests())
+    await world.complete_passes(2)
+    assert len(world.cloud.requests()) == before
+    assert world.provisioner.launcher.rounds == []
+
+
+# --- in the background -----------------------------------------------------------------------
+
+
+async def test_nothing_in_the_background_is_in_the_way_of_a_start(world: World) -> None:
+    await world.kill()
+    for name in ("offerings", "describe_types", "spot_history", "on_demand_prices"):
+        world.cloud.fail(name, CloudError("UnauthorizedOperation", "no", retryable=False), 1000)
+    for name in ("reservations", "find_image", "delete_old_templates"):
+        world.cloud.fail(name, THROTTLED, 1000)
+    await world.start()
+    lease, _ = await world.ready()
+    assert lease.state is LeaseState.READY
+
+
+async def test_old_launch_templates_are_deleted_from_time_to_time(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cloud.old_templates = 3
+    world.cloud.fail("delete_old_templates", THROTTLED)
+    with caplog.at_level(logging.INFO):
+        await world.restart(template_interval=0.01)
+        await until(lambda: world.cloud.old_templates == 0)
+        await until(lambda: "Deleted 3 launch templates" in caplog.text)
+    call = world.cloud.of("delete_old_templates")[-1]
+    assert call.arguments == ("hub", world.store.store_id, world.clock() - timedelta(days=7))
+
+
+async def test_the_lease_of_a_served_start_still_tells_what_was_found(world: World) -> None:
+    """A claim can be faster than the answer that named its instance."""
+    gate = world.cloud.hold("launch", after=True)
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    claim = asyncio.create_task(Agent(world, instance_id).claim())
+    await world.watch_passes(1)
+    gate.set()
+    assert await claim
+    assert (await found(world, lease)).answer == f"{T4} in {A}"

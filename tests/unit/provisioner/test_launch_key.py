@@ -1,0 +1,24 @@
+"""Launch keys: equal for what is interchangeable, and hashed once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from world import SPEC
+
+from ec2spawner.provisioner.model.launch_key import base_key_of, base_of, launch_key_of
+
+
+def test_what_a_launch_may_choose_from_is_not_in_the_base() -> None:
+    for choice in ({"instance_types": ("g5.xlarge",)}, {"subnets": ("subnet-c",)}, {"markets": ()}):
+        other = replace(SPEC, **choice)
+        assert base_key_of(other) == base_key_of(SPEC)
+        assert launch_key_of(other) != launch_key_of(SPEC)
+    assert base_key_of(replace(SPEC, image_id="ami-2")) != base_key_of(SPEC)
+    assert base_of(launch_key_of(SPEC)) == base_key_of(SPEC)
+
+
+def test_a_class_on_one_profile_costs_one_hash() -> None:
+    """A thousand leases that wait are a thousand keys in each pass."""
+    assert base_key_of(replace(SPEC)) is base_key_of(replace(SPEC))
+    assert launch_key_of(replace(SPEC)) is launch_key_of(replace(SPEC))

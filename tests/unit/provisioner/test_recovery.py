@@ -1,0 +1,203 @@
+"""Servers that outlive the hub's store, and leases that nobody asks for any more."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+
+import pytest
+from world import Agent, World, until
+
+from ec2spawner.core import tags
+from ec2spawner.core.names import sha256_hex
+from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+
+LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
+
+
+async def kept_by_jupyterhub(world: World, lease: Lease) -> SavedServer:
+    kept = saved(lease, world.provisioner.homes.of(lease.user, lease.server))
+    return SavedServer.model_validate_json(kept.model_dump_json())
+
+
+async def lose_store(world: World) -> None:
+    await world.kill()
+    world.database = "another.sqlite"
+    await world.start()
+    await world.provisioner.watcher.first_listing(5)
+
+
+async def test_what_jupyterhub_keeps_holds_no_secret(world: World) -> None:
+    lease, agent = await world.ready()
+    granted = await agent.claim()
+    assert granted is not None
+    text = (await kept_by_jupyterhub(world, lease)).model_dump_json()
+    assert granted.token not in text
+    assert agent.key not in text
+
+
+async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None:
+    world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
+    await until(lambda: world.provisioner.prices._spot)
+    lease, agent = await world.ready(home_kind="ebs")
+    granted = await agent.claim()
+    kept = await kept_by_jupyterhub(world, lease)
+    await agent.beat_often(1800)
+    await lose_store(world)
+    await until(lambda: world.provisioner.prices._spot)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id], "it is another store's until then"
+
+    rebuilt = await world.provisioner.adoption.rebuild("ada", "", kept)
+    assert rebuilt is not None
+    assert granted is not None
+    assert rebuilt.token_sha256 == sha256_hex(granted.token)
+    assert (rebuilt.url, rebuilt.instance_id) == (lease.url, lease.instance_id)
+    cost = (await agent.beat()).cost
+    assert cost.since == world.cloud.machines[agent.instance_id].instance.launched_at
+    assert cost.usd == pytest.approx(0.10, abs=1e-3)
+    counted = world.provisioner.spending.since_begin(world.provisioner.book)
+    assert counted == 0, "another process has counted that"
+
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+    assert world.cloud.tags(agent.instance_id)[tags.STORE] == world.store.store_id
+    [volume] = world.cloud.volumes.values()
+    assert volume.tags[tags.STORE] == world.store.store_id
+    home = world.provisioner.homes.of("ada", "")
+    assert home is not None
+    assert (home.volume_id, home.zone) == (volume.volume_id, "us-east-1a")
+
+    await world.restart()
+    assert world.now(lease).state is LeaseState.READY, "and is kept from then on"
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []
+    await world.ready(home_kind="ebs")
+    assert len(world.cloud.volumes) == 1
+
+
+async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: World) -> None:
+    lease, agent = await world.ready()
+    kept = await kept_by_jupyterhub(world, lease)
+    await lose_store(world)
+    world.cloud.fail("tag", LOST, times=3)
+    assert await world.provisioner.adoption.rebuild("ada", "", kept) is not None
+    own = world.store.store_id
+    await until(lambda: world.cloud.tags(agent.instance_id)[tags.STORE] == own)
+    assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_what_is_gone_or_another_hubs_is_not_rebuilt(world: World) -> None:
+    lease, agent = await world.ready()
+    kept = await kept_by_jupyterhub(world, lease)
+    rebuild = world.provisioner.adoption.rebuild
+    assert await rebuild("ada", "", kept.model_copy(update={"instance_id": "i-1"})) is None
+    world.cloud.end(agent.instance_id)
+    await world.state(lease, LeaseState.ENDED)
+    await lose_store(world)
+    await world.complete_passes(1)
+    assert await world.provisioner.adoption.rebuild("ada", "", kept) is None
+
+
+async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await world.kill()
+    copy = world.folder / "backup.sqlite"
+    shutil.copy(world.folder / world.database, copy)
+    await world.start()
+    leases = await world.many_ready(5)
+    await until(lambda: all(tags.LEASE in world.cloud.tags(i) for i in world.cloud.running()))
+    kept = await kept_by_jupyterhub(world, leases[0])
+    await world.kill()
+    world.database = copy.name
+    await world.start()
+    await world.complete_passes(2)
+    assert len(world.cloud.running()) == 5
+    assert await world.provisioner.adoption.rebuild("user-0", "", kept) is not None
+    with caplog.at_level(logging.CRITICAL):
+        world.clock.advance(world.settings.adoption_grace)
+        await world.complete_passes(3)
+    assert len(world.cloud.running()) == 5
+    assert "BRAKE: 4 servers" in caplog.text
+
+
+async def test_a_clock_that_is_set_shortens_no_grace(world: World) -> None:
+    leases = await world.many_ready(2)
+    await world.restart()
+    world.clock.jump(86400)
+    await world.complete_passes(2)
+    assert all(world.now(lease).state is LeaseState.READY for lease in leases)
+    assert len(world.cloud.running()) == 2
+
+
+async def test_an_instance_of_a_lease_that_nobody_knows_ends_after_the_grace(
+    world: World,
+) -> None:
+    await world.kill()
+    copy = world.folder / "backup.sqlite"
+    shutil.copy(world.folder / world.database, copy)
+    await world.start()
+    _, agent = await world.ready()
+    await until(lambda: tags.LEASE in world.cloud.tags(agent.instance_id))
+    await world.kill()
+    world.database = copy.name
+    await world.start()
+    world.clock.advance(world.settings.adoption_grace - 1)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+    world.clock.advance(1)
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+# --- leases that nobody asks for ---
+
+
+async def test_a_lease_that_nobody_asks_for_ends_after_the_grace(world: World) -> None:
+    forgotten, _ = await world.ready("forgotten")
+    asked_for, agent = await world.ready("asked-for")
+    await world.restart()
+    assert world.provisioner.adoption.take_up("asked-for", "", "") == asked_for
+    world.clock.advance(world.settings.adoption_grace - 1)
+    await world.complete_passes(2)
+    assert world.now(forgotten).state is LeaseState.READY
+    await agent.beat()
+    world.clock.advance(1)
+    stop = await world.ending_of(forgotten)
+    assert (stop.reason, stop.message) == ("hub", "The hub no longer knew this server")
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_many_that_nobody_asks_for_are_kept_with_one_alert(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    leases = await world.many_ready(5)
+    await world.restart()
+    with caplog.at_level(logging.CRITICAL):
+        world.clock.advance(world.settings.adoption_grace)
+        await world.watch_passes(4)
+    assert {world.now(lease).state for lease in leases} == {LeaseState.READY}
+    assert caplog.text.count("BRAKE") == 1
+    for lease in leases[:3]:
+        world.provisioner.adoption.take_up(lease.user, "", lease.lease_id)
+    for lease in leases[3:]:
+        await world.state(lease, LeaseState.ENDED)
+    assert {world.now(lease).state for lease in leases[:3]} == {LeaseState.READY}
+
+
+async def test_many_forgotten_starts_are_ended_without_a_brake(world: World) -> None:
+    leases = [await world.request(f"user-{n}") for n in range(6)]
+    await world.boot(6)
+    await Agent(world, world.cloud.running()[0]).claim()
+    await world.restart()
+    world.clock.advance(world.settings.adoption_grace)
+    for lease in leases:
+        await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    assert world.cloud.running() == []

@@ -1,0 +1,675 @@
+"""Instances that wait for their user after a stop, in virtual time: lingering and stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from simulated_cloud import SOLD_OUT
+from world import SPEC, Agent, World, until
+
+from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
+from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.retention.restart import START_TRIES
+from ec2spawner.provisioner.store.store import StoreError
+from ec2spawner.wire import Market
+
+LINGER = AfterStop("linger", 600.0)
+STOP = AfterStop("stop", 7 * 86400.0, per_user=2)
+ON_DEMAND = replace(SPEC, markets=(Market.ON_DEMAND,))
+BUSY = CloudError("RequestLimitExceeded", "later", retryable=True)
+
+
+async def ready(
+    world: World, after: AfterStop, user: str = "ada", **more: Any
+) -> tuple[Lease, Agent]:
+    spec = SPEC if after.then == "linger" else ON_DEMAND
+    lease, agent = await world.ready(user, spec=more.pop("spec", spec), after_stop=after, **more)
+    await agent.beat()
+    return lease, agent
+
+
+async def end_in_order(world: World, lease: Lease, agent: Agent, reason: str = "user") -> None:
+    """Asked to stop, the agent stops and says so at once, and the lease ends."""
+    await asyncio.gather(world.stop(lease, reason), agent.event("stopped"))
+    await world.state(lease, LeaseState.ENDED)
+
+
+async def kept(world: World, after: AfterStop, **more: Any) -> tuple[Lease, Agent]:
+    lease, agent = await ready(world, after, **more)
+    await end_in_order(world, lease, agent)
+    if after.then == "stop":
+        await until(lambda: agent.instance_id in world.cloud.stopped(), "it is stopped")
+    return lease, agent
+
+
+async def again(world: World, after: AfterStop, user: str = "ada", **more: Any) -> Lease:
+    spec = SPEC if after.then == "linger" else ON_DEMAND
+    return await world.request(user, spec=more.pop("spec", spec), after_stop=after, **more)
+
+
+def launches(world: World) -> int:
+    return len(world.cloud.of("launch"))
+
+
+# --- lingering -------------------------------------------------------------------------------
+
+
+async def test_a_restart_takes_the_machine_that_lingers_and_launches_none(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    world.clock.advance(120)
+    lease = await again(world, LINGER)
+    served = await agent.serve()
+    assert served.lease_id == lease.lease_id
+    assert served.instance_id == agent.instance_id
+    await world.complete_passes(2)
+    assert launches(world) == 1
+    assert world.cloud.tags(agent.instance_id)["ec2spawner:lease"] == lease.lease_id
+
+
+async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    await agent.claim(wait=0)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+    for _ in range(7):
+        world.clock.advance(100)
+        if world.clock() < world.provisioner.keeping.get(agent.instance_id).until:  # type: ignore[union-attr]
+            await agent.claim(wait=0)
+    await until(lambda: not world.cloud.running(), "it ends")
+    await until(lambda: not world.provisioner.keeping.holds(agent.instance_id), "forgotten")
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+
+
+async def test_its_waiting_is_overhead_and_nothing_is_paid_twice(world: World) -> None:
+    first, agent = await kept(world, LINGER)
+    began = world.now(first).segments[-1].end
+    world.clock.advance(150)
+    second = await again(world, LINGER)
+    served = await agent.serve()
+    await world.settle()
+    overhead = await world.store.overhead(first.requested_at)
+    waited = [s for s in overhead if s.start == began]
+    assert [s.end for s in waited] == [second.requested_at]
+    assert served.segments[0].start == second.requested_at
+
+
+async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: World) -> None:
+    first, agent = await kept(world, LINGER)
+    world.cloud.fail("terminate", BUSY)
+    world.clock.advance(LINGER.seconds + 1)
+    await until(lambda: world.cloud.of("terminate"), "a call that fails")
+    world.clock.jump(-30)
+    await until(lambda: not world.provisioner.keeping.holds(agent.instance_id), "its end")
+    await world.settle()
+    [waited] = await world.store.overhead(first.requested_at)
+    assert waited.end is not None
+    assert (waited.end - waited.start).total_seconds() == LINGER.seconds + 1
+
+
+@pytest.mark.parametrize("reason", ["idle", "budget", "admin", "interruption", "lost"])
+async def test_it_lingers_only_for_whoever_stopped_it(world: World, reason: str) -> None:
+    lease, agent = await ready(world, LINGER)
+    await end_in_order(world, lease, agent, reason)
+    await until(lambda: not world.cloud.running(), "it ends")
+
+
+async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> None:
+    lease, agent = await ready(world, LINGER)
+    await agent.beat(interruption_at=world.clock() + timedelta(seconds=110))
+    await end_in_order(world, lease, agent)
+    assert "AWS is reclaiming it" in world.now(lease).stop.message  # type: ignore[union-attr]
+    await until(lambda: not world.cloud.running(), "it ends")
+    started, other = await world.ready(after_stop=LINGER)
+    assert other.instance_id != agent.instance_id
+    assert started.replaced == 0
+
+
+async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    claimant = agent.claimant()
+    turn_away = world.provisioner.starting.turn_away_reclaimed
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(claimant, agent.key, 5)
+    lease = await again(world, LINGER)
+    await until(lambda: set(world.cloud.running()) - {agent.instance_id}, "another")
+    await until(lambda: agent.instance_id not in world.cloud.running(), "the first ends")
+    [other] = world.cloud.running()
+    with pytest.raises(InstanceUnwanted):
+        await agent.claim()
+    new_agent = Agent(world, other)
+    served = await new_agent.serve()
+    assert served.lease_id == lease.lease_id
+    await turn_away(new_agent.claimant(), new_agent.key, 5)
+    assert world.now(lease).state is LeaseState.READY, "a lease is not taken from its user"
+
+
+async def test_an_old_agent_does_not_linger(world: World) -> None:
+    lease, agent = await ready(world, LINGER)
+    world.provisioner.book.contact(lease.lease_id).protocol = 1
+    await world.stop(lease)
+    assert "too old" in world.now(lease).stop.message  # type: ignore[union-attr]
+    await agent.event("stopped")
+    await until(lambda: not world.cloud.running(), "it ends")
+
+
+async def test_one_that_did_not_stop_in_order_is_not_kept(world: World) -> None:
+    lease, _ = await ready(world, LINGER)
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert not world.provisioner.keeping.instance_ids
+
+
+async def test_nobody_else_gets_it(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    await again(world, LINGER, user="eve")
+    await again(world, LINGER, server="second")
+    assert await agent.claim(wait=0.05) is None
+    await until(lambda: launches(world) > 1, "their own launch")
+    assert agent.instance_id in world.cloud.running()
+
+
+async def test_another_choice_gives_it_up(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    lease = await again(world, LINGER, spec=replace(SPEC, image_id="ami-2"))
+    await until(lambda: agent.instance_id not in world.cloud.running(), "it ends")
+    [other] = await world.boot()
+    assert (await Agent(world, other).serve()).lease_id == lease.lease_id
+
+
+async def test_one_whose_agent_falls_silent_ends(world: World) -> None:
+    await kept(world, LINGER)
+    world.clock.advance(200)
+    await until(lambda: not world.cloud.running(), "it ends")
+
+
+async def test_a_start_does_not_wait_for_one_whose_agent_has_fallen_silent(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    lease = await again(world, LINGER)
+    await world.complete_passes(2)
+    assert launches(world) == 1
+    world.clock.advance(200)
+    await until(lambda: launches(world) == 2, "another one")
+    await until(lambda: agent.instance_id not in world.cloud.running(), "it ends")
+    [other] = await world.boot()
+    assert (await Agent(world, other).serve()).lease_id == lease.lease_id
+
+
+async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> None:
+    _, lingering = await kept(world, LINGER)
+    _, stopped = await kept(world, STOP, user="eve")
+    for seconds in (30 * 86400, -30 * 86400):
+        world.clock.jump(seconds)
+        await world.complete_passes(2)
+        assert lingering.instance_id in world.cloud.running()
+        assert world.cloud.stopped() == [stopped.instance_id]
+        assert world.provisioner.keeping.of_server("ada", "")
+        assert world.provisioner.keeping.of_server("eve", "")
+    world.clock.jump(30 * 86400)
+    await world.complete_passes(1)
+    await world.restart()
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [stopped.instance_id]
+
+
+async def test_a_hub_that_begins_anew_listens_first(world: World) -> None:
+    """Its server had run for so long that the binding is not in memory."""
+    _, agent = await kept(world, LINGER)
+    await world.kill()
+    world.run_sql("UPDATE binding SET bound_at = '2020-01-01 00:00:00.000000'")
+    await world.start()
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id]
+    await again(world, LINGER)
+    assert (await agent.serve()).instance_id == agent.instance_id
+
+
+async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
+    await again(world, LINGER)
+    await until(lambda: launches(world) == 2, "another one")
+    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+
+
+# --- stopped ---------------------------------------------------------------------------------
+
+
+async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
+    first, agent = await kept(world, STOP)
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    world.clock.advance(86400)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    assert any(e.message == "Starting your kept machine" for e in world.now(lease).events)
+    rebooted = Agent(world, agent.instance_id)
+    served = await rebooted.serve()
+    assert served.lease_id == lease.lease_id
+    assert launches(world) == 1
+    assert served.segments[0].start >= lease.requested_at, "stopped, it has cost nothing"
+    assert not world.provisioner.keeping.instance_ids
+    overhead = await world.store.overhead(first.requested_at)
+    assert all(s.end == s.start or s.end <= first.requested_at for s in overhead if s.end)
+    await rebooted.beat()
+    await end_in_order(world, served, rebooted, "idle")
+    await until(world.cloud.stopped, "stopped again")
+
+
+async def test_a_claim_that_still_waits_from_before_its_stop_gets_nothing(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    gone = agent.claimant()
+    world.clock.advance(20)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started again")
+    starting = world.provisioner.starting
+    assert await starting.claim(gone, agent.key, wait=0) is None
+    assert world.now(lease).state is LeaseState.WAITING
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+
+
+async def test_a_claim_from_before_its_stop_is_no_alarm(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """EC2 cuts no connection: the hub holds on to one until it is answered."""
+    _, agent = await kept(world, STOP)
+    world.clock.advance(20)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started again")
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+    with pytest.raises(ClaimRefused, match="booted anew"):
+        await agent.claim()
+    assert "ALARM" not in caplog.text
+    with pytest.raises(SecondKey):
+        await Agent(world, agent.instance_id).claim()
+    assert "ALARM" in caplog.text
+
+
+@pytest.mark.parametrize("reason", ["idle", "admin", "hub"])
+async def test_whoever_stops_a_server_keeps_its_disk_and_an_interruption_does_not(
+    world: World, reason: str
+) -> None:
+    lease, agent = await ready(world, STOP)
+    await end_in_order(world, lease, agent, reason)
+    await until(world.cloud.stopped, "stopped")
+    other, agent = await ready(world, STOP, user="eve")
+    await end_in_order(world, other, agent, "interruption")
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert len(world.cloud.stopped()) == 1
+
+
+async def test_a_spot_machine_cannot_be_stopped_and_its_user_is_told(world: World) -> None:
+    lease, agent = await ready(world, STOP, spec=replace(SPEC, markets=(Market.SPOT,)))
+    await end_in_order(world, lease, agent)
+    assert "spot" in (await world.ending_of(lease)).message
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert not world.cloud.stopped()
+
+
+async def test_a_user_keeps_no_more_than_allowed(world: World) -> None:
+    for server in ("a", "b"):
+        await kept(world, STOP, server=server)
+    lease, agent = await ready(world, STOP, server="c")
+    await end_in_order(world, lease, agent)
+    assert "2 are kept for you already" in (await world.ending_of(lease)).message
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert len(world.cloud.stopped()) == 2
+
+
+async def test_it_ends_with_its_disk_when_its_time_is_over(world: World) -> None:
+    await kept(world, STOP)
+    world.clock.advance(STOP.seconds - 60)
+    await world.complete_passes(2)
+    assert world.cloud.stopped()
+    world.clock.advance(61)
+    await until(lambda: not world.cloud.stopped(), "it ends")
+    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+
+
+async def test_what_the_configuration_no_longer_keeps_ends(world: World) -> None:
+    await kept(world, STOP)
+    await world.restart(keeps=frozenset({("t4", "stop")}))
+    await world.complete_passes(2)
+    assert world.cloud.stopped()
+    await world.restart(keeps=frozenset({("t4", "linger")}))
+    await until(lambda: not world.cloud.stopped(), "it ends")
+
+
+async def test_a_newer_image_is_no_reason_to_lose_the_disk(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    await again(world, STOP, spec=replace(ON_DEMAND, image_id="ami-2", user_data="newer"))
+    await until(world.cloud.running, "it is started")
+    assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    await world.provisioner.keeping.give_up("ada", "")
+    await again(world, STOP)
+    await until(lambda: launches(world) == 2, "another one")
+    await until(lambda: not world.cloud.stopped(), "it ends")
+    assert agent.instance_id not in world.cloud.running()
+
+
+async def test_one_that_is_being_ended_is_not_started_again(world: World) -> None:
+    """Its server had another machine, and EC2 was too busy to end this one."""
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("terminate", BUSY, times=9999)
+    other = await again(world, STOP, spec=replace(ON_DEMAND, instance_types=("g5.xlarge",)))
+    await until(lambda: agent.instance_id in world.provisioner.claims.unwanted)
+    await world.stop(other)
+    await world.state(other, LeaseState.ENDED)
+    before = launches(world)
+    await again(world, STOP)
+    await until(lambda: launches(world) > before, "another one")
+    assert world.cloud.of("start") == []
+
+
+async def test_no_room_for_it_is_told_after_some_tries_and_it_stays(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "capacity"
+    assert "begin afresh" in stop.message
+    assert len(world.cloud.of("start")) > 1
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert launches(world) == 1
+
+
+async def test_no_quota_for_it_says_so_and_which_and_offers_none_of_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError("VcpuLimitExceeded", "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "quota"
+    assert "quota “Running On-Demand G and VT instances” is used up" in stop.message
+    assert "ask an admin" in stop.message
+    assert "choose another profile" in stop.message
+    assert "L-DB2E81BA" in caplog.text
+    zones = world.provisioner.placement.zones_of(lease.spec)
+    assert not world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
+    assert world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.SPOT,))
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+async def test_a_throttled_start_is_asked_again(world: World) -> None:
+    await kept(world, STOP)
+    world.cloud.fail("start", BUSY, times=2)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    assert any("asking again" in event.message for event in world.now(lease).events)
+    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
+
+
+async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", BUSY, times=100_000)
+    lease = await again(world, STOP)
+    await until(lambda: world.provisioner.keeping.why_not_started(lease.lease_id), "refused")
+    world.clock.advance(world.settings.boot_timeout + 1)
+    stop = await world.ending_of(lease)
+    assert stop.message.startswith("AWS has refused the hub's calls to start your kept machine")
+    assert "RequestLimitExceeded" in stop.message
+    assert "never got in touch" not in stop.message
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+async def test_a_machine_that_was_started_and_is_silent_is_not_called_refused(
+    world: World,
+) -> None:
+    """The answer to its start was lost."""
+    await kept(world, STOP)
+    world.cloud.fail("start", BUSY, after=True)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.complete_passes(1)
+    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
+
+
+async def test_a_throttled_stop_is_asked_again(world: World) -> None:
+    world.cloud.fail("stop", BUSY, times=2)
+    await kept(world, STOP)
+
+
+async def test_a_start_that_is_cancelled_stops_the_machine_again(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    world.clock.advance(20)
+    await world.stop(lease)
+    await until(world.cloud.stopped, "it is stopped again")
+    await world.settle()
+    [seconds] = [
+        (s.end - s.start).total_seconds()
+        for s in await world.store.overhead(lease.requested_at)
+        if s.end
+    ]
+    assert 20 <= seconds < 21, "what that cost is the hub's"
+    await again(world, STOP)
+    await until(world.cloud.running, "and may be started again")
+    assert (await Agent(world, agent.instance_id).serve()).instance_id == agent.instance_id
+
+
+async def test_one_that_never_calls_fails_the_start_in_words_and_is_stopped(world: World) -> None:
+    await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    world.clock.advance(world.settings.boot_timeout + 1)
+    assert "never got in touch" in (await world.ending_of(lease)).message
+    await until(world.cloud.stopped, "it is stopped again")
+
+
+async def test_one_that_does_not_stop_is_not_said_to_have_been_started(world: World) -> None:
+    lease, agent = await ready(world, STOP)
+    await end_in_order(world, lease, agent)
+    await until(world.cloud.stopped, "it is asked to stop")
+    machine = world.cloud.machines[agent.instance_id]
+    machine.ended = InstanceState.STOPPING
+    await world.complete_passes(1)
+    lease = await again(world, STOP)
+    await world.complete_passes(1)
+    world.clock.advance(world.settings.boot_timeout + 1)
+    assert "it has not stopped yet" in (await world.ending_of(lease)).message
+    assert world.cloud.of("start") == []
+    machine.ended = InstanceState.STOPPED
+
+
+async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
+    world: World,
+) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
+    lease = await again(world, STOP)
+    provisioner = world.provisioner
+    await until(lambda: provisioner.keeping.starts._no_room.get(lease.lease_id) == START_TRIES - 1)
+    del provisioner.watcher.instances[agent.instance_id]
+    await provisioner.keeping.starts.start(agent.instance_id, lease)
+    assert world.now(lease).state is LeaseState.WAITING
+    assert "capacity" in (await world.ending_of(lease)).reason
+
+
+async def test_no_start_fails_because_the_clock_was_set_or_no_hub_ran(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    world.clock.jump(world.settings.boot_timeout + 1)
+    await world.complete_passes(2)
+    await world.kill()
+    world.clock.advance(world.settings.boot_timeout + 1)
+    await world.start()
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.WAITING
+    served = await Agent(world, agent.instance_id).serve()
+    assert served.lease_id == lease.lease_id
+
+
+async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
+    world: World,
+) -> None:
+    await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.provisioner.keeping.give_up(lease.user, lease.server)
+    world.clock.advance(20)
+    await world.stop(lease)
+    await until(lambda: not world.cloud.running(), "its end")
+    await world.settle()
+    [booted] = [s for s in await world.store.overhead(lease.requested_at) if s.end != s.start]
+    assert booted.end is not None
+    assert 20 <= (booted.end - booted.start).total_seconds() < 21
+
+
+# --- who may speak for it --------------------------------------------------------------------
+
+
+async def test_a_new_key_counts_once_and_only_where_we_asked_for_the_start(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, agent = await kept(world, STOP)
+    machine = world.cloud.machines[agent.instance_id]
+    booted_by_hand = Agent(world, agent.instance_id)
+    await world.cloud.start([agent.instance_id])
+    later = machine.instance.launched_at + (world.clock() - machine.instance.launched_at)
+    with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
+        await booted_by_hand.claim(pending_time=later)
+    assert "ALARM" in caplog.text
+    await until(world.cloud.stopped, "nobody asked for it")
+    old_document = machine.instance.launched_at
+    world.clock.advance(60)
+    await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    with pytest.raises(ClaimRefused):
+        await Agent(world, agent.instance_id).claim(pending_time=old_document)
+    rebooted = Agent(world, agent.instance_id)
+    await rebooted.serve()
+    with pytest.raises(ClaimRefused):
+        await Agent(world, agent.instance_id).claim()
+    with pytest.raises(ClaimRefused):
+        await agent.claim()
+    assert await rebooted.claim() is not None
+
+
+# --- the hub is killed -----------------------------------------------------------------------
+
+
+async def test_a_hub_killed_before_the_agent_has_stopped_keeps_it_all_the_same(
+    world: World,
+) -> None:
+    lease, agent = await ready(world, STOP)
+    await world.stop(lease)
+    await world.kill()
+    await world.start(stop_timeout=5.0)
+    # It has stopped by now, and its word was lost with the hub: it claims again.
+    await agent.claim(wait=0.2)
+    await world.state(lease, LeaseState.ENDED)
+    await until(world.cloud.stopped, "it is stopped")
+
+
+@pytest.mark.parametrize("call", ["stop", "start"])
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_hub_killed_amid_a_call_goes_on(world: World, call: str, after: bool) -> None:
+    """Before the call has taken effect, or after it and before its answer."""
+    held = world.cloud.hold(call, after=after)
+    lease, agent = await ready(world, STOP)
+    await end_in_order(world, lease, agent)
+    if call == "start":
+        await until(world.cloud.stopped, "it is stopped")
+        world.clock.advance(60)
+        await again(world, STOP)
+    await until(lambda: world.cloud.of(call), "the call")
+    await world.restart()
+    held.set()
+    if call == "stop":
+        await until(world.cloud.stopped, "it is stopped")
+        world.clock.advance(60)
+        await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    rebooted = Agent(world, agent.instance_id)
+    assert (await rebooted.serve()).instance_id == agent.instance_id
+    assert launches(world) == 1
+
+
+async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: World) -> None:
+    _, agent = await kept(world, LINGER)
+    await again(world, LINGER)
+    world.run_sql(
+        "CREATE TRIGGER keep BEFORE DELETE ON kept BEGIN SELECT RAISE(ABORT, 'killed here'); END"
+    )
+    with contextlib.suppress(StoreError):
+        await agent.claim()
+    await world.kill()
+    world.run_sql("DROP TRIGGER keep")
+    await world.start()
+    served = await agent.serve()
+    assert served.state is LeaseState.READY
+    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+    assert world.cloud.running() == [agent.instance_id]
+
+
+async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(world: World) -> None:
+    """Its agent is gone by then, and will never say that it has stopped."""
+    await world.restart(stop_timeout=30)
+    lease, agent = await ready(world, STOP)
+    await world.stop(lease)
+    world.break_store()
+    await agent.event("stopped")
+    await until(world.cloud.stopped, "it is asked to stop")
+    await world.kill()
+    world.mend_store()
+    machine = world.cloud.machines[agent.instance_id]
+    machine.ended = InstanceState.STOPPING
+    await world.start()
+    await world.state(lease, LeaseState.ENDED)
+    await world.complete_passes(2)
+    machine.ended = InstanceState.STOPPED
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert world.provisioner.keeping.holds(agent.instance_id)
+
+
+async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(
+    world: World,
+) -> None:
+    _, agent = await kept(world, LINGER)
+    await world.kill()
+    file = world.folder / world.database
+    shutil.copy(file, world.folder / "backup.sqlite")
+    await world.start()
+    await again(world, LINGER)
+    await agent.serve()
+    await world.complete_passes(2)
+    await world.kill()
+    world.database = "backup.sqlite"
+    world.clock.advance(86400)
+    await world.start()
+    await world.complete_passes(2)
+    assert world.cloud.running() == [agent.instance_id], "JupyterHub will ask for it"
+
+
+async def test_a_store_that_lost_the_record_ends_it_after_the_grace(world: World) -> None:
+    await kept(world, STOP)
+    await world.kill()
+    world.run_sql("DELETE FROM kept")
+    world.run_sql("UPDATE lease SET ended_at = '2020-01-01', requested_at = '2020-01-01'")
+    await world.start()
+    await world.complete_passes(2)
+    world.clock.advance(world.settings.adoption_grace + 1)
+    await until(lambda: not world.cloud.stopped(), "it ends")

@@ -1,0 +1,240 @@
+"""Starts that do not get ready end within a documented time, and say why."""
+
+from __future__ import annotations
+
+import pytest
+from world import Agent, World, until
+
+from ec2spawner.core.text.boot_log import MAX_LINE
+from ec2spawner.provisioner.instances.inventory import ANSWER_GRACE
+from ec2spawner.provisioner.lifecycle.start_timeout import POWERED_OFF, STOPPED_GRACE
+from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+
+pytestmark = pytest.mark.asyncio
+
+LOG = "[   9.1] cloud-init[7]: E: No space left on device\r\n[  10.2] this instance powers off\n"
+
+
+def power_off(world: World, instance_id: str, log: str = LOG) -> None:
+    world.cloud.consoles[instance_id] = log
+    world.cloud._end(instance_id, POWERED_OFF)
+
+
+async def test_a_machine_that_powers_itself_off_is_replaced_once_and_then_the_user_knows_why(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    await world.complete_passes(1)
+    power_off(world, first)
+    await until(lambda: world.now(lease).replaced == 1, "replaced")
+    told = [event for event in world.now(lease).events if "getting another" in event.message]
+    assert "No space left on device / this instance powers off" in told[-1].detail
+    [second] = await world.boot()
+    await world.complete_passes(1)
+    power_off(world, second)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "failed"
+    assert stop.message == (
+        "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
+        "should look at the image. The end of its boot log: "
+        "E: No space left on device / this instance powers off"
+    )
+    await world.complete_passes(2)
+    assert len(world.cloud.requests()) == 2
+    assert world.cloud.running() == []
+
+
+async def test_a_machine_that_is_shut_down_during_the_start_is_replaced(world: World) -> None:
+    """Its agent says so before a listing does."""
+    lease = await world.request()
+    [first] = await world.boot()
+    agent = Agent(world, first)
+    await agent.claim()
+    await agent.event("stopped")
+    await until(lambda: world.now(lease).replaced == 1, "replaced")
+    await until(lambda: first not in world.cloud.running(), "the first is terminated")
+    [second] = await world.boot()
+    served = await Agent(world, second).serve()
+    assert served.lease_id == lease.lease_id
+
+
+async def test_nothing_is_bought_while_it_is_found_out_why(world: World) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    await world.complete_passes(1)
+    gate = world.cloud.hold("console_output")
+    power_off(world, first)
+    await until(lambda: world.cloud.of("console_output"), "asked for the boot log")
+    await world.watch_passes(3)
+    assert world.cloud.running() == []
+    assert world.now(lease).state is LeaseState.WAITING
+    gate.set()
+    [second] = await world.boot()
+    assert await Agent(world, second).serve()
+
+
+async def test_a_boot_log_that_cannot_be_read_holds_nothing_up(world: World) -> None:
+    lease = await world.request()
+    for number in range(2):
+        [instance_id] = await world.boot()
+        await world.complete_passes(1)
+        refused = CloudError("UnauthorizedOperation", "no", retryable=False)
+        world.cloud.fail("console_output", refused)
+        power_off(world, instance_id)
+        await until(lambda n=number: world.now(lease).replaced > n or over(world, lease), "")
+    assert (await world.ending_of(lease)).message == (
+        "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
+        "should look at the image."
+    )
+
+
+async def test_a_hostile_boot_log_stays_text_and_short(world: World) -> None:
+    lease = await world.request()
+    for _ in range(2):
+        [instance_id] = await world.boot()
+        await world.complete_passes(1)
+        power_off(world, instance_id, "\x1b[2J<script>\u202e" + "x" * 100_000)
+        await until(lambda each=instance_id: each not in world.cloud.running(), "ended")
+        await world.complete_passes(2)
+    stop = await world.ending_of(lease)
+    assert "\x1b" not in stop.message
+    assert "\u202e" not in stop.message
+    assert len(stop.message) < 200 + MAX_LINE
+
+
+async def test_an_agent_that_never_phones_fails_the_start_with_the_boot_log(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    world.cloud.consoles[instance_id] = LOG
+    world.clock.advance(world.settings.boot_timeout)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.WAITING
+    world.clock.advance(1)
+    stop = await world.ending_of(lease)
+    assert stop.message.startswith(
+        f"The machine {instance_id} did not call the hub within 10 minutes of its start"
+    )
+    assert stop.message.endswith("this instance powers off")
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_time_in_which_the_hub_was_away_does_not_count(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.complete_passes(1)
+    await world.kill()
+    world.clock.advance(10 * world.settings.boot_timeout)
+    await world.start(adoption_grace=10**6)
+    await world.complete_passes(2)
+    assert world.cloud.running() == [instance_id]
+    assert await Agent(world, instance_id).serve()
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_an_agent_that_phones_and_gets_nowhere_fails_the_start(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert await agent.claim()
+    await agent.event("home")
+    await agent.event("notebook")
+    await world.complete_passes(1)
+    world.clock.advance(world.settings.ready_timeout - 1)
+    await world.complete_passes(2)
+    assert world.now(lease).state is LeaseState.STARTING
+    world.clock.advance(1)
+    assert (await world.ending_of(lease)).message == (
+        "Your server was not ready within 10 minutes of getting its machine: "
+        "JupyterLab was still starting."
+    )
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+
+
+async def test_a_machine_that_is_stopped_by_hand_during_a_start_is_replaced(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    assert await Agent(world, first).claim()
+    await world.complete_passes(1)
+    world.cloud.machines[first].ended = InstanceState.STOPPED
+    await world.complete_passes(2)
+    assert world.now(lease).instance_id == first
+    world.clock.advance(STOPPED_GRACE)
+    await until(lambda: world.now(lease).replaced == 1, "replaced")
+    [second] = await world.boot()
+    assert await Agent(world, second).serve()
+    await world.complete_passes(2)
+    assert world.cloud.machines[first].ended is InstanceState.TERMINATED
+
+
+async def test_a_hub_that_dies_between_an_answer_and_the_listing_buys_nothing_twice(
+    world: World,
+) -> None:
+    world.cloud.listing_lag = 60.0
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.settle()
+    await world.restart()
+    await world.complete_passes(3)
+    assert world.cloud.running() == [instance_id]
+    world.clock.advance(60)
+    await world.complete_passes(1)
+    assert await Agent(world, instance_id).serve()
+    assert world.now(lease).instance_id == instance_id
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_an_answer_that_no_listing_ever_confirms_is_waited_for_two_minutes(
+    world: World,
+) -> None:
+    world.cloud.listing_lag = 86400.0
+    await world.request()
+    await world.boot()
+    await world.settle()
+    await world.restart()
+    await world.complete_passes(2)
+    world.clock.advance(ANSWER_GRACE.total_seconds() + 1)
+    await until(lambda: len(world.cloud.requests()) == 2, "another one is bought")
+
+
+async def test_what_an_ended_start_had_launched_keeps_no_start_waiting_after_a_restart(
+    world: World,
+) -> None:
+    """EC2 lists an instance that has ended for an unknown time, usually less than an hour."""
+    lease = await world.request()
+    await world.boot()
+    await world.complete_passes(1)
+    await world.stop(lease)
+    await until(lambda: world.cloud.running() == [], "terminated, as nobody waits for it")
+    await world.settle()
+    world.cloud.machines.clear()
+    await world.restart()
+    await world.request("bob")
+    await until(lambda: len(world.cloud.requests()) == 2, "a machine is bought at once")
+
+
+async def test_an_end_that_cannot_be_stored_is_made_good_and_leaks_nothing(world: World) -> None:
+    lease, _ = await world.ready()
+    world.break_store()
+    await world.stop(lease)
+    await until(lambda: world.cloud.running() == [], "terminated though nothing can be stored")
+    await world.complete_passes(2)
+    await world.kill()
+    world.mend_store()
+    await world.start()
+    await until(lambda: world.provisioner.book.get(lease.lease_id) is None or over(world, lease))
+    assert world.cloud.running() == []
+    assert len(world.cloud.requests()) == 1
+
+
+def over(world: World, lease: Lease) -> bool:
+    return world.now(lease).state is LeaseState.ENDED

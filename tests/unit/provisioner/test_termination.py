@@ -1,0 +1,206 @@
+"""The one way on which every server ends."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from world import World, until
+
+from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.lease import LeaseState
+
+THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
+FORBIDDEN = CloudError("UnauthorizedOperation", "no", retryable=False)
+
+
+async def test_a_stop_saves_then_detaches_then_terminates(world: World) -> None:
+    await world.restart(stop_timeout=30)
+    lease, agent = await world.ready(home_kind="ebs")
+    [volume] = world.cloud.volumes.values()
+    await world.stop(lease)
+    await world.watch_passes(2)
+    assert world.now(lease).state is LeaseState.ENDING
+    assert world.cloud.running() == [agent.instance_id], "the agent still saves"
+    await agent.event("stopped")
+    ended = await world.state(lease, LeaseState.ENDED)
+    names = [call.name for call in world.cloud.calls]
+    assert names.index("detach_volume") < names.index("terminate")
+    assert world.cloud.of("detach_volume")[0].arguments == (volume.volume_id, agent.instance_id)
+    assert world.cloud.running() == []
+    assert ended.segments[-1].end == ended.ended_at == world.clock()
+
+
+async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(world: World) -> None:
+    lease, _ = await world.ready()
+    began = time.monotonic()
+    await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    assert time.monotonic() - began >= world.settings.stop_timeout
+    assert world.cloud.running() == []
+
+
+async def test_only_the_first_reason_of_a_stop_is_kept_and_told_once(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease, "idle")
+    await world.stop(lease, "user")
+    await agent.event("stopped")
+    assert (await world.ending_of(lease)).reason == "idle"
+    await until(lambda: world.ended)
+    await world.complete_passes(1)
+    assert [ended.lease_id for ended in world.ended] == [lease.lease_id]
+    assert world.now(lease).sealed_start == "", "what it was started with is forgotten"
+
+
+async def test_a_notebook_that_ends_by_itself_ends_its_server(world: World) -> None:
+    lease, agent = await world.ready()
+    await agent.event("stopped", "killed for memory")
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []
+
+
+@pytest.mark.parametrize("error", [THROTTLED, FORBIDDEN])
+async def test_a_termination_that_fails_is_repeated_until_it_works(
+    world: World, error: CloudError
+) -> None:
+    lease, agent = await world.ready()
+    world.cloud.fail("terminate", error, times=4)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await until(lambda: world.cloud.running() == [])
+    assert len(world.cloud.of("terminate")) == 5
+
+
+async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
+    world: World,
+) -> None:
+    await world.restart(busy_interval=0.2)
+    lease, agent = await world.ready()
+    world.cloud.fail("terminate", FORBIDDEN, times=10_000)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    before = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
+    for _ in range(50):
+        world.provisioner.wake()
+        await asyncio.sleep(0.01)
+    after = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
+    assert after[0] - before[0] <= 5
+    assert after[1] - before[1] <= 15
+
+
+async def test_claims_of_strangers_do_not_make_listings_run_at_full_speed(world: World) -> None:
+    await world.restart(busy_interval=0.4)
+    before = len(world.cloud.of("list_instances"))
+    for _ in range(50):
+        world.provisioner.watcher.refresh_soon()
+        await asyncio.sleep(0.01)
+    assert len(world.cloud.of("list_instances")) - before <= 8
+
+
+async def test_a_failing_detach_does_not_keep_the_instance(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    world.cloud.fail("detach_volume", THROTTLED)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    assert world.cloud.running() == []
+    assert len(world.cloud.volumes) == 1
+
+
+async def test_an_end_in_which_a_step_breaks_is_taken_up_again(world: World) -> None:
+    lease, agent = await world.ready(home_kind="ebs")
+    world.cloud.fail("detach_volume", RuntimeError("a bug"))  # type: ignore[arg-type]
+    await world.stop(lease)
+    await agent.event("stopped")
+    await until(lambda: world.ended)
+    assert world.now(lease).state is LeaseState.ENDED
+    assert world.cloud.running() == []
+
+
+async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    world.break_store()
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: world.ended, "JupyterHub is told")
+    assert world.cloud.running() == []
+    world.clock.advance(3600)
+    await world.complete_passes(1)
+    assert world.provisioner.book.get(lease.lease_id) is not None, "not forgotten before it is"
+    world.mend_store()
+    await world.complete_passes(1)
+    await world.restart()
+    assert world.provisioner.book.get(lease.lease_id) is None
+    assert world.provisioner.book.last_ended("ada", "") is not None
+
+
+async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    kept, still_there = await world.ready("kept")
+    claims, launcher = world.provisioner.claims, world.provisioner.launcher
+    assert agent.instance_id in claims.unwanted
+    assert len(launcher.intents) == 2
+    await still_there.beat_often(3599)
+    await world.complete_passes(1)
+    assert agent.instance_id in claims.unwanted, "EC2 lists it still"
+    del world.cloud.machines[agent.instance_id]
+    await still_there.beat_often(2)
+    await world.complete_passes(1)
+    assert claims.unwanted == {}
+    assert not claims.is_bound(agent.instance_id)
+    assert claims.is_bound(still_there.instance_id)
+    [intent] = launcher.intents.values()
+    assert intent.instance_ids == (still_there.instance_id,)
+    assert world.now(kept).state is LeaseState.READY
+
+
+async def test_whoever_waits_for_the_end_is_told_when_it_takes_too_long(world: World) -> None:
+    await world.restart(stop_timeout=30)
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    with pytest.raises(TimeoutError):
+        await world.provisioner.ending.wait_ended(lease.lease_id, 0.1)
+    waiting = asyncio.create_task(world.provisioner.ending.wait_ended(lease.lease_id, 5))
+    await agent.event("stopped")
+    await waiting
+    assert world.now(lease).state is LeaseState.ENDED
+
+
+async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease, "idle")
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await world.settle()
+    await world.restart()
+    last = world.provisioner.book.last_ended("ada", "")
+    assert last is not None
+    assert last.stop is not None
+    assert last.stop.reason == "idle"
+
+
+async def test_closing_the_hub_leaves_servers_alone(world: World) -> None:
+    lease, _ = await world.ready()
+    await asyncio.wait_for(world.provisioner.close(), 60)
+    assert len(world.cloud.running()) == 1
+    await world.start()
+    assert world.now(lease).state is LeaseState.READY
+
+
+async def test_a_lease_that_ended_long_ago_is_forgotten(world: World) -> None:
+    lease, agent = await world.ready()
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    world.clock.advance(599)
+    await world.complete_passes(1)
+    assert world.provisioner.book.get(lease.lease_id) is not None, "a late beat is told so"
+    world.clock.advance(2)
+    await world.complete_passes(1)
+    assert world.provisioner.book.get(lease.lease_id) is None

@@ -1,0 +1,223 @@
+"""Machines that say they are broken with their claim: nobody is given them, and somebody pays."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from world import SPEC, Agent, World, until
+
+from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
+from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
+from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.retention.failure_message import OTHER_HARDWARE, broken
+from ec2spawner.wire import Market
+
+pytestmark = pytest.mark.asyncio
+
+WHY = "GPU 0 (Tesla T4): 1 bit of 64 MiB came back other than they were sent"
+
+
+async def turn_away(agent: Agent, why: str = WHY, wait: float = 5.0) -> bool:
+    """As the hub's handler does, with a claim that says so."""
+    turned_away = agent.world.provisioner.broken.turn_away
+    return await turned_away(agent.claimant(), agent.key, wait, why)
+
+
+async def test_a_broken_machine_is_replaced_and_its_user_pays_for_the_whole_one_alone(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    fallen = Agent(world, first)
+    world.clock.advance(60)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(fallen)
+    told = world.now(lease).events[-1]
+    assert (told.message, told.detail) == (ANOTHER, WHY)
+    await until(lambda: world.cloud.running() not in ([], [first]), "another machine")
+    [second] = [each for each in world.cloud.running() if each != first]
+    served = await Agent(world, second).serve()
+    assert served.lease_id == lease.lease_id
+    assert served.state is LeaseState.READY
+    assert {segment.instance_id for segment in served.segments} == {second}
+    await world.complete_passes(2)
+    assert world.cloud.running() == [second]
+    [overhead] = await world.store.overhead(datetime(2000, 1, 1, tzinfo=UTC))
+    assert overhead.instance_id == first
+    assert overhead.end is not None
+    assert (overhead.end - overhead.start).total_seconds() >= 60
+    with pytest.raises(InstanceUnwanted):
+        await fallen.claim()
+
+
+async def test_an_image_that_always_says_so_ends_the_start_in_words_and_launches_no_more(
+    world: World,
+) -> None:
+    lease = await world.request()
+    seen: set[str] = set()
+    for _ in range(world.settings.replacements + 1):
+        await until(lambda: set(world.cloud.running()) - seen, "a machine")
+        [instance_id] = set(world.cloud.running()) - seen
+        seen.add(instance_id)
+        with pytest.raises(InstanceUnwanted):
+            await turn_away(Agent(world, instance_id))
+    stop = await world.ending_of(lease)
+    assert stop.reason == "failed"
+    assert stop.message == (
+        "None of 4 machines could serve you; the last one is broken. Try again later, or with "
+        f"another profile; an admin should look at the image. {WHY}"
+    )
+    await world.complete_passes(3)
+    assert world.cloud.running() == []
+    assert len(seen) == 4
+
+
+async def test_long_words_of_a_machine_end_a_start_all_the_same(world: World) -> None:
+    await world.restart(replacements=0)
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, instance_id), "x" * 500)
+    assert (await world.ending_of(lease)).message.startswith(
+        "The machine for your server is broken. "
+    )
+
+
+async def test_what_a_machine_with_a_lease_says_moves_nobody(world: World) -> None:
+    lease, agent = await world.ready()
+    assert await turn_away(agent), "its claim goes on"
+    assert world.now(lease).state is LeaseState.READY
+    assert await agent.claim() is not None, "the same key gets the same answer"
+    other = await world.request("bea")
+    intruder = Agent(world, agent.instance_id)
+    with pytest.raises(SecondKey):
+        await turn_away(intruder)
+    assert world.now(other).replaced == 0
+
+
+async def test_one_that_no_listing_shows_yet_gets_no_lease_and_says_so_again(world: World) -> None:
+    world.cloud.listing_lag = 60.0
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    assert not await turn_away(agent, wait=0.05)
+    assert world.now(lease).state is LeaseState.WAITING
+    world.clock.advance(60)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(agent)
+    assert world.now(lease).replaced == 1
+
+
+async def test_one_broken_machine_of_a_batch_costs_one_start_a_moment(world: World) -> None:
+    leases = [await world.request(user) for user in ("ada", "bea", "cy")]
+    machines = await world.boot(3)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, machines[0]))
+    assert sorted(world.now(each).replaced for each in leases) == [0, 0, 1]
+    await asyncio.gather(*(Agent(world, each).serve() for each in machines[1:]))
+    await until(lambda: len(world.cloud.running()) == 3, "the missing one")
+    [fourth] = set(world.cloud.running()) - set(machines)
+    await Agent(world, fourth).serve()
+    assert {world.now(each).state for each in leases} == {LeaseState.READY}
+
+
+async def test_a_broken_machine_that_nobody_waits_for_ends_and_is_not_replaced(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    await world.stop(lease)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, instance_id))
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_a_machine_that_lingers_for_its_user_and_is_broken_is_given_up(world: World) -> None:
+    linger = AfterStop(then="linger", seconds=600)
+    lease, agent = await world.ready(after_stop=linger)
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    stranger = await world.request("bea")
+    again = await world.request("ada", after_stop=linger)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(agent)
+    assert world.now(stranger).replaced == 0, "it would not have had this machine"
+    assert world.now(again).replaced == 1
+    await until(lambda: agent.instance_id not in world.cloud.running(), "its end")
+    await until(lambda: len(world.cloud.running()) == 2, "one for each")
+
+
+async def started_again(world: World) -> tuple[Lease, str]:
+    """A start that waits for its kept machine, which EC2 has started; and that machine."""
+    stopping = AfterStop(then="stop", seconds=86400, per_user=1)
+    spec = replace(SPEC, markets=(Market.ON_DEMAND,))
+    lease, agent = await world.ready(after_stop=stopping, spec=spec)
+    await agent.beat()
+    await asyncio.gather(world.stop(lease), agent.event("stopped"))
+    await until(world.cloud.stopped, "it is stopped")
+    world.clock.advance(600)
+    lease = await world.request(after_stop=stopping, spec=spec)
+    await until(world.cloud.running, "it is started again")
+    world.clock.advance(60)
+    return lease, agent.instance_id
+
+
+async def told_and_stopped(world: World, instance_id: str) -> None:
+    """The new boot says that it is broken, and says so until EC2 stops it, a minute later."""
+    agent, began = Agent(world, instance_id), len(world.cloud.of("stop"))
+    stops = world.cloud.hold("stop")
+    while len(world.cloud.of("stop")) == began:
+        assert not await turn_away(agent, wait=0.01), "410 would end it, with its disk"
+    world.clock.advance(60)
+    stops.set()
+
+
+async def test_a_stopped_machine_that_comes_back_broken_is_stopped_and_started_once_more(
+    world: World,
+) -> None:
+    lease, instance_id = await started_again(world)
+    world.clock.advance(world.settings.boot_timeout - 100)
+    await told_and_stopped(world, instance_id)
+    await until(lambda: len(world.cloud.of("start")) == 2, "another start")
+    assert world.now(lease).state is LeaseState.WAITING, "its time for a boot begins anew"
+    assert (OTHER_HARDWARE, WHY) in {(e.message, e.detail) for e in world.now(lease).events}
+    served = await Agent(world, instance_id).serve()
+    assert served.lease_id == lease.lease_id
+    assert len(world.cloud.of("launch")) == 1
+    assert served.segments[0].start > lease.requested_at, "its user pays for the whole boot alone"
+    await world.settle()
+    overhead = await world.store.overhead(lease.requested_at)
+    assert sum((s.end - s.start).total_seconds() for s in overhead if s.end) >= 60
+
+
+async def test_one_that_stays_broken_fails_the_start_in_words_and_is_kept(world: World) -> None:
+    lease, instance_id = await started_again(world)
+    await told_and_stopped(world, instance_id)
+    await until(lambda: len(world.cloud.of("start")) == 2, "another start")
+    await world.restart()
+    await told_and_stopped(world, instance_id)
+    stop = await world.ending_of(lease)
+    assert stop.reason == "failed"
+    assert stop.message == broken(WHY)
+    assert "stopped again, with what is on it" in stop.message
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [instance_id]
+    assert [kept.instance_id for kept in world.provisioner.keeping.of_server("ada", "")]
+    assert len(world.cloud.of("launch")) == 1
+
+
+async def test_a_machine_that_is_not_ours_gets_nobody_replaced(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    elsewhere = agent.claimant(region="eu-west-1")
+    with pytest.raises(ClaimRefused):
+        await world.provisioner.broken.turn_away(elsewhere, agent.key, 1.0, WHY)
+    assert world.now(lease).replaced == 0

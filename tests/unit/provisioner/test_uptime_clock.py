@@ -1,0 +1,42 @@
+"""Only time in which the hub could listen counts as an agent's silence."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+from simulated_cloud import Clock
+
+from ec2spawner.provisioner.runtime.uptime_clock import LONGEST_GAP, Awake
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_time_counts_while_the_loop_runs_and_not_while_it_stood_still(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", clock.monotonic)
+    awake = Awake(clock, clock.monotonic)
+    for _ in range(100):
+        clock.advance(5)
+        awake.tick()
+    assert awake() == 500
+    clock.advance(3600)  # SIGSTOP, or a machine that swapped
+    awake.tick()
+    assert awake() == 500 + LONGEST_GAP
+
+
+async def test_a_clock_that_is_set_changes_nothing_and_is_told() -> None:
+    clock = Clock()
+    awake = Awake(clock, clock.monotonic)
+    clock.advance(5)
+    assert awake.tick() == timedelta()
+    clock.jump(-7200)
+    clock.advance(1)
+    assert awake.tick() == timedelta(seconds=-7200)
+    assert awake() == 6
+    clock.jump(0.5)
+    assert awake.tick() == timedelta(), "NTP slews; that is nothing to talk about"

@@ -1,0 +1,115 @@
+"""What `ec2spawner reap` says of each thing, and how it says it."""
+
+from __future__ import annotations
+
+import io
+import json
+from datetime import timedelta
+
+import pytest
+from rich.console import Console
+from stored import NOW, intent, lease
+
+from ec2spawner.aws.templates import Template
+from ec2spawner.core.tags import (
+    HUB,
+    INTENT,
+    LEASE,
+    STORE,
+)
+from ec2spawner.provisioner.model.cloud import Instance, InstanceState, Volume
+from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
+from ec2spawner.provisioner.store.read_only import Peek
+from ec2spawner.reap.command import status_of
+from ec2spawner.reap.report import Report, as_json, print_table
+from ec2spawner.reap.rows import Account, Row, rows_of
+from ec2spawner.wire import Market
+
+OURS = {HUB: "hub", STORE: "store", INTENT: "spot-1"}
+HOUR = timedelta(hours=1)
+
+
+def instance(age: timedelta = HOUR, **tags: str) -> Instance:
+    return Instance(
+        "i-1",
+        InstanceState.RUNNING,
+        "g4dn.xlarge",
+        "us-east-1a",
+        Market.SPOT,
+        NOW - age,
+        tags=OURS | tags,
+    )
+
+
+def peek(snapshot: Snapshot = Snapshot(), **lease_states: LeaseState) -> Peek:  # noqa: B008
+    return Peek("store", False, snapshot, lease_states)
+
+
+def row_of(found: Instance | Template, seen: Peek) -> Row:
+    if isinstance(found, Template):
+        account = Account(templates=[found])
+    else:
+        account = Account(instances=[found], usd_per_hour={"i-1": 0.1578})
+    [row] = rows_of(account, seen, "hub", NOW)
+    return row
+
+
+def test_an_instance_is_spared_by_its_lease_its_launch_call_and_its_youth() -> None:
+    assert row_of(instance(), peek()).ends
+    assert not row_of(instance(timedelta(minutes=9)), peek()).ends
+    holding = Snapshot(leases=(lease(instance_id="i-1", state=LeaseState.READY),))
+    assert row_of(instance(), peek(holding)).why == "a lease holds it: ada, ready"
+    called = Snapshot(intents=(intent("spot-1", IntentState.OPEN, NOW - HOUR),))
+    assert "has no answer yet" in row_of(instance(), peek(called)).why
+
+
+def test_a_lease_that_ended_holds_nothing_and_one_that_is_unknown_does() -> None:
+    of_lease = instance(**{LEASE: "x"})
+    assert row_of(of_lease, peek(x=LeaseState.ENDED)).ends
+    assert not row_of(of_lease, peek(x=LeaseState.ENDING)).ends
+    assert "may be an old copy" in row_of(of_lease, peek()).why
+
+
+def test_a_launch_template_ends_when_it_is_old() -> None:
+    old = Template("lt-1", "ec2spawner-a", NOW - timedelta(days=8), OURS)
+    young = Template("lt-1", "ec2spawner-a", NOW - timedelta(days=6), OURS)
+    foreign = Template("lt-1", "ec2spawner-a", NOW - timedelta(days=8), OURS | {STORE: "other"})
+    assert row_of(old, peek()).ends
+    assert row_of(young, peek()).why == "younger than 7 days"
+    assert "another store" in row_of(foreign, peek()).why
+
+
+def test_disks_of_instances_that_are_there_are_not_listed() -> None:
+    disk = Volume("vol-1", "us-east-1a", 100, "in-use", "i-1", OURS)
+    account = Account(instances=[instance()], volumes=[disk])
+    assert [row.id for row in rows_of(account, peek(), "hub", NOW)] == ["i-1"]
+    assert not rows_of(Account(volumes=[disk]), peek(), "hub", NOW)[0].ends, "in use by a stranger"
+
+
+def report(outcome: dict[str, str] | None = None, trouble: str = "") -> Report:
+    rows = [row_of(instance(**{"ec2spawner:user": "[bold]ada"}), peek())]
+    return Report("hub", "store", False, rows, outcome, trouble)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "said"),
+    [
+        (None, 3, "1 would end, which cost at least $0.158/h (an estimate"),
+        ({"i-1": ""}, 0, "1 ended."),
+        ({"i-1": "no"}, 1, "0 ended, 1 could not be ended"),
+    ],
+)
+def test_the_table_says_what_and_why_and_the_status_tells_programs(
+    outcome: dict[str, str] | None, status: int, said: str
+) -> None:
+    written = io.StringIO()
+    print_table(report(outcome), Console(file=written, width=220))
+    text = " ".join(written.getvalue().split())
+    assert said in text
+    assert "[bold]ada" in text, "names are text, not markup"
+    assert status_of(report(outcome)) == status
+    assert json.loads(as_json(report(outcome)))["things"][0]["id"] == "i-1"
+
+
+def test_a_store_that_cannot_be_read_is_a_failure() -> None:
+    assert status_of(Report("hub", "", False, [], None, "broken")) == 1

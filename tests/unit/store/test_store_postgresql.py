@@ -1,0 +1,187 @@
+"""A store on a PostgreSQL server: sessions that are lost, hubs that follow each other, errors."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from postgresql_server import PASSWORD, PostgreSQL, database_of
+from sqlalchemy import text
+from stored import NOW, lease, other_program
+
+from ec2spawner.provisioner.store import postgresql
+from ec2spawner.provisioner.store.store import (
+    Store,
+    StoreAwayError,
+    StoreError,
+    StoreHeldError,
+)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postgresql, "RETRY_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def _the_password_is_in_no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    caplog.set_level(logging.DEBUG, "ec2spawner")
+    yield
+    assert PASSWORD not in caplog.text
+
+
+@pytest.fixture
+def url(postgresql: PostgreSQL) -> str:
+    return postgresql.new_database()
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    opened = await Store.open(url, now=NOW)
+    yield opened
+    await opened.close()
+
+
+def end_sessions(server: PostgreSQL, url: str) -> None:
+    """As a restarted server does, or a network that forgets connections."""
+    server.sql(
+        "postgres",
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        f"WHERE datname = '{database_of(url)}'",
+    )
+
+
+async def test_a_lost_session_is_replaced_and_what_was_asked_for_is_done(
+    store: Store, url: str, postgresql: PostgreSQL
+) -> None:
+    await store.save_lease(lease("before"))
+    end_sessions(postgresql, url)
+    await store.save_lease(lease("after"))
+    end_sessions(postgresql, url)
+    await store.hold()
+    assert {each.lease_id for each in (await store.load()).leases} == {"before", "after"}
+    with pytest.raises(StoreHeldError):
+        await Store.open(url, now=NOW)
+
+
+async def test_a_hub_that_another_one_followed_never_writes_again(
+    store: Store, url: str, postgresql: PostgreSQL
+) -> None:
+    """What it knows is older than what is stored."""
+    end_sessions(postgresql, url)
+    follower = await Store.open(url, now=NOW)
+    with pytest.raises(StoreHeldError, match="another hub holds"):
+        await store.hold()
+    with pytest.raises(StoreHeldError):
+        await store.save_lease(lease("late"))
+    await follower.save_lease(lease("of the follower"))
+    await follower.close()
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"was held by another hub.*Restart it"):
+            await store.save_lease(lease("late"))
+    with pytest.raises(StoreError, match="was held by another hub"):
+        await store.hold()
+    third = await Store.open(url, now=NOW)
+    assert [each.lease_id for each in (await third.load()).leases] == ["of the follower"]
+    await third.close()
+
+
+async def test_a_pooler_that_shares_sessions_is_refused(url: str, postgresql: PostgreSQL) -> None:
+    """The lock would be held by a session that the next transaction need not get."""
+    name = database_of(url)
+    postgresql.sql(name, "CREATE SEQUENCE sessions")
+    postgresql.sql(
+        name,
+        "CREATE FUNCTION pg_backend_pid() RETURNS integer LANGUAGE sql "
+        "AS 'SELECT nextval(''sessions'')::integer'",
+    )
+    postgresql.sql(name, f"ALTER DATABASE {name} SET search_path = public, pg_catalog")
+    with pytest.raises(StoreError, match=r"pooler.*session mode"):
+        await Store.open(url, now=NOW)
+
+
+async def test_a_server_that_is_down_is_told_and_caught_up_with(
+    url: str, postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = lease(token_sha256="5ea1ed" * 8)
+    opened = await Store.open(url, now=NOW)
+    postgresql.stop()
+    try:
+        for _ in range(3):
+            with pytest.raises(StoreAwayError, match="start the database server") as failed:
+                await opened.save_lease(secret)
+            said = "".join(traceback.format_exception(failed.value))
+            assert PASSWORD not in said
+            assert secret.token_sha256 not in said
+        with pytest.raises(StoreError):
+            await opened.hold()
+        with pytest.raises(StoreAwayError):
+            await Store.open(url, now=NOW)
+    finally:
+        postgresql.start()
+    await opened.save_lease(lease())
+    assert caplog.text.count("Running servers keep running") == 1
+    assert "answers again" in caplog.text
+    await opened.close()
+
+
+async def test_what_holds_the_tables_for_too_long_is_an_error_and_then_works_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgresql, "STATEMENT_SECONDS", 0.3)
+    opened = await Store.open(url, now=NOW)
+    with other_program(url) as database, database.begin():
+        database.execute(text("LOCK TABLE lease"))
+        with pytest.raises(StoreError, match="somebody holds the store's tables"):
+            await opened.save_lease(lease())
+    await opened.save_lease(lease())
+    assert (await opened.load()).leases == (lease(),)
+    await opened.close()
+
+
+async def test_a_nul_in_what_an_instance_said_does_not_keep_its_lease_from_being_stored(
+    store: Store,
+) -> None:
+    await store.save_lease(lease(profile_name="T4\0"))
+    [kept] = (await store.load()).leases
+    assert kept.profile_name == "T4\N{REPLACEMENT CHARACTER}"
+
+
+async def test_two_stores_of_one_database_live_in_two_schemas(
+    url: str, postgresql: PostgreSQL
+) -> None:
+    postgresql.sql(database_of(url), "CREATE SCHEMA second")
+    one = await Store.open(url, now=NOW)
+    two = await Store.open(f"{url}?options=-csearch_path%3Dsecond", now=NOW)
+    await one.save_lease(lease())
+    assert (await two.load()).leases == ()
+    assert one.store_id != two.store_id
+    await one.close()
+    await two.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right", "said"),
+    [
+        (f":{PASSWORD}@", ":another@", r"password authentication failed.*\.pgpass"),
+        ("hub:", "nobody:", "password authentication failed"),
+        ("/store_", "/no_store_", "does not exist.*createdb"),
+        ("127.0.0.1", "no-such-host.invalid", "mend the host's name"),
+    ],
+)
+async def test_what_keeps_it_from_opening_is_told_with_its_mend(
+    url: str, wrong: str, right: str, said: str
+) -> None:
+    with pytest.raises(StoreError, match=said) as refused:
+        await Store.open(url.replace(wrong, right), now=NOW)
+    assert PASSWORD not in "".join(traceback.format_exception(refused.value))
+
+
+async def test_a_driver_that_is_lacking_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(StoreError, match=r"pip install \"ec2spawner\[postgresql\]\"") as refused:
+        await Store.open(f"postgresql://hub:{PASSWORD}@db.example.org/hub", now=NOW)
+    assert PASSWORD not in str(refused.value)

@@ -1,0 +1,323 @@
+"""Every value comes back from the store as it went in, whatever it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from stored import other_program
+
+from ec2spawner.core.homes.zone_migration import Move
+from ec2spawner.core.instances.retention import AfterStop, Kept
+from ec2spawner.core.offers.launch_errors import LaunchError
+from ec2spawner.core.offers.spot_wait import Wait
+from ec2spawner.core.pricing.money import Segment
+from ec2spawner.provisioner.model.cloud import (
+    DataVolume,
+    Image,
+    LaunchRequest,
+    LaunchSpec,
+)
+from ec2spawner.provisioner.model.lease import (
+    Attempt,
+    AttemptOutcome,
+    Binding,
+    Home,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+    Snapshot,
+    StepEvent,
+)
+from ec2spawner.provisioner.model.mounts import Mounts
+from ec2spawner.provisioner.store import tables
+from ec2spawner.provisioner.store.store import Store
+from ec2spawner.wire import (
+    BucketMount,
+    HomeMount,
+    IdlePolicy,
+    Market,
+    Step,
+    Stop,
+)
+
+T = TypeVar("T")
+LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
+
+# PostgreSQL knows no NUL in a text: see test_store_postgresql.py.
+text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
+words = st.lists(text, max_size=3).map(tuple)
+price = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
+offsets = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+instants = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=offsets)  # noqa: DTZ001
+maybe_instant = st.none() | instants
+markets = st.sampled_from(Market)
+
+specs = st.builds(
+    LaunchSpec,
+    instance_types=words,
+    subnets=words,
+    image_id=text,
+    markets=st.lists(markets, max_size=2).map(tuple),
+    disk_gib=st.integers(1, 16384),
+    security_groups=words,
+    instance_profile=text,
+    key_name=text,
+    user_data=text,
+    data_volumes=st.lists(st.builds(DataVolume, snapshot=text, path=text), max_size=2).map(tuple),
+    max_usd_per_hour=st.none() | price,
+)
+seconds = st.floats(0, 1e9)
+policies = st.builds(
+    IdlePolicy,
+    server_seconds=seconds,
+    kernel_seconds=seconds,
+    warn_seconds=seconds,
+    user_may_extend_seconds=seconds,
+    max_age_seconds=seconds,
+    gpu_busy_percent=st.floats(0, 100),
+    cpu_busy_percent=st.floats(0, 1000),
+)
+stops = st.builds(Stop, reason=st.sampled_from(["user", "idle", "budget", "lost"]), message=text)
+segments = st.builds(
+    Segment,
+    instance_id=text,
+    market=markets,
+    usd_per_hour=st.none() | price,
+    start=instants,
+    end=maybe_instant,
+    source=text,
+)
+events = st.builds(StepEvent, step=st.sampled_from(Step), at=instants, message=text, detail=text)
+attempts = st.builds(
+    Attempt,
+    market=markets,
+    instance_types=words,
+    zones=words,
+    at=instants,
+    usd_per_hour=st.none() | price,
+    outcome=st.sampled_from(AttemptOutcome),
+    answer=text,
+    skipped=text,
+)
+images = st.builds(
+    Image,
+    image_id=text,
+    name=text,
+    created_at=maybe_instant,
+    architecture=text,
+    root_device=text,
+    driver=text,
+)
+mounts = st.builds(
+    Mounts,
+    efs=st.none()
+    | st.builds(
+        HomeMount,
+        kind=st.just("efs"),
+        file_system=text,
+        access_point=text,
+        directory=text,
+        tls=st.booleans(),
+        iam=st.booleans(),
+    ),
+    buckets=st.lists(
+        st.builds(BucketMount, bucket=text, prefix=text, path=text, read_only=st.booleans()),
+        max_size=2,
+    ).map(tuple),
+    scratch=text,
+)
+leases = st.builds(
+    Lease,
+    lease_id=text,
+    user=text,
+    server=text,
+    profile=text,
+    profile_name=text,
+    spec=specs,
+    launch_key=text,
+    home_kind=text,
+    home_gib=st.integers(0, 16384),
+    idle=policies,
+    state=st.sampled_from(LeaseState),
+    requested_at=instants,
+    sealed_start=text,
+    instance_id=st.none() | text,
+    token_sha256=text,
+    url=text,
+    assigned_at=maybe_instant,
+    ready_at=maybe_instant,
+    ended_at=maybe_instant,
+    extended_until=maybe_instant,
+    stop=st.none() | stops,
+    replaced=st.integers(0, 100),
+    events=st.lists(events, max_size=5).map(tuple),
+    attempts=st.lists(attempts, max_size=3).map(tuple),
+    image=st.none() | images,
+    segments=st.lists(segments, max_size=5).map(tuple),
+    after_stop=st.builds(AfterStop),
+    mounts=mounts,
+    wait=st.none()
+    | st.builds(Wait, until=instants, otherwise=st.lists(markets, max_size=2).map(tuple)),
+).filter(lambda lease: lease.state is not LeaseState.ENDED or lease.ended_at is not None)
+requests = st.builds(
+    LaunchRequest,
+    client_token=text,
+    market=markets,
+    count=st.integers(1, 1000),
+    spec=specs,
+    tags=st.dictionaries(text, text, max_size=4),
+    offers=st.lists(st.tuples(text, text), max_size=3).map(tuple),
+    preferred=st.integers(0, 3),
+)
+errors = st.builds(LaunchError, code=text, message=text, instance_type=text, subnet=text, zone=text)
+intents = st.builds(
+    Intent,
+    request=requests,
+    launch_key=text,
+    state=st.sampled_from(IntentState),
+    created_at=instants,
+    instance_ids=words,
+    errors=st.lists(errors, max_size=3).map(tuple),
+)
+bindings = st.builds(Binding, instance_id=text, key_sha256=text, bound_at=instants)
+moves = st.builds(
+    Move,
+    move_id=text,
+    zone=text,
+    from_volume_id=text,
+    from_zone=text,
+    volume_token=text,
+    snapshot_asked_at=maybe_instant,
+    snapshot_id=st.none() | text,
+    volume_id=st.none() | text,
+    opened_at=maybe_instant,
+    discard=words,
+)
+homes = st.builds(
+    Home,
+    home_id=text,
+    user=text,
+    server=text,
+    kind=text,
+    size_gib=st.integers(1, 16384),
+    created_at=instants,
+    volume_id=st.none() | text,
+    zone=st.none() | text,
+    volume_token=text,
+    from_snapshot=text,
+    used_at=maybe_instant,
+    move=st.none() | moves,
+)
+keeps = st.builds(
+    Kept,
+    instance_id=text,
+    user=text,
+    server=text,
+    lease_id=text,
+    profile=text,
+    profile_name=text,
+    then=st.sampled_from(["linger", "stop"]),
+    fit_key=text,
+    kept_at=instants,
+    until=instants,
+    launched_at=instants,
+    disk_gib=st.integers(1, 16384),
+    started_for=text,
+    asked_at=maybe_instant,
+)
+
+
+Empty = Callable[[], str]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def empty(request: pytest.FixtureRequest) -> Empty:
+    """Gives the URL of an empty store."""
+    if request.param == "sqlite":
+        return lambda: "sqlite://"
+    url = request.getfixturevalue("postgresql").new_database()
+    asyncio.run(kept_in(url, lambda store: store.load()))
+
+    def emptied() -> str:
+        with other_program(url) as database, database.begin():
+            for table in reversed(tables.metadata.sorted_tables):
+                if table is not tables.store_table:
+                    database.execute(table.delete())
+        return url
+
+    return emptied
+
+
+async def kept_in(url: str, work: Callable[[Store], Awaitable[T]]) -> T:
+    store = await Store.open(url, now=LONG_AGO)
+    try:
+        return await work(store)
+    finally:
+        await store.close()
+
+
+def after(empty: Empty, save: Callable[[Store], Awaitable[None]]) -> Snapshot:
+    """What an empty store loads after `save`."""
+
+    async def work(store: Store) -> Snapshot:
+        await save(store)
+        await save(store)  # every write may be repeated
+        return await store.load()
+
+    return asyncio.run(kept_in(empty(), work))
+
+
+@settings(max_examples=50, deadline=None)
+@given(leases)
+def test_leases(empty: Empty, lease: Lease) -> None:
+    loaded = after(empty, lambda store: store.save_lease(lease))
+    assert (*loaded.leases, *loaded.ended_lately) == (lease,)
+
+
+@settings(max_examples=25, deadline=None)
+@given(intents)
+def test_intents(empty: Empty, intent: Intent) -> None:
+    assert after(empty, lambda store: store.save_intent(intent)).intents == (intent,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(bindings)
+def test_bindings(empty: Empty, binding: Binding) -> None:
+    assert after(empty, lambda store: store.save_binding(binding)).bindings == (binding,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(homes)
+def test_homes(empty: Empty, home: Home) -> None:
+    assert after(empty, lambda store: store.save_home(home)).homes == (home,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(keeps)
+def test_kept_instances(empty: Empty, kept: Kept) -> None:
+    assert after(empty, lambda store: store.save_kept(kept)).kept == (kept,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(segments)
+def test_overhead(empty: Empty, segment: Segment) -> None:
+    async def work(store: Store) -> tuple[Segment, ...]:
+        await store.save_overhead(segment, "boot")
+        return await store.overhead(LONG_AGO)
+
+    assert asyncio.run(kept_in(empty(), work)) == (segment,)
+
+
+@settings(max_examples=15, deadline=None)
+@given(instants)
+def test_instants_come_back_as_utc(empty: Empty, instant: datetime) -> None:
+    home = Home("home", "ada", "", "ebs", 1, instant)
+    (loaded,) = after(empty, lambda store: store.save_home(home)).homes
+    assert loaded.created_at.tzinfo is UTC

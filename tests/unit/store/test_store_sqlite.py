@@ -1,0 +1,125 @@
+"""A store in a SQLite file: whose it is, and what happens when others use it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import stat
+import traceback
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from stored import NOW, lease
+
+from ec2spawner.provisioner.store import sqlite
+from ec2spawner.provisioner.store.store import Store, StoreError
+
+
+def run_sql(path: Path, statement: str) -> None:
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(statement)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "hub" / "ec2spawner.sqlite"
+
+
+@pytest.fixture
+def url(path: Path) -> str:
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[Store]:
+    opened = await Store.open(url, now=NOW)
+    yield opened
+    await opened.close()
+
+
+async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:
+    await store.save_lease(lease())
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    assert f"{path.name}-wal" in modes
+
+
+async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("shopping list\n" * 100)
+    with pytest.raises(StoreError, match="name another file"):
+        await Store.open(f"sqlite:///{path}", now=NOW)
+    assert path.read_text() == "shopping list\n" * 100
+
+
+async def test_a_folder_in_the_place_of_the_file_is_an_error_of_ours(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=str(tmp_path)):
+        await Store.open(f"sqlite:///{tmp_path}", now=NOW)
+
+
+async def test_a_write_that_waits_for_its_turn_happens_though_its_caller_is_cancelled(
+    url: str, path: Path
+) -> None:
+    opened = await Store.open(url, now=NOW)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    under_way = asyncio.create_task(opened.save_lease(lease("one")))
+    waiting = asyncio.create_task(opened.save_lease(lease("two")))
+    await asyncio.sleep(0.05)
+    waiting.cancel()
+    under_way.cancel()
+    await asyncio.gather(waiting, under_way, return_exceptions=True)
+    closing = asyncio.create_task(opened.close())
+    await asyncio.sleep(0.05)
+    other.execute("COMMIT")
+    other.close()
+    await closing
+    again = await Store.open(url, now=NOW)
+    assert {each.lease_id for each in (await again.load()).leases} == {"one", "two"}
+    await again.close()
+
+
+async def test_the_loop_runs_on_while_another_program_holds_the_file(
+    store: Store, path: Path
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    write = asyncio.create_task(store.save_lease(lease()))
+    for _ in range(100):  # a store that blocked the loop would never get here
+        await asyncio.sleep(0.001)
+    assert not write.done()
+    other.execute("COMMIT")
+    other.close()
+    await write
+    assert (await store.load()).leases == (lease(),)
+
+
+async def test_a_file_held_for_too_long_is_an_error_and_then_works_again(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
+    opened = await Store.open(url, now=NOW)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreError, match=r"locked.*another program holds the file"):
+        await opened.save_lease(lease())
+    other.execute("ROLLBACK")
+    other.close()
+    await opened.save_lease(lease())
+    await opened.close()
+
+
+async def test_an_error_names_the_mend_and_no_stored_value(store: Store, path: Path) -> None:
+    run_sql(
+        path,
+        "CREATE TRIGGER full BEFORE INSERT ON lease BEGIN "
+        "SELECT RAISE(ABORT, 'database or disk is full'); END",
+    )
+    secret = "5ea1ed" * 8
+    with pytest.raises(StoreError, match="make room on its disk") as failed:
+        await store.save_lease(lease(sealed_start=secret, token_sha256=secret))
+    assert secret not in "".join(traceback.format_exception(failed.value))
+    assert (await store.load()).leases == ()

@@ -1,0 +1,327 @@
+"""The NVML path through the real `nvidia-ml-py`, against the library that `fake_nvml` builds.
+
+Each story is told in a process of its own: NVML, once loaded, is loaded for good.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_nvml import FakeNvml
+
+from ec2spawner.telemetry.nvml_gpu import slowed_by
+
+ROOT = Path(__file__).parents[3]
+
+TELL = """
+import json, logging, os, sys
+from dataclasses import asdict
+from pathlib import Path
+logging.basicConfig(level=logging.INFO, format="LOG %(message)s")
+from ec2spawner.telemetry.nvml import NvmlGpus
+state = Path(os.environ["EC2SPAWNER_FAKE_NVML"])
+clock = 1000.0
+looks = []
+steps = json.load(sys.stdin)
+gpus = None
+for says, seconds, times in steps:
+    if says is not None:
+        new = state.with_suffix(".new")
+        new.write_text(says)
+        new.replace(state)
+    gpus = gpus or NvmlGpus(clock=lambda: clock)
+    for _ in range(times):
+        clock += seconds
+        samples = [gpu.model_dump(mode="json") for gpu in gpus.sample(0.0)]
+        processes = [asdict(each) for each in gpus.processes([])]
+        looks.append({"kind": gpus.kind, "problem": gpus.problem, "gpus": samples,
+                      "processes": processes})
+gpus.close()
+print(json.dumps(looks))
+"""
+
+
+@dataclass
+class Told:
+    looks: list[Any]
+    log: list[str]
+
+    @property
+    def last(self) -> Any:
+        return self.looks[-1]
+
+
+Step = tuple[str | None, float, int]
+"""(what the GPUs do from now on, seconds between two looks, how many looks)"""
+
+
+@pytest.fixture(scope="module")
+def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
+    return FakeNvml(tmp_path_factory.mktemp("nvml"))
+
+
+def tell(environment: dict[str, str], *steps: Step) -> Told:
+    done = subprocess.run(
+        [sys.executable, "-c", TELL],
+        input=json.dumps(steps),
+        env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    log = [line for line in done.stderr.splitlines() if line.startswith("LOG")]
+    return Told(json.loads(done.stdout), log)
+
+
+def eight(more: str = "") -> str:
+    return "".join(f"gpu {index} use {10 * index}\n" for index in range(8)) + more
+
+
+def test_all_figures_of_a_gpu(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        (
+            (
+                "gpu 0 use 42\ngpu 0 used 4096\ngpu 0 temperature 61\ngpu 0 power 355500\n"
+                "gpu 0 sm_clock 1755\ngpu 0 reasons 36\ngpu 0 corrected 3\ngpu 0 uncorrected 1\n"
+            ),
+            1.0,
+            1,
+        ),
+    )
+    assert told.last["kind"] == "nvml"
+    assert told.last["gpus"] == [
+        {
+            "index": 0,
+            "name": "NVIDIA H100 80GB HBM3",
+            "uuid": "GPU-0",
+            "use_percent": 42,
+            "memory_used_mib": 4096,
+            "memory_total_mib": 81920,
+            "temperature_c": 61,
+            "power_w": 355.5,
+            "power_limit_w": 700,
+            "clock_mhz": 1755,
+            "clock_max_mhz": 1980,
+            "memory_clock_mhz": 2619,
+            "slowed_by": ["power", "heat"],
+            "ecc_corrected": 3,
+            "ecc_uncorrected": 1,
+            "xid": None,
+            "xid_at": None,
+            "lost": False,
+            "mig": [],
+        }
+    ]
+    assert told.log == []
+
+
+def test_what_a_gpu_does_not_have_is_unknown_and_not_asked_for_in_the_log(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        ("gpu 0 power -1\ngpu 0 corrected -1\ngpu 0 uncorrected -1\ngpu 0 limit -1\n", 1.0, 5),
+    )
+    gpu = told.last["gpus"][0]
+    assert [gpu[name] for name in ("power_w", "ecc_corrected", "power_limit_w")] == [None] * 3
+    assert gpu["use_percent"] == 0
+    assert not gpu["lost"]
+    assert told.log == []
+
+
+def test_a_gpu_that_falls_off_the_bus_keeps_its_place_and_may_come_back(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        (eight(), 1.0, 3),
+        (eight("gpu 3 lost 1\nxid 1 3 79\n"), 1.0, 100),
+        # The driver that is opened anew does not list it any more.
+        (eight().replace("gpu 3 use 30\n", ""), 1.0, 200),
+        (eight(), 1.0, 900),
+    )
+    lost = told.looks[3]["gpus"][3]
+    assert (lost["lost"], lost["xid"], lost["use_percent"]) == (True, 79, None)
+    assert (lost["index"], lost["name"]) == (3, "NVIDIA H100 80GB HBM3")
+    unlisted = told.looks[250]["gpus"]
+    assert [gpu["index"] for gpu in unlisted] == list(range(8))
+    assert [gpu["lost"] for gpu in unlisted] == [False] * 3 + [True] + [False] * 4
+    assert unlisted[4]["use_percent"] == 40, "the others are who they were"
+    back = told.last["gpus"][3]
+    assert (back["lost"], back["use_percent"], back["xid"]) == (False, 30, 79)
+    assert len(told.log) == 3, told.log
+    assert [
+        word for word in ("Xid 79", "is lost", "answers again") if word not in str(told.log)
+    ] == []
+
+
+def test_errors_of_a_program_do_not_hide_those_of_the_gpu(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        ("gpu 0 use 0\ngpu 1 use 0\n", 1.0, 1),
+        ("gpu 0 use 0\ngpu 1 use 0\nxid 1 0 48\nxid 2 0 31\nxid 3 1 31\n", 1.0, 2),
+    )
+    first, second = told.last["gpus"]
+    assert (first["xid"], second["xid"]) == (48, 31)
+    assert first["xid_at"].endswith("Z")
+    assert told.looks[0]["gpus"][0]["xid"] is None
+
+
+def test_slices(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        (
+            (
+                "gpu 0 use 50\ngpu 1 mig 1\nslice 1 0 5120 100\nslice 1 2 5120 200\n"
+                "process 1 4242 100 20\n"
+            ),
+            1.0,
+            3,
+        ),
+    )
+    whole, cut = told.last["gpus"]
+    assert (whole["mig"], cut["use_percent"]) == ([], None)
+    assert cut["mig"] == [
+        {
+            "index": place,
+            "profile": "1g.5gb",
+            "uuid": f"MIG-1-{place}",
+            "use_percent": None,
+            "memory_used_mib": used,
+            "memory_total_mib": 5120,
+        }
+        for place, used in ((0, 100), (2, 200))
+    ]
+    assert told.last["processes"] == [
+        {"pid": 4242, "gpu": 1, "memory_mib": 100, "use_percent": None}
+    ]
+
+
+def test_processes_with_their_memory_and_use(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        ("gpu 0 use 90\nprocess 0 100 4096 60\nprocess 0 200 2048 0\nprocess 0 300 1 0\n", 2.0, 4),
+        ("gpu 0 use 0\nprocess 0 100 4096 0\nprocess 0 200 2048 25\n", 2.0, 5),
+    )
+
+    def uses(look: Any) -> dict[int, float]:
+        return {each["pid"]: each["use_percent"] for each in look["processes"]}
+
+    assert uses(told.looks[3]) == {100: 60, 200: 0, 300: 0}
+    assert uses(told.last) == {100: 0, 200: 25}
+    assert [each["memory_mib"] for each in told.last["processes"]] == [4096, 2048]
+
+
+def test_whoever_is_alone_on_a_gpu_is_who_uses_it(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        ("gpu 0 use 77\nprocess 0 5 100 -1\ngpu 1 use 66\nprocess 1 6 1 -1\nprocess 1 7 1 0", 1, 3),
+    )
+    assert [(each["pid"], each["use_percent"]) for each in told.last["processes"]] == [
+        (5, 77),
+        (6, None),
+        (7, None),
+    ]
+
+
+def test_a_driver_that_knows_only_the_older_names(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment, ("old\ngpu 0 reasons 64\ngpu 0 use 9\nprocess 0 5 100 9\n", 1.0, 3)
+    )
+    assert told.last["gpus"][0]["slowed_by"] == ["heat"]
+    assert [each["pid"] for each in told.last["processes"]] == [5]
+    assert told.log == []
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        (18, "The NVIDIA driver was updated while it was in use"),
+        (4, "The NVIDIA driver may not be asked"),
+        (999, "The NVIDIA driver does not work"),
+    ],
+)
+def test_a_driver_that_does_not_open_is_said_once_and_asked_again(
+    fake: FakeNvml, code: int, problem: str
+) -> None:
+    told = tell(fake.environment, (f"init {code}\n", 1.0, 200), ("gpu 0 use 5\n", 1.0, 61))
+    assert told.looks[199]["kind"] == "none"
+    assert told.looks[199]["gpus"] == []
+    assert told.looks[199]["problem"].startswith(problem)
+    assert (told.last["kind"], told.last["problem"]) == ("nvml", "")
+    assert told.last["gpus"][0]["use_percent"] == 5
+    assert len(told.log) == 1, told.log
+
+
+def test_a_driver_that_leaves_while_it_is_used(fake: FakeNvml) -> None:
+    told = tell(
+        fake.environment,
+        (eight(), 1.0, 2),
+        (eight("init 9\ndriver 9\n"), 1.0, 30),
+        (eight(), 1.0, 62),
+    )
+    gone = told.looks[20]
+    assert [gpu["lost"] for gpu in gone["gpus"]] == [True] * 8
+    assert [gpu["lost"] for gpu in told.last["gpus"]] == [False] * 8
+    assert told.last["problem"] == ""
+    assert len([line for line in told.log if "does not answer any more" in line]) == 1, told.log
+
+
+def test_a_gpu_that_fails_at_everything_is_lost(fake: FakeNvml) -> None:
+    told = tell(fake.environment, (eight(), 1.0, 1), (eight("gpu 5 broken 999\n"), 1.0, 200))
+    assert [gpu["lost"] for gpu in told.last["gpus"]] == [index == 5 for index in range(8)]
+    assert len(told.log) <= 3, told.log
+
+
+def test_no_library_at_all_is_no_fault() -> None:
+    told = tell(
+        {"LD_LIBRARY_PATH": "", "EC2SPAWNER_FAKE_NVML": "/dev/null"},
+        (None, 60.0, 5),
+    )
+    if told.last["kind"] == "nvml":
+        pytest.skip("this machine has a driver")
+    assert told.last["gpus"] == []
+    assert len(told.log) <= 1
+
+
+@pytest.mark.parametrize(
+    ("reasons", "words"),
+    [
+        (0x0, []),
+        (0x1, []),
+        (0x4, ["power"]),
+        (0x8, ["hardware"]),
+        (0x8 | 0x40, ["heat"]),
+        (0x20, ["heat"]),
+        (0x8 | 0x80, ["hardware"]),
+        (0x10, ["sync"]),
+        (0x4 | 0x20 | 0x10, ["power", "heat", "sync"]),
+    ],
+)
+def test_reasons_in_words(reasons: int, words: list[str]) -> None:
+    assert slowed_by(reasons) == words
+
+
+@pytest.mark.gpu
+def test_the_gpus_of_this_machine() -> None:
+    from ec2spawner.telemetry import find_gpus
+
+    gpus = find_gpus()
+    try:
+        found = gpus.sample(0.0)
+        assert (gpus.kind, gpus.problem) == ("nvml", "")
+        for gpu in found:
+            assert gpu.name
+            assert gpu.uuid
+            assert gpu.memory_total_mib is not None
+            assert gpu.mig or gpu.use_percent is not None
+            assert gpu.clock_max_mhz is None or (gpu.clock_mhz or 0) <= 1.2 * gpu.clock_max_mhz
+        gpus.processes([])
+    finally:
+        gpus.close()
