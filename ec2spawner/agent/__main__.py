@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    """Run the agent until its instance powers off; returns its exit status."""
     parser = argparse.ArgumentParser(prog="ec2spawner-agent", description=__doc__)
     parser.add_argument(
         "--hub-api-url", required=True, help="the hub's API: http(s)://host[:port]/hub/api"

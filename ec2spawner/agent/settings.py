@@ -35,6 +35,8 @@ class NotebookUser:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """The agent's options, from its command line and environment variables."""
+
     hub_api_url: str
     """`http(s)://host[:port]/.../hub/api`, without a slash at its end."""
     metadata_endpoint: str

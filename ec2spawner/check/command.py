@@ -17,6 +17,7 @@ from .run import check
 
 
 def run_check(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    """`ec2spawner check`; returns 1 if something failed, else 0."""
     findings = _findings(Path(arguments.config), for_the_hub)
     if arguments.json:
         print(as_json(findings))

@@ -57,10 +57,12 @@ class HubConfig:
 
     @property
     def findings(self) -> list[Finding]:
+        """A failure for each invalid option."""
         return [failed(p.option, p.wrong, p.mend) for p in self.problems]
 
     @property
     def address_is_known_bad(self) -> bool:
+        """Whether the hub's address is among the problems, so that calling it proves nothing."""
         return any(p.option in (self.address_option, HUB_API_URL) for p in self.problems)
 
     def require(self, *names: str) -> Options:

@@ -51,6 +51,7 @@ def refused(name: str, error: CloudError, mend: str) -> Finding:
 
 
 def judge_subnets(subnets: Sequence[Subnet]) -> Finding:
+    """Fails for several VPCs or no free address; warns about few addresses or a single zone."""
     zones = sorted({subnet.zone for subnet in subnets})
     networks = {subnet.vpc_id for subnet in subnets}
     counted = ", ".join(f"{s.zone} {s.free_addresses} free" for s in subnets)
@@ -83,6 +84,7 @@ def judge_subnets(subnets: Sequence[Subnet]) -> Finding:
 
 
 def judge_security_groups(groups: Sequence[SecurityGroup], subnets: Sequence[Subnet]) -> Finding:
+    """Fails for groups of another VPC than the subnets."""
     networks = {subnet.vpc_id for subnet in subnets}
     foreign = [group for group in groups if group.vpc_id not in networks]
     if foreign:
@@ -98,6 +100,7 @@ def judge_security_groups(groups: Sequence[SecurityGroup], subnets: Sequence[Sub
 
 
 def judge_image(image: Image, now: datetime) -> Finding:
+    """Warns about an image that is older than `OLD_IMAGE_DAYS`."""
     said = [image.image_id, image.name]
     age = (now - image.created_at).days if image.created_at else None
     if age is not None:

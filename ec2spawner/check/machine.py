@@ -68,6 +68,7 @@ def judge_descriptors(limit: int | None, max_servers: int) -> Finding:
 
 
 def judge_openssl() -> Finding:
+    """Fails without `openssl`, which verifies identity documents."""
     try:
         return ok("openssl", find_openssl())
     except IdentitySetupError:

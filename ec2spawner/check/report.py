@@ -24,6 +24,7 @@ _MARKS = {
 
 
 def as_json(findings: Sequence[Finding]) -> str:
+    """One line for programs: `passed` and `findings`."""
     passed = not any(finding.state is State.FAILED for finding in findings)
     return json.dumps({"passed": passed, "findings": [f.as_json() for f in findings]})
 
@@ -48,6 +49,7 @@ def print_table(findings: Sequence[Finding], console: Console) -> None:
 
 
 def summary(findings: Sequence[Finding]) -> str:
+    """The last line for people: a verdict and the number of findings in each state."""
     counts = Counter(finding.state for finding in findings)
     parts = [f"{counts[state]} {state}" for state in State if counts[state]]
     verdict = "This will not work yet" if counts[State.FAILED] else "Nothing failed"

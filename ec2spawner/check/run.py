@@ -90,6 +90,8 @@ async def _account_of(options: Options) -> AsyncIterator[tuple[EC2Cloud, Account
 
 @dataclass(slots=True)
 class Check:
+    """One run against the account: each step adds its findings, also if an earlier one failed."""
+
     config: HubConfig
     cloud: EC2Cloud
     account: Account
@@ -99,9 +101,11 @@ class Check:
 
     @property
     def options(self) -> Options:
+        """The hub's options, with defaults in place of invalid ones."""
         return self.config.options
 
     async def run(self) -> None:
+        """All checks in order; adds to `findings` also what AWS did not answer in time."""
         self.findings += self.config.findings or [ok(CONFIGURATION, "every option is valid")]
         self.announce("the hub's own host")
         self.findings += judge_machine(self.options, self.config.max_servers, self.config.unsound)

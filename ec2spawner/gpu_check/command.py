@@ -21,6 +21,7 @@ NO_TF32: dict[str, str] = {
 
 
 def run_gpu_check(arguments: argparse.Namespace) -> int:
+    """Measure, print table or JSON, and return the verdict's exit status."""
     os.environ.update(NO_TF32)
 
     def hung(figures: Figures) -> None:

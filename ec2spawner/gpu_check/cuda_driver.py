@@ -39,6 +39,8 @@ class CudaError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Device:
+    """A GPU as CUDA enumerates it, which `CUDA_VISIBLE_DEVICES` changes."""
+
     index: int
     handle: int
     name: str
@@ -58,6 +60,10 @@ class Driver:
         self.call("cuInit", c_int(0))
 
     def call(self, name: str, *arguments: Any) -> None:
+        """Call a function of the driver.
+
+        Raises `CudaError`, or `NoDriver` if it lacks the function.
+        """
         try:
             function = getattr(self._library, name)
         except AttributeError as error:
@@ -72,6 +78,7 @@ class Driver:
         return name.value.decode(errors="replace")
 
     def devices(self) -> list[Device]:
+        """The GPUs that CUDA shows this process."""
         count = c_int()
         self.call("cuDeviceGetCount", byref(count))
         return [self._device(index) for index in range(count.value)]
@@ -126,6 +133,7 @@ class Context:
         self._events: list[c_void_p] = []
 
     def free_bytes(self) -> int:
+        """Free memory of the GPU in bytes."""
         free, total = c_size_t(), c_size_t()
         self._driver.call("cuMemGetInfo_v2", byref(free), byref(total))
         return free.value
@@ -146,15 +154,19 @@ class Context:
         return address.value
 
     def to_device(self, device: int, host: int, size: int) -> None:
+        """Copy `size` bytes from host memory to the GPU."""
         self._driver.call("cuMemcpyHtoD_v2", c_uint64(device), c_void_p(host), c_size_t(size))
 
     def to_host(self, host: int, device: int, size: int) -> None:
+        """Copy `size` bytes from the GPU to host memory."""
         self._driver.call("cuMemcpyDtoH_v2", c_void_p(host), c_uint64(device), c_size_t(size))
 
     def within(self, to: int, source: int, size: int) -> None:
+        """Enqueue a copy of `size` bytes inside the GPU."""
         self._driver.call("cuMemcpyDtoD_v2", c_uint64(to), c_uint64(source), c_size_t(size))
 
     def synchronize(self) -> None:
+        """Wait until the GPU has finished; errors of earlier calls surface here."""
         self._driver.call("cuCtxSynchronize")
 
     def event(self) -> c_void_p:
@@ -165,6 +177,7 @@ class Context:
         return event
 
     def record(self, event: c_void_p) -> None:
+        """Enqueue a time stamp after the work enqueued so far."""
         self._driver.call("cuEventRecord", event, c_void_p())
 
     def seconds_between(self, start: c_void_p, end: c_void_p) -> float:
@@ -175,6 +188,7 @@ class Context:
         return milliseconds.value / 1000
 
     def free(self) -> None:
+        """Free events and memory, ignoring errors: the driver may have failed."""
         for event in self._events:
             self._driver._quietly("cuEventDestroy_v2", event)
         for host in self._host_memory:

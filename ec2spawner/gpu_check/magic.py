@@ -66,8 +66,10 @@ def _check(options: Sequence[str]) -> tuple[str, str]:
 
 
 def load(shell: Any) -> None:
+    """Register `%gpu_check`."""
     shell.register_magic_function(gpu_check, "line", NAME)
 
 
 def unload(shell: Any) -> None:
+    """Remove `%gpu_check`; does nothing if it is not loaded."""
     shell.magics_manager.magics["line"].pop(NAME, None)

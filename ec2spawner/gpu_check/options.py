@@ -6,6 +6,7 @@ import argparse
 
 
 def gpu_check_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that the command and `python -m` share."""
     parser.add_argument(
         "--short",
         action="store_true",

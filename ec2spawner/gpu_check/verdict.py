@@ -62,22 +62,28 @@ class Judged:
 
     @property
     def is_slow(self) -> bool:
+        """Whether the figure is below its threshold; False without a datasheet."""
         return self.share is not None and self.share < HEALTHY[self.name]
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedGpu:
+    """One GPU: its figures beside the datasheet's, and the verdict."""
+
     gpu: GpuFigures
     state: State
     figures: tuple[Judged, ...]
 
     @property
     def label(self) -> str:
+        """Index and model, for people."""
         return f"GPU {self.gpu.index} ({self.gpu.name})"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """The verdict of the machine: that of its worst GPU."""
+
     state: State
     line: str
     """For people."""
@@ -85,10 +91,12 @@ class Verdict:
 
     @property
     def exit_status(self) -> int:
+        """0 healthy or unknown model, 1 slow or broken, 2 not measurable."""
         return EXIT_STATUS[self.state]
 
 
 def judge(figures: Figures) -> Verdict:
+    """Compare measured figures with the datasheets; pure."""
     if not figures.gpus:
         why = figures.problem or "The NVIDIA driver shows no GPU."
         return Verdict("unmeasured", f"Could not be measured. {why}")

@@ -249,6 +249,7 @@ def configured(app: JupyterHub) -> Mapping[str, Any]:
 
 
 def settings_of(options: Options) -> Settings:
+    """The provisioner's settings from the hub's options, in seconds and GiB."""
     types = {kind.name for p in options.profiles for kind in options.instance_types(p)}
     types |= {name for p in options.profiles for name in p.instance_types}
     return Settings(

@@ -60,6 +60,7 @@ class NotebookExtension(ExtensionApp):
     load_other_extensions = True
 
     def initialize_settings(self) -> None:
+        """Read the agent's environment; prepare what a page must know before its first request."""
         self.owner = os.environ.get("JUPYTERHUB_USER", "")
         path = os.environ.get("EC2SPAWNER_AGENT_SOCKET", "")
         self.end_url = os.environ.get("EC2SPAWNER_END_URL", "")
@@ -84,6 +85,7 @@ class NotebookExtension(ExtensionApp):
         self._on_stop = contextlib.ExitStack()
 
     def initialize_handlers(self) -> None:
+        """The calls below `ec2spawner/api/`, see docs/reference/http.md."""
         given = {"extension": self}
         self.handlers.extend(
             [
@@ -115,6 +117,7 @@ class NotebookExtension(ExtensionApp):
         self._on_stop.enter_context(on_metrics_endpoint(self._status_at_hand))
 
     async def stop_extension(self) -> None:
+        """Cancel the tasks and close sockets and threads."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

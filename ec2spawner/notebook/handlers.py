@@ -75,6 +75,8 @@ def for_guest(status: NotebookStatus) -> NotebookStatus:
 
 
 class StatusHandler(_Handler):
+    """`GET status`: from memory; without the owner's spending for other users."""
+
     @web.authenticated
     async def get(self) -> None:
         status = await self.extension.status()
@@ -84,6 +86,8 @@ class StatusHandler(_Handler):
 
 
 class HistoryHandler(_Handler):
+    """`GET history`: the last hour in steps; 400 for an invalid `since`."""
+
     @web.authenticated
     async def get(self) -> None:
         try:
@@ -96,6 +100,8 @@ class HistoryHandler(_Handler):
 
 
 class ExtendHandler(_Handler):
+    """`POST extend`: keep the server for some seconds from now; only the owner may."""
+
     @web.authenticated
     async def post(self) -> None:
         try:
@@ -107,6 +113,8 @@ class ExtendHandler(_Handler):
 
 
 class IdleHandler(_Handler):
+    """`POST idle`: the idle time in seconds until the stop; only the owner may."""
+
     @web.authenticated
     async def post(self) -> None:
         try:
@@ -118,6 +126,8 @@ class IdleHandler(_Handler):
 
 
 class StopHandler(_Handler):
+    """`POST stop`: stop this server; only the owner may."""
+
     @web.authenticated
     async def post(self) -> None:
         await self.ask("stop")
@@ -131,6 +141,8 @@ class SavedBody(BaseModel):
 
 
 class SavedHandler(_Handler):
+    """`POST saved`: a page has saved its documents before the stop; 409 without a stop."""
+
     @web.authenticated
     async def post(self) -> None:
         try:
@@ -146,6 +158,8 @@ class SavedHandler(_Handler):
 
 
 class InputHandler(_Handler):
+    """`POST input`: the user typed or clicked, which restarts the idle time."""
+
     @web.authenticated
     async def post(self) -> None:
         self.extension.observer.input()

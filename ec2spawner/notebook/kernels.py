@@ -79,6 +79,7 @@ class KernelWatch:
 
     @property
     def pid(self) -> int | None:
+        """The kernel's process id; None if it runs on another machine or has not started."""
         pid = getattr(getattr(self._kernel, "provisioner", None), "pid", None)
         return pid if isinstance(pid, int) else None
 
@@ -111,6 +112,7 @@ class KernelWatch:
         return "idle" if is_over else "starting"
 
     def close(self) -> None:
+        """Disconnect from the kernel's messages."""
         if self._stream is not None and not self._stream.closed():
             self._stream.close()
         self._stream = None
@@ -217,9 +219,11 @@ class KernelWatches:
         return state == "idle" or (state == "busy" and 0 < seconds <= watch.busy_seconds())
 
     async def shut_down(self, kernel_id: str) -> None:
+        """Shut down an idle kernel through Jupyter's own manager, so that pages show it."""
         await self._manager.shutdown_kernel(kernel_id)
 
     def close(self) -> None:
+        """Disconnect from all kernels."""
         for watch in self._watches.values():
             watch.close()
         self._watches.clear()

@@ -32,6 +32,7 @@ class StatusCollector(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
+        """Gauges from the last status; an unknown value is absent, never 0."""
         status = self._status()
         if status is None:
             return

@@ -35,6 +35,7 @@ class Observer:
         self.changed.set()
 
     async def observe(self) -> Observation:
+        """Kernels and the user's last input, as the agent gets them."""
         return Observation(
             at=self._now(),
             kernels=self.kernels.states(await self._opened()),
@@ -66,6 +67,7 @@ class Observer:
         return telemetry.model_copy(update={"workers": workers})
 
     def close(self) -> None:
+        """Disconnect from all kernels."""
         self.kernels.close()
 
     async def _opened(self) -> dict[str, Opened]:

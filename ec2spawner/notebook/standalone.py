@@ -112,4 +112,5 @@ class Alone:
         return self.last
 
     def close(self) -> None:
+        """Stop the sampling thread."""
         self.sampler.stop()

@@ -35,6 +35,7 @@ WOULD_END = 3
 
 
 def run_reap(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    """`ec2spawner reap`; returns its exit status, see docs/how-to/operate.md."""
     try:
         with Console(stderr=True).status("Reading the hub's configuration"):
             options = load(Path(arguments.config), for_the_hub).require(*NEEDED)
@@ -55,6 +56,7 @@ def run_reap(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
 
 
 def status_of(report: Report) -> int:
+    """0 nothing left, 1 failed, 3 something would be deleted without `--yes`."""
     if report.outcome is not None:
         return FAILED if any(report.outcome.values()) else 0
     if any(row.ends for row in report.rows):

@@ -19,6 +19,8 @@ WIDE = 120
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    """What a hub left in the account and, after `--yes`, what happened to it."""
+
     hub: str
     store_id: str
     """Empty where the store could not be read."""
@@ -31,6 +33,7 @@ class Report:
 
 
 def as_json(report: Report) -> str:
+    """One object for programs; prices in USD/hour."""
     outcome = report.outcome
     return json.dumps(
         {
@@ -47,6 +50,7 @@ def as_json(report: Report) -> str:
 
 
 def print_table(report: Report, console: Console) -> None:
+    """What is deleted and what stays, with reasons and cost."""
     ends = [row for row in report.rows if row.ends]
     spared = [row for row in report.rows if not row.ends]
     if report.trouble:

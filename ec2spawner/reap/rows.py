@@ -51,6 +51,8 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Row:
+    """A resource with the hub's tag and what happens to it."""
+
     kind: str
     id: str
     state: str
@@ -78,9 +80,11 @@ class Question:
     """Id of one that the operator named as lost."""
 
     def verdict(self, thing: Thing) -> Verdict:
+        """Whether a resource is deleted, by the rules of the hub's own garbage collection."""
         return verdict(thing, self.known, self.grace, self.other_store)
 
     def age(self, since: datetime | None) -> float | None:
+        """Seconds since an instant; None if EC2 does not say."""
         return None if since is None else (self.now - since).total_seconds()
 
 

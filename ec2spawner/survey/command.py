@@ -40,6 +40,7 @@ class WrongRequest(Exception):
 
 
 def run_prices(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+    """`ec2spawner prices`; returns 1 if a region could not be read, 2 for an invalid request."""
     try:
         request = _request(arguments, for_the_hub)
     except WrongRequest as error:

@@ -23,10 +23,12 @@ WIDEST = 1000
 
 
 def print_json(rows: Sequence[Row]) -> None:
+    """All rows as one object; prices in USD/hour, unknown is null."""
     print(json.dumps({"currency": "USD", "rows": [asdict(row) for row in rows]}))
 
 
 def print_csv(rows: Sequence[Row]) -> None:
+    """A header and a line for each row; prices in USD/hour, unknown is empty."""
     names = [each.name for each in fields(Row)]
     writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
     writer.writeheader()

@@ -41,4 +41,5 @@ class GpuSource(Protocol):
         users of its GPUs; a driver knows better.
         """
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the driver; a later sample opens it again."""

@@ -74,6 +74,7 @@ class Rates:
         self._interfaces: set[str] = set()
 
     def look(self) -> Mapping[str, float | None]:
+        """MiB/s of disks and network since the last reading; None before there are two."""
         now = self._clock()
         elapsed = now - self._at
         if elapsed < RATES_SECONDS - 0.5:

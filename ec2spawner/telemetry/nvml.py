@@ -66,6 +66,7 @@ class NvmlGpus:
         self.problem = ""
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
+        """One sample per known GPU; all of them as lost while the driver fails."""
         try:
             if self._nvml is None and self._clock() >= self._ask_again_at:
                 self._open()
@@ -82,6 +83,7 @@ class NvmlGpus:
         return [each.as_lost() for each in self._gpus]
 
     def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
+        """What each process uses of each GPU; empty if the driver does not report it."""
         if self._nvml is None:
             return []
         try:
@@ -91,6 +93,7 @@ class NvmlGpus:
             return []
 
     def close(self) -> None:
+        """Shut NVML down; the next sample opens it again."""
         self._shut()
         self._gpus, self.kind, self.problem = [], "none", ""
         self._look_for_lost_at = None

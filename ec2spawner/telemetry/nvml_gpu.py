@@ -118,6 +118,7 @@ class NvmlGpu:
 
     @property
     def label(self) -> str:
+        """Index and model, for people."""
         return f"GPU {self.index} ({self.name})"
 
     def follow(self, before: NvmlGpu) -> None:
@@ -143,6 +144,7 @@ class NvmlGpu:
             self.xid, self.xid_at = number, at
 
     def as_lost(self) -> GpuSample:
+        """The sample of a GPU that fell off the bus: identity and last error."""
         return GpuSample(
             index=self.index,
             name=self.name,

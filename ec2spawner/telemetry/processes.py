@@ -28,6 +28,8 @@ _NOBODY = -1
 
 
 class Process(NamedTuple):
+    """A line of `/proc`: who started it, and what it has used."""
+
     pid: int
     parent: int
     group: int

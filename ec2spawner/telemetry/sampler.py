@@ -291,9 +291,11 @@ class SilentGpus:
         self._known = known
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
+        """The GPUs as they were last identified: the driver is not asked."""
         return self._known
 
     def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
+        """None: only the driver knows."""
         return []
 
     def close(self) -> None:

@@ -25,6 +25,8 @@ limit, which then holds the clocks down, as on real ones."""
 
 
 class SimulatedGpu(BaseModel):
+    """The GPUs to simulate, from `EC2SPAWNER_SIMULATED_GPU`."""
+
     name: str = Field(max_length=200)
     count: int = Field(ge=0, le=64)
     memory_mib: float = Field(gt=0, le=2**30, allow_inf_nan=False)
@@ -44,6 +46,7 @@ class SimulatedGpus:
         self._use = [0.0] * gpu.count
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
+        """Use derived from the user's CPU use: 100 % of a core is one busy GPU."""
         return [
             self._one(index, user_cpu_percent - 100.0 * index) for index in range(self.gpu.count)
         ]
@@ -61,7 +64,7 @@ class SimulatedGpus:
         ]
 
     def close(self) -> None:
-        pass
+        """Nothing to release."""
 
     def _memory_mib(self, index: int) -> float:
         return round(self.gpu.memory_mib * (0.03 + 0.006 * self._use[index]))

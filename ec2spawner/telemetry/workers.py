@@ -53,6 +53,7 @@ class Root:
 
     @property
     def identity(self) -> Identity:
+        """Process id and start time: ids are reused."""
         return self.process.pid, self.process.started
 
 

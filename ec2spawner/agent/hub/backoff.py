@@ -18,9 +18,11 @@ class Backoff:
     _tries: int = 0
 
     def next(self) -> float:
+        """Seconds until the next try. They double up to `longest`; up to half of them is jitter."""
         wait = min(self.first * 2.0 ** min(self._tries, 30), self.longest)
         self._tries += 1
         return wait * random.uniform(0.5, 1.0)
 
     def reset(self) -> None:
+        """Start again at `first`: a call succeeded."""
         self._tries = 0

@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
+    """What the instance metadata service says about this instance."""
+
     document: str
     """The exact JSON text that was signed."""
     signature: str

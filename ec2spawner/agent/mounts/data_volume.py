@@ -32,6 +32,8 @@ WITHOUT_REPLAY = {
 
 
 class DataVolume:
+    """A volume made from a snapshot, mounted read-only without replaying its journal."""
+
     def __init__(self, mount: DataMount, settings: Settings) -> None:
         self.name = f"the data at {mount.path}"
         self._mount = mount

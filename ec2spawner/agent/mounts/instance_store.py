@@ -42,6 +42,8 @@ files. Keep results in your home.
 
 
 class Scratch:
+    """The instance store: each disk formatted as ext4 and owned by the notebook user."""
+
     def __init__(self, path: str, settings: Settings, images_own: Path = IMAGES_OWN) -> None:
         self.name = f"the scratch disk at {path}"
         self._path = path

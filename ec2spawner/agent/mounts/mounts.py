@@ -32,6 +32,8 @@ RELEASE_SECONDS = 20.0
 
 
 class Mount(Protocol):
+    """Something to mount besides the home; a server starts without what fails."""
+
     name: str
     """For people."""
 

@@ -14,6 +14,8 @@ MOUNT_SECONDS = 30.0
 
 
 class Bucket:
+    """An S3 bucket, mounted with Mountpoint as the role of the instance profile."""
+
     def __init__(self, mount: BucketMount, settings: Settings) -> None:
         self.name = f"the bucket {mount.bucket} at {mount.path}"
         self._mount = mount

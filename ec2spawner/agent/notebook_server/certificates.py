@@ -49,6 +49,7 @@ class NotebookCertificates:
             os.chown(folder, user.uid, user.gid)
 
     def remove(self) -> None:
+        """Delete key and certificate: the notebook has ended."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     @property

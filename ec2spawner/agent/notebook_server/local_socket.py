@@ -76,6 +76,7 @@ class LocalSocket:
         self._last: bytes = b""
 
     async def start(self) -> None:
+        """Listen with mode 0600 for the notebook user; replaces an earlier process's socket."""
         self.path.unlink(missing_ok=True)
         self._server = await asyncio.start_unix_server(
             self._serve, path=str(self.path), limit=MAX_LINE_BYTES
@@ -97,6 +98,7 @@ class LocalSocket:
                 writer.write(self._last)
 
     async def close(self) -> None:
+        """Disconnect everyone and remove the socket."""
         if self._server is not None:
             self._server.close()
         for writer in list(self._writers):

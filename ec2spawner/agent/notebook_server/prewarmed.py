@@ -58,6 +58,7 @@ READ_AT_IMPORT = (
 
 
 def main() -> None:
+    """Import everything, report it, and wait for an order on the inherited socket; then serve."""
     with socket.socket(fileno=int(sys.argv[1])) as link:
         preload()
         with contextlib.suppress(OSError):

@@ -240,6 +240,7 @@ class NotebookProcess:
             await self._process.wait()
 
     def how_it_ended(self) -> str:
+        """Signal or exit status and the end of the log, for the user whose start failed."""
         status = self._process.returncode if self._process else None
         if status is None:
             return "the notebook server has not been started"
@@ -260,6 +261,7 @@ class NotebookProcess:
         return last_words(text)
 
     def bound_log(self) -> None:
+        """Empty the log when it exceeds `MAX_LOG_BYTES`, so that a chatty server fills no disk."""
         with contextlib.suppress(OSError):
             if self._log_file.stat().st_size > MAX_LOG_BYTES:
                 # The server appends, so it goes on at the new end.

@@ -133,6 +133,7 @@ class Watch:
         )
 
     def state(self) -> AgentState:
+        """What the notebook extension shows: cost, policy, idleness, times for *Keep until*."""
         return AgentState(
             at=self._now(),
             profile=self._grant.profile,

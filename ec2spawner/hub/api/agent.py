@@ -52,6 +52,8 @@ VOLUME_LISTINGS = 3
 
 
 class ClaimsHandler(AgentHandler):
+    """`POST claims`: verify the identity, bind the key, and grant or wait for a lease."""
+
     async def post(self) -> None:
         unfit = why_unfit(self.read(Spoken).protocol, needs=self.service.needs_protocol)
         claim = self.read(Claim, instead=unfit)
@@ -183,6 +185,7 @@ class LeaseHandler(AgentHandler):
             self.refuse(409, "this server is still starting")
 
     async def post(self, lease_id: str) -> None:
+        """Check token and rate, then `call`; 401, 404, 410 or 429 otherwise."""
         lease = self.lease(lease_id)
         limit, now = self.service.lease_calls, time.monotonic()
         if not limit.take(lease_id, now):
@@ -197,6 +200,8 @@ class LeaseHandler(AgentHandler):
 
 
 class EventsHandler(LeaseHandler):
+    """`POST leases/{id}/events`: a step of the start, or the end of the notebook."""
+
     async def call(self, lease: Lease) -> None:
         event = self.read(AgentEvent)
         provisioner = self.provisioner
@@ -217,6 +222,8 @@ class EventsHandler(LeaseHandler):
 
 
 class BeatHandler(LeaseHandler):
+    """`POST leases/{id}/beat`: held until there is news or `hold_seconds` are over."""
+
     async def call(self, lease: Lease) -> None:
         beat = self.read(Beat)
         if unfit := why_unfit(beat.protocol):
@@ -231,6 +238,8 @@ class BeatHandler(LeaseHandler):
 
 
 class ExtendHandler(LeaseHandler):
+    """`POST leases/{id}/extend`: keep the server, bounded by its policy; 409 unless it is ready."""
+
     async def call(self, lease: Lease) -> None:
         request = self.read(ExtendRequest)
         self.refuse_unless_ready(lease)
@@ -238,6 +247,8 @@ class ExtendHandler(LeaseHandler):
 
 
 class IdleHandler(LeaseHandler):
+    """`POST leases/{id}/idle`: the user's idle time; 403 if the policy leaves no choice."""
+
     async def call(self, lease: Lease) -> None:
         request = self.read(IdleRequest)
         self.refuse_unless_ready(lease)
@@ -248,6 +259,8 @@ class IdleHandler(LeaseHandler):
 
 
 class StopHandler(LeaseHandler):
+    """`POST leases/{id}/stop`: begin the stop that the user requested in the notebook."""
+
     async def call(self, lease: Lease) -> None:
         self.read(StopRequest)
         stop = Stop(reason="user", message="You stopped it from the notebook")

@@ -47,6 +47,7 @@ class AgentHandler(APIHandler):
         """No cookie is accepted here, so none can be forged."""
 
     async def prepare(self) -> None:
+        """Bound size (413) and duration of the body before any of it is read."""
         self._chunks: list[bytes] = []
         declared = self.request.headers.get("Content-Length", "0")
         # Also thousands of digits come: Python refuses to read those as a number.
@@ -58,6 +59,7 @@ class AgentHandler(APIHandler):
         await super().prepare()
 
     def data_received(self, chunk: bytes) -> None:
+        """Collect the body, which tornado leaves to handlers of streamed requests."""
         self._chunks.append(chunk)
 
     def read(self, model: type[M], instead: str = "") -> M:
@@ -75,6 +77,7 @@ class AgentHandler(APIHandler):
             self.refuse(400, instead or "; ".join(problems))
 
     def answer(self, status: int, message: Message) -> None:
+        """Send a message as JSON and finish the request."""
         self.set_status(status)
         self.finish(message.model_dump_json())
 
@@ -108,6 +111,7 @@ class AgentHandler(APIHandler):
         super().send_error(status_code, **kwargs)
 
     def log_exception(self, typ: Any, value: Any, tb: Any) -> None:
+        """A failed store is one line: the hub reports it once, not for each agent."""
         if isinstance(value, StoreError):
             self.log.error("%s: %s", self.request.path, value)
         else:
@@ -115,6 +119,7 @@ class AgentHandler(APIHandler):
 
     @property
     def service(self) -> HubService:
+        """What the hub process holds; refuses with 503 while the hub is starting."""
         running = service.current()
         if running is None or running.provisioner is None:
             self.come_back("the hub is starting")
@@ -122,6 +127,7 @@ class AgentHandler(APIHandler):
 
     @property
     def provisioner(self) -> Provisioner:
+        """The running provisioner; refuses with 503 while the hub is starting."""
         provisioner = self.service.provisioner
         assert provisioner is not None
         return provisioner

@@ -38,6 +38,7 @@ class EndHandler(APIHandler):
         """No cookie is accepted here, so none can be forged."""
 
     async def get(self, lease_id: str) -> None:
+        """`ServerEnd` of a lease; 404 for a wrong key, so that ids cannot be probed."""
         key = self.get_query_argument("key", "")
         expected = _key(self.settings["cookie_secret"], lease_id)
         if not hmac.compare_digest(key.encode(), expected.encode()):

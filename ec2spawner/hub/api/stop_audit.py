@@ -29,6 +29,7 @@ class ServerHandler(UserServerAPIHandler):
 
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
+        """Start; 400 while the server is under check after a hub start."""
         if self._under_check(user_name, server_name) is not None:
             raise HTTPError(
                 400,
@@ -39,6 +40,7 @@ class ServerHandler(UserServerAPIHandler):
 
     @needs_scope("delete:servers")
     async def delete(self, user_name: str, server_name: str = "") -> None:
+        """Stop, remembering the caller; first ends a check, and is 503 if EC2 does not answer."""
         caller = self.current_user
         _caller.set((getattr(caller, "kind", ""), getattr(caller, "name", "")))
         spawner = self._under_check(user_name, server_name)

@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 
 class Model(BaseModel):
+    """Base of the messages to users and programs: immutable."""
+
     model_config = ConfigDict(frozen=True)
 
 
@@ -162,6 +164,7 @@ class ProfilesHandler(APIHandler):
     """What the spawn page shows, as JSON."""
 
     async def get(self) -> None:
+        """`GET profiles`: 403 for services and missing scopes, 503 while EC2 has not answered."""
         user = self.current_user
         if not isinstance(user, User):
             raise HTTPError(403, "only a user has profiles: log in, or send a user's token")
@@ -269,6 +272,7 @@ class OnDemandHandler(APIHandler):
 
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
+        """Accept on-demand for a waiting start; 409 if it is not waiting any more."""
         try:
             agreed = Agreement.model_validate_json(self.request.body)
         except ValidationError as error:

@@ -18,6 +18,8 @@ BIND_URL = "c.JupyterHub.hub_bind_url"
 
 @dataclass(frozen=True, slots=True)
 class ApiAddress:
+    """Where instances reach the hub, and which option decided it."""
+
     url: str
     """Of the hub's API, without a slash at its end."""
     option: str
@@ -73,6 +75,7 @@ def address_fix(option: str, path: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`; False for names other than `localhost`."""
     if host == "localhost":
         return True
     try:

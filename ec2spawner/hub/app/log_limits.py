@@ -40,6 +40,7 @@ class LogLimit(logging.Filter):
         self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Drop matching lines beyond the rate; the next one says how many were dropped."""
         if not self._matches(record):
             return True
         if not self._limit.take("", self._monotonic()):
@@ -87,6 +88,7 @@ class WithoutTraceback(logging.Filter):
     traceback of each, and anyone who is logged in can have any number of them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        """Log a refused start as one warning: its message is for the user, not a defect."""
         error = record.exc_info[1] if record.exc_info else None
         if isinstance(error, NotStarted | NotByThisLink):
             record.msg, record.args = f"{record.getMessage()}: {error}", ()

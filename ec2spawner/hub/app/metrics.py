@@ -47,6 +47,7 @@ class Standing:
         return ()
 
     def collect(self) -> Iterable[Metric]:
+        """Current gauges; none if they fail, so that JupyterHub's own are still served."""
         try:
             return list(families(figures(self._provisioner)))
         except Exception:
@@ -63,6 +64,7 @@ def show(provisioner: Provisioner) -> Standing:
 
 
 def hide(standing: Standing) -> None:
+    """Remove the collector: the provisioner has stopped."""
     REGISTRY.unregister(standing)
 
 

@@ -96,4 +96,5 @@ async def wait_for_provisioner(timeout: float) -> Provisioner | None:
 
 
 def utc_now() -> datetime:
+    """The wall clock; for durations use a monotonic one."""
     return datetime.now(UTC)

@@ -42,8 +42,10 @@ class NotStarted(SpawnException):
 
     @property
     def jupyterhub_message(self) -> str:
+        """Plain text, for REST and logs."""
         return str(self.message)
 
     @property
     def jupyterhub_html_message(self) -> str | None:
+        """HTML for pages; None shows the plain text."""
         return self.message_html or None

@@ -69,6 +69,7 @@ class SoldOutIn:
 
     @property
     def everywhere(self) -> bool:
+        """Whether every zone of the offer is sold out."""
         return len(self.zones) == self.of
 
 

@@ -23,6 +23,7 @@ class Moving:
 
     @property
     def advice(self) -> str:
+        """What the user can do meanwhile."""
         return (
             "You can wait, or close this page and come back. If you cancel, the copy continues, "
             f"and a later start finds your files in {self.zone}."

@@ -181,10 +181,12 @@ async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> N
 
 
 def too_late_words(seconds: float) -> str:
+    """That the start took longer than `seconds`."""
     return f"Your server was not ready within {duration_words(seconds)}"
 
 
 def moving_words(zone: str, seconds: float) -> str:
+    """That the home is still being copied to `zone` after `seconds`."""
     return (
         f"Your files are still being moved to {zone}, after {duration_words(seconds)}. That goes "
         "on: start your server again in a while. No machine is paid for meanwhile"
@@ -192,6 +194,7 @@ def moving_words(zone: str, seconds: float) -> str:
 
 
 def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
+    """Which step a start waited for when its `seconds` were over, and what to do."""
     waited_for = WAITED_FOR.get(step, WAITED_FOR[Step.NOTEBOOK])
     if step in usual:
         waited_for += f", which usually takes {duration_words(usual[step])}"

@@ -43,6 +43,8 @@ class TooManyClaims(Exception):
 
 @dataclass(slots=True)
 class ClaimGate:
+    """Limits claims by the instance they name, and remembers verified documents."""
+
     verifier: IdentityVerifier
     knows: Callable[[str], bool]
     """Whether the hub has launched, or lists, an instance of this id."""

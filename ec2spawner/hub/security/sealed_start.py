@@ -30,6 +30,8 @@ class SealBroken(Exception):
 
 
 class Seal:
+    """Encrypts what a notebook is started with, by a key derived from the cookie secret."""
+
     def __init__(self, cookie_secret: bytes) -> None:
         derived = HKDF(SHA256(), 32, salt=None, info=b"ec2spawner notebook start").derive(
             cookie_secret
@@ -37,6 +39,7 @@ class Seal:
         self._fernet = Fernet(base64.urlsafe_b64encode(derived))
 
     def close(self, start: NotebookStart) -> str:
+        """Encrypt; the result is ASCII."""
         return self._fernet.encrypt(json.dumps(asdict(start)).encode()).decode("ascii")
 
     def open(self, sealed: str) -> NotebookStart:
