@@ -90,7 +90,7 @@ Every option is written in `jupyterhub_config.py` as `c.EC2Spawner.<name> = <val
 command line as `--EC2Spawner.<name>=<value>`.
 
 All options are checked together when the hub starts. If one cannot work, the hub does not
-start, and one message names each option, what is wrong with it and how to mend it. A misspelt
+start, and one message names each option, what is wrong with it and how to fix it. A misspelled
 option is an error too.
 
 A **duration** is a text such as `"20m"`, `"1h30m"` or `"2d"`, made of numbers with `s`, `m`,

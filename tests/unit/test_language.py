@@ -1,0 +1,178 @@
+"""Words that were retired stay out of code, documentation, pages and the lab extension.
+
+docs/reference/glossary.md has the terms to use. `python tests/unit/test_language.py [PATH...]`
+lists every use of a retired word, at or below these paths or everywhere.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PATTERNS = ("*.py", "*.md", "*.html", "*.css", "*.js", "*.ts", "*.tsx")
+TOP_LEVEL = ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING", "SECURITY")
+CODE = ("ec2spawner", "labextension/src", "tests")
+CLEAN = (*(f"{name}.md" for name in TOP_LEVEL), "configs", "docs")
+"""Files and folders in which no retired word is left."""
+NOT_OURS = {"_build", "__pycache__", "fake_nvml", "node_modules", "output", "static", "versions"}
+"""Folders of what is generated, of others, or never changed again, such as migrations."""
+GENERATED = ("docs/reference/configuration.md", "docs/reference/commands.md")
+
+
+class Retired(NamedTuple):
+    """A word that is not to be used, what to use instead, and why."""
+
+    pattern: str
+    """Matched against words: names are split first, `MostUsed` is `Most Used`. Ignores case unless
+    it has an upper-case letter."""
+    instead: str
+    reason: str
+    names_only: bool = False
+    """Prose may use the word: only names in code and of files are checked."""
+
+
+_GAP = r"[\s#*/|>]+"
+"""Between two words of a phrase, which may be on two lines of a comment."""
+
+
+def phrase(words: str) -> str:
+    return words.replace(" ", _GAP)
+
+
+RETIRED = (
+    Retired(r"mend(s|ed|ing)?", "fix, hint", "not a term of the field"),
+    Retired(r"told|tells?(?!\s+(your|an|the)\s+admin)", "report, notify, say", "ambiguous"),
+    Retired(phrase("for ever"), "indefinitely, without a limit", "not idiomatic"),
+    Retired(phrase("(go|goes|went|going) on"), "continue", "reads as though something was wrong"),
+    Retired(phrase("nobody is"), "no user is, none is", "a riddle where a subject is needed"),
+    Retired(phrase("all the same"), "still, regardless", "ambiguous"),
+    Retired(r"befell|befalls?", "happened to", "archaic"),
+    Retired(r"patience", "timeout", "the field's term", names_only=True),
+    Retired(r"keeping|(?<!files )kept", "retention, retained", "the field's term", names_only=True),
+    Retired(r"awake", "uptime clock", "what the clock measures", names_only=True),
+    Retired(r"surviving", "supervise", "the field's term", names_only=True),
+    Retired(r"unwritten", "write-behind", "the field's term", names_only=True),
+    Retired(r"losses", "instance loss", "says what is lost", names_only=True),
+    Retired(r"beats?", "heartbeat", "the field's term", names_only=True),
+    Retired(r"adopt(s|ed|ing|ion)?", "recovery, recover", "the field's term", names_only=True),
+    Retired(r"books?", "registry, index, cache", "says what it is for", names_only=True),
+    Retired(r"MOST|LEAST", "MAX_, MIN_", "the field's prefixes", names_only=True),
+    Retired(r"look(s|ed)?", "scan, check", "says what is done", names_only=True),
+    Retired(r"alone", "standalone", "the field's term", names_only=True),
+    Retired(r"so far", "current", "the field's term", names_only=True),
+    Retired(r"stretch(es)?", "interval", "the field's term", names_only=True),
+    Retired(r"rounds", "epochs", "the field's term", names_only=True),
+    Retired(r"ending", "termination", "the field's term", names_only=True),
+)
+
+
+def files(*below: str) -> list[Path]:
+    """Every file with text of our own at or below these paths, but this one."""
+    found = {path for each in below for path in _files(ROOT / each)}
+    generated = {ROOT / each for each in GENERATED}
+    return sorted(
+        path
+        for path in found - generated - {Path(__file__)}
+        if not NOT_OURS.intersection(path.relative_to(ROOT).parts)
+        and path.relative_to(ROOT).parts[:2] != ("ec2spawner", "labextension")
+    )
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    return [file for pattern in PATTERNS for file in path.rglob(pattern)]
+
+
+def as_words(text: str) -> str:
+    """Names split into words; line breaks stay where they are."""
+    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", " ", text)
+    return text.replace("_", " ")
+
+
+def prose(path: Path, text: str) -> str:
+    """The text; of a page without the names in its code, which are those of the code."""
+    if path.suffix != ".md":
+        return text
+    code = re.compile(r"^ *```.*?^ *```|`[^`]+`", flags=re.MULTILINE | re.DOTALL)
+    return code.sub(lambda found: "\n" * found.group().count("\n"), text)
+
+
+def names(path: Path, text: str) -> str:
+    """The names in code: of Python without comments and strings, else what is in camel case."""
+    if path.suffix == ".md":
+        return ""
+    if path.suffix == ".py":
+        lines: list[str] = []
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME:
+                lines += [""] * (token.start[0] - len(lines))
+                lines[-1] += f" {token.string}"
+        return "\n".join(lines)
+    compound = re.compile(r"\b[a-z]+(?:[A-Z]\w*)+|\b\w+_\w+|\b(?:[A-Z][a-z]+){2,}\b")
+    return "\n".join(" ".join(compound.findall(line)) for line in text.splitlines())
+
+
+class Hit(NamedTuple):
+    path: Path
+    line: int
+    found: str
+    retired: Retired
+
+    def __str__(self) -> str:
+        where = f"{self.path.relative_to(ROOT)}:{self.line}"
+        return f"{where}: {self.found!r}: use {self.retired.instead} ({self.retired.reason})"
+
+
+def hits(path: Path) -> Iterator[Hit]:
+    text = path.read_text(encoding="utf-8")
+    words, code = as_words(prose(path, text)), as_words(names(path, text))
+    for retired in RETIRED:
+        flags = 0 if retired.pattern.isupper() else re.IGNORECASE
+        pattern = re.compile(rf"\b(?:{retired.pattern})\b", flags)
+        if pattern.search(as_words(path.stem)):
+            yield Hit(path, 0, path.name, retired)
+        searched = code if retired.names_only else words
+        for match in pattern.finditer(searched):
+            line = searched.count("\n", 0, match.start()) + 1
+            yield Hit(path, line, " ".join(match.group().split()), retired)
+
+
+@pytest.mark.parametrize("room", CLEAN)
+def test_no_retired_word_is_used(room: str) -> None:
+    found = [hit for path in files(room) for hit in hits(path)]
+    assert not found, "\n".join(map(str, found))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("a.py", "MOST_AT_ONCE = 3", ["MOST"]),
+        ("a.py", "# most of them", []),
+        ("a.py", "class OfferBook: ...", ["Book"]),
+        ("a.py", "notebook = lookup(rounded, 'kept')", []),
+        ("a.py", "# it goes\n    # on", ["goes # on"]),
+        ("a.md", "Here is the mend.", ["mend"]),
+        ("a.md", "I recommend `mend`.\n```\nmend\n```\n", []),
+        ("kept_start.py", "", ["kept_start.py"]),
+        ("a.ts", "const costSoFar = 1; // the book", ["So Far"]),
+    ],
+)
+def test_what_is_found(name: str, text: str, expected: list[str], tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert [hit.found for hit in hits(path)] == expected
+
+
+if __name__ == "__main__":
+    everything = [hit for path in files(*(sys.argv[1:] or (*CLEAN, *CODE))) for hit in hits(path)]
+    print("\n".join(map(str, everything)))
+    print(len(everything))
