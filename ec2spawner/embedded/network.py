@@ -91,12 +91,15 @@ class AddressBlock:
 
     @property
     def cidr(self) -> str:
+        """The VPC's block: 65,536 loopback addresses of this simulation alone."""
         return f"127.{self.number}.0.0/16"
 
     def subnet_cidr(self, index: int) -> str:
+        """The block of one subnet, 8,192 addresses."""
         return f"127.{self.number}.{32 * index}.0/19"
 
     def release(self) -> None:
+        """Let another simulation on this machine use the block."""
         self._router.close()
 
 

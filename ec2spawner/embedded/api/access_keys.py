@@ -71,6 +71,7 @@ class AccessKeys:
         return self._add(_random_key("ASIA", session_token, frozenset({"s3"})))
 
     def revoke(self, key: AccessKey) -> None:
+        """From now on the key's signatures are refused; does nothing if it is unknown."""
         self._keys.pop(key.id, None)
 
     def authenticate(self, request: HTTPServerRequest) -> str:

@@ -275,6 +275,7 @@ class GateHandler(RequestHandler):
         self._client_gone = asyncio.Event()
 
     async def post(self) -> None:
+        """Authenticate and answer one call; errors have the format of the called service."""
         try:
             service = self._keys.authenticate(self.request)
             answer = await self._gate.answer(
@@ -295,9 +296,11 @@ class GateHandler(RequestHandler):
         self.finish(answer.body)
 
     def on_connection_close(self) -> None:
+        """End a call that hangs by order: its caller has disconnected."""
         self._client_gone.set()
 
     def log_exception(self, *error: Any) -> None:
+        """A client that disconnects is no error of the simulation."""
         if not isinstance(error[1], StreamClosedError):
             super().log_exception(*error)
 

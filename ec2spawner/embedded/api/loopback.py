@@ -24,6 +24,7 @@ class NoBrowsers(Router):
         self._hosts = frozenset(hosts)
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> HTTPMessageDelegate | None:
+        """Refuse a page's request before any handler sees it."""
         if refusal := self._refusal(request):
             return self._application.get_handler_delegate(
                 request, _RefusedHandler, {"reason": refusal}

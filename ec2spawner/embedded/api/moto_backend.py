@@ -42,6 +42,8 @@ _MOTO_LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
+    """A response of moto to an EC2 call, unparsed."""
+
     status: int
     content_type: str
     body: bytes
@@ -49,6 +51,8 @@ class RawAnswer:
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
+    """A response of moto to a REST call, such as of S3, unparsed."""
+
     status: int
     headers: list[tuple[str, str]]
     body: bytes
@@ -74,6 +78,7 @@ class Moto:
         await self.run(self._start)
 
     async def close(self) -> None:
+        """Forget the account and end the thread; other accounts of this process stay."""
         await self.run(self._forget_account)
         self._thread.shutdown(wait=False)
 

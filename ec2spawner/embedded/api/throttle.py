@@ -18,6 +18,8 @@ from .protocol import EC2Error
 
 @dataclass(frozen=True, slots=True)
 class Rate:
+    """A token bucket as EC2 documents them: its size and its refill in tokens per second."""
+
     burst: int
     per_second: int
 

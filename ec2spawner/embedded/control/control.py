@@ -74,6 +74,7 @@ class ControlHandler(RequestHandler):
         self.controls = controls
 
     def prepare(self) -> None:
+        """401 without the control token."""
         said = self.request.headers.get("Authorization", "")
         if not hmac.compare_digest(said.encode(), f"token {self.controls.token}".encode()):
             raise HTTPError(
@@ -81,6 +82,7 @@ class ControlHandler(RequestHandler):
             )
 
     def write_error(self, status_code: int, **context: Any) -> None:
+        """The reason as `error`, for the person who tries a call."""
         error = context.get("exc_info", (None, None))[1]
         known = isinstance(error, HTTPError) and error.log_message
         self.finish({"error": error.log_message % error.args if known else self._reason})
@@ -98,12 +100,14 @@ class ControlHandler(RequestHandler):
         return found
 
     def refuse_unknown(self, field: str, known: Callable[[], object]) -> None:
+        """400 with EC2's words if `known` raises `EC2Error`."""
         try:
             known()
         except EC2Error as error:
             raise HTTPError(400, "%s", f"{field}: {error.message}") from None
 
     def check_offer(self, instance_type: str, zone: str) -> None:
+        """400 for an instance type or a zone that the simulation does not have."""
         zones = self.controls.network.subnets
         if zone != ANY and zone not in zones:
             raise HTTPError(400, "%s", f"zone: write one of {', '.join(zones)} or {ANY}")
@@ -114,12 +118,16 @@ class ControlHandler(RequestHandler):
 
 
 class CallsHandler(ControlHandler):
+    """`GET /embedded/calls`: every API call received."""
+
     def get(self) -> None:
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(list(self.controls.calls)))
 
 
 class InstancesHandler(ControlHandler):
+    """`GET /embedded/instances`: instances that run, with their processes."""
+
     async def get(self) -> None:
         running = await self.controls.room.running()
         self.set_header("Content-Type", "application/json")
@@ -143,12 +151,16 @@ class InstancesHandler(ControlHandler):
 
 
 class CertificateHandler(ControlHandler):
+    """`GET /embedded/certificate`: the PEM that identity documents verify against."""
+
     def get(self) -> None:
         self.set_header("Content-Type", "application/x-pem-file")
         self.finish(self.controls.certificate_pem)
 
 
 class CapacityHandler(ControlHandler):
+    """`POST /embedded/capacity`: how many instances of an offer there are."""
+
     def post(self) -> None:
         order = self.order(CapacityOrder)
         self.check_offer(order.instance_type, order.zone)
@@ -157,6 +169,8 @@ class CapacityHandler(ControlHandler):
 
 
 class FaultsHandler(ControlHandler):
+    """`POST` and `DELETE /embedded/faults`: order faults, or cancel all of them."""
+
     def post(self) -> None:
         order = self.order(FaultOrder)
         for zone in order.zones:
@@ -180,6 +194,8 @@ class FaultsHandler(ControlHandler):
 
 
 class PricesHandler(ControlHandler):
+    """`POST /embedded/prices`: a spot or on-demand price from now on, in USD/hour."""
+
     def post(self) -> None:
         order = self.order(PriceOrder)
         self.check_offer(order.instance_type, order.zone or ANY)
@@ -196,6 +212,8 @@ class PricesHandler(ControlHandler):
 
 
 class AddressesHandler(ControlHandler):
+    """`POST /embedded/addresses`: how many addresses of a subnet are free."""
+
     async def post(self) -> None:
         order = self.order(AddressesOrder)
         moto, network = self.controls.moto, self.controls.network
@@ -207,12 +225,16 @@ class AddressesHandler(ControlHandler):
 
 
 class FileSystemsHandler(ControlHandler):
+    """`POST /embedded/file-systems`: create an EFS file system."""
+
     async def post(self) -> None:
         await self.controls.file_systems.create(self.order(FileSystemOrder).file_system)
         self.finish({"ok": True})
 
 
 class ReservationsHandler(ControlHandler):
+    """`POST /embedded/reservations`: replace the account's Reserved Instances."""
+
     def post(self) -> None:
         order = self.order(ReservationsOrder)
         for reservation in order.reservations:
@@ -227,12 +249,16 @@ class ReservationsHandler(ControlHandler):
 
 
 class BootHandler(ControlHandler):
+    """`POST /embedded/boot`: seconds that boots take from now on."""
+
     def post(self) -> None:
         self.controls.lives.boot_seconds = self.order(BootOrder).seconds
         self.finish({"ok": True})
 
 
 class LimitsHandler(ControlHandler):
+    """`POST /embedded/limits`: rate limits on or off, and vCPU quotas."""
+
     def post(self) -> None:
         order = self.order(LimitsOrder)
         if order.token_buckets is not None:
@@ -263,6 +289,8 @@ class LimitsHandler(ControlHandler):
 
 
 class InterruptHandler(ControlHandler):
+    """`POST /embedded/interrupt/{instance_id}`: a spot notice; 404 for an unknown instance."""
+
     def post(self, instance_id: str) -> None:
         order = self.order(InterruptOrder)
         try:
@@ -278,6 +306,8 @@ class InterruptHandler(ControlHandler):
 
 
 class UnknownHandler(ControlHandler):
+    """404 with the list of control calls."""
+
     def prepare(self) -> None:
         super().prepare()
         known = ", ".join(pattern for pattern, _ in ROUTES)

@@ -46,6 +46,7 @@ class Fault:
 
     @property
     def is_entry(self) -> bool:
+        """Whether it affects offers of a fleet instead of the call."""
         return self.kind.startswith(ENTRY)
 
     def strikes(self, offer: Offer) -> bool:
@@ -67,6 +68,7 @@ class Faults:
         self._ordered: list[Fault] = []
 
     def order(self, fault: Fault) -> None:
+        """Add a fault; those ordered first strike first."""
         self._ordered.append(fault)
 
     def next_for(self, action: str) -> str | None:

@@ -37,6 +37,8 @@ Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
 
 
 class CapacityOrder(Order):
+    """Instances available of an offer; `*` is any, None is no limit."""
+
     market: Literal["spot", "on-demand", "*"]
     instance_type: str
     zone: str
@@ -44,6 +46,8 @@ class CapacityOrder(Order):
 
 
 class FaultOrder(Order):
+    """The next `times` calls of `action` fail in the manner of `kind`."""
+
     action: str
     kind: str
     times: Annotated[int, Field(ge=1, le=100_000)] = 1
@@ -76,6 +80,8 @@ class FaultOrder(Order):
 
 
 class PriceOrder(Order):
+    """USD/hour from now on; without a zone, or with `*`, in every zone."""
+
     instance_type: str
     usd_per_hour: Price
     market: Literal["spot", "on-demand"] = "spot"
@@ -91,10 +97,14 @@ class PriceOrder(Order):
 
 
 class BootOrder(Order):
+    """Seconds that a boot takes."""
+
     seconds: Seconds
 
 
 class InterruptOrder(Order):
+    """Seconds from the spot notice to the end of the instance."""
+
     notice_seconds: Seconds = 120.0
 
 
@@ -106,20 +116,28 @@ Vcpus = Annotated[
 
 
 class QuotaOrder(Order):
+    """vCPUs by market and class."""
+
     spot: Vcpus = {}
     on_demand: Vcpus = Field(default={}, alias="on-demand")
 
 
 class AddressesOrder(Order):
+    """Free addresses of a subnet; None is all."""
+
     subnet_id: str
     available: Annotated[int, Field(ge=0)] | None
 
 
 class FileSystemOrder(Order):
+    """The id of the file system to create, in EFS's format."""
+
     file_system: Annotated[str, Field(pattern=r"^fs-(?:[0-9a-f]{8}|[0-9a-f]{17})$")]
 
 
 class ReservationOrder(Order):
+    """One Reserved Instance offering of the account."""
+
     instance_type: str
     count: Annotated[int, Field(ge=1)]
     usd_per_hour: Annotated[float, Field(ge=0, le=10_000)]
@@ -129,10 +147,14 @@ class ReservationOrder(Order):
 
 
 class ReservationsOrder(Order):
+    """All reservations of the account; earlier ones are replaced."""
+
     reservations: list[ReservationOrder]
 
 
 class LimitsOrder(Order):
+    """What is absent stays as it is."""
+
     token_buckets: bool | None = None
     quotas: QuotaOrder | None = None
 

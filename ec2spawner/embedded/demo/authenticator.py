@@ -17,5 +17,6 @@ class OnePassword(Authenticator):
     password = Unicode(help="Of every user. Where it is empty, nobody can log in.").tag(config=True)
 
     async def authenticate(self, handler: Any, data: dict[str, str]) -> str | None:
+        """The user name if the password matches, compared in constant time; else None."""
         matches = compare_digest(data["password"].encode(), self.password.encode())
         return data["username"] if matches and self.password else None

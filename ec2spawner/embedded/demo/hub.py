@@ -27,6 +27,7 @@ class DemoHub(JupyterHub):
     ).tag(config=True)
 
     def init_handlers(self) -> None:
+        """JupyterHub's handlers, behind one that refuses other host names."""
         super().init_handlers()
         allowed = frozenset({"localhost", *self.allowed_hosts})
         self.handlers.insert(0, (OtherHost(allowed), RefusedHandler))
@@ -39,6 +40,7 @@ class OtherHost(Matcher):
         self._allowed = allowed
 
     def match(self, request: HTTPServerRequest) -> dict[str, Any] | None:
+        """Arguments for the refusal if `Host` is neither allowed nor an address; else None."""
         host = re.sub(r":\d*$", "", request.host).strip("[]").lower()
         if host in self._allowed:
             return None
@@ -50,6 +52,8 @@ class OtherHost(Matcher):
 
 
 class RefusedHandler(RequestHandler):
+    """403 that says how to allow the name."""
+
     def prepare(self) -> None:
         self.set_status(HTTPStatus.FORBIDDEN)
         self.set_header("Content-Type", "text/plain; charset=utf-8")

@@ -47,6 +47,7 @@ class Capacity:
         self._left: dict[Offer, int | None] = {}
 
     def set(self, market: str, instance_type: str, zone: str, available: int | None) -> None:
+        """A later rule replaces what earlier ones left of the offers it covers."""
         rule = _Rule(market, instance_type, zone, available)
         self._rules.append(rule)
         self._left = {offer: n for offer, n in self._left.items() if not rule.covers(offer)}
@@ -68,6 +69,7 @@ class Capacity:
         self._left[offer] = left - count
 
     def give_back(self, offer: Offer) -> None:
+        """An instance of the offer has ended."""
         left = self.left(offer)
         if left is not None:
             self._left[offer] = left + 1

@@ -66,6 +66,7 @@ class Life:
 
     @property
     def uses_capacity(self) -> bool:
+        """Whether EC2 counts it: not once it is stopped or terminated."""
         return self.state in ("pending", "running", "stopping", "shutting-down")
 
     def set_state(self, state: str, reason: str = "") -> None:
@@ -114,6 +115,7 @@ class Lives:
             ) from None
 
     def get_all(self, instance_ids: Iterable[str]) -> list[Life]:
+        """Lives by id; raises `EC2Error` for the first unknown one."""
         return [self.get(instance_id) for instance_id in instance_ids]
 
     def all(self) -> list[Life]:
@@ -172,6 +174,7 @@ class Lives:
         self._then(life, self._stop(life, reason))
 
     def reboot(self, life: Life) -> None:
+        """Does nothing unless the instance runs, as EC2."""
         if life.state == "running":
             self._then(life, self._reboot(life))
 

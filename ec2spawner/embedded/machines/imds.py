@@ -65,6 +65,7 @@ class MetadataService:
         self._server.add_sockets(bind_sockets(PORT, machine.address))
 
     async def close(self) -> None:
+        """Close the port: the instance is off."""
         self._server.stop()
         await self._server.close_all_connections()
 

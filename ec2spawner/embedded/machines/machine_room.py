@@ -237,6 +237,7 @@ class MachineRoom:
         await self._in_thread(partial(self._unlink, instance_id, self._volumes / volume_id, link))
 
     async def console_tail(self, instance_id: str) -> bytes:
+        """The end of the instance's console, also after its end; empty for an unknown one."""
         room = self._rooms.get(instance_id)
         if room is None:
             return self._consoles.get(instance_id, b"")

@@ -192,6 +192,7 @@ def _go_on(bucket: Bucket) -> None:
 
 
 def main() -> int:
+    """Copy the bucket, leave a process that uploads changes, and return the exit status."""
     parser = argparse.ArgumentParser(prog="mount-s3")
     parser.add_argument("bucket")
     parser.add_argument("folder", type=Path)

@@ -51,6 +51,7 @@ class SpotPrices:
         )
 
     def price(self, instance_type: str, zone: str, now: datetime) -> float | None:
+        """Spot price at `now` in USD/hour; None if the type is not sold in the zone."""
         latest = next(self.history(instance_type, zone, now, now), None)
         return latest.usd_per_hour if latest is not None else None
 

@@ -12,6 +12,8 @@ from .volumes import Homes
 
 @dataclass(slots=True)
 class Placement:
+    """The zones in which a lease can start: those of its subnets, its home and its types."""
+
     cloud: Cloud
     settings: Settings
     homes: Homes
@@ -27,6 +29,7 @@ class Placement:
         return sorted({*self.by_subnet.values()})
 
     def zones_of(self, spec: LaunchSpec) -> frozenset[str]:
+        """Zones of the spec's subnets; unknown subnets have none."""
         return frozenset(self.by_subnet[s] for s in spec.subnets if s in self.by_subnet)
 
     def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:

@@ -168,6 +168,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Volume:
+    """An EBS volume as a listing or a call showed it."""
+
     volume_id: str
     zone: str
     size_gib: int
@@ -262,7 +264,8 @@ class Cloud(Protocol):
         room, and `CloudError("IncorrectInstanceState", ...)` while one is still stopping.
         """
 
-    async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None: ...
+    async def tag(self, resource_ids: Sequence[str], tags: Mapping[str, str]) -> None:
+        """Set tags, keeping others. Raises `CloudError`."""
 
     async def zones_of(self, subnets: Sequence[str]) -> Mapping[str, str]:
         """Subnet id -> availability zone."""
@@ -308,7 +311,8 @@ class Cloud(Protocol):
     async def volume(self, volume_id: str) -> Volume | None:
         """As it is now; None where there is none, or EC2 does not list it yet."""
 
-    async def list_volumes(self, hub: str) -> Sequence[Volume]: ...
+    async def list_volumes(self, hub: str) -> Sequence[Volume]:
+        """Every volume with the hub's tag, of any store: complete, or a `CloudError`."""
 
     async def modify_volume(self, volume_id: str, size_gib: int) -> None:
         """Grow; returns when the volume has the size.

@@ -26,6 +26,7 @@ key, so that what it launched still serves a start that was under way at the upg
 
 @lru_cache(maxsize=SPECS_KEPT)
 def base_key_of(spec: LaunchSpec) -> str:
+    """Hash of what a lease has no choice in; equal keys need equal instances."""
     fixed = {
         key: value
         for key, value in asdict(spec).items()
@@ -36,6 +37,7 @@ def base_key_of(spec: LaunchSpec) -> str:
 
 @lru_cache(maxsize=SPECS_KEPT)
 def launch_key_of(spec: LaunchSpec) -> str:
+    """Hash of the whole spec: leases with equal keys share a launch call."""
     chosen = {key: value for key, value in asdict(spec).items() if key in _CHOICES}
     return f"{base_key_of(spec)}.{launch_key(json.dumps(chosen, sort_keys=True))}"
 

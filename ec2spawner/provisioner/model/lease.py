@@ -29,6 +29,8 @@ from .mounts import Mounts
 
 
 class LeaseState(StrEnum):
+    """The stages of a lease, in order; a failed one goes straight to the end."""
+
     WAITING = "waiting"
     """On the waiting list: no instance yet."""
     STARTING = "starting"
@@ -148,6 +150,8 @@ class Lease:
 
 
 class IntentState(StrEnum):
+    """What is known of a stored launch call."""
+
     OPEN = "open"
     """Stored, perhaps called, not answered: replayed after a crash."""
     ANSWERED = "answered"
@@ -167,10 +171,12 @@ class Intent:
 
     @property
     def client_token(self) -> str:
+        """EC2's idempotency token: the same token launches at most once."""
         return self.request.client_token
 
     @property
     def market(self) -> Market:
+        """The one market that the call buys in."""
         return self.request.market
 
 

@@ -11,6 +11,8 @@ from .cloud import DATA_DEVICES, LaunchSpec
 
 @dataclass(frozen=True, slots=True)
 class Mounts:
+    """What an instance mounts besides the launch template's volumes."""
+
     efs: HomeMount | None = None
     """The home of a lease of that kind."""
     buckets: tuple[BucketMount, ...] = ()

@@ -26,6 +26,8 @@ class HomeRules:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
+    """The hub's options that the provisioner needs; durations in seconds."""
+
     hub: str
     """Value of the hub's tag: an account may hold several hubs."""
     region: str

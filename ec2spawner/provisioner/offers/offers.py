@@ -56,10 +56,12 @@ class Order:
 
     @property
     def instance_types(self) -> tuple[str, ...]:
+        """Types of the order's offers, best offer first."""
         return tuple(dict.fromkeys(offer.instance_type for offer in self.offers))
 
     @property
     def zones(self) -> tuple[str, ...]:
+        """Zones of the order's offers, best offer first."""
         return tuple(dict.fromkeys(offer.zone for offer in self.offers))
 
     @property

@@ -51,6 +51,8 @@ LIST_SOURCE = "the AWS price list"
 
 @dataclass(frozen=True, slots=True)
 class Price:
+    """A price in USD/hour with its source and age."""
+
     usd_per_hour: float
     source: str
     read_at: datetime | None

@@ -80,6 +80,7 @@ class PostgreSQL:
         """When and how the last connection failed; None once one has worked."""
 
     def open(self) -> None:
+        """Connect and take the advisory lock. Raises `StoreHeldError` if another hub has it."""
         self._engine = self._made_engine()
         self._connect()
 
@@ -101,12 +102,15 @@ class PostgreSQL:
         return engine
 
     def taken_over(self, epoch: int) -> None:
+        """Remember the epoch of this holder, to notice another one in between."""
         self._epoch = epoch
 
     def hold(self) -> None:
+        """Raise `StoreError` unless this process still holds the lock."""
         self.transaction(lambda connection: None, writes=False)
 
     def transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        """Run `work`, reconnecting once if the session was lost; commits or rolls back."""
         if self._session is not None:
             try:
                 return self._transaction(self._session, work)
@@ -118,9 +122,11 @@ class PostgreSQL:
         return self._transaction(self._connect(), work)
 
     def explained(self, error: Exception) -> str:
+        """The driver's error and what to do, without the password."""
         return explained(self.name, error, _MENDS)
 
     def close(self) -> None:
+        """Give up the lock and disconnect."""
         self._forget_session()
         if self._engine is not None:
             self._engine.dispose()

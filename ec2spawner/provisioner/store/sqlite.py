@@ -33,6 +33,10 @@ class SQLite:
         self._lock: _FileLock | None = None
 
     def open(self) -> None:
+        """Create the file with mode 0600 and lock it.
+
+        Raises `StoreHeldError` if another hub has it.
+        """
         path = _path(self._url)
         if path is not None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -45,13 +49,15 @@ class SQLite:
         event.listen(self._engine, "connect", _prepare_connection)
 
     def taken_over(self, epoch: int) -> None:
-        pass
+        """Nothing to remember: the lock cannot be lost while the process lives."""
 
     def hold(self) -> None:
+        """Raise `StoreError` once the store is closed."""
         if self._engine is None:
             raise StoreError("the store is closed")
 
     def transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
+        """Run `work` in a transaction; a write takes SQLite's write lock at its start."""
         if self._engine is None:
             raise StoreError("the store is closed")
         with self._engine.connect() as connection, connection.begin():
@@ -93,9 +99,11 @@ class SQLite:
         return False
 
     def explained(self, error: Exception) -> str:
+        """SQLite's error and what to do, such as to free disk space."""
         return explained(self.name, error, _MENDS)
 
     def close(self) -> None:
+        """Close the file and release the lock."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None

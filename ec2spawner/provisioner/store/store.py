@@ -386,6 +386,7 @@ def _copied(name: str, before: str, now: str) -> str:
 
 
 def open_database(url: str) -> Database:
+    """The database for a URL of SQLAlchemy's; raises `StoreError` for one that cannot be used."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):

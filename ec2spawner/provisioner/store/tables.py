@@ -62,6 +62,7 @@ class Instant(TypeDecorator[datetime]):
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """UTC for the database. Raises ValueError for an instant without a time zone."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -69,6 +70,7 @@ class Instant(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """An aware instant in UTC."""
         if value is None:
             return None
         # SQLite keeps no time zone; what is in it was converted on its way in.
@@ -293,6 +295,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
 
 
 def event_rows(lease: Lease) -> Sequence[Row]:
+    """All events of a lease, in order: they are rewritten together."""
     return [
         {
             "lease_id": lease.lease_id,
@@ -340,6 +343,7 @@ def segment_from(row: Row) -> Segment:
 
 
 def intent_row(intent: Intent) -> Row:
+    """A launch call; the request is JSON, so that it is replayed identically."""
     return {
         "client_token": intent.client_token,
         "launch_key": intent.launch_key,
@@ -363,6 +367,7 @@ def intent_from(row: Row) -> Intent:
 
 
 def binding_row(binding: Binding) -> Row:
+    """The hash of an instance's key, never the key."""
     return {
         "instance_id": binding.instance_id,
         "key_sha256": binding.key_sha256,
@@ -377,6 +382,7 @@ def binding_from(row: Row) -> Binding:
 
 
 def kept_row(kept: Kept) -> Row:
+    """A retained instance; its fields are JSON, so that new ones need no migration."""
     return {
         "instance_id": kept.instance_id,
         "user_name": kept.user,
