@@ -1,11 +1,11 @@
-"""JupyterHub on EC2 GPU instances. Nothing is imported here: each room says what it needs."""
+"""JupyterHub on EC2 GPU instances. Importing the package imports none of its sub-packages."""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
 
-__version__ = "0.1.0.dev0"
+from ._version import __version__ as __version__
 
 _EXTENSIONS = ("ec2spawner.cost.magics", "ec2spawner.gpu_check.magic")
 

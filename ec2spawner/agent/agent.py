@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-from .. import __version__
+from .._version import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, LeaseGrant
 from .claim import (

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jupyterhub.apihandlers.users import UserServerAPIHandler
 from jupyterhub.scopes import needs_scope
+from jupyterhub.spawner import Spawner
 from tornado.web import HTTPError
 
 from ...wire import Stop
 from ..app import service
-
-if TYPE_CHECKING:
-    from ...spawner import EC2Spawner
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
 """(kind, name) of whoever asked; a task that the request begins inherits it."""
@@ -56,17 +54,17 @@ class ServerHandler(UserServerAPIHandler):
             self._resume_check(spawner)
             raise
 
-    def _resume_check(self, spawner: EC2Spawner | None) -> None:
+    def _resume_check(self, spawner: Spawner | None) -> None:
         running = service.current()
         if spawner is not None and running is not None and running.provisioner is not None:
             spawner.start_check.resume(spawner, running.provisioner)
 
-    def _under_check(self, user_name: str, server_name: str) -> EC2Spawner | None:
+    def _under_check(self, user_name: str, server_name: str) -> Spawner | None:
         """The server's spawner while JupyterHub checks it after a hub start."""
         user = self.find_user(user_name)
         if user is None or server_name not in user.spawners:
             return None
-        spawner: EC2Spawner = user.spawners[server_name]
+        spawner: Spawner = user.spawners[server_name]
         return spawner if spawner._check_pending else None
 
 

@@ -12,19 +12,17 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from jupyterhub.app import JupyterHub
+from jupyterhub.spawner import Spawner
 from jupyterhub.utils import make_ssl_context, url_path_join, wait_for_http_server
 
 from ...provisioner.lifecycle.start import StartFailed
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import Stop
-
-if TYPE_CHECKING:
-    from ...spawner import EC2Spawner
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +42,7 @@ class StartCheck:
     def __init__(self) -> None:
         self._cut_short = asyncio.Event()
 
-    async def wait(
-        self, spawner: EC2Spawner, provisioner: Provisioner, lease: Lease
-    ) -> Lease | None:
+    async def wait(self, spawner: Spawner, provisioner: Provisioner, lease: Lease) -> Lease | None:
         """The lease once its server is known to run; None once it is over or its stop is wanted.
 
         For as long as that takes: a server that nothing is heard of may run.
@@ -63,7 +59,7 @@ class StartCheck:
         is_running = now is not None and now.state is LeaseState.READY
         return now if is_running and not self._cut_short.is_set() else None
 
-    async def cut_short(self, spawner: EC2Spawner) -> bool:
+    async def cut_short(self, spawner: Spawner) -> bool:
         """End the check, so that JupyterHub can stop the server; False where it cannot end.
 
         A check that still waits for EC2's first answer cannot, and continues.
@@ -78,7 +74,7 @@ class StartCheck:
             return False
         return True
 
-    def resume(self, spawner: EC2Spawner, provisioner: Provisioner) -> None:
+    def resume(self, spawner: Spawner, provisioner: Provisioner) -> None:
         """Check again where the stop that a check was cut short for has been refused."""
         if not spawner.ready:
             return
@@ -86,7 +82,7 @@ class StartCheck:
         spawner._check_pending = True
         provisioner.background.spawn(self._again(spawner), f"check of {spawner._log_name}")
 
-    async def _again(self, spawner: EC2Spawner) -> None:
+    async def _again(self, spawner: Spawner) -> None:
         """As JupyterHub checks, which has taken the hub's address for the server's meanwhile."""
         try:
             url = urlsplit(await spawner.get_url())
@@ -99,7 +95,7 @@ class StartCheck:
             spawner._check_pending = False
         await self.done(spawner)
 
-    async def done(self, spawner: EC2Spawner) -> None:
+    async def done(self, spawner: Spawner) -> None:
         """Follow up on a check that JupyterHub has just completed with an answer."""
         if self._cut_short.is_set():
             return  # whoever wanted that stops the server
@@ -159,7 +155,7 @@ async def _over(provisioner: Provisioner, lease: Lease) -> None:
         now = provisioner.book.get(lease.lease_id)
 
 
-async def _add_route(spawner: EC2Spawner) -> None:
+async def _add_route(spawner: Spawner) -> None:
     """Make a checked server reachable now: JupyterHub does it when the last check is done."""
     app = JupyterHub.instance()
     await app._start_future  # before, the proxy may not run

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Final
 
-from ... import __version__
+from ..._version import __version__
 
 PUBLISHED_PACKAGE: Final = "" if ".dev" in __version__ else f"ec2spawner[notebook]=={__version__}"
 """What pip can install of this very version; empty for one that was never published: whoever
