@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from postgresql_server import PostgreSQL
+
+from tests.postgresql_server import PostgreSQL
 
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs.
 settings.register_profile("ec2spawner", deadline=None, print_blob=True)
 settings.load_profile("ec2spawner")
 
+# The benches guess this from the machine's load, on which no test may depend.
+os.environ.setdefault("BENCH_SLOWNESS", "1")
 
 HAS_GPU = Path("/proc/driver/nvidia/version").exists()
 

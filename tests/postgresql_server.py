@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness import free_ports
+
+from tests.harness import free_ports
 
 PASSWORD = "hunter2-of-the-tests"  # tests look that it is in no log
 

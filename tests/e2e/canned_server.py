@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import CHROMIUM, CHROMIUM_FLAGS
 
 from ec2spawner.core.idle.extension import keep_choices
 from ec2spawner.notebook.notices import notices
@@ -38,6 +37,7 @@ from ec2spawner.wire import (
     ServerEnd,
     Telemetry,
 )
+from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 
 ROOT = Path(__file__).parents[2]
 BUNDLE = ROOT / "ec2spawner" / "labextension"

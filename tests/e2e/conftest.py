@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from canned_server import browser as browser
-from canned_server import page as page
-from canned_server import server as server
-from chromium import CHROMIUM, CHROMIUM_FLAGS
-from running_demo import RunningDemo
+from tests.e2e.canned_server import browser as browser
+from tests.e2e.canned_server import page as page
+from tests.e2e.canned_server import server as server
+from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.e2e.running_demo import RunningDemo
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output"
 WINDOW = {"width": 1280, "height": 800}

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 import pytest
-from harness import PASSWORD
+
+from tests.harness import PASSWORD
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect

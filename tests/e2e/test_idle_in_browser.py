@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness import Embedded, Hub, demo_config, until
-from jupyter_by_hand import Jupyter
-from person import (
+
+from tests.e2e.person import (
     arrives_in_jupyterlab,
     has_a_kernel,
     log_in,
@@ -26,9 +25,11 @@ from person import (
     sees_that_the_server_has_ended,
     status_item,
 )
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.jupyter_by_hand import Jupyter
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from tests.e2e.conftest import Visit
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import is_accessible
-from harness import until
-from person import (
+
+from tests.e2e.accessibility import is_accessible
+from tests.e2e.person import (
     IDLE_SECONDS,
     SPAWN_SECONDS,
     arrives_in_jupyterlab,
@@ -28,10 +28,11 @@ from person import (
     sees_that_the_server_has_ended,
     status_item,
 )
-from running_demo import RunningDemo
+from tests.e2e.running_demo import RunningDemo
+from tests.harness import until
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from tests.e2e.conftest import Visit
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect

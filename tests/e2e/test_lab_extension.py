@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from canned_server import (
+
+from ec2spawner.wire import (
+    Cost,
+    GpuSample,
+    Market,
+    Notice,
+    ServerEnd,
+    Stop,
+    Telemetry,
+)
+from tests.e2e.canned_server import (
     BUNDLE,
     ITEM,
     PANEL,
@@ -24,17 +34,7 @@ from canned_server import (
     status,
     until,
 )
-from chromium import CHROMIUM
-
-from ec2spawner.wire import (
-    Cost,
-    GpuSample,
-    Market,
-    Notice,
-    ServerEnd,
-    Stop,
-    Telemetry,
-)
+from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect

@@ -11,10 +11,18 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import panel_scenes as scenes
 import pytest
-from accessibility import violations
-from canned_server import (
+
+from ec2spawner.wire import (
+    History,
+    Idleness,
+    IdlePolicy,
+    NotebookStatus,
+    Stop,
+)
+from tests.e2e import panel_scenes as scenes
+from tests.e2e.accessibility import violations
+from tests.e2e.canned_server import (
     BUNDLE,
     ITEM,
     PANEL,
@@ -30,15 +38,7 @@ from canned_server import (
     status,
     until,
 )
-from chromium import CHROMIUM
-
-from ec2spawner.wire import (
-    History,
-    Idleness,
-    IdlePolicy,
-    NotebookStatus,
-    Stop,
-)
+from tests.e2e.chromium import CHROMIUM
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
 expect = playwright.expect

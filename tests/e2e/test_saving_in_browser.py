@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from harness import Embedded, Hub, demo_config, until
-from jupyter_by_hand import Jupyter
-from person import LOAD_SECONDS, arrives_in_jupyterlab, log_in, status_item
+
+from tests.e2e.person import LOAD_SECONDS, arrives_in_jupyterlab, log_in, status_item
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.jupyter_by_hand import Jupyter
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from tests.e2e.conftest import Visit
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from accessibility import is_accessible
-from harness import Embedded, Hub, demo_config, until
-from person import log_in
+
+from tests.e2e.accessibility import is_accessible
+from tests.e2e.person import log_in
+from tests.harness import Embedded, Hub, demo_config, until
 
 if TYPE_CHECKING:
-    from conftest import Visit
+    from tests.e2e.conftest import Visit
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 expect = playwright.expect

@@ -13,9 +13,10 @@ from urllib.parse import urlencode, urlsplit
 import httpx
 import pytest
 import pytest_asyncio
-from chromium import CHROMIUM, CHROMIUM_FLAGS
-from harness import until
-from running_demo import RunningDemo
+
+from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
+from tests.e2e.running_demo import RunningDemo
+from tests.harness import until
 
 playwright = pytest.importorskip("playwright.async_api", reason="needs playwright")
 

@@ -8,7 +8,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from lease_on_instance import Machine, StubHub, free_address, metadata_service
+
+from tests.integration.agent.lease_on_instance import (
+    Machine,
+    StubHub,
+    free_address,
+    metadata_service,
+)
 
 
 @pytest.fixture

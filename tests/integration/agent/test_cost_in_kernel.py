@@ -7,8 +7,8 @@ import json
 import re
 from typing import Any
 
-from jupyter_by_hand import Jupyter
-from lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
+from tests.integration.agent.lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
+from tests.jupyter_by_hand import Jupyter
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s"
 REMARK = r" \(estimate in USD; \$0\.50/h\)"

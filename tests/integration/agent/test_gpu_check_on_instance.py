@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fake_cuda import FakeCuda
-from lease_on_instance import Machine, StubHub, until
 
 from ec2spawner.agent.gpu_check import CHECK_SECONDS, broken_gpu
 from ec2spawner.gpu_check.watchdog import HANG_SECONDS
+from tests.fake_cuda import FakeCuda
+from tests.integration.agent.lease_on_instance import Machine, StubHub, until
 
 
 @pytest.fixture(scope="module")

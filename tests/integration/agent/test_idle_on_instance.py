@@ -7,10 +7,9 @@ import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from jupyter_by_hand import Jupyter
-from lease_on_instance import API_TOKEN, Machine, StubHub, until
-
 from ec2spawner.wire import IdlePolicy
+from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
+from tests.jupyter_by_hand import Jupyter
 
 BUSY = """import time
 while True:

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 import aiohttp
 import pytest
 from aiohttp import web
-from lease_on_instance import Machine, StubHub, until
 
 from ec2spawner.agent.metadata.imds import Metadata
 from ec2spawner.agent.metadata.interruption import InterruptionWatch
+from tests.integration.agent.lease_on_instance import Machine, StubHub, until
 
 NOTICE = '{"action": "terminate", "time": "2026-11-20T12:02:00Z"}'
 AT = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)

@@ -7,11 +7,17 @@ import json
 from typing import Any
 
 import aiohttp
-from jupyter_by_hand import Jupyter
-from lease_on_instance import API_TOKEN, SMALL_SERVER, Machine, StubHub, until
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID
 from ec2spawner.wire import SAVE_SECONDS, Stop
+from tests.integration.agent.lease_on_instance import (
+    API_TOKEN,
+    SMALL_SERVER,
+    Machine,
+    StubHub,
+    until,
+)
+from tests.jupyter_by_hand import Jupyter
 
 STOP = Stop(reason="admin", message="alice asked for it, with an admin's rights")
 

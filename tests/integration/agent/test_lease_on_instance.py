@@ -13,8 +13,15 @@ from typing import Any
 import aiohttp
 import psutil
 import pytest
-from jupyter_by_hand import Jupyter
-from lease_on_instance import (
+
+from ec2spawner.wire import (
+    ExtendAnswer,
+    HomeMount,
+    IdleAnswer,
+    IdlePolicy,
+    Stop,
+)
+from tests.integration.agent.lease_on_instance import (
     API_TOKEN,
     EVES_TOKEN,
     LEASE_TOKEN,
@@ -24,14 +31,7 @@ from lease_on_instance import (
     StubHub,
     until,
 )
-
-from ec2spawner.wire import (
-    ExtendAnswer,
-    HomeMount,
-    IdleAnswer,
-    IdlePolicy,
-    Stop,
-)
+from tests.jupyter_by_hand import Jupyter
 
 VOLUME = "vol-0123456789abcdef0"
 

@@ -15,13 +15,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from fake_nvml import FakeNvml
 
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
 from ec2spawner.telemetry.processes import ProcessTable, read_process
 from ec2spawner.telemetry.sampler import OLD_SECONDS, SilentGpus
 from ec2spawner.wire import GpuSample, KernelState, Worker
+from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).parents[3]
 

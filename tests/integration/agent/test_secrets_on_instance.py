@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
-from lease_on_instance import LEASE_TOKEN, Machine, StubHub, until
+
+from tests.integration.agent.lease_on_instance import LEASE_TOKEN, Machine, StubHub, until
 
 ADDRESSES = re.compile(r"([0-9a-f]+)-([0-9a-f]+) r")
 

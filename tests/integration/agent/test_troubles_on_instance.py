@@ -10,7 +10,6 @@ from datetime import UTC, datetime, timedelta
 
 import aiohttp
 import pytest
-from lease_on_instance import LEASE_TOKEN, PYTHON, SMALL_SERVER, Machine, StubHub, until
 
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub.client import HubClient, PowerOffError
@@ -21,6 +20,14 @@ from ec2spawner.wire import (
     HomeMount,
     IdlePolicy,
     Stop,
+)
+from tests.integration.agent.lease_on_instance import (
+    LEASE_TOKEN,
+    PYTHON,
+    SMALL_SERVER,
+    Machine,
+    StubHub,
+    until,
 )
 
 ENDS_AT_ONCE = 'raise SystemExit("no such module: torch")'

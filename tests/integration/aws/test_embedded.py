@@ -10,7 +10,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from harness import until
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
@@ -28,6 +27,7 @@ from ec2spawner.provisioner.model.cloud import (
     VolumeSpec,
 )
 from ec2spawner.wire import Market
+from tests.harness import until
 
 from .embedded_ec2 import SMALL, Embedded, running_embedded
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness import CONFIG, OF_EACH_HUB, Embedded, free_ports
+from tests.harness import CONFIG, OF_EACH_HUB, Embedded, free_ports
 
 TIMEOUT = 300.0
 """Seconds for a command, on a busy machine with two cores."""

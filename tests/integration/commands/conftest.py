@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from admin import Admin
-from harness import Embedded
+
+from tests.harness import Embedded
+from tests.integration.commands.admin import Admin
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

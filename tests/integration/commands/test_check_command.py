@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from admin import Admin, Ended
-from harness import CONFIG, Embedded
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.account import Account
@@ -17,6 +15,8 @@ from ec2spawner.check.permissions import OF_EXISTING
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market
+from tests.harness import CONFIG, Embedded
+from tests.integration.commands.admin import Admin, Ended
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

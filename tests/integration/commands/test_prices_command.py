@@ -7,8 +7,9 @@ import io
 from pathlib import Path
 
 import pytest
-from admin import Admin
-from harness import CONFIG, Embedded
+
+from tests.harness import CONFIG, Embedded
+from tests.integration.commands.admin import Admin
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,9 +10,6 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from admin import Admin, Ended
-from harness import CONFIG, Embedded
-from stored import lease
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.core.tags import (
@@ -26,6 +23,9 @@ from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
+from tests.harness import CONFIG, Embedded
+from tests.integration.commands.admin import Admin, Ended
+from tests.stored import lease
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

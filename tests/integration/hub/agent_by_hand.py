@@ -16,9 +16,9 @@ from typing import Any
 
 import httpx
 from aiohttp import web
-from harness import PASSWORD, Hub, until
 
 from ec2spawner.wire import PROTOCOL
+from tests.harness import PASSWORD, Hub, until
 
 SILENT_AGENTS = "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api"
 """The port of `discard`: nobody listens there."""

@@ -4,7 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from harness import Embedded, Hub
+
+from tests.harness import Embedded, Hub
 
 
 @pytest.fixture

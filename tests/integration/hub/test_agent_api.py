@@ -15,7 +15,12 @@ from urllib.parse import urlparse
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import (
+
+from ec2spawner.hub.app.log_limits import LINES
+from ec2spawner.hub.app.service import LEASE_CALLS
+from ec2spawner.wire import PROTOCOL, ServerEnd
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import (
     SILENT_AGENTS,
     AgentByHand,
     agent_of_new_instance,
@@ -25,11 +30,6 @@ from agent_by_hand import (
     server_by_hand,
     xsrf_of,
 )
-from harness import Embedded, Hub, until
-
-from ec2spawner.hub.app.log_limits import LINES
-from ec2spawner.hub.app.service import LEASE_CALLS
-from ec2spawner.wire import PROTOCOL, ServerEnd
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

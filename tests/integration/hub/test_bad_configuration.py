@@ -14,11 +14,11 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser, call, new_key
-from harness import Embedded, Hub, until
 
 from ec2spawner.embedded.machines.identity import IdentitySigner
 from ec2spawner.provisioner.store.store import Store
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import browser, call, new_key
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -19,9 +19,9 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from harness import Embedded, Hub, until
 
 from ec2spawner.data import instance_types
+from tests.harness import Embedded, Hub, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,7 +13,11 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import (
+
+from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.wire import MAX_BODY_BYTES
+from tests.harness import Embedded, Hub
+from tests.integration.hub.agent_by_hand import (
     SILENT_AGENTS,
     AgentByHand,
     agent_of_new_instance,
@@ -22,10 +26,6 @@ from agent_by_hand import (
     new_key,
     server_by_hand,
 )
-from harness import Embedded, Hub
-
-from ec2spawner.embedded.machines.identity import IdentitySigner
-from ec2spawner.wire import MAX_BODY_BYTES
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

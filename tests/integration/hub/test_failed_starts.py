@@ -6,7 +6,8 @@ import asyncio
 import json
 
 import pytest
-from harness import Embedded, Hub, until
+
+from tests.harness import Embedded, Hub, until
 
 
 async def wait_until_nothing_runs(embedded: Embedded) -> None:

@@ -11,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser
-from harness import Embedded, Hub, demo_config, until
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agent_by_hand import browser
-from harness import ADMIN_TOKEN, CONFIG, OF_EACH_HUB, Embedded, Hub, end, free_ports, until
+
+from tests.harness import ADMIN_TOKEN, CONFIG, OF_EACH_HUB, Embedded, Hub, end, free_ports, until
+from tests.integration.hub.agent_by_hand import browser
 
 STORE = "ec2spawner.sqlite"
 

@@ -13,9 +13,10 @@ from typing import Any
 
 import aiohttp
 import httpx
-from agent_by_hand import browser
-from harness import Embedded, Hub, demo_config, until
-from jupyter_by_hand import Jupyter
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
+from tests.jupyter_by_hand import Jupyter
 
 
 async def in_background(notebook: Jupyter, name: str, program: str) -> None:

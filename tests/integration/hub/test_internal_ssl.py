@@ -19,9 +19,10 @@ import httpx
 import pytest
 import pytest_asyncio
 from cryptography import x509
-from harness import Embedded, Hub, demo_config, until
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
+
+from tests.harness import Embedded, Hub, demo_config, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

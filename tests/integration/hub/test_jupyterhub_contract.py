@@ -16,10 +16,11 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser, xsrf_of
 from aiohttp import web
-from harness import ADMIN_TOKEN, Embedded, Hub, free_ports
-from jupyterhub_probe import MARKUP
+
+from tests.harness import ADMIN_TOKEN, Embedded, Hub, free_ports
+from tests.integration.hub.agent_by_hand import browser, xsrf_of
+from tests.integration.hub.jupyterhub_probe import MARKUP
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from harness import Embedded, Hub, demo_config, until
+
+from tests.harness import Embedded, Hub, demo_config, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -7,10 +7,10 @@ import json
 from typing import Any
 
 import aiohttp
-from harness import Hub
-from jupyter_by_hand import Jupyter
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID
+from tests.harness import Hub
+from tests.jupyter_by_hand import Jupyter
 
 
 async def test_an_open_page_saves_before_its_route_is_removed(hub: Hub) -> None:

@@ -8,7 +8,8 @@ import sqlite3
 from pathlib import Path
 
 import httpx
-from harness import Embedded, Hub, demo_config, until
+
+from tests.harness import Embedded, Hub, demo_config, until
 
 FILE_SYSTEM = "fs-0a1b2c3d4e5f60718"
 

@@ -16,8 +16,9 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser, xsrf_of
-from harness import PASSWORD, Embedded, Hub, demo_config, until
+
+from tests.harness import PASSWORD, Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -13,10 +13,10 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser, xsrf_of
-from harness import Embedded, Hub, until
 
 from ec2spawner.wire import Market
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

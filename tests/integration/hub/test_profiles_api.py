@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser, xsrf_of
-from harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
 
 from ec2spawner.hub.api.user import Profiles
+from tests.harness import ADMIN_TOKEN, Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -10,10 +10,17 @@ from typing import Any
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import SILENT_AGENTS, AgentByHand, agent_of_new_instance, call, new_key, now
-from harness import Embedded, Hub, until
 
 from ec2spawner.wire import PROTOCOL
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import (
+    SILENT_AGENTS,
+    AgentByHand,
+    agent_of_new_instance,
+    call,
+    new_key,
+    now,
+)
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from agent_by_hand import browser
-from harness import Embedded, Hub, demo_config, until
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.integration.hub.agent_by_hand import browser
 
 pytestmark = pytest.mark.slow(seconds=60)
 

@@ -11,12 +11,12 @@ from datetime import datetime
 import httpx
 import pytest
 import pytest_asyncio
-from agent_by_hand import browser
-from harness import Embedded, Hub, until
-from jupyter_by_hand import Jupyter
 
 from ec2spawner.notebook.notice_events import SCHEMA_ID
 from ec2spawner.wire import History
+from tests.harness import Embedded, Hub, until
+from tests.integration.hub.agent_by_hand import browser
+from tests.jupyter_by_hand import Jupyter
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

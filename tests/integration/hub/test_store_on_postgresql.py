@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from harness import Embedded, Hub, demo_config, until
-from postgresql_server import PASSWORD, PostgreSQL, database_of
+
+from tests.harness import Embedded, Hub, demo_config, until
+from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from harness import Embedded, Hub, until
+
+from tests.harness import Embedded, Hub, until
 
 
 @pytest.fixture

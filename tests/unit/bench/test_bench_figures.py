@@ -6,9 +6,10 @@ import json
 import statistics
 
 import pytest
-from bench.figures import Goal, Result, median, p95, percentile, ratio
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.bench.figures import Goal, Result, median, p95, percentile, ratio
 
 SECONDS = st.lists(st.floats(0, 1e4, allow_nan=False), min_size=1, max_size=50)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.kill.points import Point, by_leg, parse_trace, sample
+from tests.bench.kill.points import Point, by_leg, parse_trace, sample
 
 TRACE = """\
 start\tbefore save lease(waiting) #1

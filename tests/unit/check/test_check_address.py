@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from harness import free_ports
 from tornado.httpserver import HTTPServer
 from tornado.web import Application, RequestHandler
 
@@ -17,6 +16,7 @@ from ec2spawner.check.address import judge_address
 from ec2spawner.check.finding import State
 from ec2spawner.check.hub_config import HubConfig
 from ec2spawner.config import Options
+from tests.harness import free_ports
 
 OPTION = "c.JupyterHub.hub_bind_url"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from postgresql_server import PASSWORD, PostgreSQL, database_of
 
 from ec2spawner.check.finding import State
 from ec2spawner.check.machine import (
@@ -14,6 +13,7 @@ from ec2spawner.check.machine import (
     judge_openssl,
     judge_store,
 )
+from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
 
 
 def test_a_store_that_can_be_made_or_opened(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from idle_cases import NOW, STARTED, ago, kernel, steady, worker
 
 from ec2spawner.core.idle.activity import Reading, Signals
 from ec2spawner.core.idle.detection import Past, assess, stop_at
@@ -22,6 +21,7 @@ from ec2spawner.wire import (
     TerminalState,
     WorkingHours,
 )
+from tests.idle_cases import NOW, STARTED, ago, kernel, steady, worker
 
 POLICY = IdlePolicy(server_seconds=3600, kernel_seconds=7200, warn_seconds=600)
 HOURS = WorkingHours(

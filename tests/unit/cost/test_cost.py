@@ -17,8 +17,6 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from agent_says import AgentSays, agent_that_says
-from agent_says import cost as told
 
 from ec2spawner import cost
 from ec2spawner.agent.notebook_server.local_socket import MAX_CONNECTIONS
@@ -30,6 +28,8 @@ from ec2spawner.cost.agent import (
     SOCKET,
     read,
 )
+from tests.agent_says import AgentSays, agent_that_says
+from tests.agent_says import cost as told
 
 ALONE = f"(cost unknown: {NOT_OURS})"
 

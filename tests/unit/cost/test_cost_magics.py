@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_says import AgentSays, agent_that_says
-from agent_says import cost as told
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from ec2spawner.cost import agent as agent_line
+from tests.agent_says import AgentSays, agent_that_says
+from tests.agent_says import cost as told
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spot\)\n"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_cuda import FakeCuda
-from fake_nvml import FakeNvml
 
 from ec2spawner.gpu_check import command, watchdog
+from tests.fake_cuda import FakeCuda
+from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).resolve().parents[3]
 

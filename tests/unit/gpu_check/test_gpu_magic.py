@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_cuda import FakeCuda
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from ec2spawner.cli import main
 from ec2spawner.gpu_check import magic
+from tests.fake_cuda import FakeCuda
 
 ROOT = Path(__file__).resolve().parents[3]
 

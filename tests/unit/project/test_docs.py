@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_actions import called_actions
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
@@ -39,6 +38,7 @@ from ec2spawner.hub.api import user as user_api
 from ec2spawner.hub.api.agent import handlers as agent_handlers
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import Market
+from tests.aws_actions import called_actions
 
 ROOT = Path(__file__).resolve().parents[3]
 DOCS = ROOT / "docs"

@@ -8,12 +8,12 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from idle_cases import NOW, WHAT_COUNTS, WHEN_IT_STOPS, Case, Stop
 
 from ec2spawner.config import IdleConfig
 from ec2spawner.core.idle.detection import assess, stop_at
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.wire import Idleness
+from tests.idle_cases import NOW, WHAT_COUNTS, WHEN_IT_STOPS, Case, Stop
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

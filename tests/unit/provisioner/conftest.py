@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, event
-from world import World
 
 from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.homes import volumes as homes
@@ -17,6 +16,7 @@ from ec2spawner.provisioner.lifecycle import heartbeat as beats
 from ec2spawner.provisioner.lifecycle import start as starting
 from ec2spawner.provisioner.store import sqlite
 from ec2spawner.provisioner.store.store import Store
+from tests.unit.provisioner.world import World
 
 
 @pytest.fixture(autouse=True)

@@ -14,10 +14,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
-from simulated_cloud import Call, Clock, Fault, Machine, SimulatedCloud
-from virtual_time import VirtualTimeLoop
-from world import SETTINGS, Agent, World
-
 from ec2spawner import data
 from ec2spawner.core import tags
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
@@ -27,6 +23,9 @@ from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market, Stop
+from tests.simulated_cloud import Call, Clock, Fault, Machine, SimulatedCloud
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.unit.provisioner.world import SETTINGS, Agent, World
 
 LATENCY = 0.3
 """Seconds that a call to EC2 takes to arrive, and its answer to come back."""

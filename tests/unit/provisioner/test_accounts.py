@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from world import Agent, World, until
-
 from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 
 async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 from pydantic import ValidationError
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core.instances.retention import AfterStop
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted, SecondKey
@@ -21,6 +20,7 @@ from ec2spawner.wire import (
     Spoken,
     Stop,
 )
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 TOO_OLD = Stop(reason="failed", message="too old: bake a new image")
 LINGER = AfterStop(then="linger", seconds=600)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from virtual_time import in_virtual_time
 
 from ec2spawner.provisioner.launch import backoff
 from ec2spawner.provisioner.launch.backoff import Backoff
+from tests.unit.provisioner.virtual_time import in_virtual_time
 
 CALL_SECONDS = 0.01
 

@@ -9,7 +9,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from world import SPEC, World, until
 
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
@@ -20,6 +19,7 @@ from ec2spawner.provisioner.model.cloud import LaunchAnswer, LaunchRequest
 from ec2spawner.provisioner.model.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import UsualDurations
 from ec2spawner.wire import Market
+from tests.unit.provisioner.world import SPEC, World, until
 
 ZONES = ("us-east-1a", "us-east-1b")
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from world import World
-
 from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.world import World
 
 
 async def test_a_copy_of_an_old_server_is_left_alone_after_a_restart(world: World) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Connection
-from world import Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 
 def assert_no_leak(world: World) -> None:

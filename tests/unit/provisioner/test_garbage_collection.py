@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from world import World, until
 
 from ec2spawner.core.instances.leaks import GRACE
 from ec2spawner.core.tags import (
@@ -13,6 +12,7 @@ from ec2spawner.core.tags import (
     STORE,
 )
 from ec2spawner.provisioner.model.cloud import CloudError, Interface, Volume
+from tests.unit.provisioner.world import World, until
 
 pytestmark = pytest.mark.asyncio
 

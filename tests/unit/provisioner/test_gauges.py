@@ -7,12 +7,12 @@ from datetime import timedelta
 
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
-from test_spending import SPOT
-from world import World, until
 
 from ec2spawner.hub.app.metrics import Standing
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
+from tests.unit.provisioner.test_spending import SPOT
+from tests.unit.provisioner.world import World, until
 
 TAKEN = "Server.SpotInstanceTermination"
 

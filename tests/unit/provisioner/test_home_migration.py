@@ -6,12 +6,12 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Home, Lease, LeaseState
 from ec2spawner.wire import Market, Step
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 

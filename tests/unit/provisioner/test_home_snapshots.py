@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import World, until
 
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
+from tests.unit.provisioner.world import World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 HOURLY = HomeRules(schedule=Schedule(every=3600, keep=3))

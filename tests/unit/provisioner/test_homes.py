@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
@@ -17,6 +16,7 @@ from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 

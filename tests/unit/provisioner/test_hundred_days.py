@@ -15,15 +15,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from inhabited_world import HUB_LOST_AFTER, REAL_PAUSES, START_TIMEOUT, Inhabitant, InhabitedWorld
 from rich.console import Console
 from rich.table import Table
-from simulated_cloud import Machine
-from virtual_time import VirtualTimeLoop
-from workdays import DAY, MEANING, MINUTE, Workdays
 
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
+from tests.simulated_cloud import Machine
+from tests.unit.provisioner.inhabited_world import (
+    HUB_LOST_AFTER,
+    REAL_PAUSES,
+    START_TIMEOUT,
+    Inhabitant,
+    InhabitedWorld,
+)
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.unit.provisioner.workdays import DAY, MEANING, MINUTE, Workdays
 
 FEW = pytest.param(4, id="short", marks=pytest.mark.slow(seconds=60))
 MANY = pytest.param(

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from world import Agent, World, until
 
 from ec2spawner.config import validate_options
 from ec2spawner.core.idle import detection as idle
@@ -21,6 +20,7 @@ from ec2spawner.provisioner.lifecycle.termination import Ending
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, Stop, WorkingHours
+from tests.unit.provisioner.world import Agent, World, until
 
 OPEN = IdlePolicy(
     server_seconds=3600, user_server_min_seconds=900, user_server_max_seconds=8 * 3600

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from simulated_cloud import Clock, SimulatedCloud
-from world import until
 
 from ec2spawner.provisioner.model.cloud import CloudError, Image, ImageQuery
 from ec2spawner.provisioner.offers import images
 from ec2spawner.provisioner.offers.images import ImageBook
+from tests.simulated_cloud import Clock, SimulatedCloud
+from tests.unit.provisioner.world import until
 
 HOUR = 3600.0
 OLD, NEW = Image("ami-old", "lab-1"), Image("ami-new", "lab-2")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from simulated_cloud import Clock, SimulatedCloud
-from world import SETTINGS
-
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.state.instance_cache import Watcher
+from tests.simulated_cloud import Clock, SimulatedCloud
+from tests.unit.provisioner.world import SETTINGS
 
 
 async def test_why_the_last_listing_failed_is_known_until_one_completes() -> None:

@@ -8,13 +8,13 @@ from dataclasses import replace
 from types import MappingProxyType
 
 import pytest
-from simulated_cloud import Clock, SimulatedCloud
-from world import SETTINGS, until
 
 from ec2spawner import data
 from ec2spawner.config import Profile
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.offers.instance_types import Catalogue
+from tests.simulated_cloud import Clock, SimulatedCloud
+from tests.unit.provisioner.world import SETTINGS, until
 
 A, B = "us-east-1a", "us-east-1b"
 THROTTLE = CloudError("RequestLimitExceeded", "slow down", retryable=True)

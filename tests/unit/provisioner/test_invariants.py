@@ -37,9 +37,6 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from inhabited_world import BUSY, CALLS, LOST, REAL_PAUSES, HubIsDown, InhabitedWorld
-from virtual_time import VirtualTimeLoop
-from world import SPEC, Agent
 
 from ec2spawner.core import tags
 from ec2spawner.core.instances.retention import AfterStop, Kept
@@ -49,6 +46,16 @@ from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market
+from tests.unit.provisioner.inhabited_world import (
+    BUSY,
+    CALLS,
+    LOST,
+    REAL_PAUSES,
+    HubIsDown,
+    InhabitedWorld,
+)
+from tests.unit.provisioner.virtual_time import VirtualTimeLoop
+from tests.unit.provisioner.world import SPEC, Agent
 
 STEPS = 150
 """Of one story, at most: hypothesis ends some that have drawn much. The end of each costs what a

@@ -11,7 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from world import PATIENCE, SPEC, Agent, World, until
 
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
@@ -27,6 +26,7 @@ from ec2spawner.provisioner.model.lease import (
 )
 from ec2spawner.provisioner.offers.offers import OfferBook, Order
 from ec2spawner.wire import Market, Step, Stop
+from tests.unit.provisioner.world import PATIENCE, SPEC, Agent, World, until
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
 A, B = "us-east-1a", "us-east-1b"

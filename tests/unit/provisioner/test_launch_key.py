@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from world import SPEC
-
 from ec2spawner.provisioner.model.launch_key import base_key_of, base_of, launch_key_of
+from tests.unit.provisioner.world import SPEC
 
 
 def test_what_a_launch_may_choose_from_is_not_in_the_base() -> None:

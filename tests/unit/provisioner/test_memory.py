@@ -6,9 +6,8 @@ from collections.abc import Collection
 from datetime import timedelta
 from typing import Any
 
-from world import World, until
-
 from ec2spawner.provisioner.model.lease import ENDED_LATELY, LeaseState
+from tests.unit.provisioner.world import World, until
 
 
 def held(part: object, name: str = "", seen: set[int] | None = None) -> dict[str, int]:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from world import World, until
 
 from ec2spawner.config import Options, Profile, validate_options
 from ec2spawner.core.profiles.choices import Choice
@@ -15,6 +14,7 @@ from ec2spawner.hub.spawn.lease_request import Server, new_lease
 from ec2spawner.provisioner.model.cloud import CloudError, Image
 from ec2spawner.provisioner.model.lease import Lease
 from ec2spawner.wire import Market
+from tests.unit.provisioner.world import World, until
 
 ADA = Server("ada", "")
 

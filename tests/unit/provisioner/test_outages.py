@@ -10,14 +10,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from postgresql_server import PostgreSQL
-from world import Agent, World, until
 
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
 from ec2spawner.provisioner.state import start_durations
 from ec2spawner.provisioner.store import postgresql, sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
 from ec2spawner.wire import IdlePolicy, Step
+from tests.postgresql_server import PostgreSQL
+from tests.unit.provisioner.world import Agent, World, until
 
 
 @pytest.fixture(autouse=True)

@@ -9,8 +9,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from simulated_cloud import Clock, SimulatedCloud
-from world import SPEC, World
 
 from ec2spawner import data
 from ec2spawner.core.pricing.discounts import Discount
@@ -20,6 +18,8 @@ from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceBook
 from ec2spawner.wire import Market
+from tests.simulated_cloud import Clock, SimulatedCloud
+from tests.unit.provisioner.world import SPEC, World
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
 A, B = "us-east-1a", "us-east-1b"

@@ -6,13 +6,13 @@ import logging
 import shutil
 
 import pytest
-from world import Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.core.names import sha256_hex
 from ec2spawner.provisioner.lifecycle.recovery import SavedServer, saved
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import pytest
 from tornado.web import HTTPError
-from world import World, until
 
 from ec2spawner.core import tags
 from ec2spawner.core.instances.retention import AfterStop
 from ec2spawner.hub.app.server_rename import rename_server
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Home, LeaseState
+from tests.unit.provisioner.world import World, until
 
 
 async def stopped(world: World, server: str) -> Home:

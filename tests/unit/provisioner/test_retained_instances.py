@@ -11,8 +11,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from simulated_cloud import SOLD_OUT
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core.instances.retention import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
@@ -21,6 +19,8 @@ from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
+from tests.simulated_cloud import SOLD_OUT
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 LINGER = AfterStop("linger", 600.0)
 STOP = AfterStop("stop", 7 * 86400.0, per_user=2)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core.pricing.money import usd
 from ec2spawner.provisioner.instances.claims import ClaimRefused
@@ -18,6 +17,7 @@ from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import IdlePolicy, Market, Stop
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 HOUR = IdlePolicy(server_seconds=3600, user_may_extend_seconds=7200)
 FAR = 86400.0

@@ -7,11 +7,11 @@ from datetime import timedelta
 from unittest.mock import ANY
 
 import pytest
-from world import World, until
 
 from ec2spawner.core.pricing.money import midnight
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store, StoreError
+from tests.unit.provisioner.world import World, until
 
 SPOT = {("g4dn.xlarge", "us-east-1a"): 0.20, ("g4dn.xlarge", "us-east-1b"): 0.20}
 CENT = pytest.approx

@@ -6,12 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core.offers.spot_wait import PAUSE, Wait
 from ec2spawner.provisioner.launch.spot_waits import NotWaiting
 from ec2spawner.provisioner.model.lease import AttemptOutcome, Lease, LeaseState
 from ec2spawner.wire import Market
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 SPOT, ON_DEMAND = Market.SPOT, Market.ON_DEMAND
 T4 = "g4dn.xlarge"

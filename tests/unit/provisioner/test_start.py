@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.launch import launcher as launcher_module
@@ -17,6 +16,7 @@ from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Intent, IntentState, LeaseState
 from ec2spawner.wire import Market, Step
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 FORBIDDEN = CloudError("UnauthorizedOperation", "ec2:CreateFleet is not allowed", retryable=False)

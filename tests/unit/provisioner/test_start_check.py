@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
-from harness import free_ports
-from world import World, until
 
 from ec2spawner.hub.app import server_check
 from ec2spawner.hub.app.server_check import settled
+from tests.harness import free_ports
+from tests.unit.provisioner.world import World, until
 
 
 @asynccontextmanager

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from world import Agent, World, until
 
 from ec2spawner.core.text.boot_log import MAX_LINE
 from ec2spawner.provisioner.instances.inventory import ANSWER_GRACE
 from ec2spawner.provisioner.lifecycle.start_timeout import POWERED_OFF, STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -6,10 +6,10 @@ import asyncio
 import time
 
 import pytest
-from world import World, until
 
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.world import World, until
 
 THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 FORBIDDEN = CloudError("UnauthorizedOperation", "no", retryable=False)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from world import Agent, World, until
 
 from ec2spawner.provisioner.instances.claims import InstanceUnwanted
 from ec2spawner.provisioner.model.lease import Binding, LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 
 async def test_an_instance_turned_away_while_its_key_is_stored_gets_no_lease(world: World) -> None:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from world import SPEC, Agent, World, until
 
 from ec2spawner.core.instances.retention import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
@@ -15,6 +14,7 @@ from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.failure_message import OTHER_HARDWARE, broken
 from ec2spawner.wire import Market
+from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stored import write_schema_0001
-from world import Agent, World, until
-
 from ec2spawner.core.tags import (
     HOME,
     HUB,
@@ -16,6 +13,8 @@ from ec2spawner.core.tags import (
 from ec2spawner.provisioner.model.cloud import VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store
+from tests.stored import write_schema_0001
+from tests.unit.provisioner.world import Agent, World, until
 
 
 async def as_it_was(world: World) -> tuple[str, str, str]:

@@ -6,9 +6,9 @@ import asyncio
 from datetime import timedelta
 
 import pytest
-from simulated_cloud import Clock
 
 from ec2spawner.provisioner.runtime.uptime_clock import LONGEST_GAP, Awake
+from tests.simulated_cloud import Clock
 
 pytestmark = pytest.mark.asyncio
 

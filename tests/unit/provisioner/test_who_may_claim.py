@@ -9,12 +9,12 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from world import Agent, World, until
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.world import Agent, World, until
 
 REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
 

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from inhabited_world import BUSY, CALLS, LOST, InhabitedWorld
-
 from ec2spawner.core import tags
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
+from tests.unit.provisioner.inhabited_world import BUSY, CALLS, LOST, InhabitedWorld
 
 MINUTE = 60.0
 DAY = 1440

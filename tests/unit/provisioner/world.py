@@ -12,8 +12,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from simulated_cloud import ACCOUNT, Clock, SimulatedCloud
-
 from ec2spawner import data
 from ec2spawner.core.names import lease_id as new_lease_id
 from ec2spawner.core.names import sha256_hex
@@ -33,6 +31,7 @@ from ec2spawner.wire import (
     Market,
     Stop,
 )
+from tests.simulated_cloud import ACCOUNT, Clock, SimulatedCloud
 
 PATIENCE = 60.0
 """Seconds until a condition that does not come true fails its test."""

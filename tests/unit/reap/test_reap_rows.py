@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 from rich.console import Console
-from stored import NOW, intent, lease
 
 from ec2spawner.aws.templates import Template
 from ec2spawner.core.tags import (
@@ -24,6 +23,7 @@ from ec2spawner.reap.command import status_of
 from ec2spawner.reap.report import Report, as_json, print_table
 from ec2spawner.reap.rows import Account, Row, rows_of
 from ec2spawner.wire import Market
+from tests.stored import NOW, intent, lease
 
 OURS = {HUB: "hub", STORE: "store", INTENT: "spot-1"}
 HOUR = timedelta(hours=1)

@@ -11,12 +11,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-import stored
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from postgresql_server import PostgreSQL
 from sqlalchemy import text
-from stored import NOW, SECOND, dump, intent, lease, other_program, story
 
 from ec2spawner.core.pricing.money import Segment
 from ec2spawner.provisioner.model.lease import (
@@ -35,6 +32,9 @@ from ec2spawner.provisioner.store.store import (
     StoreHeldError,
 )
 from ec2spawner.wire import Market, Step, Stop
+from tests.harness import TREE
+from tests.postgresql_server import PostgreSQL
+from tests.stored import NOW, SECOND, dump, intent, lease, other_program, story
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -383,8 +383,8 @@ async def open_after_a_death(url: str) -> Store:
 WRITER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[2])
-from stored import NOW, lease, story
-from ec2spawner.provisioner.store import Store
+from tests.stored import NOW, lease, story
+from ec2spawner.provisioner.store.store import Store
 
 async def main():
     store = await Store.open(sys.argv[1], now=NOW)
@@ -400,7 +400,7 @@ async def test_a_hub_killed_while_it_writes_leaves_all_that_it_was_told_is_store
     url: str,
 ) -> None:
     child = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", WRITER, url, str(Path(stored.__file__).parent)),
+        *(sys.executable, "-c", WRITER, url, str(TREE)),
         stdout=asyncio.subprocess.PIPE,
     )
     assert child.stdout is not None

@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, create_engine, event, insert
-from stored import NOW, SECOND, intent, lease, other_program, story
 
 from ec2spawner.core.pricing.money import Segment
 from ec2spawner.provisioner.model.lease import Binding, IntentState, LeaseState
 from ec2spawner.provisioner.store import sqlite, tables
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
+from tests.stored import NOW, SECOND, intent, lease, other_program, story
 
 MONTH = timedelta(days=30)
 FEW, MANY = 50, 1000

@@ -8,9 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from postgresql_server import PASSWORD, PostgreSQL, database_of
 from sqlalchemy import text
-from stored import NOW, lease, other_program
 
 from ec2spawner.provisioner.store import postgresql
 from ec2spawner.provisioner.store.store import (
@@ -19,6 +17,8 @@ from ec2spawner.provisioner.store.store import (
     StoreError,
     StoreHeldError,
 )
+from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
+from tests.stored import NOW, lease, other_program
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,6 @@ from typing import TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stored import other_program
 
 from ec2spawner.core.homes.zone_migration import Move
 from ec2spawner.core.instances.retention import AfterStop, Kept
@@ -46,6 +45,7 @@ from ec2spawner.wire import (
     Step,
     Stop,
 )
+from tests.stored import other_program
 
 T = TypeVar("T")
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from stored import NOW, lease
 
 from ec2spawner.provisioner.store import sqlite
 from ec2spawner.provisioner.store.store import Store, StoreError
+from tests.stored import NOW, lease
 
 
 def run_sql(path: Path, statement: str) -> None:

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from postgresql_server import PostgreSQL
-from stored import dump, write_schema_0001
 
 from ec2spawner.core.instances.retention import AfterStop
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
 from ec2spawner.provisioner.store.store import Store
+from tests.postgresql_server import PostgreSQL
+from tests.stored import dump, write_schema_0001
 
 WRITTEN_AT = datetime(2026, 11, 20, 12, 0, 30, tzinfo=UTC)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_nvml import FakeNvml
 
 from ec2spawner.telemetry.nvml_gpu import slowed_by
+from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).parents[3]
 
