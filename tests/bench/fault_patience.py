@@ -150,52 +150,53 @@ BOUNDS: Final = {
     "click": Bound(
         "a click while AWS has not answered since the hub's start",
         lambda p: p.click,
-        "the person is told to try again; the hub goes on asking",
+        "the user is asked to try again; the hub keeps trying",
     ),
     "image": Bound(
         "a start that needs the image looked up",
         lambda p: 2 * p.call,
-        "the start fails in words",
+        "the start fails with a message",
     ),
     "launch": Bound(
-        "a machine, while launches are throttled or not answered",
+        "an instance, while launches are throttled or not answered",
         lambda p: p.launch + p.launch_call,
-        "the start fails in words; what may have been launched is found and ended",
+        "the start fails with a message; instances that may have been launched are found and "
+        "terminated",
     ),
     "home": Bound(
         "a home",
         lambda p: 2 * p.call + p.attach + p.attach_call,
-        "the start fails in words, and the machine is given back",
+        "the start fails with a message, and the instance is released",
     ),
     "growth": Bound(
-        "a home that shall be larger",
+        "a home that has to grow",
         lambda p: p.call + p.grow,
-        "the start goes on with the home as it is; a later start makes it larger",
+        "the start continues with the home as it is; a later start grows it",
     ),
     "boot log": Bound(
-        "the boot log of a machine that ended before its server was ready",
+        "the boot log of an instance that ended before its server was ready",
         lambda p: p.boot_log,
-        "the start fails in words, without the log",
+        "the start fails with a message, without the log",
     ),
     "start": Bound(
         "a start, whatever fails: also while instances cannot be listed",
         lambda p: p.start,
-        "the start fails in words, and the machine is given back",
+        "the start fails with a message, and the instance is released",
     ),
     "stop": Bound(
         "a stop",
         lambda p: p.stop,
-        "the server is gone for its user; its machine is ended as soon as AWS allows it",
+        "the server is stopped for its user; its instance is terminated as soon as AWS allows it",
     ),
     "background": Bound(
         "prices, reservations, instance types, tags, old templates",
         lambda p: 0.0,
-        "nobody waits for these; what was known last is used, with its age",
+        "no user waits for these; the last known values are used, with their age",
     ),
     "command": Bound(
         "`ec2spawner check`, and each region of `ec2spawner prices`",
         lambda p: p.command,
-        "what could not be asked is named",
+        "the calls that failed are named",
     ),
 }
 
