@@ -27,23 +27,23 @@ class AfterStopConfig(Words):
 
     linger: PositiveDuration | None = Field(
         default=None,
-        description="After a stop by its user, the instance runs and waits for a new start of the "
-        "same server for this long: a restart takes seconds. It costs what it cost before. At "
-        "most 1 h.",
+        description="After a stop by its user, keep the instance running for this long for a new "
+        "start of the same server: a restart takes seconds. It costs as much as before. At most 1 "
+        "h.",
         examples=["10m"],
     )
     stop: PositiveDuration | None = Field(
         default=None,
-        description="After a stop by its user or for idleness or age, an on-demand instance is "
-        "stopped and its own disk kept for this long, for the same server's next start. Only the "
-        "disk costs meanwhile. AWS cannot do that with spot instances: they are terminated.",
+        description="After a stop by its user or for idleness or age, stop an on-demand instance "
+        "and keep its disk for this long for the same server's next start. Only the disk costs "
+        "money meanwhile. AWS cannot do that with spot instances: they are terminated.",
         examples=["7d"],
     )
     per_user: int = Field(
         default=3,
         ge=1,
-        description="So many stopped instances a user may have; one more is terminated instead. "
-        "For `stop`.",
+        description="For `stop`: how many stopped instances a user may have; further ones are "
+        "terminated.",
     )
 
     @model_validator(mode="after")

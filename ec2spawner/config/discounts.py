@@ -69,25 +69,25 @@ class DiscountConfig(Words):
     )
     usd_per_hour: Annotated[float, BeforeValidator(_price)] = Field(
         gt=0,
-        description="What an hour of one instance costs with it, in USD, payments in advance "
+        description="What an hour of one instance costs with it, in USD; upfront payments are "
         "spread over the term.",
         examples=[0.63],
     )
     count: Annotated[int, BeforeValidator(_count)] = Field(
         ge=0,
         le=100_000,
-        description="How many instances of this hub it pays for at once. 0 leaves the account's "
+        description="How many instances of this hub it covers at once. 0 leaves the account's "
         "reservations of this type to others.",
         examples=[4],
     )
     until: Annotated[date | None, BeforeValidator(_day)] = Field(
         default=None,
-        description="The last day of it, in UTC. None is for good.",
+        description="Its last day, in UTC. None is unlimited.",
         examples=["2027-03-01"],
     )
     zone: Annotated[str, AfterValidator(_zone)] = Field(
         default="",
-        description="The availability zone that it is bound to; empty is the whole region.",
+        description="The availability zone of a zonal discount; empty is the whole region.",
         examples=["us-east-1a"],
     )
 

@@ -46,7 +46,7 @@ class SnapshotSchedule(Words):
         default=7,
         ge=1,
         le=100,
-        description="So many of each home are kept; older ones are deleted.",
+        description="How many snapshots of each home are kept; older ones are deleted.",
     )
 
     @model_validator(mode="after")
@@ -82,23 +82,23 @@ class HomeConfig(Words):
     root: Annotated[str, AfterValidator(efs_root)] = Field(
         default="/homes",
         description="`efs`: folder of all homes on the file system, or below the access point's "
-        "own folder.",
+        "folder.",
     )
     tls: bool = Field(
         default=True,
         description="`efs`: mount over TLS, which needs amazon-efs-utils in the image. False "
-        "mounts with plain NFS 4.1: whoever can read the VPC's traffic can read the files.",
+        "mounts with plain NFS 4.1: anyone who can read the VPC's traffic can read the files.",
     )
     size_gib: int = Field(
         default=50,
         ge=1,
         le=MAX_DISK_GIB,
-        description="`ebs`: size of a home where its user chooses none, in GiB. A smaller one that "
-        "exists is grown to it at its next start; none is ever made smaller.",
+        description="`ebs`: default size of a home, in GiB. A smaller existing home grows to it at "
+        "its next start; homes never shrink.",
     )
     user_may_choose: HomeBounds | None = Field(
         default=None,
-        description="`ebs`: sizes that users may choose for their homes. None leaves no choice.",
+        description="`ebs`: sizes that users may choose for their homes. None: no choice.",
         examples=[{"min": 20, "max": 500}],
     )
     volume_type: Literal["gp3", "gp2"] = Field(
@@ -113,19 +113,19 @@ class HomeConfig(Words):
     )
     move: Literal["ask", "never"] = Field(
         default="ask",
-        description="`ebs`: where a home's zone has no machine for its user, and another zone has. "
-        "`ask`: the user is offered to move the home there, by a snapshot, and told what it takes. "
-        "`never`: nothing is offered.",
+        description="`ebs`: what to do when a home's zone has no instance for a start and another "
+        "zone has one. `ask`: offer to move the home there by snapshot, with time and cost. "
+        "`never`: no offer.",
     )
     snapshots: SnapshotSchedule | None = Field(
         default=None,
-        description="`ebs`: make snapshots of homes. None makes none.",
+        description="`ebs`: schedule of snapshots of homes. None: no snapshots.",
         examples=[{"every": "1d", "keep": 7}],
     )
     delete_forever: bool = Field(
         default=False,
         description="`ebs`: when a user, or one of their named servers, is deleted in JupyterHub, "
-        "delete the home and all its snapshots too. Else they are kept, and cost money.",
+        "delete the home and all its snapshots, too. Otherwise they are kept, and cost money.",
     )
 
     @model_validator(mode="after")

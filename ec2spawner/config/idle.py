@@ -62,14 +62,15 @@ class IdleConfig(Words):
     )
     user_may_extend: Duration = Field(
         default=as_written("4h"),
-        description="The furthest a user may push the stop away, counted from the moment they ask.",
+        description="The longest that a user may postpone the stop, counted from the moment they "
+        "ask.",
     )
     max_age: Duration = Field(
         default=as_written("0s"),
-        description="Stop a server at this age, whatever it is doing. 0, the default, is never.",
+        description="Stop a server at this age, even if it is in use. 0, the default, is never.",
     )
     gpu_busy_percent: float = Field(
-        default=5.0, ge=0, le=100, description="A GPU used at least this much, in percent, is work."
+        default=5.0, ge=0, le=100, description="GPU use that counts as work, in percent."
     )
     cpu_busy_percent: float = Field(
         default=20.0,
@@ -82,17 +83,17 @@ class IdleConfig(Words):
     busy_without_work: Duration = Field(
         default=as_written("1d"),
         description="A kernel that runs a cell for this long while neither its processes nor a GPU "
-        "do anything, such as one that waits for input, counts as idle from then on. 0 lets it "
-        "count as work for ever.",
+        "do anything, such as one that waits for input, counts as idle from then on. With 0 it "
+        "always counts as work.",
     )
     working_hours: WorkingHoursConfig | None = Field(
         default=None,
-        description="Hours of the week in which another `server` counts.",
+        description="Hours of the week with a different `server`.",
         examples=[{"when": EXAMPLE, "server": "3h"}],
     )
     user_may_set: UserMaySet | None = Field(
         default=None,
-        description="What users may change of it for their own running server; nothing by default.",
+        description="What users may change for their own running server; nothing by default.",
         examples=[{"server": ["15m", "8h"]}],
     )
 

@@ -65,14 +65,15 @@ class ImageConfig(Words):
     name: str = Field(
         default="",
         max_length=128,
-        description="Name of AMIs, with `*` for any text: the newest that is available, and of "
-        "the hub's `architecture`.",
+        description="Name of AMIs, with `*` for any text: the newest available one of the hub's "
+        "`architecture` is used.",
         examples=["notebooks-*"],
     )
     owners: Annotated[Texts, AfterValidator(_owners)] = Field(
         default=("self",),
-        description="Whose AMIs count by `name`: account numbers, `self` for your own account, or "
-        "`amazon`. Anyone can publish an image by any name, so this is never everyone.",
+        description="Owners of AMIs matched by `name`: account numbers, `self` for your own "
+        "account, or `amazon`. Anyone can publish an image under any name, so there is no value "
+        "for everyone.",
         examples=[["self"]],
     )
 

@@ -99,9 +99,7 @@ class DataVolumeConfig(Words):
         "or btrfs. The volume is encrypted if it is.",
         examples=["snap-0a1b2c3d"],
     )
-    path: MountPath = Field(
-        description="Where people find it, read-only.", examples=["/data/imagenet"]
-    )
+    path: MountPath = Field(description="Mount point, read-only.", examples=["/data/imagenet"])
 
 
 class BucketConfig(Words):
@@ -112,13 +110,14 @@ class BucketConfig(Words):
     )
     prefix: Annotated[str, AfterValidator(_prefix)] = Field(
         default="",
-        description="Only keys that begin so, which then have names without it. Ends in `/`.",
+        description="Only keys with this prefix, shown without it. Ends in `/`.",
         examples=["images/2026/"],
     )
-    path: MountPath = Field(description="Where people find it.", examples=["/data/my-data"])
+    path: MountPath = Field(description="Mount point.", examples=["/data/my-data"])
     read_only: bool = Field(
         default=True,
-        description="False lets people write new objects, and replace and delete old ones.",
+        description="False allows users to write new objects, and to replace and delete existing "
+        "ones.",
     )
 
 

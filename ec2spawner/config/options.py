@@ -52,34 +52,33 @@ class Options(Words):
 
     region: str = Field(
         default="",
-        description="AWS region. Where unset, AWS_REGION or AWS_DEFAULT_REGION of the hub's "
+        description="AWS region. If unset, AWS_REGION or AWS_DEFAULT_REGION of the hub's "
         "environment.",
         examples=["us-east-1"],
     )
     endpoint_url: HttpUrl = Field(
         default="",
-        description="Another address for the EC2 API, such as the embedded EC2's. Empty is AWS.",
+        description="Address of the EC2 API, such as the embedded EC2's. Empty is AWS.",
         examples=["http://127.0.0.1:5000"],
     )
     subnets: Annotated[tuple[SubnetId, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="Subnets for instances, one for each availability zone that may be used: the "
-        "more zones, the more often spot is there. Instances must reach the hub from them. "
-        "Required.",
+        description="Subnets for instances, one for each availability zone that may be used: more "
+        "zones find spot more often. Instances in them must reach the hub. Required.",
         examples=[["subnet-0a1b2c3d", "subnet-4e5f6a7b"]],
     )
     security_groups: Annotated[tuple[SecurityGroupId, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="Security groups of instances: the hub and its proxy must reach `port`. Empty "
-        "is the default group of the VPC.",
+        description="Security groups of instances. They must allow the hub and its proxy to reach "
+        "`port`. Empty is the VPC's default group.",
         examples=[["sg-0a1b2c3d"]],
     )
     image: ImageWords = Field(
         default=as_written(DEEP_LEARNING_AMI),
         description="AMI of instances: an id, the name of an SSM parameter that holds one, or a "
         "dict with a pattern of names and their owners. By default the newest Deep Learning AMI of "
-        "the region. An image without ec2spawner gets it at boot, which takes minutes: for more "
-        "than a try, build one that has it. Looked up once a day.",
+        "the region. An image without ec2spawner installs it at boot, which takes minutes: for "
+        "production, build one that contains it. Looked up once a day.",
         examples=["ami-0a1b2c3d"],
     )
     architecture: Literal["x86_64", "arm64"] = Field(
@@ -89,10 +88,9 @@ class Options(Words):
         default="",
         description="What pip installs at boot, as root, on an image without ec2spawner: a "
         "version, the https address of a wheel, or the path of one on the image. An address that "
-        "ends in `#sha256=` and the wheel's digest installs that wheel and no other. What the "
-        "package needs is installed in the versions that it was tested with. Empty is this "
-        "version, with what a notebook needs, from the package index that pip uses there; of a "
-        "development version, nothing.",
+        "ends in `#sha256=` and the wheel's digest installs exactly that wheel. Dependencies are "
+        "installed in the versions that the package was tested with. Empty is this version, with "
+        "the notebook's dependencies, from pip's package index; nothing for a development version.",
         examples=[
             "ec2spawner[notebook] @ https://example.org/ec2spawner-0.1.0-py3-none-any.whl#sha256=..."
         ],
@@ -101,11 +99,11 @@ class Options(Words):
         default=100,
         ge=8,
         le=MAX_DISK_GIB,
-        description="Size of an instance's own disk, in GiB. It goes with the instance.",
+        description="Size of an instance's root disk, in GiB. It is deleted with the instance.",
     )
     instance_profile: str = Field(
         default="",
-        description="Name of the IAM instance profile of instances. Users can use its rights. "
+        description="Name of the IAM instance profile of instances. Users have its permissions. "
         "Empty is none.",
         examples=["notebooks"],
     )
@@ -118,26 +116,27 @@ class Options(Words):
         default="jupyterhub",
         min_length=1,
         max_length=100,
-        description="Name of this hub in the tags of all it creates. Hubs that share an AWS "
+        description="Name of this hub in the tags of everything it creates. Hubs that share an AWS "
         "account need different names.",
         examples=["jupyterhub-research"],
     )
     hub_api_url: HttpUrl = Field(
         default="",
-        description="The hub's API as instances reach it. Empty is the hub's own address.",
+        description="Address of the hub's API as instances reach it. Empty is the hub's own "
+        "address.",
         examples=["http://10.0.0.5:8081/hub/api"],
     )
     store_url: StoreURL = Field(
         default="sqlite:///ec2spawner.sqlite",
-        description="Database of leases and homes, as an SQLAlchemy URL: a SQLite file of its "
-        "own, or a PostgreSQL database of its own (then install ec2spawner[postgresql]). Never "
-        "the hub's.",
+        description="Database of leases and homes, as an SQLAlchemy URL: a separate SQLite file, "
+        "or a separate PostgreSQL database (install ec2spawner[postgresql] for that). Never "
+        "JupyterHub's.",
         examples=[SQLITE_EXAMPLE, POSTGRESQL_EXAMPLE],
     )
     hub_moved_from: str = Field(
         default="",
-        description="Where instances reached this hub before it moved to another address, as host "
-        "and port: its store is refused elsewhere, because it might be a copy.",
+        description="Host and port at which instances reached this hub before it moved to another "
+        "address. Without it, a moved store is refused, because it might be a copy.",
         examples=["10.0.0.5:8081"],
     )
     port: int = Field(
@@ -148,56 +147,57 @@ class Options(Words):
     )
     boot_timeout: PositiveDuration = Field(
         default=as_written("10m"),
-        description="An instance whose agent has not phoned the hub for this long after its launch "
-        "is terminated, and who waited for it is told why, with the end of its boot log. Time in "
-        "which the hub was down does not count.",
+        description="An instance whose agent has not called the hub for this long after its launch "
+        "is terminated, and the waiting user sees the reason with the end of its boot log. Time "
+        "during which the hub was down does not count.",
     )
     ready_timeout: PositiveDuration = Field(
         default=as_written("10m"),
-        description="A start that has had its instance for this long, and whose notebook does not "
-        "listen yet, is ended: the home or JupyterLab does not come up.",
+        description="A start fails if its notebook does not listen this long after the start got "
+        "its instance, because the home or JupyterLab did not come up.",
     )
     agent_silent_after: PositiveDuration = Field(
         default=as_written("5m"),
-        description="A server whose agent has been silent for this long, on a running instance, is "
-        "ended. Agents speak at least once a minute; at least 90 s.",
+        description="A server ends when its agent has been silent for this long on a running "
+        "instance. Agents call at least once a minute; at least 90 s.",
     )
     hub_lost_after: PositiveDuration = Field(
         default=as_written("15m"),
-        description="An instance that has had no answer from the hub for this long, and on which "
-        "nothing works, powers itself off. Longer than any restart of the hub; at least 60 s.",
+        description="An idle instance powers itself off when the hub has not answered for this "
+        "long. Longer than any restart of the hub; at least 60 s.",
     )
     stop_timeout: PositiveDuration = Field(
         default=as_written("1m"),
         description="Time for an instance to let open pages save their documents (5 s at most), to "
-        "stop the notebook and to write the home back, before it is terminated.",
+        "stop the notebook and to flush the home, before it is terminated.",
     )
     profile_list: Annotated[
         Annotated[tuple[Profile, ...], BeforeValidator(listed)] | SpawnerFunction, OrFunction()
     ] = Field(
         default=as_written(DEFAULT_PROFILES),
-        description="What people can pick, in this order. Or a function, sync or async, of the "
-        "spawner that returns this list for its user.",
+        description="The profiles that users can pick, in this order. Or a sync or async function "
+        "of the spawner that returns this list for its user.",
     )
     home: HomeConfig = Field(
         default=as_written({"kind": "ebs", "size_gib": 50}),
-        description="Where people's files live.",
+        description="Where users' files are stored.",
     )
     data_volumes: DataVolumes = Field(
         default=(),
-        description="Data sets that every instance gets, read-only, each as a volume made from a "
+        description="Data sets that every instance mounts read-only, each as a volume made from a "
         "snapshot and deleted with the instance.",
         examples=[[{"snapshot": "snap-0a1b2c3d", "path": "/data/imagenet"}]],
     )
     buckets: Buckets = Field(
         default=(),
-        description="S3 buckets that every instance mounts, with the rights of `instance_profile`.",
+        description="S3 buckets that every instance mounts, with the permissions of "
+        "`instance_profile`.",
         examples=[[{"bucket": "my-data", "prefix": "images/", "path": "/data/my-data"}]],
     )
     scratch: Scratch = Field(
         default="/scratch",
-        description="Where people find the fast disks that some instance types have, the instance "
-        "store. What is on them goes with the instance. False leaves them alone.",
+        description="Mount point of the fast local disks of some instance types, the instance "
+        "store. Their content is lost with the instance. False leaves them alone.",
     )
     idle: IdleConfig = Field(
         default=as_written({"server": "1h", "kernel": "2h", "user_may_extend": "4h"}),
@@ -206,30 +206,30 @@ class Options(Words):
     )
     idle_by_group: dict[str, IdleConfig] = Field(
         default=as_written({}),
-        description="What differs from `idle` for members of JupyterHub groups. Of several groups "
-        "of a user each changes what those before it say; a profile's own `idle` comes after them.",
+        description="Overrides of `idle` for members of JupyterHub groups. If a user is in several "
+        "groups, later ones override earlier ones; a profile's own `idle` overrides them.",
         examples=[{"research": {"server": "3h"}, "class": {"server": "30m", "max_age": "8h"}}],
     )
     idle_hook: IdleHook | None = Field(
         default=None,
-        description="A function, sync or async, of the spawner and the idle policy of its server "
-        "as it would be, a dict as `idle` has it with durations in seconds. It returns a dict of "
-        "what shall differ. Asked at each start, and for running servers when the hub starts. One "
-        "that fails is logged, and changes nothing.",
+        description="A sync or async function of the spawner and its server's idle policy so far, "
+        "a dict like `idle` with durations in seconds. It returns a dict of overrides. Called at "
+        "each start, and for running servers when the hub starts. A failure is logged, and changes "
+        "nothing.",
         examples=[Code("idle_of_role")],
     )
     after_stop: AfterStopWords = Field(
         default=TERMINATE,
-        description="What becomes of a server's instance when the server has stopped: "
-        '`"terminate"`; `{"linger": "10m"}`, it waits some minutes, so that a restart is not a '
-        'boot; `{"stop": "7d"}`, the own disk of an on-demand instance is kept. Always for the '
-        "same server of the same user.",
+        description="What happens to a server's instance when the server has stopped: "
+        '`"terminate"`; `{"linger": "10m"}` keeps it running for some minutes, so that a restart '
+        'needs no boot; `{"stop": "7d"}` stops an on-demand instance and keeps its disk. Always '
+        "for the same server of the same user.",
         examples=[{"linger": "10m"}],
     )
     discounts: Annotated[tuple[DiscountConfig, ...], BeforeValidator(listed)] = Field(
         default=(),
-        description="What is paid for or agreed upon beforehand: Reserved Instances, Savings "
-        "Plans, capacity reservations.",
+        description="Prepaid or committed capacity: Reserved Instances, Savings Plans, capacity "
+        "reservations.",
         examples=[
             [
                 {
@@ -243,15 +243,15 @@ class Options(Words):
     )
     identity_certificates: Texts = Field(
         default=(),
-        description="PEM files with more certificates that sign instance identity documents, "
-        "besides those of AWS that come with ec2spawner.",
+        description="PEM files with certificates that sign instance identity documents, in "
+        "addition to AWS's, which come with ec2spawner.",
         examples=[["/srv/jupyterhub/embedded-ec2.pem"]],
     )
     contact: str = Field(
         default="an admin of this JupyterHub",
         min_length=1,
         max_length=200,
-        description="Whom to ask, as the pages say it.",
+        description="Whom users should ask, as shown on the pages.",
         examples=["gpu-help@example.org"],
     )
 

@@ -69,18 +69,19 @@ class ProfileOptions(Words):
     )
     wait_for_spot: bool = Field(
         default=True,
-        description="Whether the users of a profile that buys spot may choose `spot-wait`: to wait "
-        "while spot is sold out, and be asked before anything dearer is bought.",
+        description="Whether users of a profile that buys spot may choose `spot-wait`: to wait "
+        "while spot is sold out, and to be asked before anything more expensive is bought.",
         examples=[False],
     )
     disk_gib: DiskBounds | None = Field(
         default=None,
-        description="Bounds of the instance's own disk, in GiB; the profile's own size is within.",
+        description="Bounds of the instance's root disk, in GiB; they include the profile's own "
+        "size.",
         examples=[{"min": 50, "max": 500}],
     )
     idle: IdleBounds | None = Field(
         default=None,
-        description="Bounds of the idle limit `server`; one that the profile has is within.",
+        description="Bounds of the idle limit `server`; they include the profile's own limit.",
         examples=[{"min": "15m", "max": "4h"}],
     )
 
@@ -94,26 +95,28 @@ class Profile(Words):
     )
     slug: str = Field(
         default="",
-        description="The name in the REST API and in stored choices. Made from `display_name`.",
+        description="The name in the REST API and in stored choices. Derived from `display_name` "
+        "by default.",
         examples=["t4"],
     )
     description: str = Field(default="", max_length=500, description="A sentence for the card.")
     default: bool = Field(
-        default=False, description="Chosen where a user says nothing: the first one they may use."
+        default=False,
+        description="Used if a user chooses none: the first default that they may use.",
     )
     gpu: str | None = Field(
         default=None, description="GPU model as EC2 names it; upper or lower case.", examples=["T4"]
     )
-    gpu_count: int = Field(default=1, ge=1, description="Exactly so many GPUs.", examples=[1])
+    gpu_count: int = Field(default=1, ge=1, description="Exactly this many GPUs.", examples=[1])
     min_gpu_memory_gb: int = Field(
         default=0,
         ge=0,
-        description="At least so much memory on each GPU, in GB as its maker prints it.",
+        description="At least this much memory on each GPU, in GB as in its datasheet.",
         examples=[24],
     )
-    vcpus: int = Field(default=0, ge=0, description="At least so many vCPUs.", examples=[4])
+    vcpus: int = Field(default=0, ge=0, description="At least this many vCPUs.", examples=[4])
     memory_gib: float = Field(
-        default=0, ge=0, description="At least so much memory, in GiB.", examples=[16]
+        default=0, ge=0, description="At least this much memory, in GiB.", examples=[16]
     )
     instance_types: Texts = Field(
         default=(),
@@ -122,45 +125,45 @@ class Profile(Words):
     )
     market: MarketWord = Field(
         default="spot-first",
-        description="Spot with on-demand where spot is sold out, spot with a wait until there is "
-        "some, spot or nothing, or on-demand.",
+        description="Spot when available and otherwise on-demand; spot with a wait while it is "
+        "sold out; spot or fail; or on-demand.",
     )
     disk_gib: int | None = Field(
         default=None,
         ge=8,
         le=MAX_DISK_GIB,
-        description="Size of the instance's own disk, in GiB; the hub's `disk_gib` if unset.",
+        description="Size of the instance's root disk, in GiB; the hub's `disk_gib` if unset.",
         examples=[100],
     )
     data_volumes: DataVolumes = Field(
         default=(),
-        description="Data sets from snapshots, besides the hub's `data_volumes`.",
+        description="Data sets from snapshots, in addition to the hub's `data_volumes`.",
         examples=[[{"snapshot": "snap-0a1b2c3d", "path": "/data/imagenet"}]],
     )
     buckets: Buckets = Field(
         default=(),
-        description="S3 buckets, besides the hub's `buckets`.",
+        description="S3 buckets, in addition to the hub's `buckets`.",
         examples=[[{"bucket": "my-data", "path": "/data/my-data"}]],
     )
     profile_options: ProfileOptions = Field(
         default=as_written({}),
-        description="What its user may choose, within which bounds.",
+        description="What users may choose, and the bounds.",
         examples=[{"market": ["on-demand"], "disk_gib": {"min": 50, "max": 500}}],
     )
     groups: Annotated[Texts | SpawnerFunction, OrFunction()] = Field(
         default=(),
         description="Only members of these JupyterHub groups may use it; empty is everyone. Or a "
-        "function, sync or async, of the spawner that says whether its user may.",
+        "sync or async function of the spawner that returns whether its user may.",
         examples=[["research"]],
     )
     idle: IdleConfig = Field(
         default=as_written({}),
-        description="What differs from the hub's `idle` for this profile.",
+        description="Overrides of the hub's `idle` for this profile.",
         examples=[{"server": "20m"}],
     )
     after_stop: AfterStopWords | None = Field(
         default=None,
-        description="In place of the hub's `after_stop`.",
+        description="Replaces the hub's `after_stop`.",
         examples=[{"stop": "7d"}],
     )
 

@@ -92,12 +92,12 @@ class WorkingHoursConfig(Words):
     """Hours of the week in which another idle time counts."""
 
     when: Annotated[str, AfterValidator(_are_hours)] = Field(
-        description="Days, times and a time zone. Times that end before they begin go over "
-        "midnight, and belong to the day on which they begin.",
+        description="Days, times and a time zone. Times that end before they begin cross midnight, "
+        "and belong to the day on which they begin.",
         examples=[EXAMPLE],
     )
     server: Duration = Field(
-        description="In the place of `server` within these hours; 0 is never.", examples=["3h"]
+        description="Replaces `server` within these hours; 0 is never.", examples=["3h"]
     )
 
     def hours(self) -> WorkingHours:
