@@ -25,8 +25,8 @@ INTRODUCTION = """\
 
 Generated from the command line itself. `ec2spawner COMMAND --help` says the same.
 
-Where a command reads a hub's configuration, options that it does not know go to JupyterHub, such as
-`--EC2Spawner.region=eu-west-1`: they replace what the file says.
+Commands that read a hub's configuration pass unknown options to JupyterHub, such as
+`--EC2Spawner.region=eu-west-1`: they override the file.
 """
 
 SEE: dict[str, str] = {
@@ -37,7 +37,7 @@ SEE: dict[str, str] = {
     "the exit statuses.",
     "gpu-check": "See [GPU check](../how-to/gpu-check.md), with the exit statuses.",
 }
-"""Command -> where to read on."""
+"""Command -> the page that explains it."""
 
 
 def render() -> str:

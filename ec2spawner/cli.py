@@ -87,20 +87,22 @@ def command_line() -> argparse.ArgumentParser:
 
 
 def _demo(demo: argparse.ArgumentParser) -> None:
-    demo.add_argument("--data-dir", help="where homes and databases stay between two demos")
-    demo.add_argument("--port", type=int, default=8000, help="of the hub (0: any free one)")
+    demo.add_argument("--data-dir", help="folder of homes and databases, kept between demos")
+    demo.add_argument("--port", type=int, default=8000, help="port of the hub (0: any free one)")
     demo.add_argument(
-        "--boot-seconds", type=float, default=8.0, help="how long an instance takes to boot"
+        "--boot-seconds", type=float, default=8.0, help="duration of an instance's boot"
     )
     demo.add_argument(
         "--allowed-host",
         action="append",
         default=[],
         metavar="NAME",
-        help="another name than localhost under which a browser reaches the hub; may be repeated",
+        help="a name besides localhost under which browsers reach the hub; may be repeated",
     )
     demo.add_argument("--config", help="another jupyterhub_config.py")
-    demo.add_argument("--json", action="store_true", help="one line of JSON when all answers")
+    demo.add_argument(
+        "--json", action="store_true", help="print one line of JSON when everything is ready"
+    )
 
 
 def _check(check: argparse.ArgumentParser) -> None:
@@ -110,7 +112,7 @@ def _check(check: argparse.ArgumentParser) -> None:
         default="jupyterhub_config.py",
         help="the hub's own file (default: %(default)s)",
     )
-    check.add_argument("--json", action="store_true", help="the findings as one line of JSON")
+    check.add_argument("--json", action="store_true", help="print the findings as one line of JSON")
 
 
 def _reap(reap: argparse.ArgumentParser) -> None:
@@ -120,20 +122,22 @@ def _reap(reap: argparse.ArgumentParser) -> None:
         default="jupyterhub_config.py",
         help="the hub's own file (default: %(default)s)",
     )
-    reap.add_argument("--yes", action="store_true", help="end it; without this, nothing is changed")
+    reap.add_argument(
+        "--yes", action="store_true", help="delete it; without this, nothing is changed"
+    )
     reap.add_argument(
         "--older-than",
         type=float,
         default=10.0,
         metavar="MINUTES",
-        help="younger things stay: a hub may be just using them (default: %(default)g)",
+        help="keep younger resources: a hub may be using them (default: %(default)g)",
     )
     reap.add_argument(
         "--store",
         default="",
         metavar="ID",
-        help="a store that is lost for good: what it made ends too, homes never. Make sure that "
-        "no other hub uses it",
+        help="a lost store: delete its resources too, except homes. Make sure that no other hub "
+        "uses it",
     )
     reap.add_argument("--json", action="store_true", help="one line of JSON")
 
@@ -142,23 +146,25 @@ def _prices(prices: argparse.ArgumentParser) -> None:
     prices.add_argument(
         "-f",
         "--config",
-        help="a hub's file: its profiles and region (default: jupyterhub_config.py, if it is here)",
+        help="the hub's file with profiles and region (default: ./jupyterhub_config.py if present)",
     )
     prices.add_argument(
-        "--defaults", action="store_true", help="the built-in profiles, whatever file is here"
+        "--defaults", action="store_true", help="use the built-in profiles, not a file"
     )
     prices.add_argument(
-        "--region", action="append", default=[], help="a region to ask; may be repeated"
+        "--region", action="append", default=[], help="a region to compare; may be repeated"
     )
     prices.add_argument(
         "--allow-region",
         action="append",
         default=[],
-        help="a region that may be used; may be repeated. No other is asked, and without "
-        "--region all of these are",
+        help="a region that may be called; may be repeated. Others are not called; without "
+        "--region, all of these are compared",
     )
     prices.add_argument(
-        "--latency", action="store_true", help="measure how far each region is from this machine"
+        "--latency",
+        action="store_true",
+        help="measure the round trip from this machine to each region",
     )
     shape = prices.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="one line of JSON")

@@ -1,4 +1,4 @@
-"""What `ec2spawner --help` says of each command: one line, and examples."""
+"""Summary and examples of each command, as `ec2spawner --help` shows them."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Mapping
 from textwrap import fill
 
 SUMMARIES: Mapping[str, str] = {
-    "demo": "the whole journey on this machine, with an embedded EC2 and no AWS account",
-    "check": "prove that a hub's configuration will work, without starting or changing anything",
-    "prices": "what each profile costs, by region, market and zone",
-    "reap": "what a hub left in the account and nobody needs; ends it only with --yes",
-    "gpu-check": "measure this machine's GPUs: are they as fast as they should be?",
+    "demo": "run JupyterHub with an embedded EC2 on this machine, without an AWS account",
+    "check": "verify a hub's configuration without starting or changing anything",
+    "prices": "compare the prices of each profile by region, market and zone",
+    "reap": "list what a hub left over in the account; delete it with --yes",
+    "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
 }
 
 EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "demo": {
-        "ec2spawner demo": "the hub on http://127.0.0.1:8000",
-        "ec2spawner demo --port=0 --data-dir=demo": "any free port; homes stay in ./demo",
+        "ec2spawner demo": "serve the hub on http://127.0.0.1:8000",
+        "ec2spawner demo --port=0 --data-dir=demo": "use any free port; keep homes in ./demo",
     },
     "check": {
-        "ec2spawner check": "of ./jupyterhub_config.py",
-        "ec2spawner check -f /etc/jupyterhub/jupyterhub_config.py": "of that file",
-        "ec2spawner check --EC2Spawner.region=eu-west-1": "of a change before it is written",
-        "ec2spawner check --json": "for a program; exit status 1 if something failed",
+        "ec2spawner check": "check ./jupyterhub_config.py",
+        "ec2spawner check -f /etc/jupyterhub/jupyterhub_config.py": "check that file",
+        "ec2spawner check --EC2Spawner.region=eu-west-1": "check a change in advance",
+        "ec2spawner check --json": "for programs; exit status 1 if something failed",
     },
     "prices": {
-        "ec2spawner prices": "of the hub whose jupyterhub_config.py is here",
-        "ec2spawner prices --region=us-east-1 --region=eu-west-1": "two regions side by side",
-        "ec2spawner prices --latency": "and how far away each region is",
-        "ec2spawner prices --defaults --csv > prices.csv": "the built-in profiles, for a sheet",
+        "ec2spawner prices": "use the profiles of ./jupyterhub_config.py",
+        "ec2spawner prices --region=us-east-1 --region=eu-west-1": "compare two regions",
+        "ec2spawner prices --latency": "also measure the latency of each region",
+        "ec2spawner prices --defaults --csv > prices.csv": "the built-in profiles, as CSV",
     },
     "reap": {
         "ec2spawner reap": "list what is left over; changes nothing",
-        "ec2spawner reap --yes": "end it",
-        "ec2spawner reap --older-than=60": "spare what is younger than an hour",
-        "ec2spawner reap --json": "for a program; exit status 3 if something would end",
+        "ec2spawner reap --yes": "delete it",
+        "ec2spawner reap --older-than=60": "keep what is younger than an hour",
+        "ec2spawner reap --json": "for programs; exit status 3 if something would be deleted",
     },
     "gpu-check": {
-        "ec2spawner gpu-check": "in a terminal on the instance",
-        "ec2spawner gpu-check --short": "within three seconds",
+        "ec2spawner gpu-check": "run it in a terminal on the instance",
+        "ec2spawner gpu-check --short": "finish within three seconds",
     },
 }
 

@@ -1,4 +1,4 @@
-"""What `ec2spawner gpu-check` can be told."""
+"""Options of `ec2spawner gpu-check`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ def gpu_check_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--short",
         action="store_true",
-        help="copies and memory alone, without matrix products: under three seconds",
+        help="only copies and memory, without matrix products: under three seconds",
     )
     parser.add_argument("--json", action="store_true", help="one line of JSON")
