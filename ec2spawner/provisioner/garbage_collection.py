@@ -37,6 +37,8 @@ MAX_DELETED = 50
 
 @dataclass(slots=True)
 class Reaper:
+    """Deletes what outlived its instance: disks, network interfaces, unused launch templates."""
+
     cloud: Cloud
     settings: Settings
     store_id: str

@@ -42,6 +42,8 @@ SCHEDULED = "scheduled"
 
 @dataclass(slots=True)
 class HomeCopies:
+    """Scheduled snapshots of homes, and the permanent deletion of homes, in the background."""
+
     cloud: Cloud
     homes: Homes
     settings: Settings

@@ -404,6 +404,7 @@ class Homes(HomeRecords):
             log.warning("Detaching %s of %s: %s", home.volume_id, lease.lease_id, error)
 
     def spec(self, size_gib: int, snapshot_id: str = "") -> VolumeSpec:
+        """The volume of a new home, or of a copy if `snapshot_id` is given."""
         rules = self._settings.home
         return VolumeSpec(
             size_gib=size_gib,

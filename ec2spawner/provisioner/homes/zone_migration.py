@@ -45,6 +45,8 @@ FULL = frozenset(
 
 @dataclass(slots=True)
 class HomeMoves:
+    """Moves homes to another zone by snapshot, one stored step after the other."""
+
     cloud: Cloud
     homes: Homes
     book: LeaseBook

@@ -61,6 +61,8 @@ class Price:
 
 
 class PriceBook:
+    """Spot, on-demand and reserved prices in USD/hour, read in the background."""
+
     def __init__(
         self,
         cloud: Cloud,

@@ -58,6 +58,7 @@ def busy_to_the_end(failure: CloudError) -> str:
 
 
 def refused(failure: CloudError) -> str:
+    """That EC2 refused to start the kept machine, and what the user can do."""
     said = f"{shortened(failure.message)} ({failure.code})"
     return f"Your kept machine cannot be started: {said}. {AFRESH}"
 
