@@ -14,8 +14,7 @@ from typing import Any, Literal
 
 import aiohttp
 
-from ..core.idle.messages import bounded_choice
-from ..core.idle.policy import shortest_limit
+from ..core.idle.policy import bounds, shortest_limit
 from ..telemetry import Sampler
 from ..wire import (
     SAVE_SECONDS,
@@ -24,6 +23,8 @@ from ..wire import (
     NotebookReply,
     NotebookRequest,
     Observation,
+    Sentence,
+    sentence,
 )
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
@@ -56,8 +57,6 @@ TOLD_SECONDS = 30.0
 
 GOODBYE_SECONDS = 3.0
 """The same when the machine is shutting down and waits for nobody."""
-
-BOUNDED = "As far as the policy allows."
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,10 +310,11 @@ class LeaseRun:
     async def _look_at_disks(self) -> None:
         """A task of its own: a disk that does not answer holds up nothing else."""
         while True:
-            said = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
-            if said != self._watch.disk_full:
-                log.warning("%s", said or "the disks have room again")
-                self._watch.disk_full = said
+            full = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
+            if full != self._watch.full_disks:
+                codes = ", ".join(each.code for each in full)
+                log.warning("Full disks: %s", codes or "none, all have room again")
+                self._watch.full_disks = full
                 self._socket.push(self._watch.state())
             await asyncio.sleep(TIDY_SECONDS)
 
@@ -377,28 +377,39 @@ class LeaseRun:
         try:
             if request.type == "stop":
                 await self._hub.stop()
-                said = "The server is being stopped."
+                granted = None
             elif request.type == "idle":
-                said = await self._choose_idle(request.seconds or 3600.0)
+                granted = await self._choose_idle(request.seconds or 3600.0)
             else:
-                said = await self._extend(request.seconds or 3600.0)
+                granted = await self._extend(request.seconds or 3600.0)
         except HubError as error:
-            said = getattr(error, "message", "") or "The hub does not answer. Try again."
-            return NotebookReply(id=request.id, ok=False, message=said)
-        return NotebookReply(id=request.id, ok=True, message=said)
+            detail = getattr(error, "message", "")
+            why = sentence("refused", detail=detail) if detail else sentence("hub-silent")
+            return NotebookReply(id=request.id, ok=False, sentence=why)
+        return NotebookReply(id=request.id, ok=True, sentence=granted)
 
-    async def _extend(self, seconds: float) -> str:
+    async def _extend(self, seconds: float) -> Sentence | None:
+        """None where it was granted as asked for."""
         answer = await self._hub.extend(seconds)
         self._watch.extended_until = answer.extended_until
         self._watch.assess()
         self._socket.push(self._watch.state())
-        return BOUNDED if answer.bounded else ""
+        return sentence("extension-bounded") if answer.bounded else None
 
-    async def _choose_idle(self, seconds: float) -> str:
+    async def _choose_idle(self, seconds: float) -> Sentence | None:
+        """None where it was granted as asked for."""
         answer = await self._hub.choose_idle(seconds)
         self._watch.follow(answer.idle)
         self._socket.push(self._watch.state())
-        return bounded_choice(answer.idle) if answer.bounded else ""
+        if not answer.bounded:
+            return None
+        shortest, longest = bounds(answer.idle)
+        return sentence(
+            "idle-time-bounded",
+            min_seconds=shortest,
+            max_seconds=longest,
+            seconds=answer.idle.server_seconds,
+        )
 
 
 def _sentence(text: str) -> str:

@@ -17,6 +17,7 @@ from ..wire import (
     NotebookReply,
     NotebookRequest,
     Observation,
+    sentence,
 )
 
 log = logging.getLogger(__name__)
@@ -35,6 +36,10 @@ SAID = TypeAdapter(AgentState | NotebookReply)
 
 class AgentGoneError(Exception):
     """The agent cannot be asked now, or did not reply in time."""
+
+    def __init__(self, code: Literal["agent-silent", "agent-gone", "hub-timeout"]) -> None:
+        super().__init__(code)
+        self.sentence = sentence(code)
 
 
 class AgentLink:
@@ -88,7 +93,7 @@ class AgentLink:
     ) -> NotebookReply:
         """Ask for an extension, the stop or another idle limit. Raises `AgentGoneError`."""
         if self._writer is None:
-            raise AgentGoneError("This server's agent does not answer. Try again in a moment.")
+            raise AgentGoneError("agent-silent")
         request = NotebookRequest(type=kind, id=next(self._ids), seconds=seconds)
         reply: asyncio.Future[NotebookReply] = asyncio.get_running_loop().create_future()
         self._replies[request.id] = reply
@@ -99,7 +104,7 @@ class AgentLink:
             async with asyncio.timeout(REPLY_SECONDS):
                 return await reply
         except TimeoutError:
-            raise AgentGoneError("The hub did not answer in time. Try again in a moment.") from None
+            raise AgentGoneError("hub-timeout") from None
         finally:
             self._replies.pop(request.id, None)
             self._stops.discard(request.id)
@@ -124,16 +129,14 @@ class AgentLink:
         for request_id in self._stops:
             reply = self._replies[request_id]
             if not reply.done():
-                reply.set_result(
-                    NotebookReply(id=request_id, ok=True, message="The server is being stopped.")
-                )
+                reply.set_result(NotebookReply(id=request_id, ok=True))
 
     async def _hang_up(self) -> None:
         self.connected.clear()
         writer, self._writer = self._writer, None
         for reply in self._replies.values():
             if not reply.done():
-                reply.set_exception(AgentGoneError("This server's agent has gone away."))
+                reply.set_exception(AgentGoneError("agent-gone"))
         if writer is not None:
             writer.close()
             with contextlib.suppress(OSError):

@@ -179,7 +179,7 @@ class NotebookExtension(ExtensionApp):
             telemetry=state.telemetry,
             stop=state.stop,
             hub_reachable=state.hub_reachable,
-            disk_full=state.disk_full,
+            full_disks=state.full_disks,
             interruption_at=state.interruption_at,
             files_kept=state.files_kept,
             end_url=self.end_url,

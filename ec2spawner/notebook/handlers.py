@@ -9,15 +9,18 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
 from tornado import web
 
-from ..wire import ExtendRequest, IdleRequest, NotebookStatus
+from ..wire import ExtendRequest, IdleRequest, NotebookStatus, Sentence, sentence
 from .agent_link import AgentGoneError
 
 if TYPE_CHECKING:
     from .extension import NotebookExtension
 
 
+INVALID = sentence("invalid-request")
+
+
 class _Handler(APIHandler):
-    """Ours: no request of it is activity, and every refusal says why in `message`."""
+    """Ours: no request of it is activity, and every refusal says why in `sentence`."""
 
     _track_activity = False
 
@@ -30,8 +33,12 @@ class _Handler(APIHandler):
         body = answer.model_dump_json() if isinstance(answer, BaseModel) else json.dumps(answer)
         self.finish(body)
 
-    def refuse(self, status: int, message: str) -> None:
-        self.say({"ok": False, "message": message, "reason": message}, status)
+    def reply(self, ok: bool, why: Sentence | None = None, status: int = 200) -> None:
+        """`why`: why not, or what was granted instead of what was asked for."""
+        self.say({"ok": ok, "sentence": why.model_dump() if why else None}, status)
+
+    def refuse(self, status: int, why: Sentence) -> None:
+        self.reply(False, why, status)
 
     def is_owners(self) -> bool:
         """Whether the owner asks: who was only given access to the server may not end it.
@@ -48,20 +55,17 @@ class _Handler(APIHandler):
         """Put a button's request to the agent."""
         link = self.extension.link
         if link is None:
-            self.refuse(404, "This server is not managed here.")
+            self.refuse(404, sentence("not-managed"))
             return
         if not self.is_owners():
-            self.refuse(403, "Only the owner of this server may do this.")
+            self.refuse(403, sentence("owner-only"))
             return
         try:
             reply = await link.ask(kind, seconds)
         except AgentGoneError as error:
-            self.refuse(503, str(error))
+            self.refuse(503, error.sentence)
             return
-        if reply.ok:
-            self.say({"ok": True, "message": reply.message})
-        else:
-            self.refuse(409, reply.message)
+        self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
 
 
 def for_guest(status: NotebookStatus) -> NotebookStatus:
@@ -93,7 +97,7 @@ class HistoryHandler(_Handler):
         try:
             since = float(text) if (text := self.get_query_argument("since", "")) else None
         except ValueError:
-            self.refuse(400, "Since when? Seconds since 1970 are needed.")
+            self.refuse(400, INVALID)
             return
         self.set_header("Cache-Control", "no-store")
         self.finish(self.extension.history.answer(since))
@@ -107,7 +111,7 @@ class ExtendHandler(_Handler):
         try:
             request = ExtendRequest.model_validate_json(self.request.body)
         except ValidationError:
-            self.refuse(400, "For how many seconds? A number above 0 is needed.")
+            self.refuse(400, INVALID)
             return
         await self.ask("extend", request.seconds)
 
@@ -120,7 +124,7 @@ class IdleHandler(_Handler):
         try:
             request = IdleRequest.model_validate_json(self.request.body)
         except ValidationError:
-            self.refuse(400, "After how many seconds without work? A number above 0 is needed.")
+            self.refuse(400, INVALID)
             return
         await self.ask("idle", request.server_seconds)
 
@@ -148,13 +152,13 @@ class SavedHandler(_Handler):
         try:
             report = SavedBody.model_validate_json(self.request.body)
         except ValidationError:
-            self.refuse(400, "Which page? An id of at most 64 characters is needed.")
+            self.refuse(400, INVALID)
             return
         if self.extension.pages is None:
-            self.refuse(409, "This server is not being stopped.")
+            self.refuse(409, sentence("not-stopping"))
             return
         self.extension.pages.saved(report.page)
-        self.say({"ok": True, "message": ""})
+        self.reply(True)
 
 
 class InputHandler(_Handler):
@@ -163,4 +167,4 @@ class InputHandler(_Handler):
     @web.authenticated
     async def post(self) -> None:
         self.extension.observer.input()
-        self.say({"ok": True, "message": ""})
+        self.reply(True)

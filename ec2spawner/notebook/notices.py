@@ -1,18 +1,18 @@
-"""What a person should be told now. Pure: status + time -> the notices that hold.
+"""The notices that hold now. Pure: status + time -> notices.
 
-The one place where notices come from: the status carries them, and whenever the list changes the
-event websocket does. A notice that holds no more is in the list no more; its id tells the browser
-which it has shown already.
+All notices come from here: the status carries them, and the event websocket sends the list whenever
+it changes. A notice that no longer holds leaves the list; by its id the browser knows which it has
+shown already.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Literal
 
 from ..core.idle.detection import idle_stop_at
 from ..core.instances import xids
-from ..core.text.durations import in_words
 from ..wire import (
     Cost,
     GpuSample,
@@ -20,6 +20,8 @@ from ..wire import (
     Idleness,
     NotebookStatus,
     Notice,
+    Sentence,
+    sentence,
 )
 
 BUDGET_PERCENT = (80, 100)
@@ -30,13 +32,6 @@ UNUSED_PERCENT = 1.0
 
 UNUSED_SECONDS = 55 * 60.0
 """Without any use for this long of the last hour, a smaller profile would do."""
-
-MOST_OF_A_REASON = 400
-"""Letters: the reason of a failed start has a log's last lines, and a notice has room for 500."""
-
-ANOTHER_MACHINE = "start a new server to get another machine"
-TELL = "tell whoever looks after this machine"
-"""The same where nobody knows how servers come by their machines."""
 
 
 def notices(status: NotebookStatus, history: History | None = None) -> list[Notice]:
@@ -56,19 +51,19 @@ def notices(status: NotebookStatus, history: History | None = None) -> list[Noti
 
 
 def _stopping(status: NotebookStatus) -> Iterator[Notice]:
-    if status.stop is None:
+    stop = status.stop
+    if stop is None:
         return
-    interrupted = status.stop.reason == "interruption"
-    since = _idle_since(status) if status.stop.reason == "idle" else None
-    why = "" if since else status.stop.message[:MOST_OF_A_REASON]
+    interrupted = stop.reason == "interruption"
+    since = _idle_since(status) if stop.reason == "idle" else None
     yield Notice(
-        id=f"stopping-{status.stop.reason}",
+        id=f"stopping-{stop.reason}",
         kind="interruption" if interrupted else "stopping",
         level="error" if interrupted else "warning",
-        title="This server is being stopped by an admin"
-        if status.stop.reason == "admin"
-        else "This server is being stopped",
-        message=_sentences(_at_stop(status), why),
+        title=sentence("stopping-by-admin" if stop.reason == "admin" else "stopping"),
+        # Short: JupyterLab cuts a toast after 140 characters, and the reason follows.
+        details=[sentence("documents-saved" if status.files_kept else "files-not-kept")],
+        stop=None if since else stop,
         since=since,
     )
 
@@ -80,8 +75,8 @@ def _interruption(status: NotebookStatus) -> Iterator[Notice]:
             id=f"interruption-{at.timestamp():.0f}",
             kind="interruption",
             level="error",
-            title="AWS takes this machine back",
-            message=f"Save your work now. {_kept(status)}",
+            title=sentence("spot-reclaim"),
+            details=[sentence("save-now"), _files(status)],
             until=at,
         )
 
@@ -95,18 +90,15 @@ def _idle(status: NotebookStatus, now: datetime) -> Iterator[Notice]:
     policy = status.idle_policy
     by_age = _ends_by_age(found, status)
     may_keep = any(choice.changes for choice in status.keep)
-    since = None if by_age else found.idle_since
-    why = ""
-    if by_age and policy is not None:
-        why = f"Whatever runs, it stops {in_words(policy.max_age_seconds)} after its start"
+    why = [sentence("max-age", seconds=policy.max_age_seconds)] if by_age and policy else []
     yield Notice(
         id=f"idle-{found.stop_at.timestamp():.0f}",
         kind="idle",
         level="warning",
-        title="This server stops",
-        message=_sentences(why, _kept(status)),
+        title=sentence("stops"),
+        details=[*why, _files(status)],
         until=found.stop_at,
-        since=since,
+        since=None if by_age else found.idle_since,
         actions=["keep", "stop"] if may_keep else ["stop"],
     )
 
@@ -125,69 +117,62 @@ def _ends_by_age(found: Idleness, status: NotebookStatus) -> bool:
 
 
 def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
-    mend = ANOTHER_MACHINE if status.managed else TELL
     telemetry = status.telemetry
     if telemetry is None or not telemetry.gpus:
         return
-    if telemetry.gpu_problem and not any(gpu.lost for gpu in telemetry.gpus):
-        yield _of_gpu(
-            "silent",
-            "The GPUs cannot be read",
-            _sentences(telemetry.gpu_problem[:MOST_OF_A_REASON], f"If it stays so, {mend}"),
-            "warning",
-        )
+    # A server that no hub of ours started cannot be replaced from here.
+    fix = sentence("replace-server" if status.managed else "contact-admin")
+    if_it_persists = sentence(
+        "replace-server-if-it-persists" if status.managed else "contact-admin-if-it-persists"
+    )
+    if telemetry.gpu_error and not any(gpu.lost for gpu in telemetry.gpus):
+        unreadable = sentence("gpus-unreadable")
+        yield _of_gpu("silent", unreadable, [telemetry.gpu_error, if_it_persists], "warning")
     for gpu in telemetry.gpus:
-        name = f"GPU {gpu.index}"
         if gpu.lost:
-            yield _of_gpu(
-                f"lost-{gpu.index}",
-                f"{name} does not answer any more",
-                f"This machine needs a repair: {mend}.",
-                "error",
-            )
+            lost = sentence("gpu-lost", index=gpu.index)
+            yield _of_gpu(f"lost-{gpu.index}", lost, [fix], "error")
         elif gpu.xid is not None and not xids.is_history(gpu.xid, gpu.xid_at, status.now):
-            yield _xid(gpu, gpu.xid, name, mend)
+            yield _xid(gpu, gpu.xid, if_it_persists)
         if gpu.ecc_uncorrected:
-            yield _of_gpu(
-                f"ecc-{gpu.index}",
-                f"{name} has memory errors that it cannot correct",
-                f"Results computed on it may be wrong: {mend}.",
-                "error",
-            )
+            errors = sentence("gpu-memory-errors", index=gpu.index)
+            details = [sentence("results-wrong"), fix]
+            yield _of_gpu(f"ecc-{gpu.index}", errors, details, "error")
 
 
-def _xid(gpu: GpuSample, number: int, name: str, mend: str) -> Notice:
-    xid = xids.meaning(number)
+def _xid(gpu: GpuSample, number: int, if_it_persists: Sentence) -> Notice:
     at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
+    is_the_machines = xids.gravity(number) is xids.Gravity.MACHINE
+    what = sentence("xid", number=number)
     return _of_gpu(
         f"xid-{gpu.index}-{number}{at}",
-        f"{name} reports an error",
-        _sentences(f"Xid {number}: {xid.what}", xid.then or f"If it comes again, {mend}"),
-        "error" if xid.gravity is xids.Gravity.MACHINE else "warning",
+        sentence("gpu-xid", index=gpu.index),
+        [what, if_it_persists] if is_the_machines else [what],
+        "error" if is_the_machines else "warning",
     )
 
 
-def _of_gpu(notice_id: str, title: str, message: str, level: str) -> Notice:
-    return Notice.model_validate(
-        {
-            "id": f"gpu-{notice_id}",
-            "kind": "gpu",
-            "level": level,
-            "title": title,
-            "message": message,
-            "actions": ["panel"],
-        }
+def _of_gpu(
+    notice_id: str, title: Sentence, details: list[Sentence], level: Literal["error", "warning"]
+) -> Notice:
+    return Notice(
+        id=f"gpu-{notice_id}",
+        kind="gpu",
+        level=level,
+        title=title,
+        details=details,
+        actions=["panel"],
     )
 
 
 def _disk_full(status: NotebookStatus) -> Iterator[Notice]:
-    if status.disk_full:
+    if status.full_disks:
         yield Notice(
             id="disk-full",
             kind="disk-full",
             level="warning",
-            title="A disk is full",
-            message=status.disk_full,
+            title=sentence("disk-full"),
+            details=status.full_disks,
         )
 
 
@@ -199,15 +184,15 @@ def _budget(cost: Cost | None, now: datetime) -> Iterator[Notice]:
     passed = [percent for percent in BUDGET_PERCENT if share >= percent]
     if not passed:
         return
+    is_used_up = passed[-1] >= 100
     yield Notice(
         id=f"budget-{passed[-1]}-{now:%Y-%m}",
         kind="budget",
-        level="warning" if passed[-1] >= 100 else "info",
-        title="Your budget of this month is used up"
-        if passed[-1] >= 100
-        else f"{passed[-1]} % of your budget of this month are used",
-        message=f"It is ${cost.budget_usd:.2f} (USD)"
-        f"{', and what you spent is an estimate' if cost.estimate else ''}.",
+        level="warning" if is_used_up else "info",
+        title=sentence("budget-used-up")
+        if is_used_up
+        else sentence("budget-share", percent=passed[-1]),
+        details=[sentence("budget", usd=cost.budget_usd, estimate=cost.estimate)],
         actions=["panel"],
     )
 
@@ -229,11 +214,8 @@ def _smaller_profile(status: NotebookStatus, history: History | None) -> Iterato
             id=f"smaller-profile-{status.cost.since.timestamp():.0f}",
             kind="smaller-profile",
             level="info",
-            title="The GPU has not been used for an hour"
-            if len(gpus) == 1
-            else "The GPUs have not been used for an hour",
-            message="If your work needs none, a profile without a GPU costs less. "
-            f"{'Your files come along.' if status.files_kept else 'Its home is empty.'}",
+            title=sentence("gpu-unused", count=len(gpus)),
+            details=[sentence("profile-without-gpu", files_kept=status.files_kept)],
             actions=["panel"],
         )
 
@@ -242,18 +224,5 @@ def _ends_anyway(status: NotebookStatus) -> bool:
     return status.stop is not None or status.interruption_at is not None
 
 
-def _sentences(*texts: str) -> str:
-    return " ".join(f"{text.rstrip('.')}." for text in texts if text)
-
-
-def _at_stop(status: NotebookStatus) -> str:
-    """Short: JupyterLab cuts a toast after 140 characters, and the reason follows."""
-    if status.files_kept:
-        return "Documents are saved, files kept; kernel memory is lost"
-    return "Files on this machine are not kept"
-
-
-def _kept(status: NotebookStatus) -> str:
-    if status.files_kept:
-        return "Files are kept; what kernels hold in memory is not."
-    return "Files on this machine are not kept: save elsewhere what you need."
+def _files(status: NotebookStatus) -> Sentence:
+    return sentence("files-kept" if status.files_kept else "files-lost")

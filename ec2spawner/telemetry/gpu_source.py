@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from ..wire import GpuSample
+from ..wire import GpuSample, Sentence
 
 Kind = Literal["nvml", "simulated", "none"]
 
@@ -28,8 +28,8 @@ class GpuSource(Protocol):
     """One reader of GPUs. None of it raises: what cannot be read is None."""
 
     kind: Kind
-    problem: str
-    """For people: why GPUs that are there cannot be read; empty where nothing is wrong."""
+    error: Sentence | None
+    """Why GPUs that are there cannot be read; None where nothing is wrong."""
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         """All GPUs now. `user_cpu_percent`: the user's processes, in percent of one core."""

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from ..wire import GpuSample
+from ..wire import GpuSample, Sentence, sentence
 from .gpu_source import GpuProcess, Kind
 from .nvml_gpu import GpuLostError, NvmlGpu, error_code
 
@@ -63,7 +63,7 @@ class NvmlGpus:
         self._lost_retry_seconds = LOST_RETRY_SECONDS
         self._look_for_lost_at: float | None = None
         self._said: dict[str, float] = {}
-        self.problem = ""
+        self.error: Sentence | None = None
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         """One sample per known GPU; all of them as lost while the driver fails."""
@@ -95,7 +95,7 @@ class NvmlGpus:
     def close(self) -> None:
         """Shut NVML down; the next sample opens it again."""
         self._shut()
-        self._gpus, self.kind, self.problem = [], "none", ""
+        self._gpus, self.kind, self.error = [], "none", None
         self._look_for_lost_at = None
         self._ask_again_at = self._clock()
 
@@ -110,11 +110,11 @@ class NvmlGpus:
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
-            self.problem = _why(error)
-            self._say(self.problem or f"no NVIDIA GPU to be read: {error}")
+            self.error = _why(error)
+            self._say(f"no NVIDIA GPU to be read: {error}")
             return
         self._nvml = pynvml
-        self.problem = ""
+        self.error = None
         self._gpus = self._list()
         if not self._gpus:
             self._shut()
@@ -158,7 +158,7 @@ class NvmlGpus:
 
     def _give_up(self, error: Exception) -> None:
         """The driver as a whole has left; its GPUs are remembered, and it is asked again later."""
-        self.problem = _why(error)
+        self.error = _why(error)
         self._say(f"the NVIDIA driver does not answer any more: {error!r}")
         self._shut()
         for each in self._gpus:
@@ -234,28 +234,27 @@ def _address(handle: Any) -> int | None:
     return ctypes.cast(handle, ctypes.c_void_p).value if handle is not None else None
 
 
-def _why(error: Exception) -> str:
-    """For people: what is wrong with the driver; empty where no driver is and none is needed."""
+def _why(error: Exception) -> Sentence | None:
+    """What is wrong with the driver; None where there is none and none is needed."""
     try:
         import pynvml
     except ImportError:
-        return ""
+        return None
 
     code = error_code(error)
     if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-        return (
-            "The NVIDIA driver was updated while it was in use: its library and its kernel module "
-            "differ. A restart of the machine mends this."
-        )
+        # Its library and its kernel module differ until the instance is restarted.
+        return sentence("gpu-driver-updated")
     if code == pynvml.NVML_ERROR_NO_PERMISSION:
-        return "The NVIDIA driver may not be asked from here."
+        return sentence("gpu-driver-forbidden")
     absent = (pynvml.NVML_ERROR_LIBRARY_NOT_FOUND, pynvml.NVML_ERROR_DRIVER_NOT_LOADED)
     if code in absent:
         if not _has_nvidia_gpu():
-            return ""
-        missing = "installed" if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND else "loaded"
-        return f"This machine has an NVIDIA GPU, but its driver is not {missing}."
-    return f"The NVIDIA driver does not work: {error}"[:500]
+            return None
+        if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+            return sentence("gpu-driver-not-installed")
+        return sentence("gpu-driver-not-loaded")
+    return sentence("gpu-driver-failed", detail=f"{error}"[:400])
 
 
 def _has_nvidia_gpu() -> bool:

@@ -138,7 +138,7 @@ class NvmlGpu:
         before = self.xid
         if (
             before is None
-            or xids.meaning(number).gravity >= xids.meaning(before).gravity
+            or xids.gravity(number) >= xids.gravity(before)
             or xids.is_history(before, self.xid_at, at)
         ):
             self.xid, self.xid_at = number, at

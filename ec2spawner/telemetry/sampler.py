@@ -12,13 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..core.idle.activity import WINDOW_MAX, Reading
-from ..wire import (
-    GpuSample,
-    KernelState,
-    Telemetry,
-    TerminalState,
-    Worker,
-)
+from ..wire import GpuSample, KernelState, Sentence, Telemetry, TerminalState, Worker, sentence
 from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace
@@ -50,7 +44,7 @@ STILL_TRUE = {"index", "name", "uuid", "memory_total_mib"}
 STILL_TRUE |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
 """What is still true of a GPU whose figures are old."""
 
-DRIVER_SILENT = "The GPU's driver does not answer."
+DRIVER_SILENT = sentence("gpu-driver-silent")
 
 LOOK_SECONDS = 1.0
 """Between two looks whether it is time: a pace that is made faster is followed after so long."""
@@ -206,7 +200,7 @@ class Sampler:
         latest = Telemetry(
             at=now,
             gpu_source=self._gpus.kind,
-            gpu_problem=self._gpus.problem,
+            gpu_error=self._gpus.error,
             gpus=gpus,
             workers=at_work,
             **work.machine.figures(),
@@ -271,11 +265,11 @@ class Sampler:
             if not self._asks_driver:
                 return None
             kind = self._gpus.kind
-            return Telemetry(at=self._now(), gpu_source=kind, gpu_problem=DRIVER_SILENT)
+            return Telemetry(at=self._now(), gpu_source=kind, gpu_error=DRIVER_SILENT)
         return Telemetry(
             at=before.at,
             gpu_source=before.gpu_source,
-            gpu_problem=DRIVER_SILENT if self._asks_driver else before.gpu_problem,
+            gpu_error=DRIVER_SILENT if self._asks_driver else before.gpu_error,
             gpus=[_name_plate(gpu) for gpu in before.gpus],
             cpu_count=before.cpu_count,
         )
@@ -284,7 +278,7 @@ class Sampler:
 class SilentGpus:
     """GPUs whose driver hangs: what is known of them without asking."""
 
-    problem = DRIVER_SILENT
+    error: Sentence | None = DRIVER_SILENT
 
     def __init__(self, kind: Kind, known: list[GpuSample]) -> None:
         self.kind = kind

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, Field
 
-from ..wire import GpuSample
+from ..wire import GpuSample, Sentence
 from .gpu_source import GpuProcess, Kind
 
 CLOCK_MAX_MHZ = 1590.0
@@ -36,7 +36,7 @@ class SimulatedGpus:
     """GPUs that work as hard as the user's processes use the CPU: the first one core, and so on."""
 
     kind: Kind = "simulated"
-    problem = ""
+    error: Sentence | None = None
 
     AT_REST_PERCENT = 15.0
     """CPU use of one core that leaves the GPU idle: a notebook server with an open tab."""

@@ -50,15 +50,8 @@ from .notebook import (
     Observation,
     TerminalState,
 )
-from .telemetry import (
-    GpuHistory,
-    GpuSample,
-    History,
-    MigSlice,
-    SlowedBy,
-    Telemetry,
-    Worker,
-)
+from .sentences import Code, Sentence, sentence
+from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
 from .words import (
     MAX_BODY_BYTES,
     PROTOCOL,
@@ -83,6 +76,7 @@ __all__ = [
     "Certificates",
     "Claim",
     "ClaimWait",
+    "Code",
     "Cost",
     "DataMount",
     "DocumentsSaved",
@@ -112,6 +106,7 @@ __all__ = [
     "ProtocolNumber",
     "Refusal",
     "Seconds",
+    "Sentence",
     "ServerEnd",
     "ShortText",
     "SlowedBy",
@@ -124,4 +119,5 @@ __all__ = [
     "Then",
     "Worker",
     "WorkingHours",
+    "sentence",
 ]

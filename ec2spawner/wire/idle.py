@@ -6,12 +6,8 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from .words import (
-    Message,
-    Percent,
-    Seconds,
-    ShortText,
-)
+from .sentences import Sentence
+from .words import Message, Percent, Seconds, ShortText
 
 
 class WorkingHours(Message):
@@ -61,8 +57,10 @@ class Idleness(Message):
     """What `core.idle` found, as both agent and extension show it."""
 
     idle_since: AwareDatetime | None = None
+    busy: Sentence | None = None
+    """What keeps the server on; None while nothing works."""
     busy_because: ShortText = ""
-    """For people: what keeps the server on; empty while nothing works."""
+    """The same in English, for the hub's pages and logs; empty while nothing works."""
     busy_kernel_id: str = ""
     """Which kernel that is, where it is one."""
     busy_path: ShortText = ""
@@ -70,7 +68,5 @@ class Idleness(Message):
     stop_at: AwareDatetime | None = None
     """When the server will be stopped if nothing happens; None while something works."""
     warn_at: AwareDatetime | None = None
-    sentence: ShortText = ""
-    """The same for people, without numbers that tick."""
     cull_kernels: list[str] = []
     """Ids of kernels idle beyond `kernel_seconds`; the extension shuts these down."""

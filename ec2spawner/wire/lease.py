@@ -119,6 +119,8 @@ class Stop(Message):
     """`capacity`: EC2 had no machine of the kind. `quota`: the account may not have one more.
     `hub`: a service asked for it, or JupyterHub knows of no such server."""
     message: ShortText = ""
+    by: ShortText = ""
+    """Name of the admin or the service that asked for it; empty where nobody of these did."""
     then: Then = "terminate"
     """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides
     what becomes of the instance."""

@@ -8,6 +8,7 @@ from pydantic import AwareDatetime, Field
 
 from .idle import Idleness, IdlePolicy
 from .lease import Cost, Stop
+from .sentences import Sentence
 from .telemetry import Telemetry
 from .words import Message, ShortText
 
@@ -74,7 +75,8 @@ class NotebookReply(Message):
     type: Literal["reply"] = "reply"
     id: int
     ok: bool
-    message: ShortText = ""
+    sentence: Sentence | None = None
+    """Why not, or what was granted instead; None where it was done as asked."""
 
 
 class AgentState(Message):
@@ -93,10 +95,10 @@ class AgentState(Message):
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
-    disk_full: ShortText = ""
-    """For people: which disk is full, and what to do; empty while none is."""
+    full_disks: list[Sentence] = []
+    """Which disks are full, and what to do."""
     interruption_at: AwareDatetime | None = None
-    """When EC2 takes this spot machine back; None where it has not said so."""
+    """When AWS reclaims this spot instance; None where it has not announced that."""
     files_kept: bool = True
     """False where the home ends with the instance."""
 
@@ -105,19 +107,20 @@ class Notice(Message):
     """Something that a person should know now, for as long as it holds."""
 
     id: str
-    """The same notice has the same id, also after a reload of the page: nobody is told twice."""
+    """The same notice has the same id, also after a reload of the page: it is shown once."""
     kind: Literal[
         "idle", "stopping", "interruption", "budget", "gpu", "disk-full", "smaller-profile"
     ]
     level: Literal["info", "warning", "error"]
-    title: ShortText
-    """With `until`, the beginning of a sentence that goes on "in 9 minutes"."""
-    message: ShortText = ""
-    """No number in it ticks: a screen reader would read it aloud again and again."""
+    title: Sentence
+    details: list[Sentence] = []
+    """No number in them changes by itself: a screen reader would read it aloud each time."""
+    stop: Stop | None = None
+    """Why the server is being stopped, where that is not said by `since`."""
     until: AwareDatetime | None = None
     """What it warns of happens then: the browser counts down to it."""
     since: AwareDatetime | None = None
-    """Since when nothing has worked, where that is why: the browser says so by its own clock."""
+    """Since when the server has been idle, where that is why."""
     actions: list[Literal["keep", "stop", "panel"]] = []
     """The main one first."""
 
@@ -155,10 +158,10 @@ class NotebookStatus(Message):
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
-    disk_full: ShortText = ""
-    """For people: which disk is full, and what to do; empty while none is."""
+    full_disks: list[Sentence] = []
+    """Which disks are full, and what to do."""
     interruption_at: AwareDatetime | None = None
-    """When EC2 takes this spot machine back; None where it has not said so."""
+    """When AWS reclaims this spot instance; None where it has not announced that."""
     files_kept: bool = True
     """False where the home ends with the instance."""
     notices: list[Notice] = []

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from .sentences import Sentence
 from .words import Message, Percent, ShortText
 
 SlowedBy = Literal["power", "heat", "hardware", "sync"]
@@ -84,8 +85,8 @@ class Telemetry(Message):
 
     at: AwareDatetime
     gpu_source: Literal["nvml", "simulated", "none"] = "none"
-    gpu_problem: ShortText = ""
-    """For people: why GPUs that are there cannot be read; empty where nothing is wrong."""
+    gpu_error: Sentence | None = None
+    """Why GPUs that are there cannot be read; None where nothing is wrong."""
     gpus: Annotated[list[GpuSample], Field(max_length=64)] = []
     cpu_percent: Percent | None = None
     """Of all cores together."""

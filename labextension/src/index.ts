@@ -117,7 +117,7 @@ function addCommands(
   const category = trans.__('Server');
   const commands = {
     'ec2spawner:open-panel': {
-      label: trans.__('Show What This Server Costs and Does'),
+      label: trans.__('Show Server Cost and Usage'),
       isVisible: () => model.view.phase !== 'absent',
       execute: openPanel
     },

@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import { connectionLostText } from '../lib/text/connectionLostText.js';
+import { trans } from './trans.js';
 
-const trans = {
-  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
-};
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
 const stop = { reason: 'interruption', message: 'AWS took the machine back' };
 const end = (changes = {}) => ({
@@ -44,7 +41,7 @@ test('a server of which nobody knows why it is silent cannot be started', () => 
 test('a server that was stopped says when and why, and can be started by its owner', () => {
   const lost = connectionLostText(view({ end: end() }), false, trans);
   assert.deepEqual([lost.kind, lost.level, lost.startable], ['stopped', 'error', true]);
-  assert.match(lost.text, /^This server was stopped at .*\nAWS took the machine back\.$/);
+  assert.match(lost.text, /^This server was stopped at .*\nAWS reclaimed this instance\.$/);
   const shared = connectionLostText(view({ end: end() }, { can_control: false }), false, trans);
   assert.equal(shared.startable, false);
 });
@@ -55,6 +52,6 @@ test('a stop that somebody asked for is no error', () => {
 });
 
 test('who has changes that are not saved is asked to leave the page open', () => {
-  assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Leave this page open/);
-  assert.match(connectionLostText(view(), true, trans).text, /Leave this page open/);
+  assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Keep this page open/);
+  assert.match(connectionLostText(view(), true, trans).text, /Keep this page open/);
 });

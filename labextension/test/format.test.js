@@ -2,11 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
 import * as format from '../lib/text/format.js';
+import { trans } from './trans.js';
 
-const trans = {
-  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
-};
 const plain = text => text.replace(/[\u2007\u00a0]/g, ' ');
 const SECOND = 1000;
 const MINUTE = 60 * SECOND;

@@ -40,7 +40,7 @@ test('another machine begins anew', () => {
 });
 
 test('what was not measured counts for nothing', () => {
-  assert.deepEqual(summary([null, 10, 30, null]), { mean: 20, most: 30 });
+  assert.deepEqual(summary([null, 10, 30, null]), { mean: 20, max: 30 });
   assert.equal(summary([null]), null);
   assert.equal(summary([]), null);
 });

@@ -20,11 +20,8 @@ import {
   savedByStopping,
   stopText
 } from '../lib/text/stopText.js';
+import { trans } from './trans.js';
 
-const trans = {
-  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
-};
 const plain = text => text.replace(/[\u2007\u00a0 ]+/g, ' ').trim();
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
 const MINUTE = 60_000;
@@ -185,15 +182,15 @@ const policy = (changes = {}) => ({
   ...changes
 });
 
-test('the policy is told in plain trans', () => {
-  assert.match(policySentences(policy(), trans)[0], /^It stops after 1 hour without work: no/);
+test('the policy is told in plain words', () => {
+  assert.match(policySentences(policy(), trans)[0], /^It stops after 1 hour idle: no/);
   const never = policySentences(policy({ server_seconds: 0 }), trans);
-  assert.deepEqual(never, ['It is not stopped for being idle.']);
+  assert.deepEqual(never, ['It does not stop when idle.']);
   const hours = { days: [4, 0, 1, 2, 3], from_minute: 480, to_minute: 1110, timezone: 'UTC' };
   const working = policy({ working_hours: { ...hours, server_seconds: 10800 } });
   assert.match(
     policySentences(working, trans)[0],
-    /after 3 hours \(Mon–Fri 8:00–18:30, UTC\) or 1 hour \(at other times\) without work/
+    /after 3 hours \(Mon–Fri 8:00–18:30, UTC\) or 1 hour \(at other times\) idle/
   );
   const all = policy({ max_age_seconds: 86400, kernel_seconds: 7200, silent_kernel_seconds: 60 });
   assert.equal(policySentences(all, trans).length, 4);
@@ -207,8 +204,9 @@ function view(changes = {}) {
     hub_reachable: true,
     cost: cost(),
     idle_policy: policy(),
-    idleness: { idle_since: at(-50), stop_at: at(10), warn_at: at(1), sentence: 'Said.' },
+    idleness: { idle_since: at(-50), stop_at: at(10), warn_at: at(1), busy: null },
     stop: null,
+    full_disks: [],
     ...changes
   };
   return { phase: 'live', status, now: NOW, problem: '' };
@@ -218,16 +216,17 @@ test('an idle server says when it stops, since when, and what is kept', () => {
   const text = stopText(view(), trans);
   assert.equal(text.headline, 'in 10 min 00 s');
   assert.equal(text.urgent, false);
-  assert.match(text.sentence, /^Nothing has worked here since /);
+  assert.match(text.sentence, /^This server has been idle since /);
   assert.match(text.kept, /^Files are kept/);
   assert.equal(Math.round(text.passed), 83);
-  const soon = { idle_since: at(-50), stop_at: at(0.5), warn_at: at(-1), sentence: '' };
+  const soon = { idle_since: at(-50), stop_at: at(0.5), warn_at: at(-1), busy: null };
   assert.equal(stopText(view({ idleness: soon }), trans).headline, 'in 30 s');
   assert.equal(stopText(view({ idleness: soon }), trans).urgent, true);
-  const busy = { idle_since: null, stop_at: null, warn_at: null, sentence: 'It runs.' };
+  const running = { code: 'kernel-running', params: { name: 'train.ipynb' } };
+  const busy = { idle_since: null, stop_at: null, warn_at: null, busy: running };
   const kept = stopText(view({ idleness: busy, extended_until: at(60) }), trans);
   assert.equal(kept.headline, '');
-  assert.equal(kept.sentence, 'It runs.');
+  assert.equal(kept.sentence, 'train.ipynb is running, so this server stays on.');
   assert.match(kept.kept, /^You asked to keep it on until/);
 });
 
@@ -260,8 +259,9 @@ const notice = (changes = {}) => ({
   id: 'idle-1',
   kind: 'idle',
   level: 'warning',
-  title: 'This server stops',
-  message: 'Files are kept.',
+  title: { code: 'stops', params: {} },
+  details: [{ code: 'files-kept', params: {} }],
+  stop: null,
   until: at(9),
   since: null,
   actions: ['keep', 'stop'],
@@ -271,20 +271,20 @@ const notice = (changes = {}) => ({
 test('a notice counts down, and tells whose the buttons are', () => {
   assert.equal(
     noticeText(notice(), NOW, view(), trans),
-    'This server stops in 9 minutes\nFiles are kept.'
+    'This server stops in 9 minutes\nFiles are kept; kernel memory is lost.'
   );
-  const bare = notice({ message: '', until: null });
-  assert.equal(noticeText(bare, NOW, view(), trans), 'This server stops');
+  const bare = notice({ details: [], until: null });
+  assert.equal(noticeText(bare, NOW, view(), trans), 'This server stops soon');
   const shared = view({ can_control: false });
-  assert.match(noticeText(notice(), NOW, shared, trans), /its owner can keep it on/);
+  assert.match(noticeText(notice(), NOW, shared, trans), /only its owner can keep it on/);
 });
 
-test('a notice says since when nothing has worked in the trans and the time of the panel', () => {
+test('a notice says since when nothing has worked in the words and the time of the panel', () => {
   const { sentence } = stopText(view(), trans);
-  assert.match(sentence, /^Nothing has worked here since /);
+  assert.match(sentence, /^This server has been idle since /);
   assert.equal(
     noticeText(notice({ since: at(-50) }), NOW, view(), trans),
-    `This server stops in 9 minutes\nFiles are kept. ${sentence}`
+    `This server stops in 9 minutes\nFiles are kept; kernel memory is lost. ${sentence}`
   );
 });
 

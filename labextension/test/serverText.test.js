@@ -1,19 +1,21 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { announcement, parts, sentences } from '../lib/text/serverText.js';
+import { sentenceText } from '../lib/text/sentenceText.js';
+import { announcement, sentences, sharedSentence } from '../lib/text/serverText.js';
+import { parts } from '../lib/text/statusItemText.js';
 import { timeOfDay } from '../lib/text/format.js';
 import { stopText } from '../lib/text/stopText.js';
 import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/model/state.js';
+import { trans } from './trans.js';
 
-const trans = {
-  __: (text, ...values) => text.replace(/%(\d)/g, (_, index) => values[index - 1]),
-  _n: (one, many, count, ...values) => trans.__(count === 1 ? one : many, ...values)
-};
 const NOW = Date.UTC(2026, 10, 20, 12, 0);
 const MINUTE = 60_000;
 const at = minutes => new Date(NOW + minutes * MINUTE).toISOString();
 const plain = texts => texts.map(text => text.replace(/[\u2007\u00a0 ]+/g, ' '));
+
+const BUSY = { code: 'kernel-running', params: { name: 'train.ipynb' } };
+const FULL = { code: 'home-full', params: { gib: 100 } };
 
 const gpu = (changes = {}) => ({
   index: 0,
@@ -43,9 +45,10 @@ function view(changes = {}, phase = 'live') {
       on_demand_usd_per_hour: 1.006
     },
     idle_policy: { server_seconds: 3600, user_may_extend_seconds: 14400 },
-    idleness: { idle_since: null, stop_at: null, warn_at: null, sentence: 'It works.' },
+    idleness: { idle_since: null, stop_at: null, warn_at: null, busy: BUSY },
     telemetry: { gpu_source: 'nvml', gpus: [gpu()] },
     stop: null,
+    full_disks: [],
     keep: [keep(60, false), keep(120), keep(240)],
     ...changes
   };
@@ -56,7 +59,7 @@ const idle = (stopsIn, warn = 10) => ({
   idle_since: at(-50),
   stop_at: at(stopsIn),
   warn_at: at(stopsIn - warn),
-  sentence: 'Nothing works here.'
+  busy: null
 });
 
 test('cost counts from its own instant and never backwards', () => {
@@ -75,8 +78,8 @@ test('the gravest state wins', () => {
   assert.equal(kinds({ idleness: idle(55) }), 'idle');
   assert.equal(kinds({ idleness: idle(55), hub_reachable: false }), 'hub-silent');
   assert.equal(kinds({ idleness: idle(9), hub_reachable: false }), 'warned');
-  assert.equal(kinds({ disk_full: 'Your home is full.', hub_reachable: false }), 'disk-full');
-  assert.equal(kinds({ disk_full: 'Your home is full.', idleness: idle(9) }), 'warned');
+  assert.equal(kinds({ full_disks: [FULL], hub_reachable: false }), 'disk-full');
+  assert.equal(kinds({ full_disks: [FULL], idleness: idle(9) }), 'warned');
   assert.equal(kinds({ idleness: idle(9), agent_connected: false }), 'agent-silent');
   const taken = { interruption_at: at(2) };
   assert.equal(kinds({ ...taken, idleness: idle(9), agent_connected: false }), 'interrupted');
@@ -97,13 +100,14 @@ test('the gravest state wins', () => {
 test('a stop is told with its reason, by the clock of the reader, and when it is over', () => {
   const told = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), trans)[0];
   const idleStop = { reason: 'idle', message: 'It had been idle for 1 hour' };
-  const since = /Nothing has worked here since (?!.*UTC)/;
-  assert.match(told('live', idleStop), /^This server is being stopped: /);
+  const since = /It had been idle since (?!.*UTC)/;
+  assert.match(told('live', idleStop), /^This server is being stopped\. /);
   assert.match(told('live', idleStop), since);
-  assert.match(told('away', idleStop), /^This server has been stopped. Nothing has worked/);
-  const pressed = { reason: 'user', message: 'You pressed Stop now.' };
-  assert.equal(told('away', pressed), 'This server has been stopped. You pressed Stop now.');
-  assert.equal(told('away', { ...pressed, message: '' }), 'This server has been stopped.');
+  assert.match(told('away', idleStop), /^This server has been stopped\. It had been idle/);
+  const requested = { reason: 'user', message: 'You stopped it from the notebook', by: '' };
+  assert.equal(told('away', requested), 'This server has been stopped. You requested it.');
+  const failed = { reason: 'failed', message: '', by: '' };
+  assert.equal(told('away', failed), 'This server has been stopped.');
 });
 
 test('of a server that has gone the hub says when and why', () => {
@@ -112,7 +116,7 @@ test('of a server that has gone the hub says when and why', () => {
   const clock = timeOfDay(NOW - MINUTE, NOW);
   assert.equal(
     sentences(gone, trans)[0],
-    `This server was stopped at ${clock}. AWS took the machine back.`
+    `This server was stopped at ${clock}. AWS reclaimed this instance.`
   );
   const text = ['$1.37', 'stopped'];
   assert.deepEqual(parts(gone, 'wide', trans), text);
@@ -121,7 +125,7 @@ test('of a server that has gone the hub says when and why', () => {
 
 test('a server that does not answer is not said to stay on', () => {
   const away = view({}, 'away');
-  assert.ok(!sentences(away, trans).includes('It works.'));
+  assert.ok(!sentences(away, trans).some(text => text.includes('train.ipynb')));
   assert.equal(stopText(away, trans).sentence, '');
   const taken = view({ interruption_at: at(-1) }, 'away');
   assert.ok(!sentences(taken, trans).some(text => /save your work/i.test(text)));
@@ -132,21 +136,21 @@ test('of what ends nothing says that it stays on, whatever runs', () => {
   const ends = [view({ stop }), view({ stop }, 'away'), view({ interruption_at: at(2) })];
   for (const each of ends) {
     const { sentence, kept } = stopText(each, trans);
-    assert.ok(![...sentences(each, trans), sentence].includes('It works.'));
+    assert.ok(![...sentences(each, trans), sentence].some(text => text.includes('train.ipynb')));
     assert.match(kept, /^Files are kept/);
   }
   assert.equal(stopText(ends[0], trans).sentence, sentences(ends[0], trans)[0]);
 });
 
 test('a full disk is told beside a hub that is not reached', () => {
-  const full = view({ disk_full: 'Your home is full.', hub_reachable: false });
-  assert.equal(sentences(full, trans)[0], 'Your home is full.');
-  assert.match(sentences(full, trans)[1], /hub is not reached/);
+  const full = view({ full_disks: [FULL], hub_reachable: false });
+  assert.equal(sentences(full, trans)[0], sentenceText(FULL, trans));
+  assert.match(sentences(full, trans)[1], /^Hub unreachable/);
   assert.ok(parts(full, 'narrow', trans).includes('disk full'));
 });
 
 test('a server that is stopped for its age is warned about though it works', () => {
-  const idleness = { ...idle(5), idle_since: null, sentence: 'It is a day old.' };
+  const idleness = { ...idle(5), idle_since: null };
   assert.equal(stateOf(view({ idleness })).kind, 'warned');
 });
 
@@ -163,8 +167,8 @@ test('a screen reader hears trans and no number', () => {
 
 test('a spot machine that is taken back counts down, and cannot be kept', () => {
   const taken = view({ interruption_at: at(2), idleness: idle(9) });
-  assert.deepEqual(parts(taken, 'narrow', trans), ['$1.37', 'taken back in 2:00']);
-  assert.match(sentences(taken, trans)[0], /save your work now.* Files are kept/);
+  assert.deepEqual(parts(taken, 'narrow', trans), ['$1.37', 'reclaimed in 2:00']);
+  assert.match(sentences(taken, trans)[0], /Save your work now.* Files are kept/);
   assert.match(
     sentences(view({ interruption_at: at(2), files_kept: false }), trans)[0],
     /not kept/
@@ -214,7 +218,7 @@ test('an unknown price is unknown, never zero', () => {
   const cost = { ...view().status.cost, usd_per_hour: null };
   const shown = [...parts(view({ cost }), 'wide', trans), ...sentences(view({ cost }), trans)];
   assert.ok(shown.includes('$1.37 · price unknown'));
-  assert.ok(shown.includes('Its price now is not known.'));
+  assert.ok(shown.includes('Its current price is not known.'));
   const nothing = [
     ...parts(view({ cost: null }), 'wide', trans),
     ...sentences(view({ cost: null }), trans)
@@ -225,7 +229,9 @@ test('an unknown price is unknown, never zero', () => {
 
 test('what a bill says is no estimate', () => {
   const cost = { ...view().status.cost, estimate: false };
-  assert.ok(sentences(view({ cost }), trans)[0].startsWith('This server has cost $1.37 (USD)'));
+  assert.ok(
+    sentences(view({ cost }), trans)[0].startsWith('This server has cost $1.37 (USD) since')
+  );
 });
 
 test('a server is kept until the next instant that changes something', () => {
@@ -247,7 +253,7 @@ test('with whom a server is shared has no buttons, and is told whose they are', 
   assert.equal(canControl(view().status), true);
   assert.equal(canControl(view(shared).status), false);
   assert.equal(nextKeep(view(shared)), null);
-  const said = 'It is shared with you: its owner can keep it on, or stop it.';
+  const said = sharedSentence(view(shared).status, trans);
   assert.ok(sentences(view(shared), trans).includes(said));
   assert.ok(!sentences(view({ idleness: idle(9) }), trans).includes(said));
   assert.ok(!sentences(view({ ...shared, managed: false }), trans).includes(said));

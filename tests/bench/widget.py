@@ -241,7 +241,7 @@ def _check(status: dict[str, Any], kernels: int) -> None:
         if worker["kind"] == "kernel" and worker["gpu_percent"] is not None
     ]
     if telemetry["gpu_source"] != "nvml" or len(telemetry["gpus"]) != GPUS:
-        raise RuntimeError(f"not the {GPUS} GPUs: {telemetry['gpu_problem']}")
+        raise RuntimeError(f"not the {GPUS} GPUs: {telemetry['gpu_error']}")
     if len(on_gpus) != kernels:
         raise RuntimeError(f"{len(on_gpus)} kernels on GPUs instead of {kernels}")
 

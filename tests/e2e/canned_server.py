@@ -36,6 +36,7 @@ from ec2spawner.wire import (
     Notice,
     ServerEnd,
     Telemetry,
+    sentence,
 )
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 
@@ -75,8 +76,8 @@ def status(**changes: Any) -> NotebookStatus:
         "instance_type": "g5.xlarge",
         "idle_policy": IdlePolicy(),
         "idleness": Idleness(
+            busy=sentence("kernel-running", name="train.ipynb"),
             busy_because="train.ipynb is running",
-            sentence="train.ipynb is running, so this server stays on.",
         ),
         "telemetry": Telemetry(
             at=now,
@@ -108,7 +109,6 @@ def idle(stops_in: timedelta, since: timedelta, warn: timedelta) -> Idleness:
         idle_since=now - since,
         stop_at=stop_at,
         warn_at=stop_at - warn,
-        sentence="Nothing works here.",
     )
 
 

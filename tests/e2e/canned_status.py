@@ -78,7 +78,7 @@ class PostHandler(APIHandler):
         line = json.dumps({"action": action, **(self.get_json_body() or {})})
         with (_folder() / "posts.jsonl").open("a") as log:
             log.write(line + "\n")
-        self.finish({"ok": True, "message": ""})
+        self.finish({"ok": True, "sentence": None})
 
 
 def _jupyter_server_extension_points() -> list[dict[str, str]]:

@@ -176,7 +176,7 @@ async def chooses_an_idle_time(page: Any) -> None:
     await expect(headline(page)).to_have_text(re.compile(r"in 1[45] min \d\d s"))
     await page.reload()
     await has_a_kernel(page)
-    await expect(chosen(page)).to_have_text("15 minutes without work")
+    await expect(chosen(page)).to_have_text("15 minutes idle")
     await expect(headline(page)).to_have_text(re.compile(r"in 1[45] min \d\d s"))
     await asks_for_more_than_is_allowed(page)
 
@@ -185,10 +185,10 @@ async def asks_for_more_than_is_allowed(page: Any) -> None:
     """From a page that is older than the bounds."""
     await choice(page).evaluate("select => select.add(new Option('9 hours', 9 * 3600))")
     await choice(page).press("End")
-    told = page.locator(".Toastify__toast", has_text="Allowed: 10 seconds to 8 hours.")
-    await expect(told).to_contain_text("It stops after 8 hours without work now.")  # it goes soon
-    await expect(panel(page)).to_contain_text("It stops after 8 hours without work")
-    await expect(chosen(page)).to_have_text("8 hours without work")
+    told = page.locator(".Toastify__toast", has_text="The policy allows 10 seconds to 8 hours.")
+    await expect(told).to_contain_text("This server now stops after 8 hours idle.")  # it goes soon
+    await expect(panel(page)).to_contain_text("It stops after 8 hours idle")
+    await expect(chosen(page)).to_have_text("8 hours idle")
 
 
 async def is_told_why(hub: Hub, visit: Visit, user: str) -> None:
@@ -225,4 +225,4 @@ def chosen(page: Any) -> Any:
 async def choose(page: Any, key: str, time: str) -> None:
     """With the keyboard: the key goes to what stands for that time."""
     await choice(page).press(key)
-    await expect(panel(page)).to_contain_text(f"It stops after {time} without work")
+    await expect(panel(page)).to_contain_text(f"It stops after {time} idle")

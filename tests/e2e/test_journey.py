@@ -319,7 +319,7 @@ def warning(page: Any) -> Any:
 
 async def is_warned(page: Any) -> None:
     await expect(warning(page)).to_contain_text(
-        "Nothing has worked here since", timeout=IDLE_SECONDS * 1000
+        "This server has been idle since", timeout=IDLE_SECONDS * 1000
     )
     await expect(warning(page)).to_contain_text("Files are kept")
 

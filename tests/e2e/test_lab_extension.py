@@ -17,6 +17,7 @@ from ec2spawner.wire import (
     ServerEnd,
     Stop,
     Telemetry,
+    sentence,
 )
 from tests.e2e.canned_server import (
     BUNDLE,
@@ -45,6 +46,8 @@ pytestmark = [
     pytest.mark.skipif(not BUNDLE.exists(), reason="needs the built lab extension"),
 ]
 
+NOT_NOW = {"code": "refused", "params": {"detail": "<b>not</b> now"}}
+
 
 def texts(item: Any) -> list[str]:
     """The parts of the item, with every kind of space as one."""
@@ -71,9 +74,9 @@ def test_shows_as_much_as_there_is_room_for(page: Any, server: Server, theme: st
 def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
     item = open_lab(page, server)
     label = item.get_attribute("aria-label")
-    assert "Estimate in USD: this server has cost $1.37 since " in label
-    assert "It costs $0.42 an hour now, spot." in label
-    assert "On demand it would be $1.006 an hour." in label
+    assert "This server has cost $1.37 (USD, estimate) since " in label
+    assert "It costs $0.42 per hour (spot)." in label
+    assert "On-demand would cost $1.006 per hour." in label
     assert "GPU NVIDIA A10G: 87 % in use. GPU memory: 14.2 of 24 GB." in label
     assert "train.ipynb is running, so this server stays on." in label
     assert item.get_attribute("title") == label
@@ -125,8 +128,8 @@ def test_unknown_cost_is_unknown_and_a_simulated_gpu_says_so(page: Any, server: 
     item = open_lab(page, server)
     assert texts(item) == ["A10G simulated 87 % · 14.2/24 GB", "cost unknown", "in use"]
     label = item.get_attribute("aria-label")
-    assert "What this server has cost is not known yet." in label
-    assert "These GPU numbers are simulated." in label
+    assert "The cost of this server is not known yet." in label
+    assert "These GPU figures are simulated." in label
     assert "$0" not in label
     picture(page, "unknown")
 
@@ -141,10 +144,10 @@ def test_without_an_agent_no_cost_is_shown(page: Any, server: Server) -> None:
 def test_trouble_is_told(page: Any, server: Server) -> None:
     server.says(status(hub_reachable=False))
     item = open_lab(page, server)
-    assert texts(item)[-1] == "hub not reached"
+    assert texts(item)[-1] == "hub unreachable"
     server.says(status(agent_connected=False))
-    expect(item).to_contain_text("agent silent")
-    assert "The instance agent does not answer" in item.get_attribute("aria-label")
+    expect(item).to_contain_text("agent not responding")
+    assert "The instance agent does not respond" in item.get_attribute("aria-label")
 
 
 @pytest.mark.parametrize("status_code", [0, 404, 424])
@@ -163,7 +166,7 @@ def test_a_server_that_does_not_answer_is_said_to(
             route.abort()
 
     page.route(STATUS_URL, is_away)
-    expect(item).to_have_text("no answer")
+    expect(item).to_have_text("not responding")
     assert "http" not in item.get_attribute("aria-label")
     page.unroute(STATUS_URL)
     # A person who comes back to the tab does not wait for the next turn.
@@ -192,10 +195,10 @@ def test_of_a_server_that_was_stopped_the_page_says_when_and_why(page: Any, serv
     expect(item).to_contain_text("stopped")
     expect(toast).to_have_count(1)
     expect(toast).to_contain_text(re.compile(r"This server was stopped at \d\d:\d\d"))
-    expect(toast).to_contain_text("AWS took the machine back.")
+    expect(toast).to_contain_text("AWS reclaimed this instance.")
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.locator(ITEM).click()
-    expect(page.locator(PANEL)).to_contain_text("AWS took the machine back.")
+    expect(page.locator(PANEL)).to_contain_text("AWS reclaimed this instance.")
     expect(page.locator(PANEL)).not_to_contain_text("Save your work")
     expect(page.locator(PANEL)).not_to_contain_text("stays on")
     for figures in page.locator(f"{PANEL} .ec2-Figures").all():
@@ -244,10 +247,10 @@ def test_warns_before_the_stop_and_extends(
     item = where(page, server)
     toast = page.locator(".Toastify__toast")
     expect(toast).to_contain_text(re.compile(r"This server stops in \d+ minutes"))
-    expect(toast).to_contain_text("Files are kept; what kernels hold in memory is not.")
+    expect(toast).to_contain_text("Files are kept; kernel memory is lost.")
     since = warned.idle_since.astimezone(WHERE_THE_READER_IS)
     expect(toast).to_contain_text(
-        re.compile(rf"Nothing has worked here since (.*, )?{since:%H:%M}")
+        re.compile(rf"This server has been idle since (.*, )?{since:%H:%M}")
     )
     expect(item).to_contain_text(re.compile(r"stops in \d:\d\d"))
     keep = toast.get_by_role("button", name=re.compile(r"^Keep until \d\d:\d[05]$"))
@@ -289,7 +292,7 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     toast.get_by_role("button", name="Stop now").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("Open documents are saved first")
-    expect(dialog).to_contain_text("what kernels hold in memory is not")
+    expect(dialog).to_contain_text("kernel memory is lost")
     expect(toast).to_have_count(0)  # or it still fades when another takes its place
     dialog.get_by_role("button", name="Cancel").click()
     expect(toast).to_have_count(1)
@@ -304,9 +307,9 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     dialog.get_by_role("button", name="Stop now").click()
     until(lambda: server.posts("stop") != [])
     expect(page.locator(".jp-mod-dirty")).to_have_count(0)
-    server.says(status(stop=Stop(reason="user", message="You pressed Stop now.")))
+    server.says(status(stop=Stop(reason="user")))
     expect(toast).to_contain_text("This server is being stopped")
-    expect(toast).to_contain_text("You pressed Stop now.")
+    expect(toast).to_contain_text("You requested it.")
     expect(page.get_by_text("This server stops in")).to_have_count(0)
 
 
@@ -319,14 +322,14 @@ def test_a_stop_whose_answer_is_lost_is_no_error(page: Any, server: Server) -> N
         page.evaluate("() => void window.jupyterapp.commands.execute('ec2spawner:stop')")
         dialog.get_by_role("button", name="Stop now").click()
 
-    page.route(stop, lambda route: route.fulfill(status=409, json={"message": "Not now."}))
+    page.route(stop, lambda route: route.fulfill(status=409, json={"sentence": NOT_NOW}))
     press_stop()
-    expect(toast).to_contain_text("This server could not be stopped. Not now.")
+    expect(toast).to_contain_text("could not be stopped. The hub refused: <b>not</b> now.")
     toast.get_by_title("Hide notification").click()
     expect(toast).to_have_count(0)
 
     def accept(route: Any) -> None:
-        server.says(status(stop=Stop(reason="user", message="You stopped it.")))
+        server.says(status(stop=Stop(reason="user")))
         route.abort()
 
     page.unroute(stop)
@@ -346,12 +349,12 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
         id="gpu-xid-0-79",
         kind="gpu",
         level="error",
-        title="GPU 0 reports an error",
-        message="Xid 79: <b>it</b> fell off the bus.",
+        title=sentence("gpu-xid", index=0),
+        details=[sentence("refused", detail="<b>it</b> fell off the bus")],
         actions=["panel"],
     )
     server.emits(error)
-    expect(toast).to_contain_text("GPU 0 reports an error")
+    expect(toast).to_contain_text("GPU 0 reported an error")
     expect(toast).to_contain_text("<b>it</b>")
     touched = toast.evaluate_handle(
         """toast => {
@@ -361,12 +364,12 @@ def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
           return touched;
         }"""
     )
-    another = error.model_copy(update={"id": "gpu-xid-1-79", "title": "GPU 1 reports"})
+    another = error.model_copy(update={"id": "gpu-xid-1-79", "title": sentence("gpu-xid", index=1)})
     server.emits(error)
     server.emits(error, another)
     expect(toast).to_have_count(2)
     assert touched.json_value() == []
-    first = toast.filter(has_text="GPU 0 reports an error")
+    first = toast.filter(has_text="GPU 0 reported an error")
     first.get_by_role("button", name="Show details").click()
     expect(page.locator(PANEL)).to_be_visible()
     expect(first).to_have_count(0)
@@ -394,7 +397,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(page: Any, server: Serv
         id="idle-1",
         kind="idle",
         level="warning",
-        title="This server stops",
+        title=sentence("stops"),
         until=datetime.now(UTC) + timedelta(minutes=5),
     )
     server.emits(end)
@@ -418,7 +421,7 @@ def test_what_is_written_after_the_spot_notice_is_saved_too(page: Any, server: S
     end = datetime.now(UTC) + timedelta(seconds=28)
     server.says(status(interruption_at=end))
     toast = page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("AWS takes this machine back in")
+    expect(toast).to_contain_text("AWS is reclaiming this instance in")
     assert toast.get_by_role("button", name="Stop now").count() == 0
     page.locator(".jp-Notebook-cell .cm-content").first.click()
     page.keyboard.insert_text("1")
@@ -430,9 +433,13 @@ def test_what_is_written_after_the_spot_notice_is_saved_too(page: Any, server: S
 
 def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server) -> None:
     suggestion = Notice(
-        id="smaller-profile", kind="smaller-profile", level="info", title="The GPU is not used"
+        id="smaller-profile",
+        kind="smaller-profile",
+        level="info",
+        title=sentence("gpu-unused", count=1),
     )
-    warning = Notice(id="disk-full", kind="disk-full", level="warning", title="A disk is full")
+    full = sentence("disk-full")
+    warning = Notice(id="disk-full", kind="disk-full", level="warning", title=full)
     server.says(status(notices=[suggestion, warning]))
     open_lab(page, server)
     toasts = page.locator(".Toastify__toast")
@@ -447,7 +454,7 @@ def test_with_whom_a_server_is_shared_gets_no_buttons(page: Any, server: Server)
     server.says(status(idleness=warned, can_control=False))
     open_lab(page, server)
     toast = page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("its owner can keep it on, or stop it")
+    expect(toast).to_contain_text("only its owner can keep it on or stop it")
     expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
 

@@ -19,6 +19,7 @@ from ec2spawner.wire import (
     IdlePolicy,
     NotebookStatus,
     Stop,
+    sentence,
 )
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import violations
@@ -174,10 +175,10 @@ def test_says_what_it_costs_what_works_and_when_it_stops(lab: Lab) -> None:
     assert said["Disk"] == "42.0 of 100 GB"
     stops = panel.get_by_role("region", name="When it stops")
     expect(stops).to_contain_text("train.ipynb is running, so this server stays on.")
-    expect(stops).to_contain_text("It stops after 1 hour without work: no running cell")
+    expect(stops).to_contain_text("It stops after 1 hour idle: no running cell")
     lab.charts_are_drawn(4)
     chart = panel.get_by_role("img", name=re.compile("^GPU in the last hour"))
-    assert re.search(r"\d+ % on average, at most \d+ %", chart.get_attribute("aria-label"))
+    assert re.search(r"average \d+ %, maximum \d+ %", chart.get_attribute("aria-label"))
 
 
 def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
@@ -186,7 +187,7 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
     expect(panel.locator(".ec2-Stop-headline")).to_have_text(re.compile(r"in \d min \d\d s"))
     first = panel.locator(".ec2-Stop-headline").inner_text()
     until(lambda: panel.locator(".ec2-Stop-headline").inner_text() != first)
-    expect(panel).to_contain_text("Nothing has worked here since")
+    expect(panel).to_contain_text("This server has been idle since")
     keep = panel.get_by_role("group", name="Keep until").get_by_role("button")
     expect(keep).to_have_text([TIME, TIME, TIME])
     keep.nth(1).press("Enter")
@@ -199,10 +200,7 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
     assert lab.server.posts("stop") == []
     choice = panel.get_by_label("Stop after")
     expect(choice.locator("option")).to_have_text(
-        [
-            f"{each} without work"
-            for each in ("15 minutes", "30 minutes", "1 hour", "2 hours", "4 hours")
-        ]
+        [f"{each} idle" for each in ("15 minutes", "30 minutes", "1 hour", "2 hours", "4 hours")]
     )
     expect(choice).to_have_value("3600")
     choice.select_option("7200")
@@ -258,10 +256,10 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
     assert [[seen, is_in_panel] for _, seen, is_in_panel in reached] == [[True, True]] * len(
         reached
     )
-    for (name, *_), expected in zip(reached, [*BUTTONS, "All rules"], strict=True):
+    for (name, *_), expected in zip(reached, [*BUTTONS, "All idle rules"], strict=True):
         assert re.search(expected, name)
     lab.page.keyboard.press("Enter")
-    expect(lab.panel).to_contain_text("A kernel that nobody has used for 2 hours is shut down.")
+    expect(lab.panel).to_contain_text("A kernel that is idle for 2 hours is shut down.")
     lab.page.keyboard.press("Enter")
 
 
@@ -423,10 +421,10 @@ def test_eight_gpus_are_told_apart_with_their_troubles(lab: Lab) -> None:
     parts = panel.locator(".ec2-Gpu")
     expect(parts).to_have_count(8)
     expect(parts.nth(1)).to_contain_text("slowed: power limit")
-    expect(parts.nth(2)).to_contain_text("slowed: heat, waits for other GPUs")
+    expect(parts.nth(2)).to_contain_text("slowed: heat, waiting for other GPUs")
     expect(parts.nth(6).get_by_role("listitem")).to_have_count(3)
     expect(parts.nth(6).get_by_role("listitem").first).to_contain_text("3g.20gb")
-    expect(parts.nth(7)).to_contain_text("This GPU does not answer any more.")
+    expect(parts.nth(7)).to_contain_text("This GPU no longer responds.")
     for chart in ("GPU 3", "Memory of GPU 3"):
         label = re.compile(f"^{chart} in the last hour: ")
         expect(parts.nth(3).get_by_role("img", name=label)).to_have_count(1)
@@ -437,10 +435,10 @@ def test_eight_gpus_are_told_apart_with_their_troubles(lab: Lab) -> None:
 def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
     alone = {"managed": False, "agent_connected": False, "cost": None, "idle_policy": None}
     panel = lab.shows(working(**alone))
-    expect(panel.get_by_role("heading", name="At work")).to_be_visible()
+    expect(panel.get_by_role("heading", name="Activity")).to_be_visible()
     expect(panel.get_by_role("region", name="Cost")).to_be_hidden()
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
-    expect(panel).to_contain_text("Nothing here stops this server")
+    expect(panel).to_contain_text("This server is not stopped from here")
     assert lines(panel)["GPU"] == "87 %"
     assert "$" not in panel.inner_text()
     assert violations(lab.page, PANEL) == []
@@ -448,15 +446,15 @@ def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
 
 def test_troubles_are_told_in_words(lab: Lab) -> None:
     panel = lab.shows(working(agent_connected=False))
-    expect(panel).to_contain_text("The instance agent does not answer")
+    expect(panel).to_contain_text("The instance agent does not respond")
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
     lab.shows(working(hub_reachable=False))
-    expect(panel).to_contain_text("The hub is not reached")
+    expect(panel).to_contain_text("Hub unreachable")
     lab.shows(working(can_control=False))
-    expect(panel).to_contain_text("its owner can keep it on, or stop it")
+    expect(panel).to_contain_text("only its owner can keep it on or stop it")
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
-    lab.shows(working(stop=Stop(reason="user", message="You pressed Stop now.")))
-    expect(panel).to_contain_text("This server is being stopped: You pressed Stop now.")
+    lab.shows(working(stop=Stop(reason="user")))
+    expect(panel).to_contain_text("This server is being stopped. You requested it.")
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
     now = datetime.now(UTC)
     lab.shows(working(cost=scenes.cost(usd=None, usd_per_hour=None, saved_usd=None, since=now)))
@@ -464,8 +462,8 @@ def test_troubles_are_told_in_words(lab: Lab) -> None:
     expect(panel).to_contain_text("price unknown")
     lab.shows(working(telemetry=scenes.machine()), scenes.last_hour(0))
     expect(panel).to_contain_text("This machine has no GPU.")
-    lab.shows(working(telemetry=scenes.machine(gpu_problem="The NVIDIA driver is missing.")))
-    expect(panel).to_contain_text("The NVIDIA driver is missing.")
+    lab.shows(working(telemetry=scenes.machine(gpu_error=sentence("gpu-driver-not-loaded"))))
+    expect(panel).to_contain_text("its driver is not loaded")
     lab.shows(working(telemetry=scenes.machine(scenes.gpu(ecc_uncorrected=3, xid=31))))
     expect(panel).to_contain_text("Xid 31")
     expect(panel).to_contain_text("3 memory errors could not be corrected")
@@ -475,12 +473,12 @@ def test_troubles_are_told_in_words(lab: Lab) -> None:
 def test_a_server_that_does_not_answer_says_so_and_comes_back(lab: Lab) -> None:
     api = re.compile(r"/ec2spawner/api/")
     lab.page.route(api, lambda route: route.fulfill(status=500, json={"message": "Out of order."}))
-    expect(lab.panel).to_contain_text("This server does not answer")
+    expect(lab.panel).to_contain_text("This server does not respond")
     expect(lab.panel).to_contain_text("Out of order.")
     expect(lab.panel).to_contain_text("$1.37")
     lab.page.unroute(api)
     lab.shows(working())
-    expect(lab.panel).not_to_contain_text("does not answer")
+    expect(lab.panel).not_to_contain_text("does not respond")
 
 
 def test_notebook_has_it_too(page: Any, server: Server) -> None:

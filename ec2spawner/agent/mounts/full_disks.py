@@ -1,11 +1,11 @@
-"""Disks that are full: why nothing can be saved, in words for who tries to."""
+"""Disks that are full: nothing can be saved there."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
+from ...wire import Code, Sentence, sentence
 from ..settings import Settings
 
 FULL_BYTES = 32 * 2**20
@@ -14,36 +14,27 @@ FULL_BYTES = 32 * 2**20
 GIB = 2**30
 
 
-def full_disks(settings: Settings, home_kind: str) -> str:
-    """Which disks are full and what to do; empty while none is. Reads the disks."""
-    return " ".join(_sentences(settings, home_kind))
-
-
-def _sentences(settings: Settings, home_kind: str) -> Iterator[str]:
+def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
+    """Which disks are full. Reads the disks, so that it may block."""
+    found = []
     home = settings.user.home
-    # EFS has no end, and asking a file system on the network may take for ever.
-    if home_kind == "ebs" and not _is_same(home, settings.root) and (why := _why_full(home)):
-        yield (
-            f"Your home {why}: what you save may be lost. Delete what you do not need, or ask for "
-            "a larger home."
-        )
-    if why := _why_full(settings.root):
-        yield (
-            f"The machine's own disk {why}. Delete what you do not need outside your home, such "
-            "as in /tmp."
-        )
+    # EFS has no end, and a file system on the network may never answer.
+    if home_kind == "ebs" and not _is_same(home, settings.root):
+        found.append(_why_full(home, "home-full", "home-without-inodes"))
+    found.append(_why_full(settings.root, "system-disk-full", "system-disk-without-inodes"))
+    return [each for each in found if each is not None]
 
 
-def _why_full(place: Path) -> str:
+def _why_full(place: Path, full: Code, without_inodes: Code) -> Sentence | None:
     try:
         disk = os.statvfs(place)
     except OSError:
-        return ""
+        return None
     if disk.f_bavail * disk.f_frsize < FULL_BYTES:
-        return f"is full ({disk.f_blocks * disk.f_frsize / GIB:.0f} GiB)"
+        return sentence(full, gib=round(disk.f_blocks * disk.f_frsize / GIB))
     if disk.f_files and not disk.f_favail:
-        return "has no room for more files, however small"
-    return ""
+        return sentence(without_inodes)
+    return None
 
 
 def _is_same(one: Path, other: Path) -> bool:

@@ -23,6 +23,7 @@ from ...wire import (
     IdlePolicy,
     LeaseGrant,
     Observation,
+    Sentence,
     Stop,
     Telemetry,
 )
@@ -65,7 +66,7 @@ class Watch:
         self.stop: Stop | None = None
         self.state_seen = 0
         self.hub_reachable = True
-        self.disk_full = ""
+        self.full_disks: list[Sentence] = []
         self.interruption_at: datetime | None = None
         self.idleness = Idleness()
         self.assess()
@@ -152,7 +153,7 @@ class Watch:
             telemetry=self._sampler.latest,
             stop=self.stop,
             hub_reachable=self.hub_reachable,
-            disk_full=self.disk_full,
+            full_disks=self.full_disks,
             interruption_at=self.interruption_at,
             files_kept=self._grant.home.kind != "none",
         )

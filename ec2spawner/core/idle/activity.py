@@ -12,12 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from ...wire import (
-    IdlePolicy,
-    KernelState,
-    TerminalState,
-    Worker,
-)
+from ...wire import Code, IdlePolicy, KernelState, Sentence, TerminalState, Worker, sentence
 from .policy import shortest_limit
 
 STARTING_LIMIT = timedelta(seconds=120)
@@ -77,8 +72,7 @@ class Signals:
 class Work:
     """What keeps a server on."""
 
-    because: str
-    """For people."""
+    what: Sentence
     kernel_id: str = ""
     path: str = ""
     """Of its notebook, where it has one."""
@@ -91,19 +85,35 @@ def work(signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]) 
         # The one that does most is what people want to look at; `workers` begins with it.
         order = {each.kernel_id: place for place, each in enumerate(signals.workers or ())}
         first = min(busy, key=lambda kernel: order.get(kernel.id, len(order)))
-        return Work(f"{plain(first.name) or 'A kernel'} is running", first.id, first.path)
+        return Work(sentence("kernel-running", name=plain(first.name)), first.id, first.path)
     for terminal in signals.terminals:
         if has_job(terminal.foreground):
-            return Work(f"{plain(terminal.foreground)} runs in a terminal")
+            return Work(sentence("terminal-running", name=plain(terminal.foreground)))
     if in_use(signals.gpu, policy.gpu_busy_percent, policy, now):
-        return _in_use_by(signals, _gpu_user(signals.workers or ()), "GPU")
+        return _in_use_by(signals, _gpu_user(signals.workers or ()), "gpu-in-use")
     if in_use(signals.cpu, policy.cpu_busy_percent, policy, now):
-        return _in_use_by(signals, _cpu_user(signals.workers or ()), "CPU")
+        return _in_use_by(signals, _cpu_user(signals.workers or ()), "cpu-in-use")
     for kernel in signals.kernels:
         if kernel.execution_state in ("starting", "unknown") and _is_young(kernel, now):
-            name = plain(kernel.name) or "A kernel"
-            return Work(f"{name} is starting", kernel.id, kernel.path)
+            name = plain(kernel.name)
+            return Work(sentence("kernel-starting", name=name), kernel.id, kernel.path)
     return None
+
+
+def in_english(what: Sentence) -> str:
+    """What works, for the hub's pages and logs; the browser has words of its own."""
+    name = str(what.params["name"])
+    match what.code:
+        case "kernel-running":
+            return f"{name or 'A kernel'} is running"
+        case "kernel-starting":
+            return f"{name or 'A kernel'} is starting"
+        case "terminal-running":
+            return f"{name} runs in a terminal"
+        case "gpu-in-use":
+            return f"{name} is using the GPU" if name else "The GPU is in use"
+        case _:
+            return f"{name or 'A program of yours'} is using the CPU"
 
 
 def instants(
@@ -154,12 +164,11 @@ def is_watched(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
 # --- who uses it -----------------------------------------------------------------------------
 
 
-def _in_use_by(signals: Signals, user: Worker | None, what: str) -> Work:
+def _in_use_by(signals: Signals, user: Worker | None, code: Code) -> Work:
     if user is None:
-        return Work("The GPU is in use" if what == "GPU" else "A program of yours is using the CPU")
-    name = plain(user.name) or "A program of yours"
+        return Work(sentence(code, name=""))
     path = next((each.path for each in signals.kernels if each.id == user.kernel_id), "")
-    return Work(f"{name} is using the {what}", user.kernel_id, path)
+    return Work(sentence(code, name=plain(user.name)), user.kernel_id, path)
 
 
 def _gpu_user(workers: Sequence[Worker]) -> Worker | None:

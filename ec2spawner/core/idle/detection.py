@@ -15,14 +15,7 @@ from datetime import datetime, timedelta
 
 from ...wire import Idleness, IdlePolicy
 from . import stuck_kernels, working_hours
-from .activity import (
-    Signals,
-    computes,
-    instants,
-    is_watched,
-    work,
-)
-from .messages import sentence
+from .activity import Signals, computes, in_english, instants, is_watched, work
 
 CLOCK_SET = timedelta(seconds=5)
 """Wall clock and monotonic clock apart by more than this between two calls: somebody set the
@@ -70,12 +63,12 @@ def assess(
     ends = stop_at(policy, signals.started_at, idle_since, signals.extended_until)
     idleness = Idleness(
         idle_since=idle_since,
-        busy_because=works.because if works else "",
+        busy=works.what if works else None,
+        busy_because=in_english(works.what) if works else "",
         busy_kernel_id=works.kernel_id if works else "",
         busy_path=works.path if works else "",
         stop_at=ends,
         warn_at=_warn_at(policy, ends, idle_since or signals.started_at),
-        sentence=sentence(signals, policy, now, works, idle_since, ends),
         cull_kernels=_kernels_to_cull(signals, policy, now, clock_set_at, silent),
     )
     return idleness, Past(last_active, now, clock_set_at, silences)

@@ -31,20 +31,6 @@ def stop_after(idle_since: datetime, outside: float, hours: WorkingHours) -> dat
     return None
 
 
-def in_words(hours: WorkingHours) -> str:
-    """`Mon-Fri 08:00-18:00 Europe/Berlin`: as an admin writes it."""
-    runs: list[list[int]] = []
-    for day in sorted(set(hours.days)):
-        if runs and day == runs[-1][-1] + 1:
-            runs[-1].append(day)
-        else:
-            runs.append([day])
-    names = ",".join(
-        DAYS[run[0]] if len(run) == 1 else f"{DAYS[run[0]]}-{DAYS[run[-1]]}" for run in runs
-    )
-    return f"{names} {_clock(hours.from_minute)}-{_clock(hours.to_minute)} {hours.timezone}"
-
-
 @cache
 def zone(name: str) -> ZoneInfo | None:
     """The time zone of an IANA name; None where this machine does not know it."""
@@ -95,7 +81,3 @@ def _instant(day: date, minute: int, place: ZoneInfo) -> datetime:
     # Within one zone Python adds on the clock, as people do.
     on_the_clock = datetime(day.year, day.month, day.day, tzinfo=place) + timedelta(minutes=minute)
     return on_the_clock.astimezone(UTC)
-
-
-def _clock(minute: int) -> str:
-    return f"{minute // 60:02}:{minute % 60:02}"

@@ -5,7 +5,6 @@ From NVIDIA's "XID Errors" and its "Xid Catalog".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
 
@@ -25,58 +24,22 @@ class Gravity(IntEnum):
     """A fault of the GPU, or of what it is connected by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
-    """One kind of error."""
-
-    what: str
-    """What has happened, for people: the rest of a sentence."""
-    gravity: Gravity = Gravity.MACHINE
-    then: str = ""
-    """What to do, or to know; empty where that depends on who looks after the machine."""
-
-
-RESTART = "Restart its kernel"
-
-
-def _program(what: str) -> Xid:
-    return Xid(what, Gravity.PROGRAM, RESTART)
-
-
-XIDS = {
-    13: _program("a program on it did something that it may not do"),
-    31: _program("a program on it used memory that is not its own"),
-    43: _program("a program on it was stopped for an error of its own"),
-    45: _program("a program on it was ended"),
-    68: _program("its video processor met an error of a program"),
-    109: _program("a program on it did not give way to others in time"),
-    63: Xid(
-        "spare memory takes the place of a failing row", Gravity.CONTAINED, "What runs goes on"
-    ),
-    94: Xid(
-        "memory of one program on it failed, and that program was ended", Gravity.CONTAINED, RESTART
-    ),
-    48: Xid("its memory failed in two bits at once"),
-    61: Xid("its microcontroller has stopped"),
-    62: Xid("its microcontroller has stopped"),
-    64: Xid("failing memory could not be replaced"),
-    74: Xid("its link to other GPUs failed"),
-    79: Xid("it fell off the bus"),
-    95: Xid("its memory failed beyond repair"),
-    119: Xid("its system processor does not answer"),
-    120: Xid("its system processor failed"),
+GRAVITY = {
+    # NVIDIA's numbers of what a program may cause.
+    **dict.fromkeys((13, 31, 43, 45, 68, 109), Gravity.PROGRAM),
+    63: Gravity.CONTAINED,  # spare memory takes the place of a failing row
+    94: Gravity.CONTAINED,  # the memory of one program failed, and that program was ended
+    **dict.fromkeys((48, 61, 62, 64, 74, 79, 95, 119, 120), Gravity.MACHINE),
 }
-
-UNKNOWN = Xid("see NVIDIA's list of Xid errors")
-"""One that is not in the list is taken for the machine's."""
+"""What each stands for is said in `labextension/src/text/xidText.ts`, by the same numbers."""
 
 
-def meaning(number: int) -> Xid:
-    """What an error means."""
-    return XIDS.get(number, UNKNOWN)
+def gravity(number: int) -> Gravity:
+    """How grave an error is; one that is not in the list is taken for the machine's."""
+    return GRAVITY.get(number, Gravity.MACHINE)
 
 
 def is_history(number: int, at: datetime | None, now: datetime) -> bool:
     """Whether what came at an instant is nothing to be told of any more."""
-    passes = meaning(number).gravity < Gravity.MACHINE
+    passes = gravity(number) < Gravity.MACHINE
     return passes and at is not None and now - at > HOLDS

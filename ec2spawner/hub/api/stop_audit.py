@@ -79,7 +79,8 @@ def stop_for(owner: str) -> Stop:
     """The stop of a running server that JupyterHub asks for, in words for its owner."""
     kind, name = _caller.get()
     if kind == "service":
-        return Stop(reason="hub", message=f"The service {name} asked for it")
+        return Stop(reason="hub", message=f"The service {name} asked for it", by=name)
     if kind == "user" and name != owner:
-        return Stop(reason="admin", message=f"{name} asked for it, with an admin's rights")
+        message = f"{name} asked for it, with an admin's rights"
+        return Stop(reason="admin", message=message, by=name)
     return Stop(reason="user", message="It was stopped from the hub")

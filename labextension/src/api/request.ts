@@ -1,13 +1,15 @@
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
 
+import type { IReply, ISentence } from './wire.js';
+
 /** Longer than the slowest honest answer: the hub is asked for an extension and for a stop. */
 const TIMEOUT_MS = 15_000;
 
 /**
  * Call this extension's part of the notebook server.
  *
- * @throws ServerConnection.ResponseError with the server's own words, when it refuses.
+ * @throws RefusedError when the server refuses.
  * @throws ServerConnection.NetworkError or a DOMException, when there is no answer in time.
  */
 export async function request(
@@ -24,7 +26,7 @@ export async function request(
   const response = await ServerConnection.makeRequest(url, init, serverSettings);
   const answer = parsed(await response.text());
   if (!response.ok) {
-    throw new ServerConnection.ResponseError(response, messageOf(answer) ?? response.statusText);
+    throw new RefusedError(response, answer);
   }
   return answer;
 }
@@ -35,10 +37,20 @@ function isQuestion(path: string): path is Question {
   return path === 'status' || path.startsWith('history?');
 }
 
-/** The words for people in an answer, if there are any. */
-export function messageOf(answer: unknown): string | undefined {
-  const message = (answer as { message?: unknown } | null)?.message;
-  return typeof message === 'string' && message ? message : undefined;
+/** The server refused, and may have said why. */
+export class RefusedError extends ServerConnection.ResponseError {
+  constructor(response: Response, answer: unknown) {
+    const message = (answer as { message?: unknown } | null)?.message;
+    super(response, typeof message === 'string' ? message : response.statusText);
+    this.sentence = sentenceOf(answer);
+  }
+
+  readonly sentence: ISentence | null;
+}
+
+/** What an answer says for people, if anything; none where a proxy answered in its place. */
+export function sentenceOf(answer: unknown): ISentence | null {
+  return (answer as Partial<IReply> | null)?.sentence ?? null;
 }
 
 /** JSON, or nothing where a proxy answered with a page of its own. */

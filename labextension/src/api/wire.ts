@@ -6,6 +6,67 @@
  * shares of a whole are percent, 0-100. `null` is unknown, never zero.
  */
 
+/** The parameters of each sentence that a server may send, by its code. */
+export interface ISentenceParameters {
+  'kernel-running': { name: string };
+  'kernel-starting': { name: string };
+  'terminal-running': { name: string };
+  'gpu-in-use': { name: string };
+  'cpu-in-use': { name: string };
+  'gpu-driver-silent': object;
+  'gpu-driver-updated': object;
+  'gpu-driver-forbidden': object;
+  'gpu-driver-not-installed': object;
+  'gpu-driver-not-loaded': object;
+  'gpu-driver-failed': { detail: string };
+  'home-full': { gib: number };
+  'home-without-inodes': object;
+  'system-disk-full': { gib: number };
+  'system-disk-without-inodes': object;
+  stopping: object;
+  'stopping-by-admin': object;
+  stops: object;
+  'spot-reclaim': object;
+  'gpus-unreadable': object;
+  'gpu-lost': { index: number };
+  'gpu-memory-errors': { index: number };
+  'gpu-xid': { index: number };
+  'disk-full': object;
+  'budget-share': { percent: number };
+  'budget-used-up': object;
+  'gpu-unused': { count: number };
+  'documents-saved': object;
+  'files-not-kept': object;
+  'save-now': object;
+  'files-kept': object;
+  'files-lost': object;
+  'max-age': { seconds: number };
+  xid: { number: number };
+  'replace-server': object;
+  'contact-admin': object;
+  'results-wrong': object;
+  'replace-server-if-it-persists': object;
+  'contact-admin-if-it-persists': object;
+  budget: { usd: number; estimate: boolean };
+  'profile-without-gpu': { files_kept: boolean };
+  'extension-bounded': object;
+  'idle-time-bounded': { min_seconds: number; max_seconds: number; seconds: number };
+  refused: { detail: string };
+  'hub-silent': object;
+  'hub-timeout': object;
+  'agent-silent': object;
+  'agent-gone': object;
+  'not-managed': object;
+  'owner-only': object;
+  'not-stopping': object;
+  'invalid-request': object;
+}
+
+/** What the server has to say, as a code with parameters; `text/sentenceText.ts` words it. */
+export type ISentence = {
+  [Code in keyof ISentenceParameters]: { code: Code; params: ISentenceParameters[Code] };
+}[keyof ISentenceParameters];
+
 export interface ICost {
   /** Cost so far, at `as_of`. */
   usd: number | null;
@@ -84,8 +145,8 @@ export interface IWorker {
 export interface ITelemetry {
   at: string;
   gpu_source: 'nvml' | 'simulated' | 'none';
-  /** For people: why no GPU is seen; empty where nothing is wrong. */
-  gpu_problem: string;
+  /** Why GPUs that are there cannot be read; null where nothing is wrong. */
+  gpu_error: ISentence | null;
   gpus: IGpuSample[];
   /** Of all cores together. */
   cpu_percent: number | null;
@@ -149,15 +210,15 @@ export interface IIdlePolicy {
 }
 
 export interface IIdleness {
-  /** Since when nothing works; null while something does. */
+  /** Null while something works. */
   idle_since: string | null;
+  /** What keeps the server on; null while it is idle. */
+  busy: ISentence | null;
   /** The notebook that keeps the server on, where it is one. */
   busy_path: string;
   /** When the server will be stopped if nothing happens. */
   stop_at: string | null;
   warn_at: string | null;
-  /** The same for people, without numbers that tick. */
-  sentence: string;
 }
 
 /** An instant until which the user may ask to keep the server on. */
@@ -168,9 +229,31 @@ export interface IKeepChoice {
 }
 
 export interface IStop {
-  reason: string;
-  /** For people. */
+  reason: StopReason;
+  /** The hub's own words, in English: the details of what `reason` leaves open. */
   message: string;
+  /** Name of the admin or the service that asked for it, or empty. */
+  by: string;
+}
+
+export type StopReason =
+  | 'user'
+  | 'idle'
+  | 'admin'
+  | 'budget'
+  | 'interruption'
+  | 'max-age'
+  | 'hub'
+  | 'capacity'
+  | 'quota'
+  | 'failed'
+  | 'lost';
+
+/** The reply to a button. */
+export interface IReply {
+  ok: boolean;
+  /** Why not, or what was granted instead; null where it was done as asked. */
+  sentence: ISentence | null;
 }
 
 /** The hub's answer about a server that does not answer. */
@@ -188,11 +271,13 @@ export interface INotice {
   id: string;
   kind: 'idle' | 'stopping' | 'interruption' | 'budget' | 'gpu' | 'disk-full' | 'smaller-profile';
   level: 'info' | 'warning' | 'error';
-  /** With `until` it goes on with the time that is left: "This server stops" + "in 9 minutes". */
-  title: string;
-  message: string;
+  title: ISentence;
+  details: ISentence[];
+  /** Why the server is being stopped, where `since` does not say it. */
+  stop: IStop | null;
+  /** What it warns of happens then. */
   until: string | null;
-  /** Since when nothing has worked, where that is why. */
+  /** Since when the server has been idle, where that is why. */
   since: string | null;
   /** The main one first. */
   actions: ('keep' | 'stop' | 'panel')[];
@@ -223,9 +308,8 @@ export interface INotebookStatus {
   telemetry: ITelemetry | null;
   stop: IStop | null;
   hub_reachable: boolean;
-  /** Which disk is full, and what to do; empty while none is. */
-  disk_full: string;
-  /** When EC2 takes this spot machine back; null where it has not said so. */
+  full_disks: ISentence[];
+  /** When AWS reclaims this spot instance; null where it has not announced that. */
   interruption_at: string | null;
   /** False where the home ends with the instance. */
   files_kept: boolean;

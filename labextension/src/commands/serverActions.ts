@@ -1,15 +1,15 @@
 import type { JupyterFrontEnd } from '@jupyterlab/application';
 import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
 import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';
-import { ServerConnection } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
 import { UUID } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 
-import { keptSentence } from '../text/serverText.js';
+import { filesSentence } from '../text/serverText.js';
 import { time } from '../text/format.js';
+import { sentenceText } from '../text/sentenceText.js';
 import type { StatusModel } from '../model/statusModel.js';
-import { messageOf, request } from '../api/request.js';
+import { RefusedError, request, sentenceOf } from '../api/request.js';
 import { canControl, isEnding, nextKeep } from '../model/state.js';
 
 /** A document that cannot be saved must not keep the machine on. */
@@ -62,7 +62,7 @@ export class ServerActions {
       title: this.trans.__('Stop this server?'),
       body: paragraphs([
         this.trans.__('Open documents are saved first. Running kernels and terminals end.'),
-        keptSentence(this.model.view.status, this.trans)
+        filesSentence(this.model.view.status, this.trans)
       ]),
       buttons: [
         Dialog.cancelButton({ label: this.trans.__('Cancel') }),
@@ -93,7 +93,7 @@ export class ServerActions {
   async chooseIdle(seconds: number): Promise<boolean> {
     try {
       const answer = await this._request('idle', { server_seconds: seconds });
-      this._tellGranted(answer, this.trans.__('The idle time is changed.'));
+      this._tellGranted(answer, this.trans.__('The idle time was changed.'));
       return true;
     } catch (reason) {
       this._tell(this.trans.__('The idle time could not be changed.'), reason);
@@ -154,19 +154,22 @@ export class ServerActions {
     return request(this.app.serviceManager.serverSettings, path, body);
   }
 
-  /** With a message of its own, less was granted than asked for. */
+  /** With a sentence of its own, less was granted than asked for. */
   private _tellGranted(answer: unknown, said: string): void {
-    const message = messageOf(answer);
-    if (message) {
-      Notification.info(message, { autoClose: 10_000 });
+    const instead = sentenceOf(answer);
+    if (instead) {
+      Notification.info(sentenceText(instead, this.trans), { autoClose: 10_000 });
     } else {
       Notification.success(said, { autoClose: 5000 });
     }
   }
 
   private _tell(what: string, reason: unknown): void {
-    const why = reason instanceof Error ? reason.message : '';
-    Notification.error([what, why].filter(Boolean).join(' '), { autoClose: false });
+    const sentence = reason instanceof RefusedError ? reason.sentence : null;
+    const why = sentence
+      ? sentenceText(sentence, this.trans)
+      : this.trans.__('The server does not respond. Try again in a moment.');
+    Notification.error(`${what} ${why}`, { autoClose: false });
   }
 
   /** By which the server tells open pages apart. */
@@ -175,7 +178,7 @@ export class ServerActions {
 
 /** True where the hub was asked and said no; every other failure may be the stop itself. */
 function isRefusal(reason: unknown): boolean {
-  return reason instanceof ServerConnection.ResponseError && reason.response.status === 409;
+  return reason instanceof RefusedError && reason.response.status === 409;
 }
 
 /** Whether an open document has changes that are not saved. */

@@ -46,11 +46,11 @@ export function isSameMachine(known: IHistory, news: IHistory): boolean {
 }
 
 /** Mean and maximum of what was measured; null where nothing was. */
-export function summary(values: (number | null)[]): { mean: number; most: number } | null {
+export function summary(values: (number | null)[]): { mean: number; max: number } | null {
   const measured = values.filter(value => value !== null);
   if (measured.length === 0) {
     return null;
   }
   const total = measured.reduce((sum, value) => sum + value, 0);
-  return { mean: total / measured.length, most: Math.max(...measured) };
+  return { mean: total / measured.length, max: Math.max(...measured) };
 }

@@ -43,7 +43,7 @@ export function stateOf(view: IView): State {
   if (stopAt !== null && warnAt !== null && view.now >= warnAt) {
     return { kind: 'warned', stopAt };
   }
-  if (status.disk_full) {
+  if (status.full_disks.length > 0) {
     return { kind: 'disk-full' };
   }
   if (status.managed && !status.hub_reachable) {

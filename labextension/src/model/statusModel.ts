@@ -1,12 +1,12 @@
 import { PageConfig } from '@jupyterlab/coreutils';
-import { ServerConnection } from '@jupyterlab/services';
+import { type ServerConnection } from '@jupyterlab/services';
 import { Poll } from '@lumino/polling';
 import { type ISignal, Signal } from '@lumino/signaling';
 import type { IDisposable } from '@lumino/disposable';
 
 import { ResponseOrder } from '../api/responseOrder.js';
 import { type Phase, ConnectionState } from './connectionState.js';
-import { request } from '../api/request.js';
+import { RefusedError, request } from '../api/request.js';
 import { askEnd } from '../api/serverEnd.js';
 import type { INotebookStatus, IServerEnd } from '../api/wire.js';
 
@@ -23,7 +23,7 @@ export interface IView {
   readonly status: INotebookStatus | null;
   /** The server's clock now, in ms since the epoch; it stands still while the server is away. */
   readonly now: number;
-  /** The server's own words for why it does not answer, where it has some. */
+  /** What the server itself says of its failure; empty where it does not respond. */
   readonly problem: string;
   /** What the hub says of a server that does not answer; null where it has not been asked. */
   readonly end: IServerEnd | null;
@@ -125,7 +125,7 @@ export class StatusModel implements IDisposable {
   }
 
   private _fail(reason: unknown): void {
-    const refusal = reason instanceof ServerConnection.ResponseError ? reason : null;
+    const refusal = reason instanceof RefusedError ? reason : null;
     const { now, phase } = this.view;
     this._connection.failed(refusal?.response.status ?? null);
     const isOwn = refusal !== null && !STOOD_IN_FOR.includes(refusal.response.status);

@@ -1,5 +1,3 @@
-import type { TranslationBundle } from '@jupyterlab/translation';
-
 /** So long before the end a hidden tab says so: browsers wake a hidden tab once a minute. */
 const SIGN_MS = 75_000;
 
@@ -8,12 +6,12 @@ const SIGN_MS = 75_000;
  * the user has allowed those to this site.
  */
 export class HiddenTabAlert {
-  constructor(private readonly trans: TranslationBundle) {
+  constructor() {
     document.addEventListener('visibilitychange', () => this._update());
   }
 
   /**
-   * @param title - What ends, such as "This server stops".
+   * @param title - What is said in the last minute: "This server stops in 1 minute".
    * @param left - Milliseconds until then; null where nothing ends any more.
    */
   expect(title: string, left: number | null): void {
@@ -32,7 +30,7 @@ export class HiddenTabAlert {
     if (!document.hidden || !isNear) {
       this._restore();
     } else if (this._before === null) {
-      this._show(this.trans.__('%1 in 1 minute', this._title));
+      this._show(this._title);
     }
   }
 

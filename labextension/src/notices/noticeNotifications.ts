@@ -6,7 +6,8 @@ import type { ServerActions } from '../commands/serverActions.js';
 import { keepLabel } from '../text/serverText.js';
 import { HiddenTabAlert } from './hiddenTabAlert.js';
 import type { StatusModel } from '../model/statusModel.js';
-import { announcesStop, noticeText } from '../text/noticeText.js';
+import { duration } from '../text/format.js';
+import { announcesStop, noticeText, noticeTitle } from '../text/noticeText.js';
 import { instant } from '../model/state.js';
 import { isOnScreen } from './toast.js';
 import type { INotebookStatus, INotice, INoticesEvent } from '../api/wire.js';
@@ -39,7 +40,7 @@ export class NoticeNotifications {
     private readonly openPanel: () => void,
     private readonly trans: TranslationBundle
   ) {
-    this._hiddenTabAlert = new HiddenTabAlert(trans);
+    this._hiddenTabAlert = new HiddenTabAlert();
     model.changed.connect(() => this._hearStatus());
     events.connect((_, emission) => this._hearEvent(emission));
   }
@@ -104,7 +105,7 @@ export class NoticeNotifications {
     const ends = notices.filter(({ kind, until }) => SAVED_BEFORE.includes(kind) && until !== null);
     const [first] = ends.sort((a, b) => (instant(a.until) ?? 0) - (instant(b.until) ?? 0));
     this._hiddenTabAlert.expect(
-      first?.title ?? '',
+      first ? noticeTitle(first, duration(60_000, this.trans), this.trans) : '',
       first ? (instant(first.until) ?? 0) - this._now : null
     );
   }

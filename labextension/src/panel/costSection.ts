@@ -29,7 +29,7 @@ export class CostSection extends Section {
     if (!cost) {
       setText(this._amount, '–');
       setText(this._mark, '');
-      setText(this._caption, this.trans.__('What this server has cost is not known yet.'));
+      setText(this._caption, this.trans.__('The cost of this server is not known yet.'));
       fill(this._lines, [], newLine, writeLine);
       show(this._meter, false);
       return;

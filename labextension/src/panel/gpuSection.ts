@@ -14,6 +14,7 @@ import {
   usedText,
   type ITrouble
 } from '../text/instanceText.js';
+import { sentenceText } from '../text/sentenceText.js';
 import type { IView } from '../model/statusModel.js';
 import { Section } from './section.js';
 import type { IGpuSample, IHistory, IMigSlice } from '../api/wire.js';
@@ -33,9 +34,12 @@ export class GpuSection extends Section {
     }
     const { gpus } = telemetry;
     setText(this.heading, gpusTitle(telemetry, this.trans));
-    const problem = telemetry.gpu_problem;
-    show(this._none, gpus.length === 0 || problem !== '');
-    setText(this._none, problem || this.trans.__('This machine has no GPU.'));
+    const error = telemetry.gpu_error;
+    show(this._none, gpus.length === 0 || error !== null);
+    setText(
+      this._none,
+      error ? sentenceText(error, this.trans) : this.trans.__('This machine has no GPU.')
+    );
     setAttribute(this._list, 'data-many', `${gpus.length > 1}`);
     this._keep(gpus);
     gpus.forEach((gpu, index) => this._gpus[index].update(gpu, view.now));

@@ -70,14 +70,14 @@ export class MetricChart implements IDisposable {
   private _label(): string {
     const found = summary(this._values);
     if (!found) {
-      return this.trans.__('%1 in the last hour: not known', this.fullName);
+      return this.trans.__('%1 in the last hour: unknown', this.fullName);
     }
-    const [mean, most] = [found.mean, found.most].map(Math.round);
+    const [mean, max] = [found.mean, found.max].map(Math.round);
     return this.trans.__(
-      '%1 in the last hour: %2 % on average, at most %3 %',
+      '%1 in the last hour: average %2 %, maximum %3 %',
       this.fullName,
       mean,
-      most
+      max
     );
   }
 

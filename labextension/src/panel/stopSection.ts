@@ -26,7 +26,7 @@ export class StopSection extends Section {
     this._select.className = 'ec2-Choice-select';
     this._select.addEventListener('change', () => void this._choose());
     this._choice.append(element('span', '', trans.__('Stop after')), this._select);
-    this._rules.append(element('summary', '', trans.__('All rules')), this._ruleList);
+    this._rules.append(element('summary', '', trans.__('All idle rules')), this._ruleList);
     this.node.classList.add('ec2-StopSection');
     // The heading is in it: what stays in reach must say what it is about.
     const inReach = element('div', 'ec2-Stop', this.heading, this._headline, this._bar);
@@ -45,7 +45,7 @@ export class StopSection extends Section {
     if (!status) {
       return;
     }
-    setText(this.heading, status.managed ? trans.__('When it stops') : trans.__('At work'));
+    setText(this.heading, status.managed ? trans.__('When it stops') : trans.__('Activity'));
     const text = stopText(view, trans);
     setText(this._headline, text.headline);
     show(this._headline, text.headline !== '');
@@ -96,7 +96,7 @@ export class StopSection extends Section {
     setAttribute(
       node,
       'title',
-      choice.changes ? '' : trans.__('It does not stop before then anyway.')
+      choice.changes ? '' : trans.__('This server does not stop before then.')
     );
     // Not `disabled`: the one that has just been pressed keeps the focus, and says why it is off.
     setAttribute(node, 'aria-disabled', `${!choice.changes}`);
@@ -117,13 +117,10 @@ export class StopSection extends Section {
       this._offered = key;
       const options = offered.map(
         seconds =>
-          new Option(
-            this.trans.__('%1 without work', duration(seconds * 1000, this.trans)),
-            `${seconds}`
-          )
+          new Option(this.trans.__('%1 idle', duration(seconds * 1000, this.trans)), `${seconds}`)
       );
       if (limit === null) {
-        const unchosen = new Option(this.trans.__('what the rules say'), '');
+        const unchosen = new Option(this.trans.__('the default'), '');
         unchosen.disabled = true;
         options.unshift(unchosen);
       }
@@ -152,7 +149,7 @@ export class StopSection extends Section {
       this._rule,
       status.managed
         ? first
-        : trans.__('Nothing here stops this server: that is decided elsewhere.')
+        : trans.__('This server is not stopped from here: its idle policy is set elsewhere.')
     );
     show(this._rules, others.length > 0);
     fill(

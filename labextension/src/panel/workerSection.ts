@@ -13,7 +13,7 @@ export class WorkerSection extends Section {
     private readonly opener: WorkerOpener,
     private readonly trans: TranslationBundle
   ) {
-    super(trans.__('Who uses it'));
+    super(trans.__('Used by'));
     this.node.append(this._list, this._more);
   }
 

@@ -2,7 +2,8 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import { Widget } from '@lumino/widgets';
 import type { Message } from '@lumino/messaging';
 
-import { FORMS, parts, sentences } from '../text/serverText.js';
+import { sentences } from '../text/serverText.js';
+import { FORMS, parts } from '../text/statusItemText.js';
 import { OverflowObserver } from './overflow.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';

@@ -1,8 +1,9 @@
-/** What is said of a server that does not answer. Pure. */
+/** The notification about a server that does not respond. Pure. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { endTitle, endReason } from './serverText.js';
+import { terminationReason, terminationTitle } from './terminationText.js';
+import type { StopReason } from '../api/wire.js';
 import type { IView } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
 
@@ -14,8 +15,8 @@ export interface IConnectionLostText {
   startable: boolean;
 }
 
-/** Ends that nobody here asked for. */
-const UNWANTED = ['interruption', 'failed', 'lost'];
+/** Stops that nobody requested. */
+const UNREQUESTED: readonly (StopReason | undefined)[] = ['interruption', 'failed', 'lost'];
 
 /**
  * What to say, and whether the server can be started again; null while it answers.
@@ -30,17 +31,15 @@ export function connectionLostText(
   if (view.phase !== 'away' || !view.status?.managed) {
     return null;
   }
-  const unsaved = isDirty
-    ? trans.__('Leave this page open: it has changes that are not saved.')
-    : '';
+  const unsaved = isDirty ? trans.__('Keep this page open: it has unsaved changes.') : '';
   if (stateOf(view).kind !== 'stopped') {
-    const title = trans.__('This server does not answer');
+    const title = trans.__('This server does not respond');
     const rest = [trans.__('Reconnecting.'), unsaved].filter(Boolean).join(' ');
     return { kind: 'away', level: 'warning', text: `${title}\n${rest}`, startable: false };
   }
   const stop = view.end?.stop ?? view.status.stop;
-  const level = UNWANTED.includes(stop?.reason ?? '') ? 'error' : 'warning';
-  const rest = [endReason(view, trans), unsaved].filter(Boolean).join(' ');
-  const text = [endTitle(view, trans), rest].filter(Boolean).join('\n');
+  const level = UNREQUESTED.includes(stop?.reason) ? 'error' : 'warning';
+  const rest = [terminationReason(view, trans), unsaved].filter(Boolean).join(' ');
+  const text = [terminationTitle(view, trans), rest].filter(Boolean).join('\n');
   return { kind: 'stopped', level, text, startable: view.status.can_control };
 }

@@ -72,7 +72,7 @@ function savedLine(cost: ICost, now: number, trans: TranslationBundle): ILine[] 
       kind: 'saved',
       name: trans.__('Saved by spot'),
       value: format.usd(saved),
-      note: onDemand === null ? '' : trans.__('on demand: %1', format.usdPerHour(onDemand))
+      note: onDemand === null ? '' : trans.__('on-demand: %1', format.usdPerHour(onDemand))
     }
   ];
 }
@@ -110,7 +110,7 @@ function budget(cost: ICost, now: number, trans: TranslationBundle): ICostText['
   }
   const month = cost.month_usd + (cost.usd_per_hour ?? 0) * hoursSince(cost, now);
   const percent = Math.floor((100 * month) / cost.budget_usd);
-  return { percent, label: trans.__('%1 % of the budget of this month are used', percent) };
+  return { percent, label: trans.__('%1 % of the budget for this month is used', percent) };
 }
 
 function hoursSince(cost: ICost, now: number): number {

@@ -66,8 +66,8 @@ export function clockText(gpu: IGpuSample, trans: TranslationBundle): string {
   const names: Record<SlowedBy, string> = {
     power: trans.__('power limit'),
     heat: trans.__('heat'),
-    hardware: trans.__('a brake of its board'),
-    sync: trans.__('waits for other GPUs')
+    hardware: trans.__('hardware slowdown'),
+    sync: trans.__('waiting for other GPUs')
   };
   const slowed = reasons.map(reason => names[reason]).filter(Boolean);
   const mhz = clock === null ? '' : padded(Math.round(clock), 4);
@@ -95,7 +95,9 @@ export interface ITrouble {
 export function gpuTroubles(gpu: IGpuSample, now: number, trans: TranslationBundle): ITrouble[] {
   const troubles: ITrouble[] = [];
   if (gpu.lost) {
-    const text = trans.__('This GPU does not answer any more. A new server gets another machine.');
+    const text = trans.__(
+      'This GPU no longer responds. Start a new server to get another machine.'
+    );
     return [{ level: 'error', text }];
   }
   if (gpu.xid !== null) {

@@ -1,8 +1,11 @@
-/** Notices in words, as the server wrote them, with the time that is left. Pure. */
+/** Notices in words, with the time that is left. Pure. */
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
-import { idleSentence, sharedSentence } from './serverText.js';
+import { idleSentence } from './activityText.js';
+import { sentencesText, sentenceText } from './sentenceText.js';
+import { sharedSentence } from './serverText.js';
+import { stopReason, wasIdleSentence } from './terminationText.js';
 import { duration } from './format.js';
 import type { IView } from '../model/statusModel.js';
 import { instant } from '../model/state.js';
@@ -25,27 +28,36 @@ export function noticeText(
   trans: TranslationBundle
 ): string {
   const since = instant(notice.since);
-  // JupyterLab cuts a toast after 140 characters: what tells whose the buttons are comes first,
-  // then what is lost.
+  const sinceText = notice.kind === 'stopping' ? wasIdleSentence : idleSentence;
+  // JupyterLab cuts a toast after 140 characters: whose the buttons are comes first, then what is
+  // lost.
   const texts = [
     view.status && notice.actions.includes('keep') ? sharedSentence(view.status, trans) : '',
-    notice.message,
-    since === null ? '' : idleSentence(since, now, trans)
+    sentencesText(notice.details, trans),
+    notice.stop ? stopReason(notice.stop, view.status?.can_control !== false, trans) : '',
+    since === null ? '' : sinceText(since, now, trans)
   ];
-  const title = titleText(notice, now, trans);
+  const until = instant(notice.until);
+  const left = until === null ? '' : duration(announced(until - now), trans);
+  const title = noticeTitle(notice, left, trans);
   return [title, texts.filter(Boolean).join(' ')].filter(Boolean).join('\n');
+}
+
+/**
+ * @param left - How long until it happens; empty where that is not known.
+ */
+export function noticeTitle(notice: INotice, left: string, trans: TranslationBundle): string {
+  if (left && notice.title.code === 'stops') {
+    return trans.__('This server stops in %1', left);
+  }
+  if (left && notice.title.code === 'spot-reclaim') {
+    return trans.__('AWS is reclaiming this instance in %1', left);
+  }
+  return sentenceText(notice.title, trans);
 }
 
 /** True where the server is being stopped now: what may come later says when. */
 export function announcesStop(notice: INotice): boolean {
   const isNow = instant(notice.until) === null;
   return notice.kind === 'stopping' || (notice.kind === 'interruption' && isNow);
-}
-
-function titleText(notice: INotice, now: number, trans: TranslationBundle): string {
-  const until = instant(notice.until);
-  if (until === null) {
-    return notice.title;
-  }
-  return trans.__('%1 in %2', notice.title, duration(announced(until - now), trans));
 }

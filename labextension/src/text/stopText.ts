@@ -3,7 +3,9 @@
 import type { TranslationBundle } from '@jupyterlab/translation';
 
 import * as format from './format.js';
-import { endSentence, idleSentence, interruptedSentence, keptSentence } from './serverText.js';
+import { activitySentence, maxAgeSentence } from './activityText.js';
+import { filesSentence, interruptedSentence } from './serverText.js';
+import { terminationSentence } from './terminationText.js';
 import type { IView } from '../model/statusModel.js';
 import { canControl, costAt, instant, stateOf } from '../model/state.js';
 import type { IIdlePolicy, INotebookStatus, IWorkingHours } from '../api/wire.js';
@@ -27,26 +29,27 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     headline: '',
     urgent: false,
     passed: null,
-    sentence: idleness?.sentence ?? '',
+    sentence: activitySentence(status, view.now, trans),
     kept:
       extended !== null && extended > view.now
         ? trans.__('You asked to keep it on until %1.', format.timeOfDay(extended, view.now))
         : ''
   };
   const since = instant(idleness?.idle_since);
-  if (since !== null) {
-    text.sentence = idleSentence(since, view.now, trans);
-  }
   if (state.kind === 'away') {
     return { ...text, sentence: '', kept: '' };
   }
   if (state.kind === 'stopped' || state.kind === 'stopping') {
-    return { ...text, sentence: endSentence(view, trans), kept: keptSentence(status, trans) };
+    return {
+      ...text,
+      sentence: terminationSentence(view, trans),
+      kept: filesSentence(status, trans)
+    };
   }
   if (state.kind === 'interrupted') {
     const sentence = interruptedSentence(trans);
     const headline = trans.__('in %1', longCountdown(state.at - view.now, trans));
-    return { ...text, headline, urgent: true, sentence, kept: keptSentence(status, trans) };
+    return { ...text, headline, urgent: true, sentence, kept: filesSentence(status, trans) };
   }
   if ((state.kind !== 'idle' && state.kind !== 'warned') || state.stopAt === null) {
     return text;
@@ -58,7 +61,7 @@ export function stopText(view: IView, trans: TranslationBundle): IStopText {
     headline: trans.__('in %1', longCountdown(left, trans)),
     urgent: state.kind === 'warned',
     passed: whole === null ? null : 100 * (1 - left / whole),
-    kept: text.kept || keptSentence(status, trans)
+    kept: text.kept || filesSentence(status, trans)
   };
 }
 
@@ -80,30 +83,26 @@ export function policySentences(policy: IIdlePolicy, trans: TranslationBundle): 
   const texts = [
     limits
       ? trans.__(
-          'It stops after %1 without work: no running cell, no busy terminal, no GPU use and nobody typing.',
+          'It stops after %1 idle: no running cell, no busy terminal, no GPU use and no typing.',
           limits
         )
-      : trans.__('It is not stopped for being idle.')
+      : trans.__('It does not stop when idle.'),
+    maxAgeSentence(policy, trans)
   ];
-  if (policy.max_age_seconds > 0) {
-    texts.push(
-      trans.__('It stops %1 after its start, whatever it does.', lasting(policy.max_age_seconds))
-    );
-  }
   if (policy.kernel_seconds > 0) {
     texts.push(
-      trans.__('A kernel that nobody has used for %1 is shut down.', lasting(policy.kernel_seconds))
+      trans.__('A kernel that is idle for %1 is shut down.', lasting(policy.kernel_seconds))
     );
   }
   if (policy.silent_kernel_seconds > 0) {
     texts.push(
       trans.__(
-        'A cell that has run for %1 without any CPU or GPU use is no work.',
+        'A cell that runs for %1 without CPU or GPU use counts as idle.',
         lasting(policy.silent_kernel_seconds)
       )
     );
   }
-  return texts;
+  return texts.filter(Boolean);
 }
 
 /** `1 hour`, or `3 hours (Mon–Fri 8:00–18:00, Europe/Berlin) or 1 hour (at other times)`. */

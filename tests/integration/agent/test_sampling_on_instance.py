@@ -20,7 +20,7 @@ from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
 from ec2spawner.telemetry.processes import ProcessTable, read_process
 from ec2spawner.telemetry.sampler import OLD_SECONDS, SilentGpus
-from ec2spawner.wire import GpuSample, KernelState, Worker
+from ec2spawner.wire import GpuSample, KernelState, Worker, sentence
 from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).parents[3]
@@ -58,7 +58,7 @@ class SlowGpus:
     """GPUs that take a while to read; who reads and who closes is noted."""
 
     kind: Kind = "simulated"
-    problem = ""
+    error = None
 
     def __init__(self) -> None:
         self.noted: list[tuple[str, int]] = []
@@ -135,12 +135,12 @@ def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers
     clock[0] += OLD_SECONDS + 1
     old = sampler.latest
     assert old is not None
-    assert old.gpu_problem == "The GPU's driver does not answer."
+    assert old.gpu_error == sentence("gpu-driver-silent")
     plate = GpuSample(index=0, name="T4", memory_total_mib=15360, xid=13)
     assert old.gpus == ([plate] if fresh else [])
     assert sampler.workers is None
     if fresh is not None:
-        assert (fresh.gpu_problem, fresh.gpus[0].use_percent) == ("", 90)
+        assert (fresh.gpu_error, fresh.gpus[0].use_percent) == (None, 90)
     # All else is measured on.
     began = datetime.now(UTC)
     burner = subprocess.Popen([sys.executable, "-c", SPIN])
@@ -154,7 +154,7 @@ def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers
     latest = sampler.latest
     assert latest is not None
     assert latest.at > began
-    assert (latest.gpus, latest.gpu_problem) == (old.gpus, old.gpu_problem)
+    assert (latest.gpus, latest.gpu_error) == (old.gpus, old.gpu_error)
     assert latest.gpu_source == old.gpu_source == "simulated"
     assert all(each.at < began for each in sampler.readings()[0])
     measured = sampler.readings()[1][-1]
@@ -162,7 +162,7 @@ def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers
     # It answers again, and then hangs while everything is stopped.
     gpus.answers, gpus.hangs = 1000, False
     gpus.goes_on.set()
-    until(lambda: (at := sampler.latest) is not None and (at.gpus, at.gpu_problem) == (BUSY, ""))
+    until(lambda: (at := sampler.latest) is not None and (at.gpus, at.gpu_error) == (BUSY, None))
     assert measured in sampler.readings()[1], "what has worked meanwhile is not idle now"
     until(lambda: threads() == 1)
     gpus.goes_on.clear()

@@ -115,7 +115,7 @@ async def test_it_measures_by_itself_and_hides_what_it_cannot_know(
     for button in ("extend", "stop"):
         code, said = await server.call("POST", f"ec2spawner/api/{button}", json={"seconds": 60})
         assert code == 404
-        assert said["message"]
+        assert said["sentence"]["code"] == "not-managed"
     url = f"{server.url}/ec2spawner/api/status"
     async with aiohttp.ClientSession() as nobody, nobody.get(url) as answer:
         assert answer.status == 403
@@ -150,7 +150,7 @@ async def test_it_measures_by_itself_and_hides_what_it_cannot_know(
     }
     await channels.send_str(json.dumps(message))
     async with asyncio.timeout(90):
-        while (status := await server.status())["idleness"]["sentence"] != "a.ipynb is running.":
+        while (status := await server.status())["idleness"]["busy_because"] != "a.ipynb is running":
             await asyncio.sleep(0.05)
     assert status["idleness"]["idle_since"] is None
     finished.touch()

@@ -1,4 +1,4 @@
-"""Full disks, told in words; and an agent whose own files have no room."""
+"""Full disks; and an agent whose own files have no room."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ec2spawner.agent.mounts.full_disks import full_disks
 from ec2spawner.agent.notebook_server.certificates import NotebookCertificates
 from ec2spawner.agent.notebook_server.process import MAX_LOG_BYTES, NotebookProcess
 from ec2spawner.agent.settings import NotebookUser, Settings
-from ec2spawner.wire import Certificates
+from ec2spawner.wire import Certificates, sentence
 
 
 @pytest.fixture
@@ -55,26 +55,24 @@ def fill(home: Path) -> None:
 
 
 def test_disks_with_room_are_not_spoken_of(settings: Settings) -> None:
-    assert full_disks(settings, "ebs") == ""
+    assert full_disks(settings, "ebs") == []
 
 
 def test_a_full_home_is_told_until_there_is_room(
     settings: Settings, small_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 1)
-    assert full_disks(settings, "ebs") == ""
+    assert full_disks(settings, "ebs") == []
     fill(small_home)
-    said = full_disks(settings, "ebs")
-    assert said.startswith("Your home is full")
-    assert "Delete what you do not need" in said
+    assert [each.code for each in full_disks(settings, "ebs")] == ["home-full"]
     (small_home / "big").unlink()
-    assert full_disks(settings, "ebs") == ""
+    assert full_disks(settings, "ebs") == []
 
 
 def test_a_home_without_room_for_files_is_told(settings: Settings, small_home: Path) -> None:
     for number in range(10):
         (small_home / str(number)).touch()
-    assert "Your home has no room for more files" in full_disks(settings, "ebs")
+    assert full_disks(settings, "ebs") == [sentence("home-without-inodes")]
 
 
 def test_a_home_on_the_network_is_not_asked(
@@ -82,15 +80,16 @@ def test_a_home_on_the_network_is_not_asked(
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 1)
     fill(small_home)
-    assert full_disks(settings, "efs") == ""
+    assert full_disks(settings, "efs") == []
 
 
 def test_the_machines_own_disk_is_told_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 2**63)
-    assert full_disks(settings, "ebs").count("is full") == 1
-    assert "The machine's own disk is full" in full_disks(settings, "none")
+    for home_kind in ("ebs", "none"):
+        [full] = full_disks(settings, home_kind)
+        assert full.code == "system-disk-full"
 
 
 # --- the agent's own files ----------------------------------------------------------------------

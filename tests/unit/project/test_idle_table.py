@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.config import IdleConfig
+from ec2spawner.core.idle.activity import in_english
 from ec2spawner.core.idle.detection import assess, stop_at
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.wire import Idleness
@@ -50,7 +51,8 @@ def test_what_counts(case: Case) -> None:
     assert found.busy_path == named.get(case.kernel_id, "")
     if case.because:
         assert (found.stop_at, found.warn_at) == (None, None)
-        assert found.sentence == f"{case.because}, so this server stays on."
+        assert found.busy is not None
+        assert in_english(found.busy) == case.because
     else:
         assert case.idle_since is not None
         assert found.stop_at == case.idle_since + timedelta(hours=1)

@@ -1,0 +1,108 @@
+"""A sentence for a person, as a code with parameters: the browser words it in its language."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import Field
+
+from .words import Message, ShortText
+
+Code = Literal[
+    # What keeps a server on.
+    "kernel-running",
+    "kernel-starting",
+    "terminal-running",
+    "gpu-in-use",
+    "cpu-in-use",
+    # Why GPUs that are there cannot be read.
+    "gpu-driver-silent",
+    "gpu-driver-updated",
+    "gpu-driver-forbidden",
+    "gpu-driver-not-installed",
+    "gpu-driver-not-loaded",
+    "gpu-driver-failed",
+    # Full disks.
+    "home-full",
+    "home-without-inodes",
+    "system-disk-full",
+    "system-disk-without-inodes",
+    # The titles of notices.
+    "stopping",
+    "stopping-by-admin",
+    "stops",
+    "spot-reclaim",
+    "gpus-unreadable",
+    "gpu-lost",
+    "gpu-memory-errors",
+    "gpu-xid",
+    "disk-full",
+    "budget-share",
+    "budget-used-up",
+    "gpu-unused",
+    # What a notice says below its title.
+    "documents-saved",
+    "files-not-kept",
+    "save-now",
+    "files-kept",
+    "files-lost",
+    "max-age",
+    "xid",
+    "replace-server",
+    "contact-admin",
+    "results-wrong",
+    "replace-server-if-it-persists",
+    "contact-admin-if-it-persists",
+    "budget",
+    "profile-without-gpu",
+    # Replies to a button.
+    "extension-bounded",
+    "idle-time-bounded",
+    "refused",
+    "hub-silent",
+    "hub-timeout",
+    "agent-silent",
+    "agent-gone",
+    "not-managed",
+    "owner-only",
+    "not-stopping",
+    "invalid-request",
+]
+
+PARAMETERS: dict[Code, frozenset[str]] = {code: frozenset() for code in get_args(Code)} | {
+    # The kernel's, program's or notebook's own name; empty where it is not known.
+    **dict.fromkeys(
+        ("kernel-running", "kernel-starting", "terminal-running", "gpu-in-use", "cpu-in-use"),
+        frozenset({"name"}),
+    ),
+    "gpu-driver-failed": frozenset({"detail"}),
+    **dict.fromkeys(("home-full", "system-disk-full"), frozenset({"gib"})),
+    **dict.fromkeys(("gpu-lost", "gpu-memory-errors", "gpu-xid"), frozenset({"index"})),
+    "gpu-unused": frozenset({"count"}),
+    "budget-share": frozenset({"percent"}),
+    "max-age": frozenset({"seconds"}),
+    "xid": frozenset({"number"}),
+    "budget": frozenset({"usd", "estimate"}),
+    "profile-without-gpu": frozenset({"files_kept"}),
+    "idle-time-bounded": frozenset({"min_seconds", "max_seconds", "seconds"}),
+    "refused": frozenset({"detail"}),
+}
+
+
+class Sentence(Message):
+    """What a person is to read: `labextension/src/text/sentenceText.ts` has the words."""
+
+    code: ShortText
+    """One of `Code`; a later version may know more."""
+    params: Annotated[dict[ShortText, ShortText | bool | int | float], Field(max_length=8)] = {}
+    """By name, as in `PARAMETERS`."""
+
+
+def sentence(code: Code, **params: str | bool | int | float) -> Sentence:
+    """A sentence with exactly the parameters that its code has.
+
+    Raises `ValueError` where one is missing or too many.
+    """
+    if params.keys() != PARAMETERS[code]:
+        raise ValueError(f"{code} has the parameters {sorted(PARAMETERS[code])}")
+    return Sentence(code=code, params=params)

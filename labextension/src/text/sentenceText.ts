@@ -1,0 +1,189 @@
+/** The sentences that the server sends as a code with parameters, in words. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { ISentence } from '../api/wire.js';
+import { duration } from './format.js';
+import { xidText } from './xidText.js';
+
+/**
+ * A sentence in words. What happened, what it means and what to do about it.
+ *
+ * What keeps a server on, and titles of notices, have no full stop.
+ */
+export function sentenceText(sentence: ISentence, trans: TranslationBundle): string {
+  // A server that is newer than this page may know more codes.
+  return wording(sentence, trans) ?? sentence.code;
+}
+
+/** Several sentences, one after the other. */
+export function sentencesText(sentences: readonly ISentence[], trans: TranslationBundle): string {
+  return sentences.map(each => sentenceText(each, trans)).join(' ');
+}
+
+/** The compiler complains where a code is missing. */
+function wording({ code, params }: ISentence, trans: TranslationBundle): string {
+  const lasting = (seconds: number): string => duration(seconds * 1000, trans);
+  switch (code) {
+    // What keeps a server on.
+    case 'kernel-running':
+      return params.name ? trans.__('%1 is running', params.name) : trans.__('A kernel is running');
+    case 'kernel-starting':
+      return params.name
+        ? trans.__('%1 is starting', params.name)
+        : trans.__('A kernel is starting');
+    case 'terminal-running':
+      return trans.__('%1 runs in a terminal', params.name);
+    case 'gpu-in-use':
+      return params.name
+        ? trans.__('%1 is using the GPU', params.name)
+        : trans.__('The GPU is in use');
+    case 'cpu-in-use':
+      return params.name
+        ? trans.__('%1 is using the CPU', params.name)
+        : trans.__('One of your programs is using the CPU');
+
+    // Why GPUs cannot be read.
+    case 'gpu-driver-silent':
+      return trans.__('The GPU driver does not respond.');
+    case 'gpu-driver-updated':
+      return trans.__('The NVIDIA driver was updated while in use. Restart the machine.');
+    case 'gpu-driver-forbidden':
+      return trans.__('This server has no permission to query the NVIDIA driver.');
+    case 'gpu-driver-not-installed':
+      return trans.__('This machine has an NVIDIA GPU, but its driver is not installed.');
+    case 'gpu-driver-not-loaded':
+      return trans.__('This machine has an NVIDIA GPU, but its driver is not loaded.');
+    case 'gpu-driver-failed':
+      return trans.__('The NVIDIA driver does not work: %1.', withoutStop(params.detail));
+
+    // Full disks.
+    case 'home-full':
+      return trans.__(
+        'Your home is full (%1 GiB): what you save may be lost. Delete files, or ask for a larger home.',
+        params.gib
+      );
+    case 'home-without-inodes':
+      return trans.__(
+        'Your home has no inodes left: new files cannot be saved. Delete files you no longer need.'
+      );
+    case 'system-disk-full':
+      return trans.__(
+        'The system disk is full (%1 GiB). Delete files outside your home, such as in /tmp.',
+        params.gib
+      );
+    case 'system-disk-without-inodes':
+      return trans.__(
+        'The system disk has no inodes left. Delete files outside your home, such as in /tmp.'
+      );
+
+    // The titles of notices.
+    case 'stopping':
+      return trans.__('This server is being stopped');
+    case 'stopping-by-admin':
+      return trans.__('This server is being stopped by an admin');
+    case 'stops':
+      return trans.__('This server stops soon');
+    case 'spot-reclaim':
+      return trans.__('AWS is reclaiming this instance');
+    case 'gpus-unreadable':
+      return trans.__('The GPUs cannot be read');
+    case 'gpu-lost':
+      return trans.__('GPU %1 no longer responds', params.index);
+    case 'gpu-memory-errors':
+      return trans.__('GPU %1 has uncorrectable memory errors', params.index);
+    case 'gpu-xid':
+      return trans.__('GPU %1 reported an error', params.index);
+    case 'disk-full':
+      return trans.__('A disk is full');
+    case 'budget-share':
+      return trans.__('%1 % of your budget for this month is used', params.percent);
+    case 'budget-used-up':
+      return trans.__('Your budget for this month is used up');
+    case 'gpu-unused':
+      return trans._n(
+        'The GPU has not been used for an hour',
+        'The GPUs have not been used for an hour',
+        params.count
+      );
+
+    // What a notice says below its title.
+    case 'documents-saved':
+      return trans.__('Documents are saved and files kept; kernel memory is lost.');
+    case 'files-not-kept':
+      return trans.__('Files on this machine are not kept.');
+    case 'save-now':
+      return trans.__('Save your work now.');
+    case 'files-kept':
+      return trans.__('Files are kept; kernel memory is lost.');
+    case 'files-lost':
+      return trans.__('Files on this machine are not kept: save what you need elsewhere.');
+    case 'max-age':
+      return trans.__('It reaches its maximum age of %1.', lasting(params.seconds));
+    case 'xid':
+      return xidText(params.number, trans);
+    case 'replace-server':
+      return trans.__('Stop this server and start a new one to get another machine.');
+    case 'contact-admin':
+      return trans.__('Contact the admin of this machine.');
+    case 'results-wrong':
+      return trans.__('Results computed on it may be wrong.');
+    case 'replace-server-if-it-persists':
+      return trans.__('If it persists, start a new server to get another machine.');
+    case 'contact-admin-if-it-persists':
+      return trans.__('If it persists, contact the admin of this machine.');
+    case 'budget':
+      return params.estimate
+        ? trans.__('The budget is %1 (USD); the cost so far is an estimate.', dollars(params.usd))
+        : trans.__('The budget is %1 (USD).', dollars(params.usd));
+    case 'profile-without-gpu':
+      return params.files_kept
+        ? trans.__('If you do not need one, a profile without a GPU costs less. Files are kept.')
+        : trans.__(
+            'If you do not need one, a profile without a GPU costs less. Its home starts empty.'
+          );
+
+    // Replies to a button.
+    case 'extension-bounded':
+      return trans.__('Kept on for as long as the idle policy allows.');
+    case 'idle-time-bounded':
+      return params.min_seconds === params.max_seconds
+        ? trans.__(
+            'The policy allows %1 only. This server now stops after %2 idle.',
+            lasting(params.max_seconds),
+            lasting(params.seconds)
+          )
+        : trans.__(
+            'The policy allows %1 to %2. This server now stops after %3 idle.',
+            lasting(params.min_seconds),
+            lasting(params.max_seconds),
+            lasting(params.seconds)
+          );
+    case 'refused':
+      return trans.__('The hub refused: %1.', withoutStop(params.detail));
+    case 'hub-silent':
+      return trans.__('The hub does not respond. Try again in a moment.');
+    case 'hub-timeout':
+      return trans.__('The hub did not respond in time. Try again in a moment.');
+    case 'agent-silent':
+      return trans.__('The instance agent does not respond. Try again in a moment.');
+    case 'agent-gone':
+      return trans.__('The instance agent has stopped.');
+    case 'not-managed':
+      return trans.__('This server was not started by the hub and cannot be controlled from here.');
+    case 'owner-only':
+      return trans.__('Only the owner of this server can do this.');
+    case 'not-stopping':
+      return trans.__('This server is not being stopped.');
+    case 'invalid-request':
+      return trans.__('The request was not valid. Reload the page and try again.');
+  }
+}
+
+function withoutStop(text: string): string {
+  return text.trim().replace(/\.$/, '');
+}
+
+function dollars(usd: number): string {
+  return `$${usd.toFixed(2)}`;
+}

@@ -1,0 +1,116 @@
+/** The server in the status bar, for the room there is. Pure. */
+
+import type { TranslationBundle } from '@jupyterlab/translation';
+
+import type { INotebookStatus } from '../api/wire.js';
+import { costAt, gpusOf, stateOf, type State } from '../model/state.js';
+import type { IView } from '../model/statusModel.js';
+import * as format from './format.js';
+
+/** How much room the status item may take. */
+export type Form = 'wide' | 'medium' | 'narrow';
+export const FORMS: readonly Form[] = ['wide', 'medium', 'narrow'];
+
+/** The parts of the status item. */
+export function parts(view: IView, form: Form, trans: TranslationBundle): string[] {
+  const state = stateOf(view);
+  const { status, now } = view;
+  const text = stateText(state, now, trans);
+  if (!status || state.kind === 'away') {
+    return [text];
+  }
+  if (state.kind === 'stopped') {
+    return [costText(status, now, 'narrow', trans), text].filter(Boolean);
+  }
+  const usage = usageText(status, form, trans);
+  const cost = costText(status, now, form, trans);
+  if (form !== 'narrow') {
+    return [usage, cost, text].filter(Boolean);
+  }
+  const isUrgent = ['interrupted', 'warned', 'disk-full'].includes(state.kind);
+  return [cost || usage, isUrgent ? text : ''].filter(Boolean);
+}
+
+function usageText(status: INotebookStatus, form: Form, trans: TranslationBundle): string {
+  const gpus = gpusOf(status);
+  const isWide = form === 'wide';
+  if (!gpus) {
+    return cpuText(status, isWide, trans);
+  }
+  const model = format.gpuModel(gpus.name) || trans.__('GPU');
+  const name = isWide ? (gpus.count > 1 ? `${gpus.count}× ${model}` : model) : trans.__('GPU');
+  const mark = !gpus.simulated ? '' : isWide ? trans.__('simulated') : trans.__('sim.');
+  const use = gpus.usePercent === null ? '' : format.percent(gpus.usePercent);
+  const memory =
+    isWide && gpus.usedMib !== null && gpus.totalMib !== null
+      ? format.memory(gpus.usedMib, gpus.totalMib, format.mibPerGb(gpus.oneMib ?? gpus.totalMib))
+      : '';
+  return [[name, mark, use].filter(Boolean).join(' '), memory].filter(Boolean).join(' · ');
+}
+
+function cpuText(
+  { telemetry }: INotebookStatus,
+  isWide: boolean,
+  trans: TranslationBundle
+): string {
+  const { cpu_percent: cpu, memory_used_mib: used, memory_total_mib: total } = telemetry ?? {};
+  const texts = [
+    typeof cpu === 'number' ? trans.__('CPU %1', format.percent(cpu)) : '',
+    isWide && typeof used === 'number' && typeof total === 'number'
+      ? format.memory(used, total, format.mibPerGb(total))
+      : ''
+  ];
+  return texts.filter(Boolean).join(' · ');
+}
+
+function costText(
+  status: INotebookStatus,
+  now: number,
+  form: Form,
+  trans: TranslationBundle
+): string {
+  if (!status.managed) {
+    return '';
+  }
+  const spent = status.cost && costAt(status.cost, now);
+  const cost = typeof spent === 'number' ? format.usd(spent) : trans.__('cost unknown');
+  if (form !== 'wide' || !status.cost) {
+    return cost;
+  }
+  const { usd_per_hour: price, market } = status.cost;
+  if (price === null) {
+    return typeof spent === 'number' ? `${cost} · ${trans.__('price unknown')}` : cost;
+  }
+  return `${cost} · ${[format.usdPerHour(price), market ?? ''].filter(Boolean).join(' ')}`;
+}
+
+function stateText(state: State, now: number, trans: TranslationBundle): string {
+  switch (state.kind) {
+    case 'loading':
+      return '…';
+    case 'away':
+      return trans.__('not responding');
+    case 'stopped':
+      return trans.__('stopped');
+    case 'stopping':
+      return trans.__('stopping');
+    case 'interrupted':
+      return trans.__('reclaimed in %1', format.countdown(state.at - now));
+    case 'agent-silent':
+      return trans.__('agent not responding');
+    case 'warned':
+      return trans.__('stops in %1', format.countdown(state.stopAt - now));
+    case 'disk-full':
+      return trans.__('disk full');
+    case 'hub-silent':
+      return trans.__('hub unreachable');
+    case 'idle':
+      return state.stopAt === null
+        ? trans.__('idle')
+        : trans.__('stops in %1', format.shortDuration(state.stopAt - now, trans));
+    case 'in-use':
+      return trans.__('in use');
+    case 'unknown':
+      return '';
+  }
+}

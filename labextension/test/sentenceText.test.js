@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { noticeText } from '../lib/text/noticeText.js';
+import { sentenceText } from '../lib/text/sentenceText.js';
+import { stopReason } from '../lib/text/terminationText.js';
+import { trans } from './trans.js';
+
+const VALUES = { string: ['', 'train.ipynb'], number: [1, 7200], boolean: [true, false] };
+
+/** Every code of the wire with each of its parameters, as `api/wire.ts` declares them. */
+const wire = readFileSync(new URL('../src/api/wire.ts', import.meta.url), 'utf8');
+const [, table] = /interface ISentenceParameters \{(.*?)\n\}/s.exec(wire);
+const declared = [...table.matchAll(/^ {2}'?([\w-]+)'?: (.*);$/gm)].map(([, code, type]) => ({
+  code,
+  parameters: [...type.matchAll(/(\w+): (\w+)/g)].map(([, name, type]) => [name, type])
+}));
+
+const NOW = Date.UTC(2026, 10, 20, 12, 0);
+const text = (code, params = {}) => sentenceText({ code, params }, trans);
+
+test('every code is worded, with each of its parameters', () => {
+  assert.ok(declared.length > 40);
+  for (const { code, parameters } of declared) {
+    for (const index of [0, 1]) {
+      const values = parameters.map(([name, type]) => [name, VALUES[type][index]]);
+      const worded = text(code, Object.fromEntries(values));
+      assert.notEqual(worded, code);
+      assert.ok(!/undefined|NaN|%\d/.test(worded), worded);
+    }
+  }
+});
+
+test('a code of a later version is shown as it is', () => {
+  assert.equal(text('code-of-later'), 'code-of-later');
+});
+
+test('a name is optional where the server may not know it', () => {
+  assert.equal(text('kernel-running', { name: 'a.ipynb' }), 'a.ipynb is running');
+  assert.equal(text('kernel-running', { name: '' }), 'A kernel is running');
+  assert.equal(text('gpu-in-use', { name: '' }), 'The GPU is in use');
+});
+
+test('the reply to a choice that is not allowed says what is, and what holds', () => {
+  const bounds = { min_seconds: 900, max_seconds: 28800, seconds: 3600 };
+  const several = text('idle-time-bounded', bounds);
+  assert.match(several, /15 minutes to 8 hours.*1 hour/);
+  assert.match(text('idle-time-bounded', { ...bounds, min_seconds: 28800 }), /8 hours only/);
+});
+
+test('a stop names who requested it, and what the hub knows of a failure', () => {
+  const reason = (changes, isOwner = true) =>
+    stopReason({ reason: 'user', message: '', by: '', ...changes }, isOwner, trans);
+  assert.match(reason({}), /^You/);
+  assert.match(reason({}, false), /^Its owner/);
+  assert.match(reason({ reason: 'admin', by: 'alice' }), /alice/);
+  assert.match(reason({ reason: 'hub', by: 'culler' }), /culler/);
+  assert.equal(reason({ reason: 'hub', message: 'It is unknown' }), 'It is unknown.');
+  assert.equal(reason({ reason: 'failed', message: 'x'.repeat(9) }), `${'x'.repeat(9)}.`);
+  assert.equal(reason({ reason: 'reason-of-later', message: 'Why.' }), 'Why.');
+});
+
+// --- toasts -----------------------------------------------------------------------------------
+
+const MAX_TOAST = 140;
+const sentence = (code, params = {}) => ({ code, params });
+const FILES = ['files-kept', 'files-lost'].map(code => [sentence(code)]);
+const PROGRAM_XIDS = [13, 31, 43, 45, 63, 68, 94, 109];
+const MACHINE_XIDS = [48, 61, 62, 64, 74, 79, 95, 119, 120, 999];
+const NOTICES = [
+  ...FILES.map(files => [sentence('stops'), files]),
+  ...FILES.map(files => [sentence('stops'), [sentence('max-age', { seconds: 86400 }), ...files]]),
+  ...FILES.map(files => [sentence('spot-reclaim'), [sentence('save-now'), ...files]]),
+  [sentence('stopping-by-admin'), [sentence('documents-saved')]],
+  [sentence('gpu-lost', { index: 15 }), [sentence('replace-server')]],
+  [
+    sentence('gpu-memory-errors', { index: 15 }),
+    [sentence('results-wrong'), sentence('replace-server')]
+  ],
+  ...PROGRAM_XIDS.map(number => [
+    sentence('gpu-xid', { index: 15 }),
+    [sentence('xid', { number })]
+  ]),
+  ...MACHINE_XIDS.map(number => [
+    sentence('gpu-xid', { index: 15 }),
+    [sentence('xid', { number }), sentence('contact-admin-if-it-persists')]
+  ]),
+  [
+    sentence('gpus-unreadable'),
+    [sentence('gpu-driver-updated'), sentence('contact-admin-if-it-persists')]
+  ],
+  [sentence('disk-full'), [sentence('home-full', { gib: 1000 })]],
+  [sentence('disk-full'), [sentence('system-disk-full', { gib: 1000 })]],
+  [sentence('budget-used-up'), [sentence('budget', { usd: 1000, estimate: true })]],
+  [sentence('gpu-unused', { count: 8 }), [sentence('profile-without-gpu', { files_kept: false })]]
+];
+
+test('JupyterLab cuts no notice short', () => {
+  for (const [title, details] of NOTICES) {
+    const until = new Date(NOW + 59 * 60_000).toISOString();
+    const notice = { title, details, until, since: null, stop: null, actions: [] };
+    const shown = noticeText(notice, NOW, { status: null }, trans);
+    assert.ok(shown.length <= MAX_TOAST, `${shown.length}: ${shown}`);
+  }
+});
