@@ -50,10 +50,10 @@ from .provisioner.model.lease import OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.store.store import StoreError
 
-CLICK_PATIENCE = 2.0
+CLICK_TIMEOUT = 2.0
 """Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""
 
-HUB_START_PATIENCE = 60.0
+HUB_START_TIMEOUT = 60.0
 """Seconds a poll waits after a hub start for the store and the first listing."""
 
 STOP_MARGIN = 30.0
@@ -73,7 +73,7 @@ class EC2Spawner(OptionTraits, Spawner):
         self.lease_id = ""
         self.start_check = StartCheck()
         self._saved: SavedServer | None = None
-        self._adopted = False
+        self._recovered = False
         super().__init__(**kwargs)
         self.configured = per_server_options(self)
 
@@ -133,7 +133,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """The server's URL, once the notebook listens. Raises `NotStarted`."""
         # JupyterHub's own end of the time has no words, so ours comes before it.
         deadline = asyncio.get_running_loop().time() + self.start_timeout - LAST_WORDS
-        self.lease_id, self._adopted = new_lease_id(), True
+        self.lease_id, self._recovered = new_lease_id(), True
         options, choice = await chosen(self, self.user_options)
         forget_once(self)
         idle = await policy_of(options, self, choice.profile, choice.server_idle_seconds)
@@ -160,7 +160,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     start_timeout=self.start_timeout,
                 )
                 if choice.afresh:
-                    await provisioner.keeping.give_up(self.user.name, self.name)
+                    await provisioner.retention.give_up(self.user.name, self.name)
                 await provisioner.request(lease)
                 ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
@@ -207,8 +207,8 @@ class EC2Spawner(OptionTraits, Spawner):
             if not lease.ready_at:
                 stop = stop.model_copy(update={"reason": "failed"})
             await provisioner.ending.begin(lease.lease_id, stop)
-            patience = provisioner.settings.stop_timeout + STOP_MARGIN
-            await provisioner.ending.wait_ended(lease.lease_id, patience)
+            timeout = provisioner.settings.stop_timeout + STOP_MARGIN
+            await provisioner.ending.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
             self.log.warning("%s is still being released; that goes on", self._log_name)
         except (CloudError, StoreError) as error:
@@ -223,7 +223,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """The user, or this named server, is deleted in JupyterHub: the home goes where the
         configuration says so, and is kept otherwise."""
         provisioner = await self._provisioner()
-        await provisioner.keeping.give_up(self.user.name, self.name)
+        await provisioner.retention.give_up(self.user.name, self.name)
         await leave_home(provisioner, self.user.name, self.name)
 
     async def rename(self, old_name: str, new_name: str) -> None:
@@ -264,17 +264,17 @@ class EC2Spawner(OptionTraits, Spawner):
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """The story of the start from its beginning, to any browser that comes."""
         provisioner = await self._provisioner()
-        while not (lease := provisioner.book.get(self.lease_id)):
+        while not (lease := provisioner.registry.get(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
-        usual = await provisioner.usual_durations.of_steps(lease.profile)
+        usual = await provisioner.start_durations.of_steps(lease.profile)
         while lease is not None:
             zone, move = bound_zone(provisioner, lease), moving(provisioner, lease)
             waiting = None if move else waiting_of(provisioner, lease)
             yield progress_event(lease, usual, provisioner.now(), zone, waiting, move)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
-            await provisioner.book.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
-            lease = provisioner.book.get(lease.lease_id)
+            await provisioner.registry.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
+            lease = provisioner.registry.get(lease.lease_id)
 
     @property
     def stop_notice(self) -> StopNotice | None:
@@ -282,7 +282,7 @@ class EC2Spawner(OptionTraits, Spawner):
         running = service.current()
         if running is None or running.provisioner is None:
             return None
-        return notice_of(running.provisioner.book.last_ended(self.user.name, self.name))
+        return notice_of(running.provisioner.registry.last_ended(self.user.name, self.name))
 
     # --- state ---
 
@@ -291,7 +291,7 @@ class EC2Spawner(OptionTraits, Spawner):
         state: dict[str, Any] = super().get_state()
         running = service.current()
         provisioner = running.provisioner if running else None
-        lease = provisioner.book.get(self.lease_id) if provisioner else None
+        lease = provisioner.registry.get(self.lease_id) if provisioner else None
         if provisioner and lease and lease.state is LeaseState.READY:
             home = provisioner.homes.for_lease(lease)
             state["server"] = saved(lease, home).model_dump(mode="json")
@@ -327,7 +327,7 @@ class EC2Spawner(OptionTraits, Spawner):
         super().clear_state()
         self.lease_id = ""
         self._saved = None
-        self._adopted = False
+        self._recovered = False
 
     # --- inside ---
 
@@ -337,28 +337,28 @@ class EC2Spawner(OptionTraits, Spawner):
         Raises `CloudError` while it cannot be known.
         """
         provisioner = await self._provisioner()
-        lease = provisioner.book.get(self.lease_id)
-        if lease is not None and self._adopted:
+        lease = provisioner.registry.get(self.lease_id)
+        if lease is not None and self._recovered:
             return lease
         if self._start_pending:
             return None  # this start has asked for nothing yet
-        lease = provisioner.adoption.take_up(self.user.name, self.name, self.lease_id)
+        lease = provisioner.recovery.take_up(self.user.name, self.name, self.lease_id)
         if lease is None and self._saved is not None:
-            if not await provisioner.watcher.first_listing(HUB_START_PATIENCE):
+            if not await provisioner.instance_cache.first_listing(HUB_START_TIMEOUT):
                 raise CloudError("Unknown", "no listing of instances yet", retryable=True)
-            lease = await provisioner.adoption.rebuild(self.user.name, self.name, self._saved)
+            lease = await provisioner.recovery.rebuild(self.user.name, self.name, self._saved)
         if lease is not None:
-            await self._adopt(provisioner, lease)
+            await self._recover(provisioner, lease)
         return lease
 
-    async def _adopt(self, provisioner: Provisioner, lease: Lease) -> None:
+    async def _recover(self, provisioner: Provisioner, lease: Lease) -> None:
         """Make a lease of an earlier process this spawner's own.
 
         Gives back the token that only our store still knows.
         """
         running = await self._service()
         self.lease_id = lease.lease_id
-        self._adopted = True
+        self._recovered = True
         running.spawners[self.lease_id] = self
         if not self.api_token:
             self._take_token_back(lease.sealed_start)
@@ -402,8 +402,8 @@ class EC2Spawner(OptionTraits, Spawner):
 
     async def _provisioner(self) -> Provisioner:
         """Raises `CloudError` while EC2 has not answered since the hub's start."""
-        patience = HUB_START_PATIENCE if self._check_pending else CLICK_PATIENCE
-        provisioner = await service.wait_for_provisioner(patience)
+        timeout = HUB_START_TIMEOUT if self._check_pending else CLICK_TIMEOUT
+        provisioner = await service.wait_for_provisioner(timeout)
         if provisioner is None:
             raise CloudError(
                 "Unknown", "EC2 has not answered since the hub started", retryable=True

@@ -22,12 +22,12 @@ from ec2spawner.core.pricing.price_history import PricePoint, merged
 from ec2spawner.data import InstanceType
 from ec2spawner.provisioner.model.cloud import (
     CloudError,
+    FleetResponse,
     Image,
     ImageQuery,
     Instance,
     InstanceState,
     Interface,
-    LaunchAnswer,
     Launched,
     LaunchRequest,
     Volume,
@@ -159,7 +159,7 @@ class SimulatedCloud:
     _answers: list[tuple[LaunchError, ...]] = field(default_factory=list)
     """Errors with which the next launches answer, and nothing else."""
     _faults: dict[str, list[Fault]] = field(default_factory=lambda: defaultdict(list))
-    _launches: dict[str, tuple[LaunchRequest, LaunchAnswer]] = field(default_factory=dict)
+    _launches: dict[str, tuple[LaunchRequest, FleetResponse]] = field(default_factory=dict)
     _created: dict[str, tuple[tuple[str, VolumeSpec], Volume]] = field(default_factory=dict)
     _modified: dict[str, datetime] = field(default_factory=dict)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
@@ -233,7 +233,7 @@ class SimulatedCloud:
 
     # --- EC2's side ---
 
-    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+    async def launch(self, request: LaunchRequest) -> FleetResponse:
         faults = await self._receive("launch", request)
         if request.client_token in self._launches:
             first, answer = self._launches[request.client_token]
@@ -245,12 +245,12 @@ class SimulatedCloud:
         await self._lose_answer(faults)
         return answer
 
-    def _launch(self, request: LaunchRequest) -> LaunchAnswer:
+    def _launch(self, request: LaunchRequest) -> FleetResponse:
         assert request.offers, "EC2 wants offers"
         pools = [(instance_type, self.subnets[subnet]) for instance_type, subnet in request.offers]
         assert len(set(pools)) == len(pools), "EC2 refuses two subnets of one zone"
         if self._answers:
-            return LaunchAnswer((), self._answers.pop(0))
+            return FleetResponse((), self._answers.pop(0))
         launched: list[Launched] = []
         errors: list[LaunchError] = []
         for instance_type, subnet in request.offers:
@@ -264,7 +264,7 @@ class SimulatedCloud:
             launched += [self._make(request, instance_type, zone) for _ in range(taken)]
             if len(launched) < request.count:
                 errors.append(replace(error, subnet=subnet, zone=zone))
-        return LaunchAnswer(tuple(launched), tuple(errors))
+        return FleetResponse(tuple(launched), tuple(errors))
 
     def _make(self, request: LaunchRequest, instance_type: str, zone: str) -> Launched:
         now, number = self.clock(), next(self._numbers)

@@ -28,7 +28,7 @@ from .lease_run import LeaseRun
 from .metadata.identity import Identity, read_identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
-from .notebook_server.process import NotebookProcess, adopt_orphans, base_environment
+from .notebook_server.process import NotebookProcess, base_environment, recover_orphans
 from .power_off import power_off
 from .settings import Settings
 
@@ -63,7 +63,7 @@ class Agent:
     async def _live(self) -> None:
         """From boot to the end of the last lease. Raises `PowerOffError` when it is time."""
         await asyncio.to_thread(_prepare_run_dir, self._settings)
-        adopt_orphans()
+        recover_orphans()
         connector = aiohttp.TCPConnector(
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
         )

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS: Final = 20.0
 """Longer than the check's own watchdog waits, and a part of what a boot takes."""
 
-MOST_BYTES: Final = 64 * 1024
+MAX_BYTES: Final = 64 * 1024
 """Of the check's one line: eight GPUs take 6 KiB."""
 
 
@@ -61,7 +61,7 @@ async def _run(seconds: float) -> bytes:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         start_new_session=True,
-        limit=MOST_BYTES,
+        limit=MAX_BYTES,
         env={name: text for name, text in os.environ.items() if not name.startswith("EC2SPAWNER_")},
     )
     assert process.stdout is not None

@@ -18,7 +18,7 @@ from ..core.idle.policy import bounds, shortest_limit
 from ..telemetry import Sampler
 from ..wire import (
     SAVE_SECONDS,
-    BeatAnswer,
+    HeartbeatResponse,
     LeaseGrant,
     NotebookReply,
     NotebookRequest,
@@ -265,7 +265,7 @@ class LeaseRun:
     async def _in_background(self) -> AsyncIterator[None]:
         tasks = [
             asyncio.create_task(self._reports.run(), name="reports"),
-            asyncio.create_task(self._beat(), name="beat"),
+            asyncio.create_task(self._heartbeat(), name="beat"),
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._look_at_disks(), name="disks"),
             asyncio.create_task(self._interruption.run(), name="interruption"),
@@ -279,7 +279,7 @@ class LeaseRun:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         try:
             await self._heart.run()
         except PowerOffError as error:
@@ -352,7 +352,7 @@ class LeaseRun:
             self._off.set_result(why)
         self._finish(End("stopped", why))
 
-    def _learn(self, answer: BeatAnswer) -> None:
+    def _learn(self, answer: HeartbeatResponse) -> None:
         self._watch.learn(answer)
         self._socket.push(self._watch.state())
         if answer.stop is not None:

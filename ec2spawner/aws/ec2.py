@@ -12,11 +12,11 @@ from ..core.pricing.price_history import PricePoint
 from ..data import InstanceType
 from ..provisioner.model.cloud import (
     CloudError,
+    FleetResponse,
     Image,
     ImageQuery,
     Instance,
     Interface,
-    LaunchAnswer,
     LaunchRequest,
     Volume,
     VolumeSnapshot,
@@ -78,7 +78,7 @@ class EC2Cloud:
         self._templates = Templates(self._client, now)
         self._fleets = Fleets(self._client, self._templates)
 
-    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+    async def launch(self, request: LaunchRequest) -> FleetResponse:
         return await self._fleets.launch(request)
 
     async def list_instances(self, hub: str) -> Sequence[Instance]:

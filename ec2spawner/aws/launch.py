@@ -12,7 +12,7 @@ from typing import Any
 from ..core.offers.launch_errors import LaunchError
 from ..provisioner.model.cloud import (
     CloudError,
-    LaunchAnswer,
+    FleetResponse,
     Launched,
     LaunchRequest,
 )
@@ -38,7 +38,7 @@ class Fleets:
             self._zones.update(await zones_of(self._client, unknown))
         return {subnet: self._zones[subnet] for subnet in subnets}
 
-    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+    async def launch(self, request: LaunchRequest) -> FleetResponse:
         """One CreateFleet; a second one only where the template was deleted under our feet."""
         zones = await self.zones_of(request.spec.subnets)
         name = await self._templates.ensure(request.spec, request.tags)
@@ -58,7 +58,7 @@ class Fleets:
 
     async def _create_fleet(
         self, call: Mapping[str, Any], market: Market, zones: Mapping[str, str]
-    ) -> LaunchAnswer:
+    ) -> FleetResponse:
         # One attempt: InsufficientInstanceCapacity comes as an HTTP 500, which botocore repeats.
         return await self._client.call(
             "create_fleet", lambda answer: launch_answer(answer, market, zones), attempts=1, **call
@@ -110,9 +110,9 @@ def _overrides(request: LaunchRequest) -> list[dict[str, Any]]:
     return overrides
 
 
-def launch_answer(answer: Answer, market: Market, zones: Mapping[str, str]) -> LaunchAnswer:
+def launch_answer(answer: Answer, market: Market, zones: Mapping[str, str]) -> FleetResponse:
     """The instances and the errors of CreateFleet's answer: there can be both."""
-    return LaunchAnswer(
+    return FleetResponse(
         instances=tuple(
             _launched(group, instance_id, market, zones)
             for group in answer.get("Instances", ())
@@ -154,5 +154,5 @@ def _zone(override: Mapping[str, Any], zones: Mapping[str, str]) -> str:
     return override.get("AvailabilityZone") or zones.get(override.get("SubnetId", ""), "")
 
 
-def _is_template_gone(answer: LaunchAnswer) -> bool:
+def _is_template_gone(answer: FleetResponse) -> bool:
     return any(error.code in TEMPLATE_GONE for error in answer.errors)

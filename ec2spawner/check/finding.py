@@ -26,7 +26,7 @@ class Finding:
     """What was looked at, such as `subnets` or `permission ec2:CreateFleet`."""
     state: State
     said: str
-    mend: str = ""
+    fix: str = ""
     """What to do about it; never empty where it failed."""
 
     def as_json(self) -> dict[str, Any]:
@@ -39,16 +39,16 @@ def ok(name: str, said: str) -> Finding:
     return Finding(name, State.OK, said)
 
 
-def warning(name: str, said: str, mend: str) -> Finding:
+def warning(name: str, said: str, fix: str) -> Finding:
     """It works with a limitation; the last text says what to do."""
-    return Finding(name, State.WARNING, said, mend)
+    return Finding(name, State.WARNING, said, fix)
 
 
-def unproved(name: str, said: str, mend: str = "") -> Finding:
+def unproved(name: str, said: str, fix: str = "") -> Finding:
     """It cannot be verified without changing something, or before another finding is fixed."""
-    return Finding(name, State.UNPROVED, said, mend)
+    return Finding(name, State.UNPROVED, said, fix)
 
 
-def failed(name: str, said: str, mend: str) -> Finding:
+def failed(name: str, said: str, fix: str) -> Finding:
     """Servers would not start; the last text says how to fix it."""
-    return Finding(name, State.FAILED, said, mend)
+    return Finding(name, State.FAILED, said, fix)

@@ -58,7 +58,7 @@ class HubConfig:
     @property
     def findings(self) -> list[Finding]:
         """A failure for each invalid option."""
-        return [failed(p.option, p.wrong, p.mend) for p in self.problems]
+        return [failed(p.option, p.wrong, p.fix) for p in self.problems]
 
     @property
     def address_is_known_bad(self) -> bool:
@@ -74,7 +74,7 @@ class HubConfig:
         blocking = self.unsound & set(names) | self.unsound - set(Options.model_fields)
         found = [p for p in self.problems if _name(p.option) in blocking]
         if found:
-            raise ConfigurationBroken([failed(p.option, p.wrong, p.mend) for p in found])
+            raise ConfigurationBroken([failed(p.option, p.wrong, p.fix) for p in found])
         return self.options
 
 
@@ -90,9 +90,9 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
     Raises `ConfigurationBroken` where it cannot be read at all, or is of another spawner.
     """
     if not path.is_file():
-        mend = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
+        fix = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ConfigurationBroken([failed(NAME, f"{path} {what}", mend)])
+        raise ConfigurationBroken([failed(NAME, f"{path} {what}", fix)])
     app = JupyterHub(log_level=logging.CRITICAL)
     # Standard output is for what we say: the file may print.
     with redirect_stdout(sys.stderr):
@@ -108,20 +108,20 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
 
 def _take_arguments(app: JupyterHub, arguments: Sequence[str]) -> None:
     """Raises `ConfigurationBroken`, also for what JupyterHub would merely warn about."""
-    mend = "mend or leave out that option; JupyterHub's are listed by jupyterhub --help-all"
+    fix = "mend or leave out that option; JupyterHub's are listed by jupyterhub --help-all"
     known = {*_words(app.aliases), *_words(app.flags)}
     for argument in arguments:
         word = argument.partition("=")[0].lstrip("-")
         if argument.startswith("-") and "." not in word and word not in known:
             said = f"there is no option {argument}"
-            raise ConfigurationBroken([failed(COMMAND_LINE, said, mend)])
+            raise ConfigurationBroken([failed(COMMAND_LINE, said, fix)])
     said_by_parser = io.StringIO()
     try:
         with redirect_stderr(said_by_parser):
             app.parse_command_line(list(arguments))
     except (Exception, SystemExit) as error:
         said = said_by_parser.getvalue().strip().rpartition("error: ")[2] or str(error)
-        raise ConfigurationBroken([failed(COMMAND_LINE, said, mend)]) from error
+        raise ConfigurationBroken([failed(COMMAND_LINE, said, fix)]) from error
 
 
 def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:

@@ -31,20 +31,20 @@ POLICY = "give the hub's role the policy in configs/iam-policy.json"
 DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 """EC2, IAM and the JSON services each have a word of their own for it."""
 
-NO_ANSWER = "check the network between the hub and AWS, and try again"
+NO_RESPONSE = "check the network between the hub and AWS, and try again"
 
 DRY_RUN = "DryRunOperation"
 
 FILE_SYSTEM = "EFS file system"
 
 
-def refused(name: str, error: CloudError, mend: str) -> Finding:
+def refused(name: str, error: CloudError, fix: str) -> Finding:
     """A call failed: for want of the permission, for want of an answer, or for what it asked."""
     if error.code in DENIED:
         return failed(name, f"the hub's role may not look: {error.code}", POLICY)
     if error.retryable:
-        mend = NO_ANSWER
-    return failed(name, f"{error.code}: {error.message}", mend)
+        fix = NO_RESPONSE
+    return failed(name, f"{error.code}: {error.message}", fix)
 
 
 # --- network ---------------------------------------------------------------------------------
@@ -250,9 +250,9 @@ def judge_quota(
     if not short:
         return ok(name, text)
     asked = " and ".join(f'"{quota.name}" ({quota.code})' for quota in short)
-    mend = f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0"
+    fix = f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0"
     judged = failed if len(short) == len(markets) else warning
-    return judged(name, text, mend)
+    return judged(name, text, fix)
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,10 +302,10 @@ def judge_prices(
     name = f"prices {market}"
     if error is not None:
         action = "ec2:DescribeSpotPriceHistory" if market is Market.SPOT else "pricing:GetProducts"
-        mend = f"{POLICY}: {action}" if error.code in DENIED else "try again in a few minutes"
+        fix = f"{POLICY}: {action}" if error.code in DENIED else "try again in a few minutes"
         if market is Market.ON_DEMAND and bundled:
-            return warning(name, f"{error.code}: the bundled table of list prices is used", mend)
-        return failed(name, f"{error.code}: pages would show no price", mend)
+            return warning(name, f"{error.code}: the bundled table of list prices is used", fix)
+        return failed(name, f"{error.code}: pages would show no price", fix)
     if known == 0:
         return warning(name, "AWS lists none of these types", "ask for other machines")
     return ok(name, f"{known} of {asked} instance types")

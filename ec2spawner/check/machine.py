@@ -85,11 +85,11 @@ def judge_certificates(region: str, extra: Sequence[str]) -> Finding:
     try:
         found = pinned_certificates(region, map(Path, extra))
     except IdentitySetupError as error:
-        mend = (
+        fix = (
             "name a readable file with the region's RSA-2048 certificate, from AWS's "
             "documentation, in c.EC2Spawner.identity_certificates"
         )
-        return failed(name, str(error), mend)
+        return failed(name, str(error), fix)
     return ok(name, ", ".join(path.name for path in found))
 
 
@@ -105,8 +105,8 @@ def _judge_server(url: URL) -> Finding:
     try:
         return ok("store", PostgreSQL(url).look())
     except StoreError as error:
-        said, _, mend = str(error).rpartition(": ")
-        return failed("store", said, f"{mend} (c.EC2Spawner.store_url)")
+        said, _, fix = str(error).rpartition(": ")
+        return failed("store", said, f"{fix} (c.EC2Spawner.store_url)")
 
 
 def _judge_file(database: str | None) -> Finding:
@@ -118,11 +118,11 @@ def _judge_file(database: str | None) -> Finding:
     path = Path(str(database)).absolute()
     folder = path.parent
     if not folder.is_dir():
-        return failed(name, f"there is no folder {folder}", f"make it, or mend {option}")
+        return failed(name, f"there is no folder {folder}", f"make it, or correct {option}")
     if path.is_dir():
         return failed(name, f"{path} is a folder", f"name a file in {option}")
     for needed in (folder, path):
         if needed.exists() and not os.access(needed, os.R_OK | os.W_OK):
-            mend = f"let the user who runs the hub read and write it, or mend {option}"
-            return failed(name, f"{needed} cannot be written by this user", mend)
+            fix = f"let the user who runs the hub read and write it, or correct {option}"
+            return failed(name, f"{needed} cannot be written by this user", fix)
     return ok(name, f"{path}{'' if path.exists() else ', made by the first start'}")

@@ -39,8 +39,8 @@ def print_table(findings: Sequence[Finding], console: Console) -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         name, said = terminal.text(finding.name, "bold"), terminal.text(finding.said)
-        if finding.mend:
-            said.append("\n").append_text(terminal.text(f"Fix: {finding.mend}", "italic"))
+        if finding.fix:
+            said.append("\n").append_text(terminal.text(f"Fix: {finding.fix}", "italic"))
         beside = [name.append(": ").append_text(said)] if narrow else [name, said]
         table.add_row(_MARKS[finding.state], *beside)
     console.print(table)

@@ -36,7 +36,7 @@ from .hub_config import HubConfig
 from .judge import (
     DENIED,
     FILE_SYSTEM,
-    NO_ANSWER,
+    NO_RESPONSE,
     judge_agent,
     judge_file_system,
     judge_image,
@@ -59,7 +59,7 @@ _BEFORE = "not checked before c.EC2Spawner.{} is fixed"
 TIMEOUTS = Timeouts(read=8, launch_read=15, total=25)
 """Shorter than the hub's: somebody waits, and can try again."""
 
-PATIENCE = 50.0
+TIMEOUT = 50.0
 """Seconds for all that is asked of AWS: some forty calls, of which few take half a second."""
 
 
@@ -115,11 +115,11 @@ class Check:
         if self._cannot_check(REST, "region", "endpoint_url"):
             return
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await self._in_aws()
         except TimeoutError:
-            said = f"not all of it could be looked at within {PATIENCE:g} s"
-            self.findings.append(failed(REST, said, NO_ANSWER))
+            said = f"not all of it could be looked at within {TIMEOUT:g} s"
+            self.findings.append(failed(REST, said, NO_RESPONSE))
 
     async def _in_aws(self) -> None:
         self.announce("credentials")
@@ -164,8 +164,8 @@ class Check:
         try:
             subnets = await self.account.subnets(self.options.subnets)
         except CloudError as error:
-            mend = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
-            self.findings.append(refused("subnets", error, mend))
+            fix = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
+            self.findings.append(refused("subnets", error, fix))
             return ()
         self.findings.append(judge_subnets(subnets))
         return subnets
@@ -194,8 +194,8 @@ class Check:
         try:
             groups = await self.account.security_groups(self.options.security_groups)
         except CloudError as error:
-            mend = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
-            self.findings.append(refused(name, error, mend))
+            fix = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
+            self.findings.append(refused(name, error, fix))
             return
         if subnets:
             self.findings.append(judge_security_groups(groups, subnets))
@@ -208,11 +208,11 @@ class Check:
         try:
             image = await self.cloud.find_image(self.options.image.query(self.options.architecture))
         except CloudError as error:
-            mend = (
+            fix = (
                 "c.EC2Spawner.image: an image of this region and of c.EC2Spawner.architecture that "
                 "the account may use, by id, by name and owners, or by SSM parameter"
             )
-            self.findings.append(refused("image", error, mend))
+            self.findings.append(refused("image", error, fix))
             return None
         package = self.options.agent_package or PUBLISHED_PACKAGE
         self.findings += [
@@ -223,19 +223,19 @@ class Check:
 
     async def _role_and_key(self) -> None:
         if profile := self.options.instance_profile:
-            mend = "make it in IAM, or correct c.EC2Spawner.instance_profile"
-            await self._exists("instance profile", self.account.instance_profile, profile, mend)
+            fix = "make it in IAM, or correct c.EC2Spawner.instance_profile"
+            await self._exists("instance profile", self.account.instance_profile, profile, fix)
         if key := self.options.key_name:
-            mend = "make it in EC2, or correct c.EC2Spawner.key_name"
-            await self._exists("key pair", self.account.key_pair, key, mend)
+            fix = "make it in EC2, or correct c.EC2Spawner.key_name"
+            await self._exists("key pair", self.account.key_pair, key, fix)
 
     async def _exists(
-        self, name: str, look: Callable[[str], object], wanted: str, mend: str
+        self, name: str, look: Callable[[str], object], wanted: str, fix: str
     ) -> None:
         try:
             await look(wanted)  # type: ignore[misc]
         except CloudError as error:
-            self.findings.append(refused(name, error, mend))
+            self.findings.append(refused(name, error, fix))
         else:
             self.findings.append(ok(name, wanted))
 
@@ -303,10 +303,10 @@ class Check:
             return await self.account.quotas()
         except CloudError as error:
             said = f"they cannot be read: {error.code}"
-            mend = "look in the console, or try again in a few minutes"
+            fix = "look in the console, or try again in a few minutes"
             if error.code in DENIED:
-                mend = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
-            self.findings.append(warning("quotas", said, mend))
+                fix = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
+            self.findings.append(warning("quotas", said, fix))
             return {}
 
     def _judge_profile(

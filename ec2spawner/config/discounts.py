@@ -13,19 +13,19 @@ from ..core.pricing.discounts import Discount
 from .profile import instance_type
 from .values import Words, shown, wrong
 
-_PRICE_MEND: Final = "write USD per hour as a number, such as 0.63"
-_DATE_MEND: Final = 'write the last day, such as "2027-03-01"'
+_PRICE_FIX: Final = "write USD per hour as a number, such as 0.63"
+_DATE_FIX: Final = 'write the last day, such as "2027-03-01"'
 
 
 def _price(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        wrong(f"{shown(value)} is no price", _PRICE_MEND)
+        wrong(f"{shown(value)} is no price", _PRICE_FIX)
     try:
         price = float(value)
     except (ValueError, OverflowError):
-        wrong(f"{shown(value)} is no price", _PRICE_MEND)
+        wrong(f"{shown(value)} is no price", _PRICE_FIX)
     if not 0 < price < math.inf:
-        wrong(f"{shown(value)} is no price that AWS asks", _PRICE_MEND)
+        wrong(f"{shown(value)} is no price that AWS asks", _PRICE_FIX)
     return price
 
 
@@ -42,11 +42,11 @@ def _day(value: object) -> date | None:
     if value is None or (isinstance(value, date) and not isinstance(value, datetime)):
         return value
     if not isinstance(value, str):
-        wrong(f"{shown(value)} is no date", _DATE_MEND)
+        wrong(f"{shown(value)} is no date", _DATE_FIX)
     try:
         return date.fromisoformat(value.strip())
     except ValueError:
-        wrong(f"{shown(value)} is no date", _DATE_MEND)
+        wrong(f"{shown(value)} is no date", _DATE_FIX)
 
 
 def _zone(value: str) -> str:

@@ -128,9 +128,9 @@ def _package(value: str) -> str:
     """What every instance installs as root: only what nobody on the way can exchange."""
     if not value:
         return value
-    mend = f"write {_PACKAGE_FORMS}"
+    fix = f"write {_PACKAGE_FORMS}"
     if not re.fullmatch(r"[A-Za-z0-9/][\x20-\x7e]{0,1000}", value):
-        wrong(f"{shown(value)} is no package", mend)
+        wrong(f"{shown(value)} is no package", fix)
     if re.search(r"://[^/]*@", value):
         # Not quoted: it holds a password.
         wrong(
@@ -140,9 +140,9 @@ def _package(value: str) -> str:
     address = value.rpartition(" @ ")[2]
     if "://" in address:
         if not address.startswith(("https://", "file:///")):
-            wrong(f"{shown(value)} is not fetched over HTTPS", mend)
+            wrong(f"{shown(value)} is not fetched over HTTPS", fix)
     elif not address.startswith("/") and not _PINNED.fullmatch(value):
-        wrong(f"{shown(value)} names no version", mend)
+        wrong(f"{shown(value)} names no version", fix)
     return value
 
 

@@ -27,12 +27,12 @@ _TAKEN: Final = frozenset(
 
 
 def _path(value: str) -> str:
-    mend = 'write a folder of its own, such as "/data/imagenet"'
+    fix = 'write a folder of its own, such as "/data/imagenet"'
     if not re.fullmatch(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*){1,8}", value) or len(value) > 200:
-        wrong(f"{shown(value)} is no absolute path in plain letters", mend)
+        wrong(f"{shown(value)} is no absolute path in plain letters", fix)
     top = value.split("/")[1]
     if top in _TAKEN:
-        wrong(f"{shown(value)} is below /{top}, which is the system's or people's own", mend)
+        wrong(f"{shown(value)} is below /{top}, which is the system's or people's own", fix)
     return value
 
 

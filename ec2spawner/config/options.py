@@ -261,8 +261,8 @@ class Options(Words):
         if not value:
             wrong("no region is given", 'c.EC2Spawner.region = "us-east-1"')
         if not REGION.fullmatch(value):
-            mend = f'"{value[:-1]}"' if re.fullmatch(r".*-\d[a-z]", value) else '"us-east-1"'
-            wrong(f"{shown(value)} is no AWS region", f"c.EC2Spawner.region = {mend}")
+            fix = f'"{value[:-1]}"' if re.fullmatch(r".*-\d[a-z]", value) else '"us-east-1"'
+            wrong(f"{shown(value)} is no AWS region", f"c.EC2Spawner.region = {fix}")
         return value
 
     @field_validator("subnets")
@@ -277,7 +277,7 @@ class Options(Words):
 
     @field_validator("agent_silent_after", "hub_lost_after")
     @classmethod
-    def _longer_than_a_beat(cls, value: float, info: ValidationInfo) -> float:
+    def _longer_than_a_heartbeat(cls, value: float, info: ValidationInfo) -> float:
         least = {"agent_silent_after": 90, "hub_lost_after": 60}[str(info.field_name)]
         if value < least:
             wrong(

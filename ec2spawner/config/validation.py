@@ -38,10 +38,10 @@ class Problem:
     option: str
     """As the admin wrote it, such as `c.EC2Spawner.subnets`."""
     wrong: str
-    mend: str
+    fix: str
 
     def __str__(self) -> str:
-        return f"{self.option}: {self.wrong}. Fix: {self.mend}"
+        return f"{self.option}: {self.wrong}. Fix: {self.fix}"
 
 
 class ConfigError(ValueError):
@@ -172,8 +172,8 @@ def _across_profiles(options: Options) -> list[Problem]:
             )
         seen.setdefault(profile.slug, index)
         if not _is_somewhere(profile, options):
-            wrong, mend = _no_match(profile, options.architecture)
-            problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, mend))
+            wrong, fix = _no_match(profile, options.architecture)
+            problems.append(Problem(f'{where} ("{profile.display_name}")', wrong, fix))
         problems += _own_out_of_bounds(where, profile, options)
         if profile.data_volumes or profile.buckets:
             problems += _mounts(f'{where} ("{profile.display_name}")', options, profile)
@@ -185,8 +185,8 @@ def _mounts(where: str, options: Options, profile: Profile | None = None) -> lis
     volumes = options.data_volumes_of(profile) if profile else options.data_volumes
     buckets = options.buckets_of(profile) if profile else options.buckets
     problems = [
-        Problem(where, wrong, mend)
-        for wrong, mend in mount_problems(volumes, buckets, options.scratch or "")
+        Problem(where, wrong, fix)
+        for wrong, fix in mount_problems(volumes, buckets, options.scratch or "")
     ]
     if buckets and not options.instance_profile:
         problems.append(
@@ -330,7 +330,7 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     location = detail["loc"]
     option = _option(location, raw)
     if detail["type"] == "ec2spawner":
-        return Problem(option, detail["ctx"]["what"], detail["ctx"]["mend"])
+        return Problem(option, detail["ctx"]["what"], detail["ctx"]["fix"])
     words = tuple(part for part in location if isinstance(part, str))
     if words[:1] == ("idle_by_group",) and len(words) > 1:
         words = ("idle", *words[2:])
@@ -341,11 +341,11 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     example = next(iter(field.examples or [field.default]), None) if field else None
     if isinstance(location[-1], int) and isinstance(example, list):
         example = example[0]
-    mend = f"for example {example!r}" if example not in (None, "") else "see the reference"
+    fix = f"for example {example!r}" if example not in (None, "") else "see the reference"
     if detail["type"] == "missing":
-        return Problem(option, "is missing", f"add it, {mend}")
+        return Problem(option, "is missing", f"add it, {fix}")
     must_be = _MUST_BE.get(detail["type"], "").format(**detail.get("ctx", {})) or detail["msg"]
-    return Problem(option, f"{must_be}, and is {shown(detail['input'])}", mend)
+    return Problem(option, f"{must_be}, and is {shown(detail['input'])}", fix)
 
 
 def _option(location: Sequence[int | str], raw: Mapping[str, Any]) -> str:

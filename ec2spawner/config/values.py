@@ -16,9 +16,9 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from ..core.text import durations
 
 
-def wrong(what: str, mend: str) -> NoReturn:
+def wrong(what: str, fix: str) -> NoReturn:
     """One problem, in two halves: what is wrong, and how to mend it."""
-    raise PydanticCustomError("ec2spawner", "{what}", {"what": what, "mend": mend})
+    raise PydanticCustomError("ec2spawner", "{what}", {"what": what, "fix": fix})
 
 
 def seconds(value: object) -> float:
@@ -26,12 +26,12 @@ def seconds(value: object) -> float:
     try:
         return durations.seconds(value.replace(" ", "") if isinstance(value, str) else value)
     except durations.NotADuration as error:
-        wrong(f"{shown(value)} {error}", durations.MEND)
+        wrong(f"{shown(value)} {error}", durations.FIX)
 
 
 def _above_zero(value: float) -> float:
     if value <= 0:
-        wrong("must be longer than 0", durations.MEND)
+        wrong("must be longer than 0", durations.FIX)
     return value
 
 

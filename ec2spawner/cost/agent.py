@@ -1,7 +1,7 @@
 """What the instance's agent says of this server's cost: one line from its local socket.
 
 Connect, read a state, hang up: the agent sends its last one at once. Nothing here raises, and
-nothing takes longer than `PATIENCE`; an answer serves for a second.
+nothing takes longer than `TIMEOUT`; an answer serves for a second.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SOCKET: Final = "EC2SPAWNER_AGENT_SOCKET"
 """Set in the environment of the notebook server, and so of its kernels and terminals."""
 
-PATIENCE: Final = 0.5
+TIMEOUT: Final = 0.5
 """Seconds that asking may take."""
 
 FRESH: Final = 1.0
@@ -36,7 +36,7 @@ MAX_LINE: Final = 4 * 1024 * 1024
 """Bytes; a state with the telemetry of 8 GPUs and 20 kernels is a hundredth of it."""
 
 NOT_OURS: Final = "this server was not started by ec2spawner"
-NO_ANSWER: Final = "the agent of this machine does not answer"
+NO_RESPONSE: Final = "the agent of this machine does not answer"
 NOT_YET: Final = "the hub has not told it yet"
 NO_PRICE: Final = "the price of this machine is not known"
 
@@ -91,17 +91,17 @@ def read() -> Reading:
     of, until, reading = _last
     if of != path or clock() >= until:
         reading = _ask(path) if path else Reading()
-        _last = path, clock() + (SILENT if reading.why == NO_ANSWER else FRESH), reading
+        _last = path, clock() + (SILENT if reading.why == NO_RESPONSE else FRESH), reading
     return reading
 
 
 def _ask(path: str) -> Reading:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     try:
         state = json.loads(_line(path, deadline))
         return _reading(state.get("cost"))
     except (OSError, ValueError, AttributeError):
-        return Reading(why=NO_ANSWER)
+        return Reading(why=NO_RESPONSE)
 
 
 def _line(path: str, deadline: float) -> bytes:
@@ -132,7 +132,7 @@ def _read_line(agent: socket.socket, deadline: float) -> bytes:
 def _left(deadline: float) -> float:
     left = deadline - time.monotonic()
     if left <= 0:
-        raise TimeoutError(NO_ANSWER)
+        raise TimeoutError(NO_RESPONSE)
     return left
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from math import floor, log10
 from typing import Final
 
-LEAST: Final = 1e-6
+MIN: Final = 1e-6
 """USD; less is said to be less."""
 
 
@@ -15,8 +15,8 @@ def money(usd: float) -> str:
     is dear. What is not zero never looks like it."""
     if usd == 0:
         return "$0"
-    if usd < LEAST:
-        return f"less than ${LEAST:.6f}"
+    if usd < MIN:
+        return f"less than ${MIN:.6f}"
     places = max(2, 1 - floor(log10(usd)))
     return f"${usd:.0f}" if usd >= 1000 else f"${usd:.{places}f}"
 

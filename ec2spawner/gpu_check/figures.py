@@ -23,7 +23,7 @@ UNITS: Final[dict[FigureName, str]] = {
     "fp16": "TFLOPS",
 }
 
-MOST_USE: Final = 10.0
+MAX_USE: Final = 10.0
 """Percent of a GPU that others may use before its figures say nothing: a desktop or a kernel that
 waits uses less."""
 

@@ -41,13 +41,13 @@ BLOCK_BYTES: Final = 256 * MIB
 """Of the GPU's memory, twice. Twice the largest cache of a GPU (126 MB on a B200): what is copied
 comes from the memory, not from the cache."""
 
-LEAST_BLOCK_BYTES: Final = 32 * MIB
+MIN_BLOCK_BYTES: Final = 32 * MIB
 """A smaller block says nothing: the whole copy stays in the cache of most GPUs."""
 
 FREE_SHARE: Final = 4
 """Both blocks together take at most a half of what is free."""
 
-MOST_ROUNDS: Final = 50
+MAX_ROUNDS: Final = 50
 COPIES_PER_ROUND: Final = 4
 
 FAULTS: Final = frozenset(
@@ -176,7 +176,7 @@ class _Copies:
 
     def _memory(self) -> Figure:
         name: FigureName = "memory"
-        if self._block < LEAST_BLOCK_BYTES:
+        if self._block < MIN_BLOCK_BYTES:
             return Figure(name, None, f"only {self._free // MIB} MiB of the GPU's memory are free")
         copy, block = self._context, self._block
         # Each byte is read once and written once.
@@ -191,7 +191,7 @@ class _Copies:
         self._context.synchronize()
         fastest = 0.0
         deadline = time.monotonic() + self._seconds
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             self._context.record(start)
             for _ in range(COPIES_PER_ROUND):
                 copy()

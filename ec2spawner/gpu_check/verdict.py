@@ -11,7 +11,7 @@ from typing import Final, Literal
 from .expectation import HEALTHY, find_model, peaks
 from .figures import (
     LABELS,
-    MOST_USE,
+    MAX_USE,
     UNITS,
     Figure,
     FigureName,
@@ -121,7 +121,7 @@ def _state(gpu: GpuFigures, figures: tuple[Judged, ...]) -> State:
         return "broken"  # whatever else it does: no use by others flips a bit
     if gpu.problem or all(figure.value is None for figure in figures):
         return "unmeasured"
-    if gpu.used_by_others_percent is not None and gpu.used_by_others_percent > MOST_USE:
+    if gpu.used_by_others_percent is not None and gpu.used_by_others_percent > MAX_USE:
         return "busy"
     if any(figure.is_slow for figure in figures):
         return "slow"

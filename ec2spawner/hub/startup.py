@@ -69,7 +69,7 @@ from .pages.templates_env import TEMPLATES
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
 
-STORE_PATIENCE = 15.0
+STORE_TIMEOUT = 15.0
 """Seconds in which a hub that is just stopping may still hold the store, and a database server
 that starts with this machine may not answer yet."""
 
@@ -197,7 +197,7 @@ async def _open_store(app: JupyterHub, options: Options) -> Store:
     )
     async for attempt in AsyncRetrying(
         retry=retry_if_exception_type((StoreAwayError, StoreHeldError)),
-        stop=stop_after_delay(STORE_PATIENCE),
+        stop=stop_after_delay(STORE_TIMEOUT),
         wait=wait_fixed(0.5),
         reraise=True,
     ):

@@ -36,10 +36,10 @@ STARTING = ("starting", "restarting", "autorestarting")
 """Jupyter Server's words for a kernel that has said nothing yet, and may never do. One that takes
 longer than `STARTING_LIMIT` counts as idle since its start, and is shut down in its turn."""
 
-MOST = 100
+MAX = 100
 """More kernels than this are not told of: an observation stays a message, not a file."""
 
-MOST_PATH = 500
+MAX_PATH = 500
 """A longer path than this is not told: cut off it would lead elsewhere."""
 
 
@@ -208,7 +208,7 @@ class KernelWatches:
             )
             for kernel_id, watch in self._watches.items()
         ]
-        return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MOST]
+        return sorted(found, key=lambda kernel: kernel.execution_state != "busy")[:MAX]
 
     def runs_nothing_younger(self, kernel_id: str, seconds: float) -> bool:
         """Whether a kernel is idle, or whatever it runs has been running for so long; 0: idle."""

@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_server.serverapp import ServerApp
 
 from ..wire import Observation, Telemetry
-from .kernels import MOST_PATH, KernelWatches, Opened
+from .kernels import MAX_PATH, KernelWatches, Opened
 
 log = logging.getLogger(__name__)
 
@@ -87,5 +87,5 @@ class Observer:
 
 
 def _notebook_path(session: Mapping[str, Any]) -> str:
-    is_notebook = session["type"] == "notebook" and len(session["path"]) <= MOST_PATH
+    is_notebook = session["type"] == "notebook" and len(session["path"]) <= MAX_PATH
     return str(session["path"]) if is_notebook else ""

@@ -22,8 +22,8 @@ from ..core.instances.leaks import (
 from .model import metrics
 from .model.cloud import Cloud, CloudError
 from .model.settings import Settings
-from .runtime.supervise import Surviving
-from .runtime.uptime_clock import Awake
+from .runtime.supervise import Supervised
+from .runtime.uptime_clock import UptimeClock
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ MAX_DELETED = 50
 
 
 @dataclass(slots=True)
-class Reaper:
+class GarbageCollection:
     """Deletes what outlived its instance: disks, network interfaces, unused launch templates."""
 
     cloud: Cloud
@@ -45,15 +45,15 @@ class Reaper:
     homes: Callable[[], Set[str]]
     """Volume ids of all homes that the store knows: a second lock beside their tag."""
     now: Callable[[], datetime]
-    awake: Awake
+    uptime: UptimeClock
     _free_since: dict[str, float] = field(default_factory=dict)
     """By id, in seconds awake: since when this process has seen a thing attached to nothing."""
 
     async def run(self) -> None:
         """Look once at the start and then every `reap_interval`, for ever."""
-        surviving = Surviving("Looking for disks and interfaces left over")
+        supervised = Supervised("Looking for disks and interfaces left over")
         while True:
-            with surviving:
+            with supervised:
                 try:
                     await self.look()
                 except CloudError as error:
@@ -63,7 +63,7 @@ class Reaper:
     async def look(self) -> None:
         """Delete what has been nobody's for long. Raises `CloudError` where listing fails."""
         free = await self._free()
-        now = self.awake()
+        now = self.uptime()
         self._free_since = {t.thing_id: self._free_since.get(t.thing_id, now) for t in free}
         # Read after the listing: a home that was made meanwhile is known by now.
         known = Known(self.settings.hub, self.store_id, homes=self.homes())
@@ -101,9 +101,9 @@ class Reaper:
 
     async def run_templates(self) -> None:
         """Delete launch templates that are no longer used, once a day, for ever."""
-        surviving = Surviving("Deleting old launch templates")
+        supervised = Supervised("Deleting old launch templates")
         while True:
-            with surviving:
+            with supervised:
                 await self._delete_old_templates()
             await asyncio.sleep(self.settings.template_interval)
 

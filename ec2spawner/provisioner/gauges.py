@@ -45,9 +45,9 @@ class Figures:
 
 def figures(provisioner: Provisioner) -> Figures:
     """All of them, now."""
-    now, awake = provisioner.now(), provisioner.awake()
-    leases = list(provisioner.book.open())
-    listed = provisioner.watcher.instances
+    now, uptime = provisioner.now(), provisioner.uptime()
+    leases = list(provisioner.registry.open())
+    listed = provisioner.instance_cache.instances
     held = {lease.instance_id for lease in leases}
     paid = [lease.segments[-1].usd_per_hour for lease in leases if _is_paid(lease.segments)]
     unleased = [
@@ -55,8 +55,8 @@ def figures(provisioner: Provisioner) -> Figures:
         for each in listed.values()
         if each.state in BILLED and each.instance_id not in held
     ]
-    unready = [lease for lease in leases if lease.state in _UNREADY]
-    waits = [(now - lease.requested_at).total_seconds() for lease in unready]
+    start_timeouts = [lease for lease in leases if lease.state in _UNREADY]
+    waits = [(now - lease.requested_at).total_seconds() for lease in start_timeouts]
     marks = provisioner.offers.sold_out.all(now)
     return Figures(
         instances=Counter(
@@ -68,11 +68,11 @@ def figures(provisioner: Provisioner) -> Figures:
         leases_usd_per_hour=sum(usd for usd in paid if usd is not None),
         overhead_usd_per_hour=sum(usd for usd in unleased if usd is not None),
         unknown_prices=sum(usd is None for usd in [*paid, *unleased]),
-        leases_usd=provisioner.spending.since_begin(provisioner.book),
+        leases_usd=provisioner.spending.since_begin(provisioner.registry),
         overhead_usd=provisioner.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
-        pass_age=_age(provisioner.reconciler.passed_at, awake),
-        listing_age=_age(provisioner.listed_at, awake),
+        pass_age=_age(provisioner.reconciler.passed_at, uptime),
+        listing_age=_age(provisioner.listed_at, uptime),
     )
 
 
@@ -83,5 +83,5 @@ def _is_paid(segments: Sequence[Segment]) -> bool:
     return bool(segments) and segments[-1].end is None
 
 
-def _age(at: float | None, awake: float) -> float | None:
-    return None if at is None else max(awake - at, 0.0)
+def _age(at: float | None, uptime: float) -> float | None:
+    return None if at is None else max(uptime - at, 0.0)

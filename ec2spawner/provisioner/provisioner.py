@@ -11,25 +11,25 @@ from datetime import datetime
 from ..core.instances.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
-from .garbage_collection import Reaper
+from .garbage_collection import GarbageCollection
 from .homes.placement import Placement
-from .homes.snapshots import HomeCopies
+from .homes.snapshots import HomeSnapshots
 from .homes.volumes import Homes
-from .homes.zone_migration import HomeMoves
+from .homes.zone_migration import ZoneMigrations
 from .instances.claims import Claims
 from .instances.inventory import Inventory
 from .launch.controller import Buying
 from .launch.launcher import Launcher
 from .launch.spot_waits import SpotWaits
-from .lifecycle.heartbeat import Beats
-from .lifecycle.home_attachment import HomeBringing
-from .lifecycle.instance_loss import Losses
-from .lifecycle.recovery import Adoption
-from .lifecycle.start import Starting
-from .lifecycle.start_timeout import Unready
-from .lifecycle.tagging import Labels
-from .lifecycle.termination import Ending
-from .lifecycle.unhealthy_instance import Broken
+from .lifecycle.heartbeat import Heartbeats
+from .lifecycle.home_attachment import HomeAttachment
+from .lifecycle.instance_loss import InstanceLoss
+from .lifecycle.recovery import Recovery
+from .lifecycle.start import Start
+from .lifecycle.start_timeout import StartTimeouts
+from .lifecycle.tagging import Tagging
+from .lifecycle.termination import Termination
+from .lifecycle.unhealthy_instance import UnhealthyInstances
 from .model.cloud import Cloud, Launched
 from .model.lease import (
     Intent,
@@ -39,19 +39,19 @@ from .model.lease import (
     StepEvent,
 )
 from .model.settings import Settings
-from .offers.images import ImageBook
+from .offers.images import ImageCache
 from .offers.instance_types import Catalogue
-from .offers.offers import OfferBook
-from .offers.prices import PriceBook
+from .offers.offers import Offers
+from .offers.prices import PriceCache
 from .reconciler import Reconciler
-from .retention.restart import KeptStarts
-from .retention.retention import Keeping
+from .retention.restart import RetainedRestarts
+from .retention.retention import Retention
 from .runtime.task_group import Background
-from .runtime.uptime_clock import Awake
-from .state.instance_cache import Watcher
-from .state.lease_registry import LeaseBook
+from .runtime.uptime_clock import UptimeClock
+from .state.instance_cache import InstanceCache
+from .state.lease_registry import LeaseRegistry
 from .state.spending import Spending
-from .state.start_durations import UsualDurations
+from .state.start_durations import StartDurations
 from .store.store import Store, StoreError
 
 
@@ -71,27 +71,27 @@ class Provisioner:
     ) -> None:
         self.settings = settings
         self.now = now
-        self.awake = awake = Awake(now, monotonic)
+        self.uptime = uptime = UptimeClock(now, monotonic)
         self._cloud = cloud
         self._store = store
         self._wake = asyncio.Event()
         self.listed_at: float | None = None
         """When the last listing was complete, in seconds awake."""
         self.background = background = Background()
-        self.usual_durations = UsualDurations(store, background.spawn)
+        self.start_durations = StartDurations(store, background.spawn)
         self.homes = homes = Homes(cloud, store, settings, now=now)
         self.placement = placement = Placement(cloud, settings, homes)
 
         self.spending = spending = Spending(store, now=now)
         store.overhead_told = spending.count_overhead
-        self.book = book = LeaseBook(store, now=now, forgotten=spending.forgotten)
-        self.watcher = watcher = Watcher(
+        self.registry = registry = LeaseRegistry(store, now=now, forgotten=spending.forgotten)
+        self.instance_cache = instance_cache = InstanceCache(
             cloud, settings, in_motion=self._in_motion, listed=self._on_listed
         )
-        self.images = ImageBook(cloud, settings.image, now=now)
+        self.images = ImageCache(cloud, settings.image, now=now)
         self.catalogue = Catalogue(cloud, types, settings, now=now, zones=placement.zones)
         self.catalogue.want(settings.want_types)
-        self.prices = prices = PriceBook(
+        self.prices = prices = PriceCache(
             cloud,
             settings,
             types,
@@ -101,9 +101,7 @@ class Provisioner:
             running=lambda: self.inventory.running(),
             discounts=settings.discounts,
         )
-        self.offers = OfferBook(
-            self.catalogue, prices, now=now, subnets=lambda: placement.by_subnet
-        )
+        self.offers = Offers(self.catalogue, prices, now=now, subnets=lambda: placement.by_subnet)
         self.launcher = launcher = Launcher(
             cloud,
             store,
@@ -115,73 +113,73 @@ class Provisioner:
         )
         self.claims = claims = Claims(
             store,
-            watcher,
+            instance_cache,
             launcher,
             settings,
             now=now,
-            awake=awake,
-            kept=lambda instance_id: self.keeping.get(instance_id),
+            uptime=uptime,
+            kept=lambda instance_id: self.retention.get(instance_id),
         )
         self.inventory = Inventory(
-            book,
+            registry,
             claims,
             launcher,
-            watcher,
+            instance_cache,
             settings,
             store.store_id,
             placement.zones_of,
-            awake,
-            lambda instance_id: self.keeping.holds(instance_id),
+            uptime,
+            lambda instance_id: self.retention.holds(instance_id),
         )
-        self.keeping = keeping = Keeping(
-            book=book,
+        self.retention = retention = Retention(
+            registry=registry,
             store=store,
             cloud=cloud,
-            watcher=watcher,
+            instance_cache=instance_cache,
             claims=claims,
             prices=prices,
             settings=settings,
             now=now,
-            awake=awake,
+            uptime=uptime,
             need_of=lambda lease: self.starting.need_of(lease),
             terminate=lambda instance_ids: self.ending.terminate(instance_ids),
-            starts=KeptStarts(
-                book=book,
+            starts=RetainedRestarts(
+                registry=registry,
                 cloud=cloud,
-                watcher=watcher,
+                instance_cache=instance_cache,
                 fail=lambda lease_id, stop: self.ending.begin(lease_id, stop),
                 learn=self.offers.learn_of_start,
             ),
             fail=lambda lease_id, stop: self.ending.begin(lease_id, stop),
             spawn_task=background.spawn,
         )
-        self.ending = Ending(
-            book=book,
+        self.ending = Termination(
+            registry=registry,
             store=store,
             cloud=cloud,
             claims=claims,
             homes=homes,
-            keeping=keeping,
+            retention=retention,
             prices=prices,
-            watcher=watcher,
+            instance_cache=instance_cache,
             settings=settings,
             now=now,
             spawn_task=background.spawn,
             wake=self.wake,
             ended=ended,
         )
-        self.bringing = HomeBringing(
-            book=book,
+        self.home_attachment = HomeAttachment(
+            registry=registry,
             claims=claims,
             homes=homes,
             spawn_task=background.spawn,
             fail=self.ending.begin,
             wake=self.wake,
         )
-        self.home_moves = HomeMoves(
+        self.zone_migrations = ZoneMigrations(
             cloud=cloud,
             homes=homes,
-            book=book,
+            registry=registry,
             settings=settings,
             store_id=store.store_id,
             now=now,
@@ -189,21 +187,21 @@ class Provisioner:
             fail=self.ending.begin,
             wake=self.wake,
         )
-        self.home_copies = HomeCopies(
+        self.home_snapshots = HomeSnapshots(
             cloud=cloud,
             homes=homes,
             settings=settings,
             store_id=store.store_id,
             now=now,
-            awake=awake,
+            uptime=uptime,
             spawn_task=background.spawn,
         )
-        self.starting = Starting(
-            book=book,
+        self.starting = Start(
+            registry=registry,
             claims=claims,
             homes=homes,
-            bringing=self.bringing,
-            keeping=keeping,
+            home_attachment=self.home_attachment,
+            retention=retention,
             prices=prices,
             store=store,
             now=now,
@@ -213,30 +211,30 @@ class Provisioner:
             fail=self.ending.begin,
             stopped=self.ending.agent_stopped,
             wake=self.wake,
-            awake=awake,
+            uptime=uptime,
         )
-        self.broken = Broken(
-            book=book,
+        self.broken = UnhealthyInstances(
+            registry=registry,
             claims=claims,
-            keeping=keeping,
+            retention=retention,
             starting=self.starting,
             settings=settings,
             fail=self.ending.begin,
             wake=self.wake,
         )
-        self.unready = Unready(
-            book=book,
+        self.start_timeouts = StartTimeouts(
+            registry=registry,
             cloud=cloud,
             starting=self.starting,
             settings=settings,
-            awake=awake,
+            uptime=uptime,
             spawn_task=background.spawn,
             fail=self.ending.begin,
             wake=self.wake,
         )
-        self.waits = SpotWaits(book, self.offers, now, self.wake)
+        self.waits = SpotWaits(registry, self.offers, now, self.wake)
         self.buying = Buying(
-            book=book,
+            registry=registry,
             launcher=launcher,
             offers=self.offers,
             waits=self.waits,
@@ -249,38 +247,46 @@ class Provisioner:
             spawn_task=background.spawn,
             wake=self.wake,
         )
-        self.labels = labels = Labels(book, cloud, watcher, store.store_id, background.spawn)
-        self.beats = beats = Beats(book, prices, settings, now, awake, self.wake, spending)
-        self.adoption = adoption = Adoption(book, watcher, homes, prices, settings, now, awake)
-        self.reaper = Reaper(cloud, settings, store.store_id, homes.volume_ids, now, awake)
-        self.losses = losses = Losses(
-            book, watcher, claims, self.unready, self.ending, keeping, adoption
+        self.labels = labels = Tagging(
+            registry, cloud, instance_cache, store.store_id, background.spawn
+        )
+        self.heartbeats = heartbeats = Heartbeats(
+            registry, prices, settings, now, uptime, self.wake, spending
+        )
+        self.recovery = recovery = Recovery(
+            registry, instance_cache, homes, prices, settings, now, uptime
+        )
+        self.garbage_collection = GarbageCollection(
+            cloud, settings, store.store_id, homes.volume_ids, now, uptime
+        )
+        self.instance_loss = instance_loss = InstanceLoss(
+            registry, instance_cache, claims, self.start_timeouts, self.ending, retention, recovery
         )
         self.reconciler = Reconciler(
             settings=settings,
             now=now,
-            awake=awake,
+            uptime=uptime,
             woken=self._wake,
             store=store,
-            book=book,
-            watcher=watcher,
+            registry=registry,
+            instance_cache=instance_cache,
             placement=placement,
             prices=prices,
             launcher=launcher,
             claims=claims,
             inventory=self.inventory,
-            keeping=keeping,
+            retention=retention,
             ending=self.ending,
-            bringing=self.bringing,
-            home_moves=self.home_moves,
-            home_copies=self.home_copies,
+            home_attachment=self.home_attachment,
+            zone_migrations=self.zone_migrations,
+            home_snapshots=self.home_snapshots,
             starting=self.starting,
-            unready=self.unready,
+            start_timeouts=self.start_timeouts,
             buying=self.buying,
             labels=labels,
-            beats=beats,
-            adoption=adoption,
-            losses=losses,
+            heartbeats=heartbeats,
+            recovery=recovery,
+            instance_loss=instance_loss,
             spending=spending,
             spawn_task=background.spawn,
         )
@@ -291,22 +297,24 @@ class Provisioner:
         """Read the store and begin to watch. Raises `StoreError`, `CloudError`."""
         snapshot = await self._store.load()
         await self.placement.load()
-        self.book.load(snapshot)
+        self.registry.load(snapshot)
         self.spending.begin()
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
-        self.keeping.load(snapshot.kept)
+        self.retention.load(snapshot.kept)
         self.launcher.intents = {intent.client_token: intent for intent in snapshot.intents}
         self.inventory.recall(snapshot.intents, self.now())
-        self.adoption.load(snapshot.leases)
-        self.watcher.track(lease.instance_id for lease in snapshot.leases if lease.instance_id)
+        self.recovery.load(snapshot.leases)
+        self.instance_cache.track(
+            lease.instance_id for lease in snapshot.leases if lease.instance_id
+        )
         self.ending.resume()
-        self.background.spawn(self.watcher.run(), "watch")
+        self.background.spawn(self.instance_cache.run(), "watch")
         self.background.spawn(self.prices.run(), "prices")
         self.background.spawn(self.catalogue.run(), "catalogue")
         self.background.spawn(self._look_image_up(), "image")
-        self.background.spawn(self.reaper.run(), "reaper")
-        self.background.spawn(self.reaper.run_templates(), "templates")
+        self.background.spawn(self.garbage_collection.run(), "reaper")
+        self.background.spawn(self.garbage_collection.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
                 self.buying.replay(intent)
@@ -315,8 +323,8 @@ class Provisioner:
     async def close(self) -> None:
         """Stop watching. Instances and leases go on; the next process takes them up."""
         await self.background.end()
-        await self.book.drain()
-        await self._store.unwritten.again()
+        await self.registry.drain()
+        await self._store.write_behind.again()
         await self._store.close()
 
     def wake(self) -> None:
@@ -334,7 +342,7 @@ class Provisioner:
         self.prices.want(lease.spec.instance_types)
         self.catalogue.want(lease.spec.instance_types)
         try:
-            await self.book.add(replace(lease, events=(begun,)))
+            await self.registry.add(replace(lease, events=(begun,)))
         except StoreError:
             stop = Stop(reason="failed", message="The hub could not write its database")
             await self.ending.begin(lease.lease_id, stop)
@@ -348,9 +356,9 @@ class Provisioner:
 
         During a start its instance is shutting down: the lease gets another one.
         """
-        current = self.book.get(lease.lease_id) or lease
+        current = self.registry.get(lease.lease_id) or lease
         if current.state is LeaseState.STARTING and current.instance_id == lease.instance_id:
-            self.unready.ended(current, None)
+            self.start_timeouts.ended(current, None)
             return
         await self.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
         self.ending.agent_stopped(lease)
@@ -364,26 +372,26 @@ class Provisioner:
 
     def _in_motion(self) -> bool:
         """True while something starts or ends, so that listings are worth their call."""
-        moving = self.book.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
+        moving = self.registry.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
         return (
             any(True for _ in moving)
             or bool(self.launcher.rounds or self.inventory.expected)
-            or any(self._may_be_gone(lease) for lease in self.book.open(LeaseState.READY))
+            or any(self._may_be_gone(lease) for lease in self.registry.open(LeaseState.READY))
         )
 
     def _may_be_gone(self, lease: Lease) -> bool:
         """True for a server that is checked after the hub's start, and that EC2 does not list."""
-        unheard = not self.book.contact(lease.lease_id).beats
-        return unheard and self.watcher.is_missing(lease.instance_id or "")
+        unheard = not self.registry.contact(lease.lease_id).heartbeats
+        return unheard and self.instance_cache.is_missing(lease.instance_id or "")
 
     def _on_listed(self) -> None:
-        self.listed_at = self.awake()
+        self.listed_at = self.uptime()
         self.wake()
 
     async def _on_launched(self, launched: Launched, intent: Intent) -> None:
         self.inventory.expect(launched, intent, self.now())
         self.claims.wake(launched.instance_id)
-        self.watcher.refresh_soon()
+        self.instance_cache.refresh_soon()
 
     async def _look_image_up(self) -> None:
         """Before anybody waits for it."""

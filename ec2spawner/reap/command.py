@@ -41,7 +41,7 @@ def run_reap(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
             options = load(Path(arguments.config), for_the_hub).require(*NEEDED)
     except ConfigurationBroken as broken:
         for finding in broken.findings:
-            complain("reap", f"{finding.name}: {finding.said}. Fix: {finding.mend}")
+            complain("reap", f"{finding.name}: {finding.said}. Fix: {finding.fix}")
         return WRONG
     try:
         report = asyncio.run(_reap(options, arguments))

@@ -105,8 +105,8 @@ def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
     elif ends:
         usd = sum(row.usd_per_hour or 0.0 for row in ends)
         cost = f"which cost at least ${usd:.3f}/h (an estimate in USD, at list prices)"
-        mend = "Nothing was changed. To end them: the same with --yes."
-        lines = [f"{len(ends)} would end, {cost}. {mend}"]
+        fix = "Nothing was changed. To end them: the same with --yes."
+        lines = [f"{len(ends)} would end, {cost}. {fix}"]
     elif report.trouble:
         lines = ["Nothing would end while the store cannot be read. Nothing was changed."]
     else:

@@ -136,7 +136,7 @@ def _of_the_hub(path: Path, for_the_hub: Sequence[str], *, needs_region: bool) -
         with Console(stderr=True).status("Reading the hub's configuration"):
             options = load(path, for_the_hub).require(*needed)
     except ConfigurationBroken as error:
-        said = [f"{f.name}: {f.said}. Fix: {f.mend}" for f in error.findings]
+        said = [f"{f.name}: {f.said}. Fix: {f.fix}" for f in error.findings]
         raise WrongRequest("; ".join(said)) from error
     if not options.profiles:
         raise WrongRequest(

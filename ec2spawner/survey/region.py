@@ -26,7 +26,7 @@ HISTORY = timedelta(days=7)
 AT_ONCE = 4
 """Regions asked at the same time."""
 
-PATIENCE = 50.0
+TIMEOUT = 50.0
 """Seconds for one region."""
 
 NOT_ENABLED = frozenset(
@@ -71,7 +71,7 @@ async def _read(
     cloud, client = EC2Cloud(name, endpoint_url), Client(name, endpoint_url)
     account = Account(client)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             region = await _offered(Region(name), cloud, account, profiles)
             region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
             if measure_latency:
@@ -80,7 +80,7 @@ async def _read(
     except CloudError as error:
         return Region(name, error=_why(name, endpoint_url, error))
     except TimeoutError:
-        return Region(name, error=f"not everything was answered within {PATIENCE:g} s")
+        return Region(name, error=f"not everything was answered within {TIMEOUT:g} s")
     finally:
         await client.close()
         await cloud.close()

@@ -23,15 +23,15 @@ STEPS = 720
 GAP = -1
 """Nothing was measured in this step."""
 
-MOST_GPUS = 64
+MAX_GPUS = 64
 
-MOST = 1000
+MAX = 1000
 """A hundred percent, in tenths."""
 
-TEXTS = [f"{tenths / 10:g}" for tenths in range(MOST + 1)] + ["null"]
+TEXTS = [f"{tenths / 10:g}" for tenths in range(MAX + 1)] + ["null"]
 """What is written for a number of tenths; `GAP` is the last one."""
 
-FIGURES: list[float | None] = [tenths / 10 for tenths in range(MOST + 1)] + [None]
+FIGURES: list[float | None] = [tenths / 10 for tenths in range(MAX + 1)] + [None]
 """The same as figures."""
 
 CLOCK_SET_SECONDS = 2.0
@@ -178,7 +178,7 @@ class HistoryBuffer:
         for sample in telemetry.gpus:
             gpu = self._gpus.get(sample.index)
             if gpu is None:
-                if len(self._gpus) >= MOST_GPUS:
+                if len(self._gpus) >= MAX_GPUS:
                     continue
                 gpu = self._gpus[sample.index] = _Gpu(sample.index)
             gpu.name = sample.name

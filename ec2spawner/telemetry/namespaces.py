@@ -21,7 +21,7 @@ OF_THE_MACHINE = "pid:[4026531836]"
 
 DEVICES = "/dev/nvidia"
 
-MOST_KEPT = 1000
+MAX_KEPT = 1000
 
 
 class Namespace:
@@ -38,7 +38,7 @@ class Namespace:
             return found
         key = process.pid, process.started
         if key not in self._uses:
-            if len(self._uses) >= MOST_KEPT:
+            if len(self._uses) >= MAX_KEPT:
                 self._uses.clear()
             self._uses[key] = _has_open(process.pid, DEVICES)
         return found if self._uses[key] else replace(found, pid=0)

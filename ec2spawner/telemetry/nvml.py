@@ -25,7 +25,7 @@ RETRY_SECONDS = 60.0
 """How often a machine without a working NVIDIA driver is asked again: a driver may load late."""
 
 LOST_RETRY_SECONDS = 30.0
-LOST_RETRY_MOST_SECONDS = 600.0
+LOST_RETRY_MAX_SECONDS = 600.0
 """After how long a lost GPU is looked for again, twice as long each time. It means to open the
 driver anew, and one that is in trouble shall not be kept busy with that."""
 
@@ -181,7 +181,7 @@ class NvmlGpus:
             self._lost_retry_seconds = LOST_RETRY_SECONDS
         elif self._look_for_lost_at is None:
             self._look_for_lost_at = self._clock() + self._lost_retry_seconds
-            self._lost_retry_seconds = min(self._lost_retry_seconds * 2, LOST_RETRY_MOST_SECONDS)
+            self._lost_retry_seconds = min(self._lost_retry_seconds * 2, LOST_RETRY_MAX_SECONDS)
 
     # --- critical errors, which the driver tells of by itself ------------------------------------
 

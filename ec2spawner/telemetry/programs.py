@@ -37,7 +37,7 @@ CODE = ("--command", "--eval", "--print")
 
 NOTEBOOK_SERVER = "The notebook server"
 
-MOST_KEPT = 500
+MAX_KEPT = 500
 
 
 class ProgramNames:
@@ -51,7 +51,7 @@ class ProgramNames:
         # What executes another program keeps its number, but hardly its name.
         key = (process.pid, process.started, process.name)
         if key not in self._names:
-            if len(self._names) >= MOST_KEPT:
+            if len(self._names) >= MAX_KEPT:
                 self._names.clear()
             self._names[key] = program(command_line(process.pid))
         return self._names[key]

@@ -43,7 +43,7 @@ SUDO_WITH_WORD = re.compile("-[a-zA-Z]*?[CDghpRrTtUu](?P<word>.*)")
 """Options of sudo with a word of their own, which is the next one if it is not in this: `-u ada`,
 `-uada`, `-Hu ada`."""
 
-MOST = 100
+MAX = 100
 """More terminals than this are not told of."""
 
 
@@ -53,7 +53,7 @@ def terminals(processes: Sequence[Process]) -> list[TerminalState]:
     groups = {each.terminal: each.foreground for each in processes if each.terminal}
     return [
         TerminalState(name=f"{terminal}", pid=group, foreground=_foreground(group, processes)[:200])
-        for terminal, group in sorted(groups.items())[:MOST]
+        for terminal, group in sorted(groups.items())[:MAX]
         if terminal != own
     ]
 

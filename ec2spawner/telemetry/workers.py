@@ -15,16 +15,16 @@ from ..wire import KernelState, TerminalState, Worker
 from .gpu_source import GpuProcess
 from .processes import Process
 
-MOST = 50
+MAX = 50
 """More than this are not told of; the busiest are."""
 
-LEAST_CPU_PERCENT = 1.0
+MIN_CPU_PERCENT = 1.0
 """A program with less, and without a GPU, works at nothing."""
 
 SMOOTHED_SECONDS = 3.0
 """CPU use is averaged over about so long, so that the busiest one does not change each second."""
 
-MOST_NAME_LETTERS = 120
+MAX_NAME_LETTERS = 120
 
 Identity = tuple[int, int]
 """Number and start of a process: one process for good."""
@@ -127,7 +127,7 @@ def workers(
         )
         for pid, uses in unseen.items()
     ]
-    return sorted(found, key=_busiest_first)[:MOST]
+    return sorted(found, key=_busiest_first)[:MAX]
 
 
 def cpu_use(
@@ -253,7 +253,7 @@ def _within_kernels(
 
 
 def _is_told_of(groups: Groups, root: Root, has_gpu: bool) -> bool:
-    works = has_gpu or groups.cpu_percent.get(root.identity, 0.0) >= LEAST_CPU_PERCENT
+    works = has_gpu or groups.cpu_percent.get(root.identity, 0.0) >= MIN_CPU_PERCENT
     return works or root.kind == "kernel" or bool(root.terminal and root.terminal.foreground)
 
 
@@ -280,7 +280,7 @@ def _worker(
 
 def _short(name: str) -> str:
     """The end of a path is what tells two apart."""
-    return name if len(name) <= MOST_NAME_LETTERS else "…" + name[1 - MOST_NAME_LETTERS :]
+    return name if len(name) <= MAX_NAME_LETTERS else "…" + name[1 - MAX_NAME_LETTERS :]
 
 
 def _gpu_figures(on_gpus: Sequence[GpuProcess]) -> dict[str, object]:

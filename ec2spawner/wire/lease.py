@@ -51,7 +51,7 @@ class AgentEvent(Message):
     """With `ready`: where the notebook listens on the instance's private address."""
 
 
-class Beat(Message):
+class Heartbeat(Message):
     """`POST leases/{id}/beat`: the state of an instance, at least once a minute.
 
     The hub may answer late (`hold_seconds`): the answer is how the hub reaches the instance
@@ -71,7 +71,7 @@ class Beat(Message):
     telemetry: Telemetry | None = None
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
-    """The last `BeatAnswer.state`; the hub answers at once when it has a newer one."""
+    """The last `HeartbeatResponse.state`; the hub answers at once when it has a newer one."""
 
 
 class Cost(Message):
@@ -126,7 +126,7 @@ class Stop(Message):
     what becomes of the instance."""
 
 
-class BeatAnswer(Message):
+class HeartbeatResponse(Message):
     """Hub -> agent, the response to a heartbeat: cost, policy, and the stop when it is due."""
 
     protocol: int = PROTOCOL
@@ -146,7 +146,7 @@ class ExtendRequest(Message):
     seconds: Annotated[float, Field(gt=0, le=30 * 86400)]
 
 
-class ExtendAnswer(Message):
+class ExtendResponse(Message):
     """Hub -> agent: until when the server is kept now."""
 
     extended_until: AwareDatetime
@@ -160,7 +160,7 @@ class IdleRequest(Message):
     server_seconds: Annotated[float, Field(gt=0, le=30 * 86400)]
 
 
-class IdleAnswer(Message):
+class IdleResponse(Message):
     """Hub -> agent: the policy in force after the user's choice of an idle time."""
 
     idle: IdlePolicy

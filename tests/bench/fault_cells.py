@@ -183,7 +183,7 @@ _NO_WORDS = re.compile(
     r"Traceback|\bNone\b|\bnull\b|Error\(|Exception\(|<class |object at 0x|\{\}|"
     r"Unhandled error"
 )
-_MEND = re.compile(
+_FIX = re.compile(
     r"\b(?:try again|asked again|again before|again in a|admin|fix|ask for|check\b|choose|pick|"
     r"give|use\b|make it|needs? the|must|can be used)|iam-policy",
     re.I,
@@ -199,7 +199,7 @@ def unclear(message: str) -> str:
         return f"shows {found[0]!r}"
     if len(message.split()) < FEWEST_WORDS:
         return "has too few words"
-    if not _MEND.search(message):
+    if not _FIX.search(message):
         return "names no mend"
     return ""
 

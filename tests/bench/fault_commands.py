@@ -9,12 +9,13 @@ from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from tests.bench.fault_timeout import HURRIED
+
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig, load
 from ec2spawner.check.run import check
 from ec2spawner.survey.region import survey
 from tests.bench.fault_cells import Cell, Ended, unclear
-from tests.bench.fault_patience import HURRIED
 from tests.bench.fault_site import HERE, USUAL, Site, timed
 from tests.harness import OF_EACH_HUB, free_ports
 
@@ -118,7 +119,7 @@ async def _checked(
 ) -> list[Ended]:
     async def said() -> str:
         new = [finding for finding in await commands.check() if finding.name not in usual]
-        told = [f"{f.name}: {f.said.rstrip('.')}. Fix: {f.mend}" for f in new]
+        told = [f"{f.name}: {f.said.rstrip('.')}. Fix: {f.fix}" for f in new]
         vague = (each for each in told if unclear(each))
         return next(vague, "; ".join(told))
 

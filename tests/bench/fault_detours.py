@@ -7,8 +7,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from tests.bench.fault_timeout import BOUNDS, HURRIED, KEPT, PLAIN, bound_of_start
+
 from tests.bench.fault_cells import Cell, Ended, Scene
-from tests.bench.fault_patience import BOUNDS, HURRIED, KEPT, PLAIN, bound_of_start
 from tests.bench.fault_site import USUAL, Site, timed
 
 SIZE_GIB = 10
@@ -27,7 +28,7 @@ async def has_a_server_to_keep(site: Site, user: str) -> None:
 async def has_a_kept_machine(site: Site, user: str) -> None:
     await has_a_server_to_keep(site, user)
     await site.stop(user, USUAL)
-    assert not await site.awake(), "the machine was not stopped"
+    assert not await site.uptime(), "the machine was not stopped"
 
 
 async def wake(site: Site, user: str, limit: float) -> str:
@@ -99,7 +100,7 @@ async def play_detour(site: Site, cell: Cell, user: str) -> Ended:
     await site.clear()
     if not ended.message and not ended.hung and user and await site.is_there(user):
         await site.stop(user, USUAL)
-    return ended if ended.hung else replace(ended, leaked=await site.awake())
+    return ended if ended.hung else replace(ended, leaked=await site.uptime())
 
 
 async def record_detour(site: Site, scene: Scene, user: str) -> None:
@@ -109,7 +110,7 @@ async def record_detour(site: Site, scene: Scene, user: str) -> None:
     assert bool(message) == (scene is Scene.MUTE), f"{scene}: {message}\n{site.hub.tail()}"
     if user and await site.is_there(user):
         await site.stop(user, USUAL)
-    left = await (site.awake() if scene in {Scene.KEEP, Scene.WAKE} else site.settle())
+    left = await (site.uptime() if scene in {Scene.KEEP, Scene.WAKE} else site.settle())
     assert not left, f"{scene}: without any fault there is left over: {left}"
 
 

@@ -1,7 +1,7 @@
 """How long a failing AWS may keep people waiting: the documented bounds, and a hub in a hurry.
 
-`Patience` has what the hub's limits are made of; `BOUNDS` says of what each wait consists. The
-table in docs/reference/aws-faults.md is written with `Patience.of_the_hub`, the bench measures
+`HubTimeouts` has what the hub's limits are made of; `BOUNDS` says of what each wait consists. The
+table in docs/reference/aws-faults.md is written with `HubTimeouts.of_the_hub`, the bench measures
 with `HURRIED`, by the same sums.
 """
 
@@ -21,7 +21,7 @@ from ec2spawner.core.offers import sold_out
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class HubTimeouts:
     """Seconds."""
 
     call: float
@@ -48,29 +48,29 @@ class Patience:
     """A command of `ec2spawner`."""
 
     @staticmethod
-    def of_the_hub() -> Patience:
+    def of_the_hub() -> HubTimeouts:
         """As the hub is when nobody has configured it otherwise."""
         from ec2spawner import spawner
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
         from ec2spawner.provisioner.homes import volumes as homes
         from ec2spawner.provisioner.launch import launcher
-        from ec2spawner.provisioner.lifecycle import start_timeout as unready
+        from ec2spawner.provisioner.lifecycle import start_timeout as start_timeouts
         from ec2spawner.provisioner.model import settings
 
         usual = settings.Settings(hub="", region="", subnets=())
-        return Patience(
+        return HubTimeouts(
             call=Timeouts().total,
             launch_call=launcher.LAUNCH_TIMEOUT,
-            launch=usual.launch_patience,
+            launch=usual.launch_timeout,
             attach_call=volumes.ATTACH_SECONDS,
             attach=homes.ATTACH_TIMEOUT,
             grow=volumes.GROW_SECONDS,
-            boot_log=unready.BOOT_LOG_SECONDS,
+            boot_log=start_timeouts.BOOT_LOG_SECONDS,
             start=float(spawner.EC2Spawner().start_timeout),
             stop=usual.stop_timeout + spawner.STOP_MARGIN,
-            click=spawner.CLICK_PATIENCE,
-            command=run.PATIENCE,
+            click=spawner.CLICK_TIMEOUT,
+            command=run.TIMEOUT,
         )
 
 
@@ -107,7 +107,7 @@ REAPS: Final = "BENCH_REAPS"
 """In the environment of a hub that looks every `REAP_INTERVAL` for what is left over. Others look
 once, as they begin: what they list is not another scene's."""
 
-HURRIED: Final = Patience(
+HURRIED: Final = HubTimeouts(
     call=8.0 * SLOWNESS,
     launch_call=6.0 * SLOWNESS,
     launch=5.0 * SLOWNESS,
@@ -136,7 +136,7 @@ class Bound:
 
     wait: str
     """What is waited for."""
-    seconds: Callable[[Patience], float]
+    seconds: Callable[[HubTimeouts], float]
     then: str
     """What follows."""
 
@@ -224,11 +224,11 @@ def bound_of_start(action: str) -> float:
     return BOUNDS[BOUND_OF.get(action, "background")].seconds(HURRIED)
 
 
-def bounds_table(patience: Patience) -> str:
+def bounds_table(timeout: HubTimeouts) -> str:
     """The table of the documentation."""
     rows = ["| waiting for | at most | then |", "|---|---|---|"]
     for bound in BOUNDS.values():
-        seconds = bound.seconds(patience)
+        seconds = bound.seconds(timeout)
         rows.append(f"| {bound.wait} | {f'{seconds:g} s' if seconds else '-'} | {bound.then} |")
     return "\n".join(rows)
 
@@ -256,8 +256,8 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.provisioner.garbage_collection", "TEMPLATES_KEPT", timedelta(0)),
     ("ec2spawner.aws.client", "Timeouts", lambda: TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUTS", TIMEOUTS),
-    ("ec2spawner.check.run", "PATIENCE", HURRIED.command),
-    ("ec2spawner.survey.region", "PATIENCE", HURRIED.command),
+    ("ec2spawner.check.run", "TIMEOUT", HURRIED.command),
+    ("ec2spawner.survey.region", "TIMEOUT", HURRIED.command),
 )
 """What no option says. It belongs into a bench and into nothing else to change these."""
 
@@ -290,11 +290,11 @@ def hurry_hub() -> None:
         return replace(
             settings,
             reap_interval=REAP_INTERVAL if REAPS in os.environ else settings.reap_interval,
-            launch_patience=HURRIED.launch,
+            launch_timeout=HURRIED.launch,
             launch_pause=0.2,
             busy_interval=BUSY_INTERVAL,
             quiet_interval=QUIET_INTERVAL,
-            adoption_grace=2.0,
+            recovery_grace=2.0,
         )
 
     startup.settings_of = hurried_settings

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from tests.bench.fault_timeout import REAPS, SLOWNESS
 
 from tests.aws_actions import Action, called_actions
 from tests.bench.fault_cells import ENTRY, Cell, Ended, unclear
-from tests.bench.fault_patience import REAPS, SLOWNESS
 from tests.harness import START_TIMEOUT, Embedded, Hub, end, until
 
 HERE = Path(__file__).parent
@@ -210,15 +210,15 @@ class Site:
                     await asyncio.sleep(0.1)
         return [await self.struck(cell) for cell in cells]
 
-    async def awake(self) -> tuple[str, ...]:
+    async def uptime(self) -> tuple[str, ...]:
         """Instances that still run a while after all servers have stopped."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_TIMEOUT):
-                while await self._awake():
+                while await self._uptime():
                     await asyncio.sleep(0.2)
-        return await self._awake()
+        return await self._uptime()
 
-    async def _awake(self) -> tuple[str, ...]:
+    async def _uptime(self) -> tuple[str, ...]:
         found = await self.embedded.instances()
         return tuple(each["instance_id"] for each in found if each["state"] != "stopped")
 

@@ -7,7 +7,7 @@ of its actions and each kind of fault, once struck and struck until the fault is
 hubs before embedded EC2s. It must end as success or in words that say what failed and what helps,
 within the documented time; after two passes nothing is left over, and the next start works.
 
-Hubs have little patience here (`fault_patience`), and agents and notebooks that cost nothing
+Hubs have little patience here (`fault_timeout`), and agents and notebooks that cost nothing
 (`stub_agent`).
 """
 

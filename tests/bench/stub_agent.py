@@ -134,8 +134,13 @@ def live(hub: Hub, key: str) -> None:
     hub.tell("ready", port=grant["port"])
     seen = 0
     while True:
-        beat = {"protocol": PROTOCOL, "hold_seconds": HOLD, "state_seen": seen, "sent_at": now()}
-        _, answer = hub.post(f"leases/{hub.lease}/beat", beat)
+        heartbeat = {
+            "protocol": PROTOCOL,
+            "hold_seconds": HOLD,
+            "state_seen": seen,
+            "sent_at": now(),
+        }
+        _, answer = hub.post(f"leases/{hub.lease}/beat", heartbeat)
         seen = answer["state"]
         if stop := answer.get("stop"):
             notebook.shutdown()

@@ -46,7 +46,7 @@ OUTPUT = ROOT / "tests" / "output"
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 STATUS_URL = re.compile(r"/ec2spawner/api/status\b")
 START_SECONDS = 180
-PATIENCE_SECONDS = 120
+TIMEOUT_SECONDS = 120
 """Other tests may keep all cores busy meanwhile."""
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
@@ -237,7 +237,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-    playwright.expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+    playwright.expect.set_options(timeout=TIMEOUT_SECONDS * 1000)
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=CHROMIUM_FLAGS)
         yield browser
@@ -261,7 +261,7 @@ def page(server: Server, browser: Any) -> Iterator[Any]:
 
 def until(
     holds: Callable[[], bool],
-    seconds: float = PATIENCE_SECONDS,
+    seconds: float = TIMEOUT_SECONDS,
     explain: Callable[[], str] = str,
 ) -> None:
     deadline = time.monotonic() + seconds

@@ -46,7 +46,7 @@ HASTY = {"server": "25s", "warn": "12s", "user_may_extend": "45s", "kernel": "1h
 PATIENT_WARN = "9m" if FOR_THE_DOCS else "9m55s"
 PATIENT = {"server": "10m", "warn": PATIENT_WARN, "user_may_extend": "4h", "kernel": "2h"}
 
-MOST_BYTES = 220_000
+MAX_BYTES = 220_000
 """Of a picture."""
 
 NOTEBOOK = "Untitled.ipynb"
@@ -189,7 +189,7 @@ async def picture(page: Any, name: str, **options: Any) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     await page.wait_for_timeout(1000)
     shot = await page.screenshot(path=PICTURES / f"{name}.png", **options)
-    assert len(shot) < MOST_BYTES or not FOR_THE_DOCS, f"{name}.png has {len(shot)} bytes"
+    assert len(shot) < MAX_BYTES or not FOR_THE_DOCS, f"{name}.png has {len(shot)} bytes"
 
 
 def answers(address: tuple[str, int]) -> bool:

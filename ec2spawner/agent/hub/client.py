@@ -9,14 +9,14 @@ from pydantic import BaseModel, ValidationError
 
 from ...wire import (
     AgentEvent,
-    Beat,
-    BeatAnswer,
     Claim,
     ClaimWait,
-    ExtendAnswer,
     ExtendRequest,
-    IdleAnswer,
+    ExtendResponse,
+    Heartbeat,
+    HeartbeatResponse,
     IdleRequest,
+    IdleResponse,
     LeaseGrant,
     Refusal,
     StopRequest,
@@ -26,7 +26,7 @@ CONNECT_SECONDS = 5.0
 CALL_SECONDS = 15.0
 """A call that the hub answers at once; a held one gets this on top of its hold."""
 
-MAX_ANSWER_BYTES = 1024 * 1024
+MAX_RESPONSE_BYTES = 1024 * 1024
 """A lease carries an environment and perhaps certificates; anything larger is not our hub."""
 
 MAX_RETRY_AFTER_SECONDS = 60.0
@@ -86,22 +86,22 @@ class HubClient:
         """Report a step. Raises `HubError`."""
         await self._post(self._of_lease("events"), event)
 
-    async def beat(self, beat: Beat) -> BeatAnswer:
+    async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Beat; the hub may hold the answer back. Raises `HubError`."""
-        _, body = await self._post(self._of_lease("beat"), beat, beat.hold_seconds)
-        return _parse(BeatAnswer, body)
+        _, body = await self._post(self._of_lease("beat"), heartbeat, heartbeat.hold_seconds)
+        return _parse(HeartbeatResponse, body)
 
-    async def extend(self, seconds: float) -> ExtendAnswer:
+    async def extend(self, seconds: float) -> ExtendResponse:
         """Push the idle stop away on the owner's behalf. Raises `HubError`."""
         request = ExtendRequest(seconds=seconds)
         _, body = await self._post(self._of_lease("extend"), request)
-        return _parse(ExtendAnswer, body)
+        return _parse(ExtendResponse, body)
 
-    async def choose_idle(self, seconds: float) -> IdleAnswer:
+    async def choose_idle(self, seconds: float) -> IdleResponse:
         """Choose the idle limit on the owner's behalf. Raises `HubError`."""
         request = IdleRequest(server_seconds=seconds)
         _, body = await self._post(self._of_lease("idle"), request)
-        return _parse(IdleAnswer, body)
+        return _parse(IdleResponse, body)
 
     async def stop(self) -> None:
         """Ask for the server's stop on the owner's behalf. Raises `HubError`."""
@@ -147,8 +147,8 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     body = bytearray()
     async for chunk in response.content.iter_chunked(64 * 1024):
         body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            raise HubUnreachableError(f"an answer of more than {MAX_ANSWER_BYTES} bytes")
+        if len(body) > MAX_RESPONSE_BYTES:
+            raise HubUnreachableError(f"an answer of more than {MAX_RESPONSE_BYTES} bytes")
     return bytes(body)
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 from ...core.idle.policy import shortest_limit
-from ...wire import BeatAnswer
+from ...wire import HeartbeatResponse
 from ..notebook_server.watch import Watch
 from .backoff import Backoff
 from .client import HubClient, HubError, PowerOffError
@@ -41,7 +41,7 @@ class Heartbeat:
     """Beats as long as `run` runs. `news` makes the next beat come at once."""
 
     def __init__(
-        self, hub: HubClient, watch: Watch, on_answer: Callable[[BeatAnswer], None]
+        self, hub: HubClient, watch: Watch, on_answer: Callable[[HeartbeatResponse], None]
     ) -> None:
         self._hub = hub
         self._watch = watch
@@ -66,7 +66,7 @@ class Heartbeat:
             self._news.clear()
             seen = self._watch.state_seen
             try:
-                answer = await self._beat_until_news()
+                answer = await self._heartbeat_until_news()
             except PowerOffError:
                 raise
             except HubError as error:
@@ -91,9 +91,9 @@ class Heartbeat:
                     async with asyncio.timeout(GAP_SECONDS):
                         await self._news.wait()
 
-    async def _beat_until_news(self) -> BeatAnswer | None:
+    async def _heartbeat_until_news(self) -> HeartbeatResponse | None:
         """The hub's answer, or None where news came first and the call was dropped."""
-        call = asyncio.ensure_future(self._hub.beat(self._watch.beat(HOLD_SECONDS)))
+        call = asyncio.ensure_future(self._hub.heartbeat(self._watch.heartbeat(HOLD_SECONDS)))
         news = asyncio.ensure_future(self._news.wait())
         try:
             await asyncio.wait({call, news}, return_when=asyncio.FIRST_COMPLETED)

@@ -9,7 +9,7 @@ TOKEN_SECONDS = 21600
 
 TIMEOUT = aiohttp.ClientTimeout(total=5)
 
-MAX_ANSWER_BYTES = 16 * 1024
+MAX_RESPONSE_BYTES = 16 * 1024
 
 
 class MetadataError(Exception):
@@ -65,8 +65,8 @@ class Metadata:
                 # To its end: one `read` gives what has come so far, and half a signature is none.
                 async for part in answer.content.iter_any():
                     body += part
-                    if len(body) > MAX_ANSWER_BYTES:
-                        raise MetadataError(f"{method} {url}: more than {MAX_ANSWER_BYTES} bytes")
+                    if len(body) > MAX_RESPONSE_BYTES:
+                        raise MetadataError(f"{method} {url}: more than {MAX_RESPONSE_BYTES} bytes")
                 return answer.status, body.decode()
         except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError) as error:
             raise MetadataError(f"{method} {url}: {error!r}") from error

@@ -64,7 +64,7 @@ class NotebookError(Exception):
     """The server ended or did not come up; the message is for people."""
 
 
-def adopt_orphans() -> None:
+def recover_orphans() -> None:
     """Become the parent of every orphan below: no process of the user escapes the agent's sight."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:

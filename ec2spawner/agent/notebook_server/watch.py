@@ -16,9 +16,9 @@ from ...telemetry import Sampler
 from ...wire import (
     PROTOCOL,
     AgentState,
-    Beat,
-    BeatAnswer,
     Cost,
+    Heartbeat,
+    HeartbeatResponse,
     Idleness,
     IdlePolicy,
     LeaseGrant,
@@ -87,7 +87,7 @@ class Watch:
         self.policy = policy
         self.assess()
 
-    def learn(self, answer: BeatAnswer) -> None:
+    def learn(self, answer: HeartbeatResponse) -> None:
         """Take what the hub answered."""
         self.policy = answer.idle
         self.cost = answer.cost
@@ -118,11 +118,11 @@ class Watch:
         limit = self.policy.max_age_seconds
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
 
-    def beat(self, hold_seconds: float) -> Beat:
+    def heartbeat(self, hold_seconds: float) -> Heartbeat:
         """What the hub is told, as it is now and not as it was at the last look."""
         self.assess()
         self._told = self.idleness.idle_since
-        return Beat(
+        return Heartbeat(
             protocol=PROTOCOL,
             sent_at=self._now(),
             idle_since=self.idleness.idle_since,

@@ -22,7 +22,7 @@ STRETCH_MAX = 60.0
 """Seconds. Use is looked at over stretches of a twentieth of the limit, within these bounds: Linux
 counts CPU time in hundredths of a second."""
 
-MOST_WORKERS = 50
+MAX_WORKERS = 50
 """`Telemetry.workers` has no more."""
 
 LONGEST_STEP = 60.0
@@ -60,7 +60,7 @@ def follow(
     step = min(max(elapsed, 0.0), LONGEST_STEP)
     gpu = _gpu_did_something(signals, now, max(timedelta(seconds=step), LONGEST_GAP))
     # Where there are more workers than are told of, one that is missing may do anything.
-    not_told = 0.0 if len(signals.workers) < MOST_WORKERS else None
+    not_told = 0.0 if len(signals.workers) < MAX_WORKERS else None
     silences = {}
     for kernel in signals.kernels:
         percent = use.get(kernel.id, not_told)

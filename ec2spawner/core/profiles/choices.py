@@ -270,32 +270,32 @@ def _afresh(user_options: Mapping[str, object]) -> bool:
 
 
 def _size(option: str, asked: object, bounds: Bounds) -> int:
-    mend = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
+    fix = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
     # Ten digits are more than any disk has, and Python refuses to read thousands of them.
     if isinstance(asked, str) and re.fullmatch("[0-9]{1,10}", asked):
         asked = int(asked)
     if isinstance(asked, bool) or not isinstance(asked, int):
-        raise OptionsRefused(f"{option}: {_shown(asked)} is no whole number. {mend}.")
+        raise OptionsRefused(f"{option}: {_shown(asked)} is no whole number. {fix}.")
     if not bounds.min <= asked <= bounds.max:
-        raise OptionsRefused(f"{option}: {_shown(asked)} is out of bounds. {mend}.")
+        raise OptionsRefused(f"{option}: {_shown(asked)} is out of bounds. {fix}.")
     return asked
 
 
 def _idle(profile: Profile, user_options: Mapping[str, object]) -> float:
     asked = user_options["idle"]
     bounds = _opened("idle", profile, profile.profile_options.idle)
-    mend = (
+    fix = (
         f"Send a time from {in_words(bounds.min)} to {in_words(bounds.max)}, such as "
         f'"{bounds.min:.15g}s", or leave it out'
     )
     if isinstance(asked, str) and not re.fullmatch("[0-9.smhd]{1,40}", asked):
-        raise OptionsRefused(f"idle: {_shown(asked)} is no duration. {mend}.")
+        raise OptionsRefused(f"idle: {_shown(asked)} is no duration. {fix}.")
     try:
         found = seconds(asked)
     except NotADuration as error:
-        raise OptionsRefused(f"idle: {_shown(asked)} {error}. {mend}.") from error
+        raise OptionsRefused(f"idle: {_shown(asked)} {error}. {fix}.") from error
     if not bounds.min <= found <= bounds.max:
-        raise OptionsRefused(f"idle: {_shown(asked)} is out of bounds. {mend}.")
+        raise OptionsRefused(f"idle: {_shown(asked)} is out of bounds. {fix}.")
     return found
 
 

@@ -7,7 +7,7 @@ import re
 MAX_SECONDS = 10 * 365 * 86400.0
 """The longest duration: a longer one is a slip, and much longer ones end beyond the last date."""
 
-MEND = 'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
+FIX = 'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
 
 _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _WITH_UNITS = re.compile(r"([0-9]+(\.[0-9]+)?[smhd])+")

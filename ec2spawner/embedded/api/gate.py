@@ -43,7 +43,7 @@ from .dry_run import DryRuns
 from .idempotency import ClientTokens
 from .json_service import JsonService
 from .missing_resources import References
-from .moto_backend import Moto, RawAnswer
+from .moto_backend import Moto, RawResponse
 from .protocol import EC2Error
 from .throttle import Throttle
 
@@ -111,7 +111,7 @@ class Gate:
         self._faults = faults
         self._calls = calls
         self._tokens = ClientTokens()
-        self._under_way: set[asyncio.Task[RawAnswer]] = set()
+        self._under_way: set[asyncio.Task[RawResponse]] = set()
         self._actions: dict[str, Action] = {
             "AttachVolume": volumes.attach,
             "CreateFleet": fleets.create,
@@ -135,7 +135,7 @@ class Gate:
 
     async def answer(
         self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
-    ) -> RawAnswer:
+    ) -> RawResponse:
         """The answer to a request whose signature is valid and names `service`, errors included.
 
         Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered. A request
@@ -154,7 +154,7 @@ class Gate:
 
     async def _logged_answer(
         self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
-    ) -> RawAnswer:
+    ) -> RawResponse:
         target = headers.get("X-Amz-Target", "")
         form = protocol.parse_form(body) if not target else {}
         action = target.rpartition(".")[2] or form.get("Action", "")
@@ -191,7 +191,7 @@ class Gate:
         form: Mapping[str, str],
         body: bytes,
         headers: Mapping[str, str],
-    ) -> RawAnswer:
+    ) -> RawResponse:
         if service not in SERVICES:
             raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no service {service}.")
         if service != "ec2":
@@ -216,7 +216,7 @@ class Gate:
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
         # A page of prices takes tens of milliseconds to word.
         rendered = await asyncio.to_thread(protocol.render, action, result)
-        return RawAnswer(200, protocol.CONTENT_TYPE, rendered)
+        return RawResponse(200, protocol.CONTENT_TYPE, rendered)
 
     async def _answer_of_moto(
         self,
@@ -224,7 +224,7 @@ class Gate:
         form: Mapping[str, str],
         parameters: Mapping[str, Any],
         headers: Mapping[str, str],
-    ) -> RawAnswer:
+    ) -> RawResponse:
         if pagination.listed(action) is None:
             answer = await self._moto.forward(urlencode(form).encode(), headers)
             if action in ("CreateTags", "DeleteTags") and answer.status < 300:
@@ -236,9 +236,9 @@ class Gate:
         if answer.status >= 300:
             return answer
         shown = await asyncio.to_thread(pagination.cut, action, answer.body, page)
-        return RawAnswer(answer.status, answer.content_type, shown)
+        return RawResponse(answer.status, answer.content_type, shown)
 
-    async def _answer_json(self, service: str, action: str, body: bytes) -> RawAnswer | None:
+    async def _answer_json(self, service: str, action: str, body: bytes) -> RawResponse | None:
         """A JSON service's own answer; None where moto is to give it."""
         if service not in self._json_services:
             return None
@@ -249,21 +249,21 @@ class Gate:
         answer = await self._json_services[service].answer(action, asked)
         if answer is None:
             return None
-        return RawAnswer(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
+        return RawResponse(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
 
-    async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawAnswer:
+    async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawResponse:
         """The gate chooses the page, moto words it."""
         ids, token = await self._instances.page(parameters)
         if not ids:
             empty = protocol.render("DescribeInstances", {"Reservations": []})
-            return RawAnswer(200, protocol.CONTENT_TYPE, empty)
+            return RawResponse(200, protocol.CONTENT_TYPE, empty)
         fields = {f"Filter.1.Value.{n}": name for n, name in enumerate(ids, 1)}
         answer = await self._moto.forward_call(
             "DescribeInstances",
             {**fields, "Filter.1.Name": "instance-id", "MaxResults": str(len(ids))},
         )
         shown = pagination.with_token("DescribeInstances", answer.body, token)
-        return RawAnswer(answer.status, answer.content_type, shown)
+        return RawResponse(answer.status, answer.content_type, shown)
 
 
 class GateHandler(RequestHandler):
@@ -310,20 +310,20 @@ class GateHandler(RequestHandler):
         stream.close()
 
 
-def _denied_answer(error: DeniedError, as_json: bool) -> RawAnswer:
+def _denied_answer(error: DeniedError, as_json: bool) -> RawResponse:
     codes = JSON_DENIALS if as_json else EC2_DENIALS if error.service == "ec2" else QUERY_DENIALS
     code, status = codes[error.denial]
     return _error_answer(EC2Error(code, str(error), status), as_json)
 
 
-def _error_code(answer: RawAnswer) -> str:
+def _error_code(answer: RawResponse) -> str:
     text = answer.body.decode(errors="replace")
     found = re.search(r"<Code>([^<]+)</Code>", text) or re.search(r'"__type": ?"([^"]+)"', text)
     return found[1] if found else f"HTTP {answer.status}"
 
 
-def _error_answer(error: EC2Error, as_json: bool) -> RawAnswer:
+def _error_answer(error: EC2Error, as_json: bool) -> RawResponse:
     if as_json:
         body = json.dumps({"__type": error.code, "message": error.message}).encode()
-        return RawAnswer(error.status, json_service.CONTENT_TYPE, body)
-    return RawAnswer(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))
+        return RawResponse(error.status, json_service.CONTENT_TYPE, body)
+    return RawResponse(error.status, protocol.CONTENT_TYPE, protocol.render_error(error))

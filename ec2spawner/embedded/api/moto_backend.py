@@ -41,7 +41,7 @@ _MOTO_LOCK = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class RawAnswer:
+class RawResponse:
     """A response of moto to an EC2 call, unparsed."""
 
     status: int
@@ -96,13 +96,13 @@ class Moto:
         """An EC2 action with boto3's parameters; returns boto3's answer."""
         return await self.run(lambda: self.call_here(action, **parameters))
 
-    async def forward(self, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+    async def forward(self, body: bytes, headers: Mapping[str, str]) -> RawResponse:
         """A client's own request, answered by moto word for word."""
         return await self.run(lambda: self._request("/", body, headers))
 
     async def forward_call(
         self, action: str, fields: Mapping[str, str], service: str = "ec2"
-    ) -> RawAnswer:
+    ) -> RawResponse:
         """An action by its form's fields, answered by moto word for word."""
         body = urlencode({"Action": action, "Version": API_VERSIONS[service], **fields}).encode()
         return await self.forward(body, self.headers(service))
@@ -203,7 +203,7 @@ class Moto:
 
             ec2_backends.pop(self.account, None)
 
-    def _request(self, path: str, body: bytes, headers: Mapping[str, str]) -> RawAnswer:
+    def _request(self, path: str, body: bytes, headers: Mapping[str, str]) -> RawResponse:
         from werkzeug.test import EnvironBuilder, run_wsgi_app
 
         environ = EnvironBuilder(
@@ -220,7 +220,7 @@ class Moto:
             raise EC2Error(
                 "UnsupportedOperation", f"The embedded EC2 does not do this: {error}"
             ) from error
-        answer = RawAnswer(
+        answer = RawResponse(
             int(status.split()[0]), answered.get("Content-Type", ""), b"".join(chunks)
         )
         if "html" in answer.content_type and not path.startswith("/moto-api"):

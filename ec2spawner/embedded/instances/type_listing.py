@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..api import pagination, protocol
-from ..api.moto_backend import Moto, RawAnswer
+from ..api.moto_backend import Moto, RawResponse
 from ..api.protocol import EC2Error
 
 ACTION = "DescribeInstanceTypes"
@@ -19,7 +19,7 @@ MAX_NAMES = 100
 """Types that a request may name, from the API reference."""
 
 
-async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawAnswer:
+async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawResponse:
     """One page of the types, which moto words. Raises `InvalidInstanceType` for an unknown one."""
     named: Sequence[str] = parameters.get("InstanceTypes") or ()
     if len(named) > MAX_NAMES:
@@ -37,11 +37,11 @@ async def describe(moto: Moto, parameters: Mapping[str, Any]) -> RawAnswer:
     )
     if not names:
         empty = protocol.render(ACTION, {"InstanceTypes": []})
-        return RawAnswer(200, protocol.CONTENT_TYPE, empty)
+        return RawResponse(200, protocol.CONTENT_TYPE, empty)
     answer = await moto.forward_call(
         ACTION, {f"InstanceType.{n}": name for n, name in enumerate(names, 1)}
     )
-    return RawAnswer(
+    return RawResponse(
         answer.status, answer.content_type, pagination.with_token(ACTION, answer.body, token)
     )
 

@@ -27,12 +27,12 @@ from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import data_mounts
 from ...wire import (
     AgentEvent,
-    Beat,
     Certificates,
     Claim,
     ClaimWait,
     DataMount,
     ExtendRequest,
+    Heartbeat,
     HomeMount,
     IdleRequest,
     LeaseGrant,
@@ -149,11 +149,11 @@ class ClaimsHandler(AgentHandler):
     async def data(self, lease: Lease) -> list[DataMount]:
         """The instance's data volumes, by EC2's word of what is attached to it."""
         for _ in range(VOLUME_LISTINGS):
-            instance = self.provisioner.watcher.instance_of(lease)
+            instance = self.provisioner.instance_cache.instance_of(lease)
             mounts = data_mounts(lease.spec, instance.volumes) if instance else None
             if mounts is not None:
                 return list(mounts)
-            await self.provisioner.watcher.next_listing(timeout=10)
+            await self.provisioner.instance_cache.next_listing(timeout=10)
         return self.come_back("EC2 does not tell this instance's data volumes yet")
 
     async def certificates(self, lease: Lease) -> Certificates | None:
@@ -167,7 +167,7 @@ class LeaseHandler(AgentHandler):
 
     def lease(self, lease_id: str) -> Lease:
         """The lease that the request's token opens; ends the request with 401, 404 or 410."""
-        lease = self.provisioner.book.get(lease_id)
+        lease = self.provisioner.registry.get(lease_id)
         if lease is None:
             self.refuse(404, "no such lease here: continue under your last policy")
         token = self.get_auth_token() or ""
@@ -205,7 +205,7 @@ class EventsHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         event = self.read(AgentEvent)
         provisioner = self.provisioner
-        provisioner.beats.heard(lease.lease_id)
+        provisioner.heartbeats.heard(lease.lease_id)
         if event.step == "stopped":
             await self.stopped(lease, event)
         else:
@@ -221,15 +221,15 @@ class EventsHandler(LeaseHandler):
         await self.provisioner.agent_stopped(lease, message)
 
 
-class BeatHandler(LeaseHandler):
+class HeartbeatHandler(LeaseHandler):
     """`POST leases/{id}/beat`: held until there is news or `hold_seconds` are over."""
 
     async def call(self, lease: Lease) -> None:
-        beat = self.read(Beat)
-        if unfit := why_unfit(beat.protocol):
+        heartbeat = self.read(Heartbeat)
+        if unfit := why_unfit(heartbeat.protocol):
             self.refuse(400, unfit)
         try:
-            answer = await self.provisioner.beats.beat(lease, beat)
+            answer = await self.provisioner.heartbeats.heartbeat(lease, heartbeat)
         except asyncio.CancelledError:
             self.come_back(STOPPING)  # as above
         else:
@@ -243,7 +243,7 @@ class ExtendHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         request = self.read(ExtendRequest)
         self.refuse_unless_ready(lease)
-        self.answer(200, await self.provisioner.beats.extend(lease, request.seconds))
+        self.answer(200, await self.provisioner.heartbeats.extend(lease, request.seconds))
 
 
 class IdleHandler(LeaseHandler):
@@ -252,7 +252,7 @@ class IdleHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         request = self.read(IdleRequest)
         self.refuse_unless_ready(lease)
-        answer = await self.provisioner.beats.choose_idle(lease, request.server_seconds)
+        answer = await self.provisioner.heartbeats.choose_idle(lease, request.server_seconds)
         if answer is None:
             self.refuse(403, "This hub leaves no choice of it.")
         self.answer(200, answer)
@@ -273,7 +273,7 @@ _LEASE = r"/api/ec2/leases/([a-z0-9-]{1,80})"
 handlers: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/ec2/claims", ClaimsHandler),
     (rf"{_LEASE}/events", EventsHandler),
-    (rf"{_LEASE}/beat", BeatHandler),
+    (rf"{_LEASE}/beat", HeartbeatHandler),
     (rf"{_LEASE}/extend", ExtendHandler),
     (rf"{_LEASE}/idle", IdleHandler),
     (rf"{_LEASE}/stop", StopHandler),

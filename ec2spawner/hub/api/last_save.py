@@ -53,7 +53,7 @@ async def _stop_first(owner: str, spawner: Any) -> None:
 
 
 def _runs(provisioner: Provisioner, lease_id: str) -> bool:
-    lease = provisioner.book.get(lease_id)
+    lease = provisioner.registry.get(lease_id)
     return lease is not None and (
         lease.state is LeaseState.READY
         or (lease.state is LeaseState.ENDING and lease.ready_at is not None)

@@ -281,7 +281,7 @@ class OnDemandHandler(APIHandler):
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")
             raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
-        lease = running.provisioner.book.of_server(user_name, server_name)
+        lease = running.provisioner.registry.of_server(user_name, server_name)
         try:
             if lease is None:
                 raise NotWaiting("there is no such start")

@@ -52,13 +52,13 @@ def _own(own: SplitResult, app: JupyterHub, options: Options) -> list[Problem]:
     host = own.hostname or ""
     if host in ALWAYS_NAMED and not options.endpoint_url:
         wrong = f"notebooks cannot reach the hub at {host}, which is their own machine"
-        mend = 'c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url = '
-        mend += '"https://<private address of the hub>:8081"'
-        return [Problem("c.JupyterHub.hub_connect_url", wrong, mend)]
+        fix = 'c.JupyterHub.hub_ip = "" and c.JupyterHub.hub_connect_url = '
+        fix += '"https://<private address of the hub>:8081"'
+        return [Problem("c.JupyterHub.hub_connect_url", wrong, fix)]
     if own.scheme != "https":
         wrong = f"{own.geturl()} is not https, which c.JupyterHub.internal_ssl makes of the hub's "
-        mend = f'c.JupyterHub.hub_connect_url = "https://{own.netloc}"'
-        return [Problem("c.JupyterHub.hub_connect_url", f"{wrong}own port", mend)]
+        fix = f'c.JupyterHub.hub_connect_url = "https://{own.netloc}"'
+        return [Problem("c.JupyterHub.hub_connect_url", f"{wrong}own port", fix)]
     named = {name.partition(":")[2] for name in app.trusted_alt_names}
     if host in ALWAYS_NAMED | named | {socket.getfqdn()}:
         return []

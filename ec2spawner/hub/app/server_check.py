@@ -55,7 +55,7 @@ class StartCheck:
         )
         known = settled(provisioner, lease, base_url, context, spawner.start_timeout)
         await _first_of(self._cut_short.wait(), known)
-        now = provisioner.book.get(lease.lease_id)
+        now = provisioner.registry.get(lease.lease_id)
         is_running = now is not None and now.state is LeaseState.READY
         return now if is_running and not self._cut_short.is_set() else None
 
@@ -125,8 +125,8 @@ async def settled(
             await provisioner.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
         except StartFailed as error:
             log.warning("The start of %s failed: %s", lease.lease_id, error)
-        lease = provisioner.book.get(lease.lease_id) or lease
-    lease = await provisioner.beats.wait_heard(lease)
+        lease = provisioner.registry.get(lease.lease_id) or lease
+    lease = await provisioner.heartbeats.wait_heard(lease)
     if lease.state is LeaseState.READY:
         url = url_path_join(lease.url, base_url, "api")
         await _first_of(_over(provisioner, lease), _answers(url, ssl_context))
@@ -151,8 +151,8 @@ async def _over(provisioner: Provisioner, lease: Lease) -> None:
     """Wait until a lease is no longer ready."""
     now: Lease | None = lease
     while now is not None and now.state is LeaseState.READY:
-        await provisioner.book.wait_for_change(lease.lease_id, RECHECK_INTERVAL)
-        now = provisioner.book.get(lease.lease_id)
+        await provisioner.registry.wait_for_change(lease.lease_id, RECHECK_INTERVAL)
+        now = provisioner.registry.get(lease.lease_id)
 
 
 async def _add_route(spawner: Spawner) -> None:

@@ -24,7 +24,7 @@ async def rename_server(
         raise HTTPError(409, f"The server cannot be renamed: {reason}")
     home = provisioner.homes.of(user, server)
     try:
-        await provisioner.keeping.rename(user, server, new)
+        await provisioner.retention.rename(user, server, new)
         if home is not None:  # last: where JupyterHub keeps the old name, the files are under it
             await provisioner.homes.rename(home, new)
     except StoreError as error:
@@ -41,7 +41,7 @@ def _why_not(provisioner: Provisioner, home_kind: str, user: str, server: str, n
             "its files are on EFS, in a folder that has the server's name. Create a server with "
             "the new name and copy the files there"
         )
-    if provisioner.book.of_server(user, server) is not None:
+    if provisioner.registry.of_server(user, server) is not None:
         return "it is still being stopped. Try again in a minute"
     home = provisioner.homes.of(user, server)
     if home is not None and home.move is not None:

@@ -14,10 +14,10 @@ from ...core.offers.purchase import Offer, Purchase, next_purchase
 from ...core.profiles.choices import MARKETS_OF
 from ...wire import Market
 
-MOST = 4
+MAX = 4
 """So many can be read at a glance by somebody who wanted something else."""
 
-MOST_TIMES = 10.0
+MAX_TIMES = 10.0
 """Another profile that costs more than so many times what was asked for is nobody's alternative,
 and a button that is pressed by mistake costs money."""
 
@@ -59,7 +59,7 @@ def alternatives(
     reference: float | None,
     *,
     chosen: Mapping[str, object] = {},
-    most: int = MOST,
+    most: int = MAX,
 ) -> tuple[Alternative, ...]:
     """Up to `most` alternatives: one for each profile and market that has an open offer.
 
@@ -127,7 +127,7 @@ def _price(alternative: Alternative) -> tuple[float, str, str]:
 
 
 def _is_too_dear(usd: float | None, reference: float | None) -> bool:
-    return usd is not None and reference is not None and usd > MOST_TIMES * reference
+    return usd is not None and reference is not None and usd > MAX_TIMES * reference
 
 
 def _distance(usd: float | None, reference: float | None) -> float:

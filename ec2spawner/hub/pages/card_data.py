@@ -50,7 +50,7 @@ async def cards_for(
     home: Home | None = None,
 ) -> tuple[Card, ...]:
     """A card for each profile. `zones` are those that the user's `home` allows."""
-    usual = await provisioner.usual_durations.of_starts([profile.slug for profile in profiles])
+    usual = await provisioner.start_durations.of_starts([profile.slug for profile in profiles])
     zones, cards = tuple(sorted(set(zones))), []
     for profile in profiles:
         card = _card(options, provisioner, profile, zones, usual)

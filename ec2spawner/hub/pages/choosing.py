@@ -41,7 +41,7 @@ async def spawn_form(spawner: Spawner, hub_options: Options, provisioner: Provis
         now=provisioner.now(),
         chosen=linked or (spawner.orm_spawner.user_options or {}),
         linked=is_foreign,
-        notice=notice_of(provisioner.book.last_ended(spawner.user.name, spawner.name)),
+        notice=notice_of(provisioner.registry.last_ended(spawner.user.name, spawner.name)),
         home=home_sentence(options),
         keeps_home=options.home.kind != "none",
         kept=kept_sentences(provisioner, spawner.user.name, spawner.name),

@@ -39,6 +39,6 @@ def moving(provisioner: Provisioner, lease: Lease) -> Moving | None:
     takes = estimate(home.size_gib, newest.stored_gib if newest else None)
     return Moving(
         zone=home.move.zone,
-        percent=provisioner.home_moves.percent(home.move.move_id),
+        percent=provisioner.zone_migrations.percent(home.move.move_id),
         takes=f"estimated at {range_words(takes)}",
     )

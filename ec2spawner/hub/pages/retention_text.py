@@ -14,7 +14,7 @@ from .card_text import duration_words
 
 def kept_sentences(provisioner: Provisioner, user: str, server: str) -> str:
     """For the spawn page; empty where nothing is kept."""
-    kept = provisioner.keeping.of_server(user, server)
+    kept = provisioner.retention.of_server(user, server)
     return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
 
 
@@ -39,7 +39,7 @@ def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
 
 
 def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
-    instance = provisioner.watcher.instances.get(kept.instance_id)
+    instance = provisioner.instance_cache.instances.get(kept.instance_id)
     price = provisioner.prices.price_of(instance) if instance else None
     return price.usd_per_hour if price else None
 

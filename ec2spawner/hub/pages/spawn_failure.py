@@ -45,7 +45,7 @@ async def could_not_start(
     spawner: Spawner, options: Options, provisioner: Provisioner, stop: Stop
 ) -> NotStarted:
     """For a lease that ended before it was ready: why, and what there is instead of it."""
-    lease = provisioner.book.get(spawner.lease_id)
+    lease = provisioner.registry.get(spawner.lease_id)
     message = stop.message or "The start was ended"
     if lease is None:
         return NotStarted(message, reason=stop.reason, status_code=503)
@@ -95,7 +95,7 @@ async def _instead_of(
     candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
     reference = min(known, default=None)
     chosen = dict(spawner.user_options)
-    if provisioner.keeping.of_server(lease.user, lease.server):
+    if provisioner.retention.of_server(lease.user, lease.server):
         chosen["afresh"] = "true"  # what is kept could not be had
     return alternatives(candidates, lease.profile, reference, chosen=chosen)
 
@@ -165,15 +165,15 @@ def bound_zone(provisioner: Provisioner, lease: Lease) -> str:
 async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> NotStarted:
     """For a start that was not done within `seconds`, whose lease this ends: what it waited for,
     and what to do."""
-    lease = provisioner.book.get(lease_id)
-    usual = await provisioner.usual_durations.of_steps(lease.profile) if lease else {}
+    lease = provisioner.registry.get(lease_id)
+    usual = await provisioner.start_durations.of_steps(lease.profile) if lease else {}
     if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
         message = moving_words(bound_zone(provisioner, lease), seconds)
     else:
         message = late_words(current_step(lease) if lease else Step.REQUEST, usual, seconds)
-        if failure := provisioner.watcher.failure:
+        if failure := provisioner.instance_cache.failure:
             message = blind_words(failure, seconds)
-        elif busy := provisioner.keeping.why_not_started(lease_id):
+        elif busy := provisioner.retention.why_not_started(lease_id):
             message = f"{too_late_words(seconds)}: {busy}"
     with suppress(StoreError):  # it holds in memory, and the next pass stores it
         await provisioner.ending.begin(lease_id, Stop(reason="failed", message=message[:500]))

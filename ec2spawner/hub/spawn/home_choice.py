@@ -78,7 +78,7 @@ async def _move(provisioner: Provisioner, home: Home, zone: str, options: Option
         raise NotStarted(
             f"move_home: this hub uses no such zone. Send one of: {known}", reason="options"
         )
-    await provisioner.home_moves.begin(home, zone)
+    await provisioner.zone_migrations.begin(home, zone)
 
 
 def wanted_gib(

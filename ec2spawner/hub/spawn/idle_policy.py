@@ -20,7 +20,7 @@ from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import IdlePolicy
 from .profiles import (
-    PATIENCE,
+    TIMEOUT,
     ProfileListBroken,
     answer_of,
     options_for_page,
@@ -65,12 +65,12 @@ async def follow_configuration(
         chosen = lease.idle.user_server_seconds
         words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
         policy = idle_policy(words, profile, chosen)
-        now = provisioner.book.get(lease.lease_id)
+        now = provisioner.registry.get(lease.lease_id)
         if now is not None:
             # What its user has chosen in the meantime.
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
-            await provisioner.beats.set_policy(now, policy)
+            await provisioner.heartbeats.set_policy(now, policy)
     except (ProfileListBroken, HookFailed):
         log.warning("%s goes on under its last idle policy", spawner._log_name)
     except StoreError as error:
@@ -82,7 +82,7 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
     if options.idle_hook is None:
         return words
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             answer = await answer_of(options.idle_hook(spawner, words.model_dump()))
         if answer is None:
             return words
@@ -94,7 +94,7 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
         log.error(
             "For %s c.EC2Spawner.idle_hook gave no answer within %g s",
             spawner._log_name,
-            PATIENCE,
+            TIMEOUT,
         )
         raise HookFailed from error
     except Exception as error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 10.0
+TIMEOUT = 10.0
 """Seconds that the admin's functions have to answer, all of them for one user together."""
 
 
@@ -54,7 +54,7 @@ async def options_for(options: Options, spawner: Spawner) -> Options:
     source = now["profile_list"]
     try:
         if callable(source):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 changed["profile_list"] = await answer_of(source(spawner))
         of_server = change_options(options, changed) if changed else options
         return _with_groups(of_server, spawner)
@@ -64,7 +64,7 @@ async def options_for(options: Options, spawner: Spawner) -> Options:
         log.error(
             "For %s c.EC2Spawner.profile_list gave no answer within %g s",
             spawner._log_name,
-            PATIENCE,
+            TIMEOUT,
         )
     except Exception:
         log.exception("For %s c.EC2Spawner.profile_list failed", spawner._log_name)
@@ -89,7 +89,7 @@ async def options_for_page(options: Options, spawner: Spawner) -> Options:
     yet. Raises `ProfileListBroken`."""
     stand_in = _copy_of(spawner)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             await stand_in.apply_group_overrides()
     except Exception as error:
         log.exception("For %s c.EC2Spawner.group_overrides failed", spawner._log_name)
@@ -125,7 +125,7 @@ async def choose(
 async def open_profiles(options: Options, spawner: Spawner) -> tuple[Profile, ...]:
     """Those of `options_for`'s profiles that this user may use."""
     groups = {group.name for group in spawner.user.groups}
-    deadline = asyncio.get_running_loop().time() + PATIENCE
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
     return tuple([p for p in options.profiles if await _is_open(p, spawner, groups, deadline)])
 
 

@@ -23,7 +23,7 @@ from ..model.cloud import (
 )
 from ..model.lease import Home
 from ..model.settings import Settings
-from ..runtime.uptime_clock import Awake
+from ..runtime.uptime_clock import UptimeClock
 from .volumes import Homes
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ SCHEDULED = "scheduled"
 
 
 @dataclass(slots=True)
-class HomeCopies:
+class HomeSnapshots:
     """Scheduled snapshots of homes, and the permanent deletion of homes, in the background."""
 
     cloud: Cloud
@@ -49,7 +49,7 @@ class HomeCopies:
     settings: Settings
     store_id: str
     now: Callable[[], datetime]
-    awake: Awake
+    uptime: UptimeClock
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     _next_look: float = 0.0
     """In seconds awake, as the next."""
@@ -68,7 +68,7 @@ class HomeCopies:
 
     def follow(self) -> None:
         """Look where it is time to."""
-        now = self.awake()
+        now = self.uptime()
         if not self._looking and now >= self._next_look:
             self._looking = True
             self.spawn_task(self._look(), "look at homes")
@@ -77,7 +77,7 @@ class HomeCopies:
             self.spawn_task(self._delete_homes(), "delete homes")
 
     async def _look(self) -> None:
-        self._next_look = self.awake() + RETRY_INTERVAL
+        self._next_look = self.uptime() + RETRY_INTERVAL
         try:
             volumes = await self.cloud.list_volumes(self.settings.hub)
             await self.homes.compare(volumes)
@@ -85,7 +85,7 @@ class HomeCopies:
             self._remember_newest(snapshots)
             await self._make_what_is_due(volumes, snapshots)
             await self._delete_what_is_too_much(snapshots)
-            self._next_look = self.awake() + LOOK_INTERVAL
+            self._next_look = self.uptime() + LOOK_INTERVAL
         finally:
             self._looking = False
 
@@ -107,9 +107,9 @@ class HomeCopies:
         schedule = self.settings.home.schedule
         if schedule is None:
             return
-        lately = self.awake() - RETRY_INTERVAL
+        lately = self.uptime() - RETRY_INTERVAL
         self._asked = {home_id: at for home_id, at in self._asked.items() if at > lately}
-        enough = self.awake() - schedule.every + LOOK_INTERVAL
+        enough = self.uptime() - schedule.every + LOOK_INTERVAL
         self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
         done = self._asked.keys() | self._made.keys()
         in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
@@ -130,11 +130,11 @@ class HomeCopies:
 
     async def _make(self, home: Home) -> None:
         assert home.volume_id is not None
-        self._asked[home.home_id] = self.awake()
+        self._asked[home.home_id] = self.uptime()
         tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
         try:
             copy = await self.cloud.create_snapshot(home.volume_id, tags)
-            self._made[home.home_id] = self.awake()
+            self._made[home.home_id] = self.uptime()
             if self.homes.find(home.home_id) is None:  # deleted for good meanwhile
                 await self.cloud.delete_snapshot(copy.snapshot_id)
         except CloudError as error:
@@ -171,7 +171,7 @@ class HomeCopies:
     # --- homes that go for good ---
 
     async def _delete_homes(self) -> None:
-        self._next_deletion = self.awake() + RETRY_INTERVAL
+        self._next_deletion = self.uptime() + RETRY_INTERVAL
         try:
             for home in self.homes.leaving():
                 try:

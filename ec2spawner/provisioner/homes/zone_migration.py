@@ -26,7 +26,7 @@ from ...wire import Step, Stop
 from ..model.cloud import Cloud, CloudError, VolumeSnapshot
 from ..model.lease import Home, LeaseState
 from ..model.settings import Settings
-from ..state.lease_registry import LeaseBook
+from ..state.lease_registry import LeaseRegistry
 from .volumes import Homes
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ FULL = frozenset(
 
 
 @dataclass(slots=True)
-class HomeMoves:
+class ZoneMigrations:
     """Moves homes to another zone by snapshot, one stored step after the other."""
 
     cloud: Cloud
     homes: Homes
-    book: LeaseBook
+    registry: LeaseRegistry
     settings: Settings
     store_id: str
     now: Callable[[], datetime]
@@ -220,7 +220,7 @@ class HomeMoves:
         self._percent.pop(move.move_id, None)
         for lease_id in self._waiting(home):
             there = f"Your files are in {move.zone} now"
-            await self.book.note(lease_id, Step.REQUEST, there)
+            await self.registry.note(lease_id, Step.REQUEST, there)
         self.wake()
         return False
 
@@ -276,8 +276,8 @@ class HomeMoves:
         if move is None or move.opened_at is None:
             return False
         leases = [
-            self.book.of_server(home.user, home.server),
-            self.book.last_ended(home.user, home.server),
+            self.registry.of_server(home.user, home.server),
+            self.registry.last_ended(home.user, home.server),
         ]
         return any(
             lease is not None
@@ -290,7 +290,7 @@ class HomeMoves:
     def _waiting(self, home: Home) -> list[str]:
         return [
             lease.lease_id
-            for lease in self.book.open(LeaseState.WAITING)
+            for lease in self.registry.open(LeaseState.WAITING)
             if (lease.user, lease.server) == (home.user, home.server) and lease.home_kind == "ebs"
         ]
 
@@ -302,4 +302,4 @@ class HomeMoves:
     async def _tell(self, home: Home, move: Move, detail: str) -> None:
         for lease_id in self._waiting(home):
             message = f"Moving your files to {move.zone}"
-            await self.book.note(lease_id, Step.MOVE, message, detail)
+            await self.registry.note(lease_id, Step.MOVE, message, detail)

@@ -21,7 +21,7 @@ from ..launch.launcher import Launcher
 from ..model.cloud import GONE, Instance
 from ..model.lease import Binding, Home, Lease
 from ..model.settings import Settings
-from ..state.instance_cache import Watcher
+from ..state.instance_cache import InstanceCache
 from ..store.store import KeyAlreadyBound, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -76,18 +76,18 @@ class Claims:
     def __init__(
         self,
         store: Store,
-        watcher: Watcher,
+        instance_cache: InstanceCache,
         launcher: Launcher,
         settings: Settings,
         *,
         now: Callable[[], datetime],
-        awake: Callable[[], float],
+        uptime: Callable[[], float],
         kept: Callable[[str], Kept | None],
     ) -> None:
         self._kept = kept
-        self._awake = awake
+        self._uptime = uptime
         self._store = store
-        self._watcher = watcher
+        self._instance_cache = instance_cache
         self._launcher = launcher
         self._settings = settings
         self._now = now
@@ -106,15 +106,15 @@ class Claims:
     def load(self, bindings: tuple[Binding, ...]) -> None:
         self._bindings = {binding.instance_id: binding for binding in bindings}
         # No agent could claim while no hub ran: their silence begins now.
-        self._last_claim = dict.fromkeys(self._bindings, self._awake())
+        self._last_claim = dict.fromkeys(self._bindings, self._uptime())
 
     def heard(self, instance_id: str) -> None:
         """Its agent is there: its silence begins anew."""
-        self._last_claim[instance_id] = self._awake()
+        self._last_claim[instance_id] = self._uptime()
 
     def silent_seconds(self, instance_id: str) -> float:
         """For how long, awake, its agent has not claimed; infinite for one that never did."""
-        return self._awake() - self._last_claim.get(instance_id, float("-inf"))
+        return self._uptime() - self._last_claim.get(instance_id, float("-inf"))
 
     def is_bound(self, instance_id: str) -> bool:
         return instance_id in self._bindings
@@ -122,7 +122,7 @@ class Claims:
     def turn_away(self, instance_ids: Iterable[str]) -> None:
         """Answer the claims of these with 410 from now on, also those that wait."""
         for instance_id in instance_ids:
-            self.unwanted[instance_id] = self._awake()
+            self.unwanted[instance_id] = self._uptime()
             self.wake(instance_id)
 
     def forget_gone(self, here: Collection[str]) -> None:
@@ -130,7 +130,7 @@ class Claims:
 
         The store keeps every binding: a key that memory forgot still counts.
         """
-        latest = self._awake() - FORGET_AFTER
+        latest = self._uptime() - FORGET_AFTER
         last = self.unwanted | self._last_claim
         for instance_id in [x for x, at in last.items() if at < latest and x not in here]:
             for known in (self.unwanted, self._last_claim, self._bindings, self._former):
@@ -151,9 +151,9 @@ class Claims:
         if booted_anew is None:
             self._check_key(claimant.instance_id, key_sha256)
         self._check_wanted(claimant.instance_id)
-        instance = self._watcher.instances.get(claimant.instance_id)
-        if instance is None and await self._watcher.next_listing(timeout):
-            instance = self._watcher.instances.get(claimant.instance_id)
+        instance = self._instance_cache.instances.get(claimant.instance_id)
+        if instance is None and await self._instance_cache.next_listing(timeout):
+            instance = self._instance_cache.instances.get(claimant.instance_id)
             if instance is None and self._should_be_listed(claimant):
                 raise ClaimRefused("this instance does not carry this hub's tag")
         if instance is None:

@@ -26,9 +26,9 @@ from ..model.cloud import (
 from ..model.launch_key import base_key_of, base_of
 from ..model.lease import Intent, Lease, LeaseState
 from ..model.settings import Settings
-from ..runtime.uptime_clock import Awake
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..runtime.uptime_clock import UptimeClock
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 from .claims import Claims
 
 ANSWER_GRACE = timedelta(seconds=120)
@@ -61,14 +61,14 @@ class Stock:
 
 @dataclass(slots=True)
 class Inventory:
-    book: LeaseBook
+    registry: LeaseRegistry
     claims: Claims
     launcher: Launcher
-    watcher: Watcher
+    instance_cache: InstanceCache
     settings: Settings
     store_id: str
     zones_of: Callable[[LaunchSpec], frozenset[str]]
-    awake: Awake
+    uptime: UptimeClock
     is_kept: Callable[[str], bool]
     """Waits for its user: nobody else's, and no surplus."""
     expected: dict[str, Expected] = field(default_factory=dict)
@@ -77,7 +77,7 @@ class Inventory:
 
     def knows(self, instance_id: str) -> bool:
         """Whether a listing shows it, or a launch has been answered with it."""
-        return instance_id in self.watcher.instances or instance_id in self.expected
+        return instance_id in self.instance_cache.instances or instance_id in self.expected
 
     def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
         self.expected[launched.instance_id] = Expected(launched, intent, now)
@@ -89,7 +89,7 @@ class Inventory:
         is listed no more looks the same, and later starts would wait for it in vain.
         Of which type and in which zone each is was known to that process alone.
         """
-        waiting = list(self.book.open(LeaseState.WAITING))
+        waiting = list(self.registry.open(LeaseState.WAITING))
         for intent in intents:
             if now - intent.created_at > ANSWER_GRACE or not _may_serve(intent, waiting):
                 continue
@@ -98,16 +98,16 @@ class Inventory:
 
     def forget_old(self, now: datetime) -> None:
         """Drop what listings have confirmed or never will."""
-        here = self.watcher.instances
+        here = self.instance_cache.instances
         self._seen_at = {each: at for each, at in self._seen_at.items() if each in here}
         for instance_id, expected in list(self.expected.items()):
-            listed = instance_id in self.watcher.instances
+            listed = instance_id in self.instance_cache.instances
             if listed or now - expected.answered_at > ANSWER_GRACE:
                 del self.expected[instance_id]
 
     def running(self) -> list[Instance]:
         """This store's instances in any state, also those that no listing shows yet."""
-        listed = self.watcher.instances
+        listed = self.instance_cache.instances
         ours = [each for each in listed.values() if each.tags.get(STORE) == self.store_id]
         return ours + [
             _as_instance(expected)
@@ -120,10 +120,10 @@ class Inventory:
         dead: list[Instance] = []
         unknown: list[Instance] = []
         silent: list[Instance] = []
-        leased = {lease.instance_id for lease in self.book.open()}
-        leased |= {each for each in self.watcher.instances if self.is_kept(each)}
-        served = self.book.served()
-        for instance in self.watcher.instances.values():
+        leased = {lease.instance_id for lease in self.registry.open()}
+        leased |= {each for each in self.instance_cache.instances if self.is_kept(each)}
+        served = self.registry.served()
+        for instance in self.instance_cache.instances.values():
             if not self._is_ours(instance) or instance.instance_id in leased:
                 continue
             if self._is_of_unknown_lease(instance):
@@ -134,7 +134,7 @@ class Inventory:
                 silent.append(instance)
             else:
                 supplies.append(supply_of(instance))
-        seen = {*self.watcher.instances, *leased, *served}
+        seen = {*self.instance_cache.instances, *leased, *served}
         supplies += [
             self._supply_of_expected(expected)
             for instance_id, expected in self.expected.items()
@@ -147,7 +147,9 @@ class Inventory:
     def _arrived(self) -> Counter[str]:
         """How many instances of each launch call are known, whatever became of them."""
         tokens = {each: known.intent.client_token for each, known in self.expected.items()}
-        tokens |= {each: i.tags.get(INTENT, "") for each, i in self.watcher.instances.items()}
+        tokens |= {
+            each: i.tags.get(INTENT, "") for each, i in self.instance_cache.instances.items()
+        }
         return Counter(tokens.values())
 
     def _is_ours(self, instance: Instance) -> bool:
@@ -162,7 +164,7 @@ class Inventory:
         return (
             LEASE in instance.tags
             and instance.instance_id not in self.claims.unwanted
-            and not self.book.knows(instance.tags[LEASE])
+            and not self.registry.knows(instance.tags[LEASE])
         )
 
     def _is_dead(self, instance: Instance) -> bool:
@@ -182,7 +184,7 @@ class Inventory:
         """Its agent has not phoned home in time: the hub's own, whatever the clocks say."""
         if self.claims.is_bound(instance.instance_id):
             return False
-        now = self.awake()
+        now = self.uptime()
         seen_at = self._seen_at.setdefault(instance.instance_id, now)
         return now - seen_at > self.settings.boot_timeout
 

@@ -10,7 +10,7 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer
 from ...core.offers.sold_out import Mark
 from ...core.pricing.money import digits
-from ..model.cloud import LaunchAnswer, Launched, LaunchRequest
+from ..model.cloud import FleetResponse, Launched, LaunchRequest
 from ..model.lease import Attempt, AttemptOutcome
 from ..offers.offers import Order
 
@@ -39,8 +39,8 @@ _WORST_FIRST = (
 _OPEN = frozenset({AttemptOutcome.ASKING, AttemptOutcome.BUSY})
 """An attempt that is repeated is one attempt."""
 
-_MOST_GROUPS = 4
-_MOST_MESSAGE = 120
+_MAX_GROUPS = 4
+_MAX_MESSAGE = 120
 """Characters of EC2's own words: a line, with the code before them."""
 
 
@@ -97,7 +97,7 @@ def found(attempt: Attempt, launched: Launched, usd_per_hour: float | None) -> A
     )
 
 
-def not_found(attempt: Attempt, answer: LaunchAnswer, zones: Mapping[str, str]) -> Attempt:
+def not_found(attempt: Attempt, answer: FleetResponse, zones: Mapping[str, str]) -> Attempt:
     """A call that brought nothing for this lease. `zones`: subnet -> zone."""
     outcome, errors = _verdict(answer.errors)
     words = ""
@@ -133,8 +133,8 @@ def skipped_words(skipped: Iterable[tuple[Offer, Mark]]) -> str:
         f"{market} {types_words(names)} in {where} ({seen})"
         for (market, where, seen), names in types.items()
     ]
-    more = ["and more"] if len(groups) > _MOST_GROUPS else []
-    return "; ".join([*groups[:_MOST_GROUPS], *more])
+    more = ["and more"] if len(groups) > _MAX_GROUPS else []
+    return "; ".join([*groups[:_MAX_GROUPS], *more])
 
 
 def types_words(instance_types: Sequence[str]) -> str:
@@ -160,6 +160,6 @@ def price_words(usd_per_hour: float) -> str:
 def error_words(error: LaunchError) -> str:
     """EC2's code and its message, on one line."""
     message = " ".join(error.message.split())
-    if len(message) > _MOST_MESSAGE:
-        message = f"{message[: _MOST_MESSAGE - 1]}…"
+    if len(message) > _MAX_MESSAGE:
+        message = f"{message[: _MAX_MESSAGE - 1]}…"
     return f"{error.code}: {message}" if message else error.code

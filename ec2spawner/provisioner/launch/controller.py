@@ -12,7 +12,7 @@ from ...core.offers.purchase import OfferKey
 from ...core.offers.spot_wait import Turn
 from ...wire import Step, Stop
 from ..model.cloud import (
-    LaunchAnswer,
+    FleetResponse,
     Launched,
     LaunchRequest,
     LaunchSpec,
@@ -23,10 +23,10 @@ from ..model.lease import (
     Lease,
     LeaseState,
 )
-from ..offers.images import ImageBook
-from ..offers.offers import OfferBook, Order
-from ..offers.prices import PriceBook
-from ..state.lease_registry import LeaseBook
+from ..offers.images import ImageCache
+from ..offers.offers import Offers, Order
+from ..offers.prices import PriceCache
+from ..state.lease_registry import LeaseRegistry
 from . import attempts
 from .failure_message import why_not, with_terms
 from .launcher import Launcher, Outcome, Round
@@ -40,12 +40,12 @@ IMAGE_GONE = "InvalidAMIID"
 class Buying:
     """Runs the launcher's rounds and is their audience."""
 
-    book: LeaseBook
+    registry: LeaseRegistry
     launcher: Launcher
-    offers: OfferBook
+    offers: Offers
     waits: SpotWaits
-    prices: PriceBook
-    images: ImageBook
+    prices: PriceCache
+    images: ImageCache
     now: Callable[[], datetime]
     zones: Callable[[], Mapping[str, str]]
     """Of the hub's subnets."""
@@ -58,7 +58,7 @@ class Buying:
     def buy(self, lease_ids: Collection[str]) -> None:
         """Get machines for these leases: one round for all that are interchangeable."""
         by_spec: dict[LaunchSpec, list[str]] = {}
-        waiting = self.book.open(LeaseState.WAITING)
+        waiting = self.registry.open(LeaseState.WAITING)
         missing = [lease for lease in waiting if lease.lease_id in lease_ids]
         for lease, turn in self.waits.turns(missing):
             match turn:
@@ -83,7 +83,7 @@ class Buying:
 
     async def _replay(self, intent: Intent) -> None:
         spec = intent.request.spec
-        waiting = [x for x in self.book.open(LeaseState.WAITING) if x.spec == spec]
+        waiting = [x for x in self.registry.open(LeaseState.WAITING) if x.spec == spec]
         again = attempts.asking_again(intent.request, self.zones(), intent.created_at)
         for lease in waiting:
             if not attempts.is_open(lease.attempts, intent.request):
@@ -103,7 +103,7 @@ class Buying:
             left = [lease for lease in left if lease.wait is None]
         for lease in left[-outcome.missing :]:
             # While the end of another was written, this one may have got a machine.
-            now = self.book.get(lease.lease_id)
+            now = self.registry.get(lease.lease_id)
             if now is not None and now.state is LeaseState.WAITING:
                 await self.fail(lease.lease_id, self._why_not(lease, outcome))
 
@@ -135,7 +135,7 @@ class Buying:
         for lease in self._told(round_, request):
             self._end(lease, attempts.busy(lease.attempts[-1], error))
 
-    def answered(self, round_: Round, request: LaunchRequest, answer: LaunchAnswer) -> None:
+    def answered(self, round_: Round, request: LaunchRequest, answer: FleetResponse) -> None:
         """Those who waited longest are told of what came, the others why there is no more."""
         if any(error.code.startswith(IMAGE_GONE) for error in answer.errors):
             self.images.doubt(request.spec.image_id)
@@ -153,22 +153,22 @@ class Buying:
         made meanwhile leaves one zone only."""
         return [
             lease
-            for lease in self.book.open(LeaseState.WAITING)
+            for lease in self.registry.open(LeaseState.WAITING)
             if lease.lease_id in round_.lease_ids and lease.spec == round_.spec
         ]
 
     def _begin(self, lease: Lease, attempt: Attempt) -> None:
         begun = attempts.begun(lease.attempts, attempt)
-        self.book.remember(lease.lease_id, attempts=begun)
+        self.registry.remember(lease.lease_id, attempts=begun)
 
     def _told(self, round_: Round, request: LaunchRequest) -> Iterator[Lease]:
         """The leases of a round that are waiting for this call's answer."""
-        for lease in self.book.open(LeaseState.WAITING, LeaseState.STARTING):
+        for lease in self.registry.open(LeaseState.WAITING, LeaseState.STARTING):
             if lease.lease_id in round_.lease_ids and attempts.is_open(lease.attempts, request):
                 yield lease
 
     def _end(self, lease: Lease, attempt: Attempt, **changes: Any) -> None:
-        self.book.remember(lease.lease_id, attempts=(*lease.attempts[:-1], attempt), **changes)
+        self.registry.remember(lease.lease_id, attempts=(*lease.attempts[:-1], attempt), **changes)
 
     def _tell_found(self, lease: Lease, round_: Round, launched: Launched) -> None:
         usd = self._usd(round_.order, launched)
@@ -176,7 +176,7 @@ class Buying:
         if lease.state is LeaseState.WAITING:
             parts = [launched.instance_type, str(launched.market), launched.zone]
             parts += [attempts.price_words(usd)] if usd is not None else []
-            changes["events"] = self.book.story(
+            changes["events"] = self.registry.story(
                 lease.lease_id,
                 Step.BOOT,
                 f"Found one: {', '.join(part for part in parts if part)}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.offers.launch_errors import ErrorClass, error_class
 from ..model.cloud import CloudError
 
-MENDS = (
+FIXES = (
     ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
     ("AccessDenied", "the hub's role needs the rights in configs/iam-policy.json"),
     (
@@ -31,20 +31,20 @@ MENDS = (
 """The beginning of a code, or a parameter that EC2 names in its message, and what to do about it.
 The first that fits counts."""
 
-MEND = "`ec2spawner check` tells what is wrong"
+FIX = "`ec2spawner check` tells what is wrong"
 
 OWN_WORDS = frozenset({"ForeignHome"})
 """Codes of this project's own errors, whose messages name the mend themselves."""
 
-MOST_MESSAGE = 250
+MAX_MESSAGE = 250
 """Characters of EC2's own words: a `Stop.message` holds 500."""
 
 AGAIN = "Please try again in a few minutes"
 
 
-def mend_of(code: str, message: str) -> str:
+def fix_of(code: str, message: str) -> str:
     """What an admin can do, empty where nothing is known that fits just this."""
-    fitting = (mend for start, mend in MENDS if code.startswith(start) or start in message)
+    fitting = (fix for start, fix in FIXES if code.startswith(start) or start in message)
     return next(fitting, "")
 
 
@@ -55,11 +55,11 @@ def in_words(error: CloudError) -> str:
     said = f"{shortened(error.message)} ({error.code})"
     if error.retryable or error_class(error.code) in {ErrorClass.BUSY, ErrorClass.OFFER}:
         return f"{said}. {AGAIN}"
-    return f"{said}. Please tell an admin: {mend_of(error.code, error.message) or MEND}"
+    return f"{said}. Please tell an admin: {fix_of(error.code, error.message) or FIX}"
 
 
 def shortened(message: str) -> str:
     """EC2's own words without what would push the mend out of sight, such as the encoded part of
     an UnauthorizedOperation."""
     text = " ".join(message.split())
-    return text.rstrip(".") if len(text) <= MOST_MESSAGE else f"{text[: MOST_MESSAGE - 1]}…"
+    return text.rstrip(".") if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"

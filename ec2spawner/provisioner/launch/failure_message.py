@@ -17,7 +17,7 @@ from .attempts import (
     price_words,
     zones_words,
 )
-from .error_hints import MEND, mend_of
+from .error_hints import FIX, fix_of
 from .launcher import Outcome
 
 LONGEST = 500
@@ -53,7 +53,7 @@ def why_not(
     if quotas:
         sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
     if refused:
-        sentences.append(f"Some of it EC2 refused; please tell an admin: {_mend(refused)}.")
+        sentences.append(f"Some of it EC2 refused; please tell an admin: {_fix(refused)}.")
     if home_zone:
         sentences.append(f"Your home is in {home_zone}, so only machines there can be used.")
     if marked:
@@ -134,16 +134,16 @@ def _refused(errors: Sequence[LaunchError]) -> str:
     refused = _of_class(ErrorClass.REFUSED, errors)
     first, codes = refused[0], dict.fromkeys(error.code for error in refused)
     said = "; also ".join([error_words(first), *(code for code in codes if code != first.code)])
-    return f"EC2 refused to start a machine; please tell an admin: {_mend(refused)} ({said})"
+    return f"EC2 refused to start a machine; please tell an admin: {_fix(refused)} ({said})"
 
 
 def _of_class(found: ErrorClass, errors: Iterable[LaunchError]) -> list[LaunchError]:
     return [error for error in errors if error_class(error.code) is found]
 
 
-def _mend(refused: Iterable[LaunchError]) -> str:
-    fitting = (mend_of(error.code, error.message) for error in refused)
-    return next(filter(None, fitting), MEND)
+def _fix(refused: Iterable[LaunchError]) -> str:
+    fitting = (fix_of(error.code, error.message) for error in refused)
+    return next(filter(None, fitting), FIX)
 
 
 def _busy(errors: Sequence[LaunchError]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey
-from ..model.cloud import LaunchAnswer
+from ..model.cloud import FleetResponse
 from ..offers.offers import Order
 
 _SUMMARY = "UnfulfillableCapacity"
@@ -16,7 +16,7 @@ _SUMMARY = "UnfulfillableCapacity"
 _OTHER_REASONS = frozenset({ErrorClass.REFUSED, ErrorClass.BUSY})
 
 
-def telling(answer: LaunchAnswer) -> LaunchAnswer:
+def telling(answer: FleetResponse) -> FleetResponse:
     """The answer without what says nothing.
 
     Where nothing came because EC2 refused the request, or was too busy, it may sum that up by an
@@ -34,21 +34,21 @@ def _is_summary(error: LaunchError) -> bool:
     return error.code == _SUMMARY and not (error.instance_type or error.subnet or error.zone)
 
 
-def _classes(answer: LaunchAnswer) -> Set[ErrorClass]:
+def _classes(answer: FleetResponse) -> Set[ErrorClass]:
     return {error_class(error.code) for error in answer.errors}
 
 
-def is_busy(answer: LaunchAnswer) -> bool:
+def is_busy(answer: FleetResponse) -> bool:
     """True where nothing came, and all that EC2 says is that it is busy."""
     return not answer.instances and _classes(answer) == {ErrorClass.BUSY}
 
 
-def is_partly_busy(answer: LaunchAnswer) -> bool:
+def is_partly_busy(answer: FleetResponse) -> bool:
     """True where nothing came, and EC2 was too busy to try every offer."""
     return not answer.instances and ErrorClass.BUSY in _classes(answer)
 
 
-def is_refused(answer: LaunchAnswer) -> bool:
+def is_refused(answer: FleetResponse) -> bool:
     """True where nothing came, and no other offer would bring anything either."""
     classes = _classes(answer)
     return (
@@ -58,7 +58,7 @@ def is_refused(answer: LaunchAnswer) -> bool:
     )
 
 
-def done_with(order: Order, answer: LaunchAnswer) -> set[OfferKey]:
+def done_with(order: Order, answer: FleetResponse) -> set[OfferKey]:
     """The offers of a call that have had their say.
 
     Not those that EC2 was too busy to try, nor those of a full subnet, for their zone may have

@@ -30,8 +30,8 @@ from ...wire import Market
 from ..model.cloud import (
     Cloud,
     CloudError,
+    FleetResponse,
     Instance,
-    LaunchAnswer,
     Launched,
     LaunchRequest,
     LaunchSpec,
@@ -39,7 +39,7 @@ from ..model.cloud import (
 from ..model.launch_key import base_key_of, launch_key_of
 from ..model.lease import Intent, IntentState
 from ..model.settings import Settings
-from ..offers.offers import OfferBook, Order
+from ..offers.offers import Offers, Order
 from ..store.store import Store
 from .backoff import Backoff
 from .fleet_response import (
@@ -97,7 +97,7 @@ class Audience(Protocol):
     def busy(self, round_: Round, request: LaunchRequest, error: LaunchError) -> None:
         """EC2 is busy: the call waits and is repeated."""
 
-    def answered(self, round_: Round, request: LaunchRequest, answer: LaunchAnswer) -> None:
+    def answered(self, round_: Round, request: LaunchRequest, answer: FleetResponse) -> None:
         """The call has its answer, or will never have one: then with the error alone."""
 
 
@@ -109,7 +109,7 @@ class Launcher:
         cloud: Cloud,
         store: Store,
         settings: Settings,
-        offers: OfferBook,
+        offers: Offers,
         *,
         now: Callable[[], datetime],
         zones: Callable[[], Mapping[str, str]],
@@ -284,7 +284,7 @@ class Launcher:
 
     async def _buy(
         self, round_: Round, order: Order, audience: Audience, deadline: float
-    ) -> tuple[LaunchAnswer, ErrorClass | None]:
+    ) -> tuple[FleetResponse, ErrorClass | None]:
         """One purchase: stored, made, applied. BUSY or REFUSED where it ends the round."""
         intent = self._intent(round_.spec, order)
         await asyncio.shield(self._store.save_intent(intent))
@@ -304,7 +304,7 @@ class Launcher:
 
     def _deadline(self) -> float:
         """Until when a call may be repeated, on the loop's clock."""
-        return asyncio.get_running_loop().time() + self._settings.launch_patience
+        return asyncio.get_running_loop().time() + self._settings.launch_timeout
 
     def _intent(self, spec: LaunchSpec, order: Order) -> Intent:
         token = client_token(order.market)
@@ -327,7 +327,7 @@ class Launcher:
 
     async def _call(
         self, round_: Round, intent: Intent, audience: Audience, deadline: float
-    ) -> tuple[LaunchAnswer, ErrorClass | None]:
+    ) -> tuple[FleetResponse, ErrorClass | None]:
         """Call until there is an answer, then apply, remember and store it."""
         request = intent.request
         round_.client_token = intent.client_token
@@ -337,7 +337,7 @@ class Launcher:
             answer = await self._call_until_answered(round_, request, audience, deadline)
         except CloudError as failure:
             state = IntentState.FAILED
-            answer = LaunchAnswer((), (LaunchError(failure.code, failure.message),))
+            answer = FleetResponse((), (LaunchError(failure.code, failure.message),))
             ended_by = ErrorClass.BUSY if failure.retryable else None
         told = telling(answer)
         if ended_by is None:
@@ -355,14 +355,14 @@ class Launcher:
         audience.answered(round_, request, told)
         round_.order = None  # the places that it took are counted by what it has brought
         _report(request, answer)
-        await self._store.unwritten.sooner_or_later(
+        await self._store.write_behind.sooner_or_later(
             f"the answer to {intent.client_token}", lambda: self._store.save_intent(intent)
         )
         return told, ended_by
 
     async def _call_until_answered(
         self, round_: Round, request: LaunchRequest, audience: Audience, deadline: float
-    ) -> LaunchAnswer:
+    ) -> FleetResponse:
         """EC2's answer. Raises `CloudError` where it refuses, or is busy until the deadline."""
         failure = CloudError("Busy", "EC2 was busy with other launches", retryable=True)
         while True:
@@ -380,7 +380,7 @@ class Launcher:
             log.warning("EC2 is busy, asking again soon: %s", failure)
             audience.busy(round_, request, LaunchError(failure.code, failure.message))
 
-    async def _call_in_turn(self, request: LaunchRequest, turn: int) -> LaunchAnswer:
+    async def _call_in_turn(self, request: LaunchRequest, turn: int) -> FleetResponse:
         """One call; the next one, whoever's it is, waits for what it has shown of EC2."""
         try:
             async with asyncio.timeout(LAUNCH_TIMEOUT):
@@ -397,7 +397,7 @@ class Launcher:
         return answer
 
 
-def _report(request: LaunchRequest, answer: LaunchAnswer) -> None:
+def _report(request: LaunchRequest, answer: FleetResponse) -> None:
     """A line for what came and one for each kind of error: a call may ask for 300 offers."""
     ids = ", ".join(launched.instance_id for launched in answer.instances)
     wanted = f"{request.count} x {request.market}"

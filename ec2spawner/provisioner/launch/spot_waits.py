@@ -11,8 +11,8 @@ from ...wire import Market
 from ..model.cloud import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
-from ..offers.offers import OfferBook
-from ..state.lease_registry import LeaseBook
+from ..offers.offers import Offers
+from ..state.lease_registry import LeaseRegistry
 
 
 class NotWaiting(Exception):
@@ -21,8 +21,8 @@ class NotWaiting(Exception):
 
 @dataclass(slots=True)
 class SpotWaits:
-    book: LeaseBook
-    offers: OfferBook
+    registry: LeaseRegistry
+    offers: Offers
     now: Callable[[], datetime]
     wake: Callable[[], None]
     _waiting: frozenset[str] = frozenset()
@@ -54,7 +54,7 @@ class SpotWaits:
 
         Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
         """
-        lease = self.book.get(lease_id)
+        lease = self.registry.get(lease_id)
         if lease is None or lease.wait is None or not self.is_waiting(lease):
             raise NotWaiting("this start does not wait, or spot has just been found for it")
         if Market.ON_DEMAND not in lease.wait.otherwise:
@@ -65,7 +65,9 @@ class SpotWaits:
             max_usd_per_hour=max_usd_per_hour,
         )
         try:
-            await self.book.change(lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None)
+            await self.registry.change(
+                lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None
+            )
         finally:
             self.wake()
 

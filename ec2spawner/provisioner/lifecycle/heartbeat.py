@@ -17,20 +17,20 @@ from ...core.idle.policy import bounded, in_force
 from ...core.pricing.money import paid_until, saved_usd, usd
 from ...core.text.durations import in_words
 from ...wire import (
-    Beat,
-    BeatAnswer,
     Cost,
-    ExtendAnswer,
-    IdleAnswer,
+    ExtendResponse,
+    Heartbeat,
+    HeartbeatResponse,
     IdlePolicy,
+    IdleResponse,
     Market,
     Stop,
 )
 from ..model.lease import Lease, LeaseState
 from ..model.settings import Settings
-from ..offers.prices import PriceBook
-from ..runtime.uptime_clock import Awake
-from ..state.lease_registry import Contact, LeaseBook
+from ..offers.prices import PriceCache
+from ..runtime.uptime_clock import UptimeClock
+from ..state.lease_registry import Contact, LeaseRegistry
 from ..state.spending import Spending
 
 log = logging.getLogger(__name__)
@@ -53,19 +53,19 @@ UNHEARD_PAUSE = 30.0
 
 
 @dataclass(slots=True)
-class Beats:
-    book: LeaseBook
-    prices: PriceBook
+class Heartbeats:
+    registry: LeaseRegistry
+    prices: PriceCache
     settings: Settings
     now: Callable[[], datetime]
-    awake: Awake
+    uptime: UptimeClock
     wake: Callable[[], None]
     spending: Spending
 
     def heard(self, lease_id: str) -> Contact:
         """The agent has spoken."""
-        contact = self.book.contact(lease_id)
-        contact.heard_at = self.awake()
+        contact = self.registry.contact(lease_id)
+        contact.heard_at = self.uptime()
         return contact
 
     def clock_was_set(self, by: timedelta) -> None:
@@ -73,38 +73,40 @@ class Beats:
         if not by:
             return
         log.warning("The hub's clock was set by %.0f s", by.total_seconds())
-        for lease in self.book.open(LeaseState.READY):
-            contact = self.book.contact(lease.lease_id)
+        for lease in self.registry.open(LeaseState.READY):
+            contact = self.registry.contact(lease.lease_id)
             if contact.idle_since is not None:
                 contact.idle_since += by
 
-    async def beat(self, lease: Lease, beat: Beat) -> BeatAnswer:
+    async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
         contact, now = self.heard(lease.lease_id), self.now()
-        contact.protocol = beat.protocol
-        contact.beats = mine = contact.beats + 1
-        self.book.announce(lease.lease_id)
-        before, contact.idle_since = contact.idle_since, _by_our_clock(beat, lease, now)
+        contact.protocol = heartbeat.protocol
+        contact.heartbeats = mine = contact.heartbeats + 1
+        self.registry.announce(lease.lease_id)
+        before, contact.idle_since = contact.idle_since, _by_our_clock(heartbeat, lease, now)
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
             self._deadline_is_earlier(contact)
-        contact.busy_because = beat.busy_because
-        contact.interruption_at = beat.interruption_at
-        contact.telemetry = beat.telemetry or contact.telemetry
+        contact.busy_because = heartbeat.busy_because
+        contact.interruption_at = heartbeat.interruption_at
+        contact.telemetry = heartbeat.telemetry or contact.telemetry
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + beat.hold_seconds
+        deadline = loop.time() + heartbeat.hold_seconds
         while (
-            beat.state_seen == contact.state
-            and contact.beats == mine
+            heartbeat.state_seen == contact.state
+            and contact.heartbeats == mine
             and (left := deadline - loop.time()) > 0
         ):
-            await self.book.wait_for_change(lease.lease_id, left)
-        return self.answer(self.book.get(lease.lease_id) or lease)
+            await self.registry.wait_for_change(lease.lease_id, left)
+        return self.answer(self.registry.get(lease.lease_id) or lease)
 
     async def wait_heard(self, lease: Lease) -> Lease:
         """Wait until this process has heard of a ready lease, or it is ready no more."""
-        while lease.state is LeaseState.READY and not self.book.contact(lease.lease_id).beats:
-            await self.book.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
-            lease = self.book.get(lease.lease_id) or lease
+        while (
+            lease.state is LeaseState.READY and not self.registry.contact(lease.lease_id).heartbeats
+        ):
+            await self.registry.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
+            lease = self.registry.get(lease.lease_id) or lease
         return lease
 
     def _deadline_is_earlier(self, contact: Contact) -> None:
@@ -114,9 +116,9 @@ class Beats:
             contact.woke_at = now
             self.wake()
 
-    def answer(self, lease: Lease) -> BeatAnswer:
-        return BeatAnswer(
-            state=self.book.contact(lease.lease_id).state,
+    def answer(self, lease: Lease) -> HeartbeatResponse:
+        return HeartbeatResponse(
+            state=self.registry.contact(lease.lease_id).state,
             cost=self.cost(lease),
             idle=in_force(lease.idle),
             extended_until=lease.extended_until,
@@ -127,7 +129,7 @@ class Beats:
         """What the lease's instances have cost so far: time at list prices, disks not included."""
         now = self.now()
         current = lease.segments[-1] if lease.segments else None
-        spent = self.spending.of(lease.user, self.book)
+        spent = self.spending.of(lease.user, self.registry)
         return Cost(
             usd=usd(lease.segments, now),
             usd_per_hour=current.usd_per_hour if current and not current.end else None,
@@ -146,24 +148,24 @@ class Beats:
         price = self.prices.on_demand(instance_type)
         return price.usd_per_hour if price else None
 
-    async def extend(self, lease: Lease, seconds: float) -> ExtendAnswer:
+    async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
         """Push the idle stop away, as far as the lease's policy allows; never nearer."""
         allowed = min(seconds, lease.idle.user_may_extend_seconds)
         until = self.now() + timedelta(seconds=allowed)
         if lease.extended_until and until - lease.extended_until < EXTENSION_STEP:
             until = lease.extended_until
         else:
-            await self.book.change(lease.lease_id, extended_until=until)
-            self.book.tell_agent(lease.lease_id)
+            await self.registry.change(lease.lease_id, extended_until=until)
+            self.registry.tell_agent(lease.lease_id)
             self.wake()
-        return ExtendAnswer(extended_until=until, bounded=allowed < seconds)
+        return ExtendResponse(extended_until=until, bounded=allowed < seconds)
 
-    async def choose_idle(self, lease: Lease, seconds: float) -> IdleAnswer | None:
+    async def choose_idle(self, lease: Lease, seconds: float) -> IdleResponse | None:
         """Another idle limit, as its user asks and the policy allows; None where it leaves none."""
-        contact, loop = self.book.contact(lease.lease_id), asyncio.get_running_loop()
+        contact, loop = self.registry.contact(lease.lease_id), asyncio.get_running_loop()
         while (left := contact.chose_at + CHOICE_PAUSE - loop.time()) > 0:
             await asyncio.sleep(left)
-            lease = self.book.get(lease.lease_id) or lease
+            lease = self.registry.get(lease.lease_id) or lease
         allowed = bounded(lease.idle, seconds)
         if allowed is None:
             return None
@@ -171,16 +173,16 @@ class Beats:
         if policy != lease.idle:
             contact.chose_at = loop.time()
         await self.set_policy(lease, policy)
-        return IdleAnswer(idle=in_force(policy), bounded=allowed != seconds)
+        return IdleResponse(idle=in_force(policy), bounded=allowed != seconds)
 
     async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
         """Let another policy hold for a running server, and tell its agent."""
         if policy != lease.idle:
             # The agent tells of activity in time for the policy that it knows: nothing is decided
             # by the new one before it has answered to it.
-            self.book.contact(lease.lease_id).idle_since = None
-            await self.book.change(lease.lease_id, idle=policy)
-            self.book.tell_agent(lease.lease_id)
+            self.registry.contact(lease.lease_id).idle_since = None
+            await self.registry.change(lease.lease_id, idle=policy)
+            self.registry.tell_agent(lease.lease_id)
             self.wake()
 
     # --- what time decides ---
@@ -206,11 +208,11 @@ class Beats:
 
     def _ends(self, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
         """When its agent counts as silent, and when it has been idle or there for too long."""
-        contact = self.book.contact(lease.lease_id)
+        contact = self.registry.contact(lease.lease_id)
         assert lease.ready_at is not None
         if contact.heard_at is None:
-            contact.heard_at = self.awake()
-        left = contact.heard_at + self.settings.agent_silent_after - self.awake()
+            contact.heard_at = self.uptime()
+        left = contact.heard_at + self.settings.agent_silent_after - self.uptime()
         since = self._idle_since(lease)
         told = lease.idle, lease.ready_at, since, lease.extended_until
         if contact.reckoned is None or contact.reckoned[0] != told:
@@ -221,7 +223,7 @@ class Beats:
 
     def _idle_since(self, lease: Lease) -> datetime | None:
         """Not from before the notebook listened, whenever that was told."""
-        since = self.book.contact(lease.lease_id).idle_since
+        since = self.registry.contact(lease.lease_id).idle_since
         assert lease.ready_at is not None
         return max(since, lease.ready_at) if since else None
 
@@ -249,10 +251,10 @@ def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:
     return policy.model_copy(update=within)
 
 
-def _by_our_clock(beat: Beat, lease: Lease, now: datetime) -> datetime | None:
+def _by_our_clock(heartbeat: Heartbeat, lease: Lease, now: datetime) -> datetime | None:
     """Since when nothing works. How long that is, is told by the instance's clock alone, and it is
     no longer than the server runs."""
-    if beat.idle_since is None:
+    if heartbeat.idle_since is None:
         return None
-    lasted = max((beat.sent_at or now) - beat.idle_since, timedelta())
+    lasted = max((heartbeat.sent_at or now) - heartbeat.idle_since, timedelta())
     return now - min(lasted, now - (lease.ready_at or now))

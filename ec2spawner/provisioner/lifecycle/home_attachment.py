@@ -15,7 +15,7 @@ from ..instances.claims import Claims
 from ..launch.error_hints import AGAIN, in_words
 from ..model.cloud import CloudError, Instance
 from ..model.lease import Home, Lease, LeaseState
-from ..state.lease_registry import LeaseBook
+from ..state.lease_registry import LeaseRegistry
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -24,8 +24,8 @@ OPENING = "Opening your home"
 
 
 @dataclass(slots=True)
-class HomeBringing:
-    book: LeaseBook
+class HomeAttachment:
+    registry: LeaseRegistry
     claims: Claims
     homes: Homes
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
@@ -36,7 +36,7 @@ class HomeBringing:
 
     def follow(self, instances: Mapping[str, Instance]) -> None:
         """See to every home that is waited for, also where an earlier process had begun to."""
-        starting = list(self.book.open(LeaseState.STARTING))
+        starting = list(self.registry.open(LeaseState.STARTING))
         self._begun &= {(lease.lease_id, lease.instance_id) for lease in starting}
         for lease in starting:
             if instance := instances.get(lease.instance_id or ""):
@@ -51,7 +51,7 @@ class HomeBringing:
 
     async def _bring(self, lease: Lease, instance: Instance) -> None:
         def wanted() -> bool:
-            now = self.book.get(lease.lease_id)
+            now = self.registry.get(lease.lease_id)
             return (
                 now is not None
                 and now.state is LeaseState.STARTING
@@ -59,12 +59,12 @@ class HomeBringing:
             )
 
         try:
-            await self.book.note(lease.lease_id, Step.HOME, OPENING)
+            await self.registry.note(lease.lease_id, Step.HOME, OPENING)
             home = await self._with_volume(lease, instance.zone, wanted)
             self.claims.wake(instance.instance_id)
             home, why_not = await self.homes.grow(home, lease.home_gib)
             if why_not:
-                await self.book.note(lease.lease_id, Step.HOME, OPENING, why_not)
+                await self.registry.note(lease.lease_id, Step.HOME, OPENING, why_not)
             await self.homes.attach(lease, instance, wanted)
         except HomeElsewhere as error:
             await self._look_elsewhere(lease, error, wanted)
@@ -100,7 +100,7 @@ class HomeBringing:
         if wanted():
             log.warning("%s needs another machine: %s", lease.lease_id, error)
             message = f"Your files are in {error.home.zone}; looking for a machine there"
-            await self.book.send_back(lease.lease_id, message)
+            await self.registry.send_back(lease.lease_id, message)
             self.wake()
 
 

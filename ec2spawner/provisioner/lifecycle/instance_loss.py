@@ -15,50 +15,52 @@ from ..model.cloud import (
     InstanceState,
 )
 from ..model.lease import Lease, LeaseState
-from ..retention.retention import Keeping
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
-from .recovery import Adoption
-from .start_timeout import POWERED_OFF, STOPPED_GRACE, Unready
-from .termination import TAKEN_BACK, Ending
+from ..retention.retention import Retention
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
+from .recovery import Recovery
+from .start_timeout import POWERED_OFF, STOPPED_GRACE, StartTimeouts
+from .termination import TAKEN_BACK, Termination
 
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 
 @dataclass(slots=True)
-class Losses:
-    book: LeaseBook
-    watcher: Watcher
+class InstanceLoss:
+    registry: LeaseRegistry
+    instance_cache: InstanceCache
     claims: Claims
-    unready: Unready
-    ending: Ending
-    keeping: Keeping
-    adoption: Adoption
+    start_timeouts: StartTimeouts
+    ending: Termination
+    retention: Retention
+    recovery: Recovery
     on_offer: frozenset[str] = frozenset()
     """Instances that could still take a lease when the last pass looked."""
 
     async def follow(self) -> None:
         """Leases whose instance is gone: another one, or the end."""
-        leased = {lease.instance_id for lease in self.book.open() if lease.instance_id}
-        self.watcher.track(leased | self.keeping.instance_ids)
+        leased = {lease.instance_id for lease in self.registry.open() if lease.instance_id}
+        self.instance_cache.track(leased | self.retention.instance_ids)
         vanished: list[tuple[Lease, Stop]] = []
-        for lease in list(self.book.open()):
-            instance = self.watcher.instances.get(lease.instance_id or "")
+        for lease in list(self.registry.open()):
+            instance = self.instance_cache.instances.get(lease.instance_id or "")
             if instance is not None and instance.state in STOPPED:
                 await self._stopped_from_outside(lease, instance)
-            if lease.instance_id is None or not self.watcher.is_gone(lease.instance_id):
+            if lease.instance_id is None or not self.instance_cache.is_gone(lease.instance_id):
                 continue
             stop = _why_gone(instance)
             if lease.state is LeaseState.STARTING:
-                self.unready.ended(lease, instance)
+                self.start_timeouts.ended(lease, instance)
             elif lease.state is LeaseState.ENDING:
                 self.ending.instance_gone(lease)
             elif instance is None:
                 vanished.append((lease, stop))
             else:
                 await self._end(lease, stop)
-        for lease, stop in self.adoption.braked(vanished, "EC2 no longer lists them"):
-            if self.watcher.is_gone(lease.instance_id or ""):  # still: a listing may have shown it
+        for lease, stop in self.recovery.braked(vanished, "EC2 no longer lists them"):
+            if self.instance_cache.is_gone(
+                lease.instance_id or ""
+            ):  # still: a listing may have shown it
                 await self._end(lease, stop)
 
     def replace_stillborn(self) -> None:
@@ -67,13 +69,16 @@ class Losses:
         Each counts against the lease it would have served, so that an image which cannot boot
         does not launch for ever.
         """
-        listed, leased = self.watcher.instances, {lease.instance_id for lease in self.book.open()}
+        listed, leased = (
+            self.instance_cache.instances,
+            {lease.instance_id for lease in self.registry.open()},
+        )
         for instance_id in self.on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
             if listed[instance_id].state not in GONE:
                 continue
-            need = lease_for(supply_of(listed[instance_id]), self.unready.starting.needs())
-            if need is not None and (lease := self.book.get(need.lease_id)):
-                self.unready.ended(lease, listed[instance_id])
+            need = lease_for(supply_of(listed[instance_id]), self.start_timeouts.starting.needs())
+            if need is not None and (lease := self.registry.get(need.lease_id)):
+                self.start_timeouts.ended(lease, listed[instance_id])
         self.on_offer = frozenset()
 
     async def _stopped_from_outside(self, lease: Lease, instance: Instance) -> None:
@@ -82,13 +87,13 @@ class Losses:
         if lease.state is LeaseState.READY:
             message = "The instance was stopped from outside the hub"
             await self.ending.begin(lease.lease_id, Stop(reason="lost", message=message))
-            lease = self.book.get(lease.lease_id) or lease
+            lease = self.registry.get(lease.lease_id) or lease
         if instance.state is not InstanceState.STOPPED:
             return  # its agent may still be saving
         if lease.state is LeaseState.ENDING:
             self.ending.instance_gone(lease)
-        elif self.unready.held_seconds(lease) >= STOPPED_GRACE:
-            self.unready.ended(lease, instance)
+        elif self.start_timeouts.held_seconds(lease) >= STOPPED_GRACE:
+            self.start_timeouts.ended(lease, instance)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         await self.ending.begin(lease.lease_id, stop)

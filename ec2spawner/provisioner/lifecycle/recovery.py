@@ -23,10 +23,10 @@ from ..model.cloud import Instance, LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import Home, Lease, LeaseState
 from ..model.settings import Settings
-from ..offers.prices import PriceBook
-from ..runtime.uptime_clock import Awake
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..offers.prices import PriceCache
+from ..runtime.uptime_clock import UptimeClock
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 
 log = logging.getLogger(__name__)
 
@@ -89,14 +89,14 @@ def saved(lease: Lease, home: Home | None) -> SavedServer:
 
 
 @dataclass(slots=True)
-class Adoption:
-    book: LeaseBook
-    watcher: Watcher
+class Recovery:
+    registry: LeaseRegistry
+    instance_cache: InstanceCache
     homes: Homes
-    prices: PriceBook
+    prices: PriceCache
     settings: Settings
     now: Callable[[], datetime]
-    awake: Awake
+    uptime: UptimeClock
     _orphans: set[str] = field(default_factory=set)
     """Leases of the store for which JupyterHub has not asked since this process began."""
     _loaded_at: float | None = None
@@ -106,14 +106,14 @@ class Adoption:
     """When the brake let an end pass, within the window."""
 
     def load(self, leases: Sequence[Lease]) -> None:
-        self._loaded_at = self.awake()
+        self._loaded_at = self.uptime()
         self._orphans = {lease.lease_id for lease in leases}
         for lease in leases:
-            self.book.contact(lease.lease_id).heard_at = self.awake()
+            self.registry.contact(lease.lease_id).heard_at = self.uptime()
 
     def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
         """The stored lease of a server that JupyterHub asks for, by id or else by name."""
-        lease = self.book.get(lease_id) or self.book.of_server(user, server)
+        lease = self.registry.get(lease_id) or self.registry.of_server(user, server)
         if lease is not None:
             self._orphans.discard(lease.lease_id)
         return lease
@@ -121,19 +121,19 @@ class Adoption:
     async def rebuild(self, user: str, server: str, saved: SavedServer) -> Lease | None:
         """A lease that the store lost, from what JupyterHub saved and the instance's tags.
 
-        None when the instance is not there. The instance (by its `Labels`) and the home become
+        None when the instance is not there. The instance (by its `Tagging`) and the home become
         this store's: JupyterHub's own record proves that they are ours. Raises `CloudError`.
         """
-        instance = self.watcher.instances.get(saved.instance_id)
-        if instance is None or self.watcher.is_gone(saved.instance_id):
+        instance = self.instance_cache.instances.get(saved.instance_id)
+        if instance is None or self.instance_cache.is_gone(saved.instance_id):
             return None
         if instance.tags.get(HUB) != self.settings.hub:
             return None
         log.warning("Rebuilding %s of %r from tags: the store lost it", saved.lease_id, user)
         await self._restore_home(user, server, saved)
         lease = self._rebuilt(user, server, saved, instance)
-        self.book.contact(lease.lease_id).heard_at = self.awake()
-        await self.book.add(lease)
+        self.registry.contact(lease.lease_id).heard_at = self.uptime()
+        await self.registry.add(lease)
         return lease
 
     async def _restore_home(self, user: str, server: str, saved: SavedServer) -> None:
@@ -190,12 +190,12 @@ class Adoption:
         stop = Stop(reason="hub", message="The hub no longer knew this server")
         starting = [
             (lease, stop)
-            for lease in self.book.open(LeaseState.WAITING, LeaseState.STARTING)
+            for lease in self.registry.open(LeaseState.WAITING, LeaseState.STARTING)
             if lease.lease_id in self._orphans
         ]
         running = [
             (lease, stop)
-            for lease in self.book.open(LeaseState.READY)
+            for lease in self.registry.open(LeaseState.READY)
             if lease.lease_id in self._orphans
         ]
         return [*starting, *self.braked(running, "JupyterHub does not know them")]
@@ -216,16 +216,16 @@ class Adoption:
     def _is_in_grace(self) -> bool:
         """Whether JupyterHub may still ask for what it knows."""
         loaded_at = self._loaded_at
-        return loaded_at is None or self.awake() - loaded_at < self.settings.adoption_grace
+        return loaded_at is None or self.uptime() - loaded_at < self.settings.recovery_grace
 
     def braked(self, ends: Sequence[T], why: str) -> Sequence[T]:
         """The same, or nothing where that would be a massacre. `why` is for the admin."""
         if not ends:
             return ends
-        now = self.awake()
+        now = self.uptime()
         self._ended_at = [at for at in self._ended_at if now - at < BRAKE_WINDOW]
         lately = len(self._ended_at)
-        running = sum(1 for _ in self.book.open(LeaseState.READY))
+        running = sum(1 for _ in self.registry.open(LeaseState.READY))
         if len(ends) + lately <= max(BRAKE_COUNT, BRAKE_SHARE * (running + lately)):
             self._ended_at += [now] * len(ends)
             return ends

@@ -33,13 +33,13 @@ from ..model.agent_protocol import too_old_for, what_it_lacks
 from ..model.cloud import Instance, LaunchSpec
 from ..model.launch_key import base_key_of
 from ..model.lease import Lease, LeaseState
-from ..offers.prices import PriceBook
+from ..offers.prices import PriceCache
 from ..retention.failure_message import unfit
-from ..retention.retention import Keeping
-from ..runtime.uptime_clock import Awake
-from ..state.lease_registry import LeaseBook
+from ..retention.retention import Retention
+from ..runtime.uptime_clock import UptimeClock
+from ..state.lease_registry import LeaseRegistry
 from ..store.store import Store, StoreError
-from .home_attachment import HomeBringing
+from .home_attachment import HomeAttachment
 
 log = logging.getLogger(__name__)
 
@@ -62,15 +62,15 @@ class StartFailed(Exception):
 
 
 @dataclass(slots=True)
-class Starting:
+class Start:
     """Needs, claims and what follows until the agent says `ready`."""
 
-    book: LeaseBook
+    registry: LeaseRegistry
     claims: Claims
     homes: Homes
-    bringing: HomeBringing
-    keeping: Keeping
-    prices: PriceBook
+    home_attachment: HomeAttachment
+    retention: Retention
+    prices: PriceCache
     store: Store
     now: Callable[[], datetime]
     zones_of: Callable[[LaunchSpec], frozenset[str]]
@@ -81,9 +81,9 @@ class Starting:
     stopped: Callable[[Lease], None]
     """Told when the agent of an ending lease has shown that it is done."""
     wake: Callable[[], None]
-    awake: Awake
+    uptime: UptimeClock
     judged: set[str] = field(default_factory=set)
-    """Leases whose machine ended or never spoke, while it is found out why (`Unready`)."""
+    """Leases whose machine ended or never spoke, while it is found out why (`StartTimeouts`)."""
 
     # --- demand ---
 
@@ -91,9 +91,9 @@ class Starting:
         """Of the leases that wait for any instance that fits: not for one that is kept for them."""
         return [
             self.need_of(lease)
-            for lease in self.book.open(LeaseState.WAITING)
+            for lease in self.registry.open(LeaseState.WAITING)
             if lease.lease_id not in self.judged
-            and not self.keeping.serves(lease)
+            and not self.retention.serves(lease)
             and not self._waits_for_its_home(lease)
         ]
 
@@ -118,20 +118,20 @@ class Starting:
         """
         async with asyncio.timeout(timeout):
             while True:
-                lease = self.book.get(lease_id)
+                lease = self.registry.get(lease_id)
                 if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
                     raise StartFailed((lease and lease.stop) or Stop(reason="failed"))
                 if lease.state is not LeaseState.READY:
-                    await self.book.wait_for_change(lease_id, timeout)
+                    await self.registry.wait_for_change(lease_id, timeout)
                 elif await self._is_stored(lease_id):
                     return lease
                 else:
-                    await self.book.wait_for_change(lease_id, STORE_PAUSE)
+                    await self.registry.wait_for_change(lease_id, STORE_PAUSE)
 
     async def _is_stored(self, lease_id: str) -> bool:
         """JupyterHub believes in a server that runs: the next process shall know it, too."""
         try:
-            await self.book.be_stored(lease_id)
+            await self.registry.be_stored(lease_id)
         except StoreError as error:
             log.warning("That %s is ready is not stored yet: %s", lease_id, error)
             return False
@@ -170,7 +170,7 @@ class Starting:
         `InstanceUnwanted`.
         """
         instance = await self.admitted(claimant, key, wait)
-        if instance is None or self.book.of_instance(instance.instance_id) is not None:
+        if instance is None or self.registry.of_instance(instance.instance_id) is not None:
             return
         if not await self._give_up(instance, claimant, stop):
             await self.claims.wait(instance.instance_id, wait)
@@ -184,7 +184,7 @@ class Starting:
         instance = await self.admitted(claimant, key, wait)
         if instance is None or instance.market != Market.SPOT:
             return
-        if self.book.of_instance(instance.instance_id) is not None:
+        if self.registry.of_instance(instance.instance_id) is not None:
             return
         log.warning("EC2 is reclaiming %s, which serves no lease", instance.instance_id)
         self.claims.turn_away([instance.instance_id])
@@ -211,11 +211,11 @@ class Starting:
         user's. The start that waits for one that lingers gets another instance.
         """
         lease = self.would_serve(instance, claimant)
-        kept = self.keeping.get(instance.instance_id)
+        kept = self.retention.get(instance.instance_id)
         if kept is not None and kept.then == "stop":
             if lease is not None:
                 log.error("%s, which is kept, cannot be used: %s", kept.instance_id, stop.message)
-                await self.keeping.take_start_back(kept.instance_id)
+                await self.retention.take_start_back(kept.instance_id)
                 await self.fail(lease.lease_id, Stop(reason="failed", message=unfit(stop.message)))
                 self.wake()
             # A 410 would make its agent power off, and EC2 would delete the disk.
@@ -229,37 +229,37 @@ class Starting:
 
     def would_serve(self, instance: Instance, claimant: Claimant) -> Lease | None:
         """The waiting lease that would get this instance, which serves none now."""
-        if self.keeping.get(instance.instance_id) is not None:
-            return self.keeping.lease_for(instance, claimant.pending_time)
+        if self.retention.get(instance.instance_id) is not None:
+            return self.retention.lease_for(instance, claimant.pending_time)
         if self._has_served(instance):
             return None
         free = supply_of(instance)
         others = [s for s in self.supplies() if s.supply_id != free.supply_id]
         need = lease_for(free, self.needs(), others)
-        return self.book.get(need.lease_id) if need is not None else None
+        return self.registry.get(need.lease_id) if need is not None else None
 
     def _has_served(self, instance: Instance) -> bool:
-        return LEASE in instance.tags or instance.instance_id in self.book.served()
+        return LEASE in instance.tags or instance.instance_id in self.registry.served()
 
     async def _end_if_restarted(self, instance_id: str) -> None:
         """Another agent speaks on an instance whose own is silent: it was restarted.
 
         Whoever pretends that on their instance ends their own server, and no other.
         """
-        lease = self.book.of_instance(instance_id)
+        lease = self.registry.of_instance(instance_id)
         if lease is None or lease.state is not LeaseState.READY:
             return
-        heard_at = self.book.contact(lease.lease_id).heard_at
-        if heard_at is not None and self.awake() - heard_at > RESTART_SILENCE:
+        heard_at = self.registry.contact(lease.lease_id).heard_at
+        if heard_at is not None and self.uptime() - heard_at > RESTART_SILENCE:
             message = "Its machine was restarted from outside the hub, which ended the notebook"
             await self.fail(lease.lease_id, Stop(reason="lost", message=message))
 
     async def _grant(self, instance: Instance, claimant: Claimant, key: str) -> Granted | None:
-        lease = self.book.of_instance(instance.instance_id)
+        lease = self.registry.of_instance(instance.instance_id)
         lease = lease or await self._assign(instance, claimant, key)
         if lease is None:
             return None
-        self.book.contact(lease.lease_id).protocol = claimant.protocol
+        self.registry.contact(lease.lease_id).protocol = claimant.protocol
         if lease.state is LeaseState.ENDING:
             if lease.stop is None or lease.stop.then == "terminate":
                 raise InstanceUnwanted("the lease of this instance is ending")
@@ -271,7 +271,7 @@ class Starting:
         return Granted(lease, home, lease_token(key, lease.lease_id))
 
     async def _assign(self, instance: Instance, claimant: Claimant, key: str) -> Lease | None:
-        kept = self.keeping.get(instance.instance_id)
+        kept = self.retention.get(instance.instance_id)
         if kept is None and self._has_served(instance):
             raise InstanceUnwanted("this instance has served another lease")
         lease = self.would_serve(instance, claimant)
@@ -288,7 +288,7 @@ class Starting:
             free_at = max(free_at, kept.kept_at)
             if kept.then == "linger":
                 words = "Your machine has waited for you"
-                changes["events"] = self.book.story(
+                changes["events"] = self.registry.story(
                     lease.lease_id, Step.BOOT, words, instance.instance_id
                 )
         if free_at < wanted_at:  # for somebody else, who no longer wanted it, or for nobody
@@ -297,7 +297,7 @@ class Starting:
             overhead = self.store.save_overhead_sooner_or_later(unused, which)
             self.spawn_task(overhead, f"overhead of {unused.instance_id}")
         segment = self.prices.segment(instance, max(free_at, wanted_at))
-        lease = await self.book.change(
+        lease = await self.registry.change(
             lease.lease_id,
             state=LeaseState.STARTING,
             instance_id=instance.instance_id,
@@ -306,7 +306,7 @@ class Starting:
             segments=(*lease.segments, segment),
             **changes,
         )
-        await self.keeping.forget(instance.instance_id)
+        await self.retention.forget(instance.instance_id)
         log.info(
             "%s of %r/%r gets %s (%s, %s, %s)",
             lease.lease_id,
@@ -317,7 +317,7 @@ class Starting:
             instance.market,
             instance.zone,
         )
-        self.bringing.begin(lease, instance)
+        self.home_attachment.begin(lease, instance)
         self.wake()
         return lease
 
@@ -328,9 +328,9 @@ class Starting:
 
         Raises `StoreError`, and then the agent shall say it again: until it is stored.
         """
-        current = self.book.get(lease.lease_id)
+        current = self.registry.get(lease.lease_id)
         if current is not None and current.state is LeaseState.READY:
-            await self.book.be_stored(lease.lease_id)
+            await self.registry.be_stored(lease.lease_id)
         if current is None or current.state is not LeaseState.STARTING:
             return
         if current.instance_id != lease.instance_id:
@@ -339,14 +339,14 @@ class Starting:
             return  # each line is a write to the store, and an agent is its user's
         match event.step:
             case "home":
-                await self.book.note(lease.lease_id, Step.HOME, "Opening your home")
+                await self.registry.note(lease.lease_id, Step.HOME, "Opening your home")
             case "notebook":
                 # With it comes what could not be mounted.
-                await self.book.note(
+                await self.registry.note(
                     lease.lease_id, Step.NOTEBOOK, "Starting JupyterLab", event.message
                 )
             case "ready":
-                await self.book.note(
+                await self.registry.note(
                     lease.lease_id,
                     Step.READY,
                     "Your server is ready",
@@ -366,21 +366,23 @@ class Starting:
 
         `boot_log` is its end, for people.
         """
-        if self.book.get(lease.lease_id) is not lease:
+        if self.registry.get(lease.lease_id) is not lease:
             return  # it has changed since the pass looked; the next one looks again
         if lease.replaced >= limit:
             number = lease.replaced + 1
             ended = "1 instance" if number == 1 else f"{number} instances"
-            message = f"{ended} ended before your server was ready. {_ENDED_EARLY_MEND} {boot_log}"
+            message = f"{ended} ended before your server was ready. {_ENDED_EARLY_FIX} {boot_log}"
             stop = Stop(reason="failed", message=message.strip()[:500])
             await self.fail(lease.lease_id, stop)
             return
         log.warning("An instance of %s ended before it was ready", lease.lease_id)
         message = "The instance ended while it was starting; getting another one"
-        await self.book.send_back(lease.lease_id, message, boot_log, replaced=lease.replaced + 1)
+        await self.registry.send_back(
+            lease.lease_id, message, boot_log, replaced=lease.replaced + 1
+        )
 
 
-_ENDED_EARLY_MEND: Final = "Try again; if it ends so again, an admin should look at the image."
+_ENDED_EARLY_FIX: Final = "Try again; if it ends so again, an admin should look at the image."
 
 
 def _wanted_at(lease: Lease) -> datetime:

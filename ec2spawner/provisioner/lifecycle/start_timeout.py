@@ -20,9 +20,9 @@ from ..instances.inventory import supply_of
 from ..model.cloud import Cloud, CloudError, Instance
 from ..model.lease import Lease, LeaseState
 from ..model.settings import Settings
-from ..runtime.uptime_clock import Awake
-from ..state.lease_registry import LeaseBook
-from .start import Starting
+from ..runtime.uptime_clock import UptimeClock
+from ..state.lease_registry import LeaseRegistry
+from .start import Start
 
 log = logging.getLogger(__name__)
 
@@ -55,12 +55,12 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], None]
 
 
 @dataclass(slots=True)
-class Unready:
-    book: LeaseBook
+class StartTimeouts:
+    registry: LeaseRegistry
     cloud: Cloud
-    starting: Starting
+    starting: Start
     settings: Settings
-    awake: Awake
+    uptime: UptimeClock
     spawn_task: Spawn
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     wake: Callable[[], None]
@@ -72,8 +72,8 @@ class Unready:
 
     def end_what_is_late(self) -> None:
         """A start that has held its machine for `ready_timeout` ends."""
-        now = self.awake()
-        starting = list(self.book.open(LeaseState.STARTING))
+        now = self.uptime()
+        starting = list(self.registry.open(LeaseState.STARTING))
         self._since = {_stay(x): self._since.get(_stay(x), now) for x in starting}
         for lease in starting:
             if self.held_seconds(lease) >= self.settings.ready_timeout:
@@ -81,7 +81,7 @@ class Unready:
 
     def held_seconds(self, lease: Lease) -> float:
         """For how long, awake, the lease has held its present instance."""
-        now = self.awake()
+        now = self.uptime()
         return now - self._since.get(_stay(lease), now)
 
     def ended(self, lease: Lease, instance: Instance | None) -> None:
@@ -100,7 +100,7 @@ class Unready:
                 if need.lease_id in missing and need.requested_at <= instance.launched_at + AT_ONCE
             ]
             need = lease_for(supply_of(instance), waited)
-            if need is not None and (lease := self.book.get(need.lease_id)):
+            if need is not None and (lease := self.registry.get(need.lease_id)):
                 self._judge(lease, self._fail_silent(lease, instance))
 
     # --- one judgement ---
@@ -151,7 +151,7 @@ class Unready:
 
     def _unchanged(self, lease: Lease) -> Lease | None:
         """The lease as it is now, where it still waits for what it waited for."""
-        now = self.book.get(lease.lease_id)
+        now = self.registry.get(lease.lease_id)
         if now is None or (now.state, now.instance_id) != (lease.state, lease.instance_id):
             return None
         return now

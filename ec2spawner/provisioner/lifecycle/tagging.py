@@ -16,19 +16,19 @@ from ...core.tags import (
 )
 from ..model.cloud import Cloud, CloudError
 from ..model.lease import Lease, LeaseState
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Labels:
+class Tagging:
     """Tags what a listing shows without them, once, or again where that failed."""
 
-    book: LeaseBook
+    registry: LeaseRegistry
     cloud: Cloud
-    watcher: Watcher
+    instance_cache: InstanceCache
     store_id: str
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     _asked: set[tuple[str, str]] = field(default_factory=set)
@@ -37,12 +37,12 @@ class Labels:
     def follow(self) -> None:
         leases = {
             (lease.instance_id, lease.lease_id): lease
-            for lease in self.book.open(LeaseState.STARTING, LeaseState.READY)
+            for lease in self.registry.open(LeaseState.STARTING, LeaseState.READY)
             if lease.instance_id
         }
         self._asked &= leases.keys()
         for hold in leases.keys() - self._asked:
-            instance = self.watcher.instances.get(hold[0])
+            instance = self.instance_cache.instances.get(hold[0])
             tags = self._tags(leases[hold])
             if instance is not None and not tags.items() <= instance.tags.items():
                 self._asked.add(hold)

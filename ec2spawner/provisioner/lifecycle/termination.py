@@ -22,10 +22,10 @@ from ..model import metrics
 from ..model.cloud import Cloud, CloudError, Instance
 from ..model.lease import OPEN, Lease, LeaseState
 from ..model.settings import Settings
-from ..offers.prices import PriceBook
-from ..retention.retention import Keeping
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..offers.prices import PriceCache
+from ..retention.retention import Retention
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 from ..store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -34,15 +34,15 @@ TAKEN_BACK = Stop(reason="interruption", message="AWS took the spot machine back
 
 
 @dataclass(slots=True)
-class Ending:
-    book: LeaseBook
+class Termination:
+    registry: LeaseRegistry
     store: Store
     cloud: Cloud
     claims: Claims
     homes: Homes
-    keeping: Keeping
-    prices: PriceBook
-    watcher: Watcher
+    retention: Retention
+    prices: PriceCache
+    instance_cache: InstanceCache
     settings: Settings
     now: Callable[[], datetime]
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
@@ -59,16 +59,16 @@ class Ending:
 
         A lease without a running notebook has nothing to save and is released right away.
         """
-        lease = self.book.get(lease_id)
+        lease = self.registry.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
             return
-        stop = self.keeping.decide(lease, self._as_ec2_announced(lease, stop))
+        stop = self.retention.decide(lease, self._as_ec2_announced(lease, stop))
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
         self._stopped[lease_id] = asyncio.Event()
         self.spawn_task(self._finish(lease), f"end {lease_id}")
-        self.book.tell_agent(lease_id)  # its beat wakes after the change, and before the store
+        self.registry.tell_agent(lease_id)  # its beat wakes after the change, and before the store
         try:
-            await self.book.change(lease_id, state=LeaseState.ENDING, stop=stop)
+            await self.registry.change(lease_id, state=LeaseState.ENDING, stop=stop)
         except StoreError as error:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
@@ -79,15 +79,15 @@ class Ending:
             lease.state is LeaseState.READY
             and current is not None
             and current.market == Market.SPOT
-            and self.book.contact(lease.lease_id).interruption_at is not None
+            and self.registry.contact(lease.lease_id).interruption_at is not None
         )
         return TAKEN_BACK if is_announced and stop.reason in {"failed", "lost"} else stop
 
     async def wait_ended(self, lease_id: str, timeout: float) -> None:
         """Wait until a lease that is ending has ended. Raises `TimeoutError`."""
         async with asyncio.timeout(timeout):
-            while (lease := self.book.get(lease_id)) and lease.state in OPEN:
-                await self.book.wait_for_change(lease_id, timeout)
+            while (lease := self.registry.get(lease_id)) and lease.state in OPEN:
+                await self.registry.wait_for_change(lease_id, timeout)
 
     async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
         """Wait until the agent of a lease that is ending has closed notebook and home, or for
@@ -100,7 +100,7 @@ class Ending:
 
     def resume(self) -> None:
         """See to leases that are ending while nothing does: the hub stopped, or a step failed."""
-        for lease in self.book.open(LeaseState.ENDING):
+        for lease in self.registry.open(LeaseState.ENDING):
             if lease.lease_id not in self._stopped:
                 self._stopped[lease.lease_id] = asyncio.Event()
                 self.spawn_task(self._finish(lease), f"end {lease.lease_id}")
@@ -126,19 +126,19 @@ class Ending:
         graceful = lease.ready_at is not None
         # Kept is stored only once the agent has stopped: after a crash it is not there to ask.
         in_order = graceful and (
-            self.keeping.holds_for(lease) or await self._has_stopped(lease.lease_id)
+            self.retention.holds_for(lease) or await self._has_stopped(lease.lease_id)
         )
         if lease.instance_id is None:
             return
         is_kept = in_order and self._is_to_be_kept(lease.lease_id)
         if not is_kept:
             self.claims.turn_away([lease.instance_id])
-        if graceful and not self.watcher.is_gone(lease.instance_id):
+        if graceful and not self.instance_cache.is_gone(lease.instance_id):
             await self.homes.detach(lease)
         if is_kept and await self._keep(lease.lease_id):
             return
         try:
-            await self.keeping.forget(lease.instance_id)
+            await self.retention.forget(lease.instance_id)
         except StoreError as error:  # found gone by the next process
             log.warning("That %s is not kept is not stored: %s", lease.instance_id, error)
         await self.terminate([lease.instance_id])
@@ -154,21 +154,21 @@ class Ending:
         return True
 
     def _is_to_be_kept(self, lease_id: str) -> bool:
-        lease = self.book.get(lease_id)
+        lease = self.registry.get(lease_id)
         return lease is not None and lease.stop is not None and lease.stop.then != "terminate"
 
     async def _keep(self, lease_id: str) -> bool:
-        lease = self.book.get(lease_id)
-        return lease is not None and await self.keeping.keep(lease) is not None
+        lease = self.registry.get(lease_id)
+        return lease is not None and await self.retention.keep(lease) is not None
 
     async def _close(self, lease_id: str) -> None:
         """The account; then everybody is told, also where that could not be stored yet."""
-        now, lease = self.now(), self.book.get(lease_id)
+        now, lease = self.now(), self.registry.get(lease_id)
         assert lease is not None
         # From then on it is the hub's overhead.
-        kept = self.keeping.get(lease.instance_id or "")
+        kept = self.retention.get(lease.instance_id or "")
         try:
-            await self.book.change(
+            await self.registry.change(
                 lease_id,
                 state=LeaseState.ENDED,
                 ended_at=now,
@@ -179,8 +179,8 @@ class Ending:
             log.error("The end of %s is not stored yet: %s", lease_id, error)
         reason = lease.stop.reason if lease.stop else "failed"
         metrics.ENDED.labels(reason).inc()
-        self.book.tell_agent(lease_id)
-        self.ended(self.book.get(lease_id) or lease)
+        self.registry.tell_agent(lease_id)
+        self.ended(self.registry.get(lease_id) or lease)
         self.wake()
 
     async def terminate(self, instance_ids: Sequence[str]) -> None:
@@ -194,7 +194,7 @@ class Ending:
         except CloudError as error:
             log.warning("Terminating %s: %s; trying again", ", ".join(instance_ids), error)
         else:
-            self.watcher.refresh_soon()
+            self.instance_cache.refresh_soon()
 
     async def terminate_unleased(self, instances: Sequence[Instance]) -> None:
         """Terminate instances that belong to no lease and account for what they cost.
@@ -226,7 +226,7 @@ class Ending:
         listing may not show the instance any more.
         """
         # One that just ended may not be stored yet.
-        remembered = self.book.last_served(instance.instance_id)
+        remembered = self.registry.last_served(instance.instance_id)
 
         async def save() -> None:
             # Leases of an earlier process are not in memory.
@@ -236,4 +236,4 @@ class Ending:
             await self.store.save_overhead(segment, overhead_key(instance.launched_at, follows))
 
         about = f"overhead of {instance.instance_id}, which served nobody at its end"
-        await self.store.unwritten.sooner_or_later(about, save)
+        await self.store.write_behind.sooner_or_later(about, save)

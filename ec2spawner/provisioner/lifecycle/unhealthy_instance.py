@@ -20,9 +20,9 @@ from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
 from ..model.settings import Settings
 from ..retention.failure_message import OTHER_HARDWARE, broken
-from ..retention.retention import Keeping
-from ..state.lease_registry import LeaseBook
-from .start import Starting
+from ..retention.retention import Retention
+from ..state.lease_registry import LeaseRegistry
+from .start import Start
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +33,11 @@ KEPT_AGAIN: Final = 1
 
 
 @dataclass(slots=True)
-class Broken:
-    book: LeaseBook
+class UnhealthyInstances:
+    registry: LeaseRegistry
     claims: Claims
-    keeping: Keeping
-    starting: Starting
+    retention: Retention
+    starting: Start
     settings: Settings
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     wake: Callable[[], None]
@@ -53,9 +53,9 @@ class Broken:
         instance = await self.starting.admitted(claimant, key, wait)
         if instance is None:
             return False
-        if self.book.of_instance(instance.instance_id) is not None:
+        if self.registry.of_instance(instance.instance_id) is not None:
             return True
-        kept = self.keeping.get(instance.instance_id)
+        kept = self.retention.get(instance.instance_id)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
             # Told that nobody needs it, it would power itself off, and EC2 would take its disk.
@@ -71,14 +71,14 @@ class Broken:
 
     async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
         """The start that it was for waits for another boot of it, or ends."""
-        lease = self.keeping.lease_for(instance, claimant.pending_time)
+        lease = self.retention.lease_for(instance, claimant.pending_time)
         if lease is None:
             return  # for nobody, or said before: a pass stops it
         log.error("%s, which is kept, says that it is broken: %r", instance.instance_id, why)
-        await self.keeping.take_start_back(instance.instance_id)
+        await self.retention.take_start_back(instance.instance_id)
         if lease.replaced < min(self.settings.replacements, KEPT_AGAIN):
             told, number = OTHER_HARDWARE, lease.replaced + 1
-            await self.book.send_back(lease.lease_id, told, why, replaced=number)
+            await self.registry.send_back(lease.lease_id, told, why, replaced=number)
         else:
             await self.fail(lease.lease_id, Stop(reason="failed", message=broken(why)))
         self.wake()
@@ -87,7 +87,7 @@ class Broken:
         if lease.state is not LeaseState.WAITING:
             return
         if lease.replaced < self.settings.replacements:
-            await self.book.send_back(lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1)
+            await self.registry.send_back(lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1)
             return
         message = (
             f"{_machines(lease.replaced + 1)} Try again later, or with another profile; an admin "

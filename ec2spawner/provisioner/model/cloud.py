@@ -131,7 +131,7 @@ class Launched:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchAnswer:
+class FleetResponse:
     """Instances and errors: both are applied."""
 
     instances: tuple[Launched, ...]
@@ -242,7 +242,7 @@ class CloudError(Exception):
 class Cloud(Protocol):
     """Every method may raise `CloudError`; each has its own timeout inside."""
 
-    async def launch(self, request: LaunchRequest) -> LaunchAnswer:
+    async def launch(self, request: LaunchRequest) -> FleetResponse:
         """Ask for instances with one CreateFleet of type `instant`. Idempotent by client token."""
 
     async def list_instances(self, hub: str) -> Sequence[Instance]:

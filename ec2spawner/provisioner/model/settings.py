@@ -43,7 +43,7 @@ class Settings:
     batch_window: float = 0.05
     """Starts that arrive within this window share one launch call. Karpenter's idle window is
     35 ms; a little more costs nobody a visible delay."""
-    launch_patience: float = 120.0
+    launch_timeout: float = 120.0
     """A launch call that EC2 throttles or does not answer is repeated for so long, with its token.
     What it may have started all the same is found by the listing."""
     launch_pause: float = 1.0
@@ -56,7 +56,7 @@ class Settings:
     """Between listings otherwise."""
     missing_listings: int = 3
     """An instance is gone when this many complete listings in a row lack it."""
-    adoption_grace: float = 180.0
+    recovery_grace: float = 180.0
     """After a hub start, a stored lease that JupyterHub knows nothing of is ended after this."""
     catalogue_interval: float = 86400.0
     """Between readings of which instance types the zones have, and what they are."""

@@ -22,11 +22,11 @@ KEPT_FOR = timedelta(days=1)
 RETRY_AFTER = timedelta(minutes=5)
 """Until a look-up that failed is repeated, while an old image serves on."""
 
-PATIENCE = 5.0
+TIMEOUT = 5.0
 """Seconds that a start waits for a newer image where it could have the old one."""
 
 
-class ImageBook:
+class ImageCache:
     """The newest image that the configuration means."""
 
     def __init__(self, cloud: Cloud, query: ImageQuery, *, now: Callable[[], datetime]) -> None:
@@ -52,7 +52,7 @@ class ImageBook:
         if old is None:
             return await asyncio.shield(self._look_up())
         if self._ask_again_at is None or self._now() >= self._ask_again_at:
-            await asyncio.wait({self._look_up()}, timeout=PATIENCE)
+            await asyncio.wait({self._look_up()}, timeout=TIMEOUT)
         return self._image or old
 
     def doubt(self, image_id: str) -> None:

@@ -19,7 +19,7 @@ from ...core.profiles import profiles
 from ...data import InstanceType
 from ..model.cloud import Cloud, CloudError
 from ..model.settings import Settings
-from ..runtime.supervise import Surviving
+from ..runtime.supervise import Supervised
 
 log = logging.getLogger(__name__)
 
@@ -89,11 +89,11 @@ class Catalogue:
 
     async def run(self) -> None:
         """Refresh for ever: once a day, sooner after a failure or for types that are new."""
-        surviving = Surviving("Reading instance types")
+        supervised = Supervised("Reading instance types")
         while True:
             self._wake.clear()
             well = False
-            with surviving:
+            with supervised:
                 well = await self.refresh()
             settings = self._settings
             pause = settings.catalogue_interval if well else settings.catalogue_retry

@@ -23,13 +23,13 @@ from ...wire import Market
 from ..model.cloud import (
     MAX_OFFERS,
     CloudError,
+    FleetResponse,
     Instance,
-    LaunchAnswer,
     LaunchRequest,
     LaunchSpec,
 )
 from .instance_types import Catalogue
-from .prices import PriceBook
+from .prices import PriceCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,13 @@ class Order:
         return tuple(zip(types, self.subnets, strict=True))
 
 
-class OfferBook:
+class Offers:
     """Offers of this hub. `sold_out` is the memory of what launch calls were refused."""
 
     def __init__(
         self,
         catalogue: Catalogue,
-        prices: PriceBook,
+        prices: PriceCache,
         *,
         now: Callable[[], datetime],
         subnets: Callable[[], Mapping[str, str]] = dict,
@@ -199,7 +199,9 @@ class OfferBook:
             ),
         )
 
-    def learn(self, request: LaunchRequest, answer: LaunchAnswer, zones: Mapping[str, str]) -> None:
+    def learn(
+        self, request: LaunchRequest, answer: FleetResponse, zones: Mapping[str, str]
+    ) -> None:
         """Remember what a launch call was told. `zones`: subnet -> zone."""
         now = self._now()
         self.sold_out.forget_old(now)

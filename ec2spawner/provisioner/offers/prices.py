@@ -27,7 +27,7 @@ from ...data import PRICES_REGION, PRICES_SOURCE, InstanceType
 from ...wire import Market
 from ..model.cloud import Cloud, CloudError, Instance
 from ..model.settings import Settings
-from ..runtime.supervise import Surviving
+from ..runtime.supervise import Supervised
 from .discount_coverage import Coverage
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Price:
     and for what the admin wrote."""
 
 
-class PriceBook:
+class PriceCache:
     """Spot, on-demand and reserved prices in USD/hour, read in the background."""
 
     def __init__(
@@ -172,10 +172,10 @@ class PriceBook:
 
     async def run(self) -> None:
         """Refresh for ever: at the interval, and sooner for types that are new."""
-        surviving = Surviving("Reading prices")
+        supervised = Supervised("Reading prices")
         while True:
             self._wake.clear()
-            with surviving:
+            with supervised:
                 await self.refresh()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.price_interval):

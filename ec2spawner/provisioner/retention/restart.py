@@ -17,8 +17,8 @@ from ..model.cloud import (
     InstanceState,
 )
 from ..model.lease import Lease
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 from .failure_message import (
     BUSY,
     NO_QUOTA_YET,
@@ -33,14 +33,14 @@ log = logging.getLogger(__name__)
 
 START_TRIES: Final = 6
 """So often EC2 is asked to start an instance for which it has no room, before its user is told:
-a minute, at the pace of `keeping`."""
+a minute, at the pace of `retention`."""
 
 
 @dataclass(slots=True)
-class KeptStarts:
-    book: LeaseBook
+class RetainedRestarts:
+    registry: LeaseRegistry
     cloud: Cloud
-    watcher: Watcher
+    instance_cache: InstanceCache
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     learn: Callable[[Instance, CloudError], None]
     """That EC2 has no room for an instance, or the account no quota."""
@@ -51,12 +51,15 @@ class KeptStarts:
 
     def forget_ended(self) -> None:
         """Drop what is known of leases that are not in memory any more."""
-        self._no_room = {each: n for each, n in self._no_room.items() if self.book.get(each)}
-        self._unanswered = {x: e for x, e in self._unanswered.items() if self.book.get(x)}
+        self._no_room = {each: n for each, n in self._no_room.items() if self.registry.get(each)}
+        self._unanswered = {x: e for x, e in self._unanswered.items() if self.registry.get(x)}
 
     def why_not(self, lease_id: str, instance_id: str) -> str:
         """Why the lease's instance is still stopped, where EC2 was too busy to start it."""
-        failure, instance = self._unanswered.get(lease_id), self.watcher.instances.get(instance_id)
+        failure, instance = (
+            self._unanswered.get(lease_id),
+            self.instance_cache.instances.get(instance_id),
+        )
         if failure is None or instance is None or instance.state is not InstanceState.STOPPED:
             return ""
         return busy_to_the_end(failure)
@@ -70,14 +73,14 @@ class KeptStarts:
             await self._failed(instance_id, lease.lease_id, error)
         else:
             self._unanswered.pop(lease.lease_id, None)
-        self.watcher.refresh_soon()
+        self.instance_cache.refresh_soon()
 
     async def _failed(self, instance_id: str, lease_id: str, error: CloudError) -> None:
         if error.code == "IncorrectInstanceState":
             return
         if error.retryable:
             self._unanswered[lease_id] = error
-            await self.book.note(lease_id, Step.BOOT, BUSY, instance_id)
+            await self.registry.note(lease_id, Step.BOOT, BUSY, instance_id)
         elif error.code in SOLD_OUT:
             await self._has_no_room(instance_id, lease_id, error)
         else:
@@ -89,9 +92,9 @@ class KeptStarts:
         tries = self._no_room[lease_id] = self._no_room.get(lease_id, 0) + 1
         if tries < START_TRIES:
             words = NO_QUOTA_YET if is_quota else NO_ROOM_YET
-            await self.book.note(lease_id, Step.BOOT, words, instance_id)
+            await self.registry.note(lease_id, Step.BOOT, words, instance_id)
             return
-        instance = self.watcher.instances.get(instance_id)
+        instance = self.instance_cache.instances.get(instance_id)
         if instance is None:
             return  # gone from the listing meanwhile: a pass finds out whether for good
         self.learn(instance, error)

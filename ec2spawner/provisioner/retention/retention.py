@@ -40,36 +40,36 @@ from ..model.cloud import (
 from ..model.launch_key import fit_key_of
 from ..model.lease import Lease, LeaseState
 from ..model.settings import Settings
-from ..offers.prices import PriceBook
-from ..runtime.uptime_clock import Awake
-from ..state.instance_cache import Watcher
-from ..state.lease_registry import LeaseBook
+from ..offers.prices import PriceCache
+from ..runtime.uptime_clock import UptimeClock
+from ..state.instance_cache import InstanceCache
+from ..state.lease_registry import LeaseRegistry
 from ..store.store import Store, StoreError
 from .failure_message import late
-from .restart import KeptStarts
+from .restart import RetainedRestarts
 
 log = logging.getLogger(__name__)
 
 CALL_PACE: Final = 5.0
 """Between two calls for one instance, in busy intervals: ten seconds."""
 
-AWAKE: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+UPTIME: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
 @dataclass(slots=True)
-class Keeping:
-    book: LeaseBook
+class Retention:
+    registry: LeaseRegistry
     store: Store
     cloud: Cloud
-    watcher: Watcher
+    instance_cache: InstanceCache
     claims: Claims
-    prices: PriceBook
+    prices: PriceCache
     settings: Settings
     now: Callable[[], datetime]
-    awake: Awake
+    uptime: UptimeClock
     need_of: Callable[[Lease], Need]
     terminate: Callable[[Sequence[str]], Coroutine[Any, Any, None]]
-    starts: KeptStarts
+    starts: RetainedRestarts
     fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     _kept: dict[str, Kept] = field(default_factory=dict)
@@ -134,11 +134,11 @@ class Keeping:
 
     def decide(self, lease: Lease, stop: Stop) -> Stop:
         """The stop with what becomes of the instance, in a field for the agent and in words."""
-        instance = self.watcher.instances.get(lease.instance_id or "")
+        instance = self.instance_cache.instances.get(lease.instance_id or "")
         if lease.state is not LeaseState.READY or instance is None or instance.state in GONE:
             return stop
         stopped = [k for k in self._kept.values() if k.user == lease.user and k.then == "stop"]
-        contact, market = self.book.contact(lease.lease_id), Market(instance.market)
+        contact, market = self.registry.contact(lease.lease_id), Market(instance.market)
         decision = decide(
             lease.after_stop,
             stop.reason,
@@ -166,7 +166,7 @@ class Keeping:
         return kept
 
     def _new(self, lease: Lease) -> Kept | None:
-        instance = self.watcher.instances.get(lease.instance_id or "")
+        instance = self.instance_cache.instances.get(lease.instance_id or "")
         if instance is None or instance.state in GONE or lease.stop is None:
             return None
         now = self.now()
@@ -226,18 +226,18 @@ class Keeping:
 
     async def follow(self, now: datetime) -> None:
         self.starts.forget_ended()
-        waiting = {lease.lease_id for lease in self.book.open(LeaseState.WAITING)}
+        waiting = {lease.lease_id for lease in self.registry.open(LeaseState.WAITING)}
         self._waited_since = {x: at for x, at in self._waited_since.items() if x[0] in waiting}
         for kept in list(self._kept.values()):
             await self._follow(kept, now)
 
     async def _follow(self, kept: Kept, now: datetime) -> None:
-        holder = self.book.of_instance(kept.instance_id)
-        instance = self.watcher.instances.get(kept.instance_id)
+        holder = self.registry.of_instance(kept.instance_id)
+        instance = self.instance_cache.instances.get(kept.instance_id)
         if holder is not None:
             if holder.lease_id != kept.lease_id:
                 await self.forget(kept.instance_id)
-        elif self.watcher.is_gone(kept.instance_id):
+        elif self.instance_cache.is_gone(kept.instance_id):
             if instance is not None:
                 await self._account(kept, instance)
             await self.forget(kept.instance_id)
@@ -251,13 +251,13 @@ class Keeping:
                 await self._bring(kept, instance, taker)
             elif why := self._why_surplus(kept, instance, now):
                 await self._end(kept, instance, why)
-            elif kept.then == "stop" and instance.state in AWAKE:
+            elif kept.then == "stop" and instance.state in UPTIME:
                 await self._stop_again(kept, instance)
 
     def _serves_unknown(self, kept: Kept, instance: Instance) -> bool:
         """True for an instance that was given to a lease of which this store knows nothing."""
         lease_id = instance.tags.get(LEASE, kept.lease_id)
-        return lease_id != kept.lease_id and not self.book.knows(lease_id)
+        return lease_id != kept.lease_id and not self.registry.knows(lease_id)
 
     def _silent_seconds(self, kept: Kept) -> float:
         """Since the agent of a lingering instance was heard; a stopped one has none."""
@@ -265,17 +265,17 @@ class Keeping:
 
     def _taker(self, kept: Kept) -> Lease | None:
         """The waiting lease that may have this instance as it is now."""
-        instance = self.watcher.instances.get(kept.instance_id)
+        instance = self.instance_cache.instances.get(kept.instance_id)
         if instance is None or instance.state in GONE:
             return None
         if kept.instance_id in self.claims.unwanted:
             return None
-        if kept.then == "linger" and instance.state not in AWAKE:
+        if kept.then == "linger" and instance.state not in UPTIME:
             return None
         if self._silent_seconds(kept) > CLAIM_SILENCE:
             return None
         machine = supply_of(instance)
-        for lease in self.book.open(LeaseState.WAITING):
+        for lease in self.registry.open(LeaseState.WAITING):
             if (lease.user, lease.server) != (kept.user, kept.server):
                 continue
             fit_key = fit_key_of(lease.spec, kept.then)
@@ -287,12 +287,12 @@ class Keeping:
         elsewhere = any(
             (lease.user, lease.server) == (kept.user, kept.server)
             and lease.lease_id != kept.lease_id
-            for lease in self.book.open()
+            for lease in self.registry.open()
         )
         if kept.instance_id in self.claims.unwanted:
             return "it was turned away"
         keeps = self.settings.keeps
-        if kept.then == "linger" and instance.state not in AWAKE:
+        if kept.then == "linger" and instance.state not in UPTIME:
             return "it was stopped from outside the hub"
         return why_surplus(
             kept,
@@ -308,8 +308,8 @@ class Keeping:
             self.claims.wake(kept.instance_id)
             return
         asked = kept.started_for == lease.lease_id
-        since = self._waited_since.setdefault((lease.lease_id, asked), self.awake())
-        if self.awake() - since > self.settings.boot_timeout:
+        since = self._waited_since.setdefault((lease.lease_id, asked), self.uptime())
+        if self.uptime() - since > self.settings.boot_timeout:
             message = self.why_not_started(lease.lease_id) or late(instance.state, asked=asked)
             await self.fail(lease.lease_id, Stop(reason="failed", message=message))
         elif instance.state is InstanceState.STOPPED:
@@ -317,11 +317,11 @@ class Keeping:
                 # Before the call: what claims with a new key is then known to be our start.
                 kept = replace(kept, started_for=lease.lease_id, asked_at=self.now())
                 await self._save(kept)
-                self._waited_since[lease.lease_id, True] = self.awake()
+                self._waited_since[lease.lease_id, True] = self.uptime()
                 story = "Starting your kept machine"
-                await self.book.note(lease.lease_id, Step.BOOT, story, kept.instance_id)
+                await self.registry.note(lease.lease_id, Step.BOOT, story, kept.instance_id)
             self._call(kept, self.starts.start(kept.instance_id, lease))
-        elif instance.state in AWAKE and not asked:
+        elif instance.state in UPTIME and not asked:
             await self._stop_again(kept, instance)  # awake for nobody: begin from its stop
 
     async def _stop_again(self, kept: Kept, instance: Instance) -> None:
@@ -343,7 +343,7 @@ class Keeping:
         """What it has cost as nobody's, up to now, is overhead; stopped, it costs nothing."""
         start = kept.kept_at
         if kept.then == "stop":
-            if instance.state not in AWAKE or instance.launched_at <= kept.launched_at:
+            if instance.state not in UPTIME or instance.launched_at <= kept.launched_at:
                 return
             start = max(start, instance.launched_at)
         segment = self.prices.segment(instance, start, max(self.now(), start))
@@ -375,7 +375,7 @@ class Keeping:
             if not error.retryable and error.code != "IncorrectInstanceState":
                 # It will never be stopped, and it costs money: given up.
                 await self._save(replace(kept, until=min(kept.until, self.now())))
-        self.watcher.refresh_soon()
+        self.instance_cache.refresh_soon()
 
     async def _save(self, kept: Kept) -> None:
         """Raises `StoreError`, and then nothing has changed: what is done must be stored before."""

@@ -9,7 +9,7 @@ from typing import Self
 log = logging.getLogger(__name__)
 
 
-class Surviving:
+class Supervised:
     """`with surviving:` around one turn: its failure is logged, and goes no further.
 
     The same failure again is one line without its traceback. What is no `Exception`, such as a

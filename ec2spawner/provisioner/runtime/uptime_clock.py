@@ -20,7 +20,7 @@ JUMP: Final = timedelta(seconds=5)
 """Between two ticks wall and monotonic clock differ by less, unless somebody set the wall clock."""
 
 
-class Awake:
+class UptimeClock:
     """Seconds that this process has listened. `tick` it at least every `LONGEST_GAP` seconds."""
 
     def __init__(

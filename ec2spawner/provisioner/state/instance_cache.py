@@ -32,7 +32,7 @@ AT_ONCE = 0.25
 claim of anybody's instance wants one, and EC2 counts our calls."""
 
 
-class Watcher:
+class InstanceCache:
     """Keeps `instances` fresh and counts the listings in which a known one was missing."""
 
     def __init__(

@@ -33,7 +33,7 @@ class Contact:
     """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
 
     heard_at: float | None = None
-    """Seconds that the hub had been awake (`Awake`): the wall clock can be set."""
+    """Seconds that the hub had been awake (`UptimeClock`): the wall clock can be set."""
     idle_since: datetime | None = None
     busy_because: str = ""
     interruption_at: datetime | None = None
@@ -42,8 +42,8 @@ class Contact:
     protocol: int = PROTOCOL - 1
     """What its agent speaks: the oldest until it has said so."""
     state: int = 1
-    """`BeatAnswer.state`: grows with everything worth telling the agent."""
-    beats: int = 0
+    """`HeartbeatResponse.state`: grows with everything worth telling the agent."""
+    heartbeats: int = 0
     """Beats so far: a newer one lets an older one that is still held go."""
     woke_at: float = float("-inf")
     """When its beats last began a pass, on the loop's clock in seconds."""
@@ -53,7 +53,7 @@ class Contact:
     """From what it was last reckoned when its server ends, and the end: each pass asks for it."""
 
 
-class LeaseBook:
+class LeaseRegistry:
     def __init__(
         self,
         store: Store,

@@ -21,7 +21,7 @@ from ...core.pricing.money import (
 )
 from ..model.lease import Lease
 from ..store.store import Store
-from .lease_registry import LeaseBook
+from .lease_registry import LeaseRegistry
 
 OVERHEAD_REMEMBERED: Final = timedelta(hours=1)
 """Overhead that may grow is told again within seconds: what was not for so long is done."""
@@ -93,7 +93,7 @@ class Spending:
         days = usd_by_day(lease.segments, now, _month(now))
         add_days(self._days.setdefault(lease.user, {}), days)
 
-    def of(self, user: str, book: LeaseBook) -> Spent:
+    def of(self, user: str, registry: LeaseRegistry) -> Spent:
         """What the user has spent; unknown until the store has told what was before."""
         now = self._now()
         self._turn_the_page(_month(now))
@@ -101,7 +101,7 @@ class Spending:
             return Spent()
         today, days = midnight(now), self._days.get(user, {})
         ends = today + timedelta(days=1)
-        of_memory = [each.segments for each in book.in_memory() if each.user == user]
+        of_memory = [each.segments for each in registry.in_memory() if each.user == user]
         this_day = [usd_between(segments, now, today, ends) for segments in of_memory]
         this_month = [usd_between(segments, now, self._month, ends) for segments in of_memory]
         return Spent(
@@ -109,10 +109,10 @@ class Spending:
             month=total([*days.values(), *this_month]),
         )
 
-    def since_begin(self, book: LeaseBook) -> float:
+    def since_begin(self, registry: LeaseRegistry) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
         now = self._now()
-        spent = sum(self._known_usd(each, now) for each in book.in_memory())
+        spent = sum(self._known_usd(each, now) for each in registry.in_memory())
         self._counted = max(self._counted, spent + self._forgotten_usd)
         return self._counted
 

@@ -14,12 +14,12 @@ from ..store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 2.0
+TIMEOUT = 2.0
 """Seconds a page waits for the store."""
 
 
 @dataclass(slots=True)
-class UsualDurations:
+class StartDurations:
     store: Store
     spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
     _last: dict[str, Mapping[Step, float]] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class UsualDurations:
             done = self._readings[profile] = asyncio.Event()
             self.spawn_task(self._read(profile, done), f"usual durations of {profile}")
         with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await done.wait()
         return self._last.get(profile, {})
 
     async def _read(self, profile: str, done: asyncio.Event) -> None:
         try:
-            self._last[profile] = await self.store.usual_durations(profile)
+            self._last[profile] = await self.store.start_durations(profile)
         except StoreError as error:
             log.warning("Usual durations are as of earlier: %s", error)
         finally:

@@ -61,12 +61,12 @@ class Database(Protocol):
         """Let go of it. Never raises, and a second call does nothing."""
 
 
-def explained(name: str, error: Exception, mends: tuple[tuple[str, str], ...]) -> str:
+def explained(name: str, error: Exception, fixes: tuple[tuple[str, str], ...]) -> str:
     """What failed, in the database's words, and the first mend whose sign is among them.
 
     Never a statement's values: those are people's.
     """
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = " ".join(str(cause).split())
-    mend = next((mend for sign, mend in mends if sign in said.lower()), "see the hub's log")
-    return f"{name} failed ({type(cause).__name__}: {said}): {mend}"
+    fix = next((fix for sign, fix in fixes if sign in said.lower()), "see the hub's log")
+    return f"{name} failed ({type(cause).__name__}: {said}): {fix}"

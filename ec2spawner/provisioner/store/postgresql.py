@@ -123,7 +123,7 @@ class PostgreSQL:
 
     def explained(self, error: Exception) -> str:
         """The driver's error and what to do, without the password."""
-        return explained(self.name, error, _MENDS)
+        return explained(self.name, error, _FIXES)
 
     def close(self) -> None:
         """Give up the lock and disconnect."""
@@ -306,7 +306,7 @@ def _without_nul(psycopg: Any) -> type:
     return WithoutNul
 
 
-_MENDS: Final = (
+_FIXES: Final = (
     ("password authentication failed", "mend the password in the URL or in ~/.pgpass"),
     ("no password supplied", "write the password in the URL or in ~/.pgpass"),
     ("no pg_hba.conf entry", "allow the hub's address and role in the server's pg_hba.conf"),

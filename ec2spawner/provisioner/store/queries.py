@@ -161,7 +161,7 @@ def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime
     return (row.lease_id, row.ended_at) if row else None
 
 
-def usual_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
+def start_durations(connection: Connection, profile: str, limit: int) -> Mapping[Step, float]:
     """Median seconds of each step over the last `limit` starts of the profile that got ready."""
     column = tables.lease_table.c
     starts = (

@@ -100,7 +100,7 @@ class SQLite:
 
     def explained(self, error: Exception) -> str:
         """SQLite's error and what to do, such as to free disk space."""
-        return explained(self.name, error, _MENDS)
+        return explained(self.name, error, _FIXES)
 
     def close(self) -> None:
         """Close the file and release the lock."""
@@ -153,7 +153,7 @@ def _prepare_connection(connection: DBAPIConnection, _record: ConnectionPoolEntr
     cursor.close()
 
 
-_MENDS: Final = (
+_FIXES: Final = (
     ("locked", "another program holds the file; end it, or copy the file with sqlite3's .backup"),
     ("full", "make room on its disk"),
     ("no space left", "make room on its disk"),

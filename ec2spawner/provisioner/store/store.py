@@ -58,7 +58,7 @@ from .database import (
 from .migrations import ForeignSchemaError, SchemaTooNewError, upgrade
 from .postgresql import PostgreSQL
 from .sqlite import SQLite
-from .write_behind import Unwritten
+from .write_behind import WriteBehindQueue
 
 __all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
 
@@ -86,14 +86,14 @@ class Store:
     store_id: str
     """Random, made once with the schema; in the tags of all that this store launched."""
 
-    unwritten: Unwritten
+    write_behind: WriteBehindQueue
     """What has happened and could not be stored yet."""
 
     overhead_told: Callable[[Segment, str], None]
     """Called with each segment of no lease and its key, whenever it is to be stored."""
 
     def __init__(self, url: str, since: datetime) -> None:
-        self.unwritten = Unwritten()
+        self.write_behind = WriteBehindQueue()
         self.overhead_told = lambda segment, since: None
         self._database = open_database(url)
         self._since = since
@@ -252,7 +252,7 @@ class Store:
     async def save_overhead_sooner_or_later(self, segment: Segment, key: str) -> None:
         """The same, with a later pass where it fails: the time was paid for all the same."""
         about = f"overhead of {segment.instance_id} since {key}"
-        await self.unwritten.sooner_or_later(about, lambda: self.save_overhead(segment, key))
+        await self.write_behind.sooner_or_later(about, lambda: self.save_overhead(segment, key))
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""
@@ -268,13 +268,13 @@ class Store:
         """Id and end of the instance's last lease that has ended; None where it served none."""
         return await self._read(lambda connection: queries.last_served(connection, instance_id))
 
-    async def usual_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
+    async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
 
         Starts that lost an instance on their way are left out: they are not usual.
         """
         return await self._read(
-            lambda connection: queries.usual_durations(connection, profile, limit)
+            lambda connection: queries.start_durations(connection, profile, limit)
         )
 
     async def close(self) -> None:

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 Write = Callable[[], Awaitable[None]]
 
 
-class Unwritten:
+class WriteBehindQueue:
     def __init__(self) -> None:
         self._writes: dict[Hashable, Write] = {}
         """By what they are about: a newer one takes the place of an older one."""

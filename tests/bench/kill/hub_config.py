@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from ec2spawner.hub import startup
-from ec2spawner.provisioner.lifecycle.heartbeat import Beats
+from ec2spawner.provisioner.lifecycle.heartbeat import Heartbeats
 from tests.bench.kill import moments
 from tests.harness import CONFIG
 
@@ -45,13 +45,13 @@ def hurried(options):
 
 startup.settings_of = hurried
 
-beat = Beats.beat
+heartbeat = Heartbeats.heartbeat
 
 
 async def held_for_less(self, lease, said):
-    return await beat(self, lease, said.model_copy(update={"hold_seconds": bench["hold"]}))
+    return await heartbeat(self, lease, said.model_copy(update={"hold_seconds": bench["hold"]}))
 
 
-Beats.beat = held_for_less
+Heartbeats.heartbeat = held_for_less
 
 moments.watch(Path(demo["data_dir"]))

@@ -32,7 +32,7 @@ HTTP_TIMEOUT = 8
 
 SETTINGS = {
     "agent_silent_after": 15.0,
-    "adoption_grace": 8.0,
+    "recovery_grace": 8.0,
     "busy_interval": 1.0,
     "quiet_interval": 1.0,
 }

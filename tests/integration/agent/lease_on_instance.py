@@ -25,16 +25,16 @@ from aiohttp import web
 
 from ec2spawner.wire import (
     AgentEvent,
-    Beat,
-    BeatAnswer,
     Claim,
     Cost,
-    ExtendAnswer,
     ExtendRequest,
+    ExtendResponse,
+    Heartbeat,
+    HeartbeatResponse,
     HomeMount,
-    IdleAnswer,
     IdlePolicy,
     IdleRequest,
+    IdleResponse,
     LeaseGrant,
     Refusal,
     Stop,
@@ -86,15 +86,15 @@ class StubHub:
         self.grant: LeaseGrant | None = None
         self.claims: list[Claim] = []
         self.events: list[tuple[float, AgentEvent]] = []
-        self.beats: list[tuple[float, Beat]] = []
+        self.heartbeats: list[tuple[float, Heartbeat]] = []
         self.claim_statuses: list[int] = []
         """Statuses of the next claims, before anything else is answered."""
         self.lease_status = 200
         self.idle = IdlePolicy()
         self.stop: Stop | None = None
         self.extended_until: datetime | None = None
-        self.extend_answer: ExtendAnswer | None = None
-        self.idle_answer: IdleAnswer | None = None
+        self.extend_answer: ExtendResponse | None = None
+        self.idle_answer: IdleResponse | None = None
         self.stop_asked = self.extend_asked = 0
         self.granted_at = 0.0
         self.state = 1
@@ -192,16 +192,16 @@ class StubHub:
         if call == "stop":
             self.stop_asked += 1
             return web.json_response({})
-        return await self._beat(Beat.model_validate_json(body))
+        return await self._heartbeat(Heartbeat.model_validate_json(body))
 
-    async def _beat(self, beat: Beat) -> web.Response:
-        self.beats.append((time.monotonic(), beat))
-        if beat.state_seen >= self.state:
-            await self._hold(beat.hold_seconds)
+    async def _heartbeat(self, heartbeat: Heartbeat) -> web.Response:
+        self.heartbeats.append((time.monotonic(), heartbeat))
+        if heartbeat.state_seen >= self.state:
+            await self._hold(heartbeat.hold_seconds)
         if self.lease_status != 200:
             refusal = Refusal(message="as the test says").model_dump_json()
             return web.Response(status=self.lease_status, text=refusal)
-        answer = BeatAnswer(
+        answer = HeartbeatResponse(
             state=self.state,
             cost=Cost(
                 usd=0.01,

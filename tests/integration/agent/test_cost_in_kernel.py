@@ -80,7 +80,7 @@ async def test_cells_blocks_epochs_and_scripts_tell_their_cost(
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
-    await until(lambda: hub.beats, what="a beat, with whose answer the cost comes")
+    await until(lambda: hub.heartbeats, what="a beat, with whose answer the cost comes")
     async with Jupyter(machine.base_url, API_TOKEN) as ada:
         kernel = Kernel(ada, await ada.start_notebook("train.ipynb"))
         assert of_kind(await kernel.run("%load_ext ec2spawner.cost"), "error", "stream") == []

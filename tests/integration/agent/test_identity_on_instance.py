@@ -12,7 +12,7 @@ from aiohttp import web
 
 from ec2spawner.agent.hub.client import PowerOffError
 from ec2spawner.agent.metadata.identity import read_identity
-from ec2spawner.agent.metadata.imds import MAX_ANSWER_BYTES
+from ec2spawner.agent.metadata.imds import MAX_RESPONSE_BYTES
 
 DOCUMENT = json.dumps(
     {"instanceId": "i-0123", "instanceType": "g5.xlarge", "privateIp": "10.0.0.7"}
@@ -60,7 +60,7 @@ async def test_an_answer_in_two_segments_is_read_to_its_end(metadata: MetadataSe
     assert identity.private_address == "10.0.0.7"
 
 
-@pytest.mark.parametrize("document", ["{", "{}", " " * (MAX_ANSWER_BYTES + 1)])
+@pytest.mark.parametrize("document", ["{", "{}", " " * (MAX_RESPONSE_BYTES + 1)])
 async def test_an_instance_without_an_identity_gives_up(
     metadata: MetadataService, document: str
 ) -> None:

@@ -93,7 +93,9 @@ async def test_what_a_users_process_says_moves_the_display_and_no_more(
         assert {k: status[k] for k in ("idle_policy", "extended_until", "profile")} == {
             k: before[k] for k in ("idle_policy", "extended_until", "profile")
         }
-        await until(lambda: hub.beats[-1][1].busy_because == "[31mlie is running", what="a beat")
+        await until(
+            lambda: hub.heartbeats[-1][1].busy_because == "[31mlie is running", what="a beat"
+        )
         # The notebook's own word, within seconds.
         status = await until_busy("")
         idle_since = datetime.fromisoformat(status["idleness"]["idle_since"])

@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from ec2spawner.wire import (
-    ExtendAnswer,
+    ExtendResponse,
     HomeMount,
-    IdleAnswer,
     IdlePolicy,
+    IdleResponse,
     Stop,
 )
 from tests.integration.agent.lease_on_instance import (
@@ -55,8 +55,8 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
         assert (await ada.call("GET", "lab/api/settings"))[0] == 200
         assert (await ada.call("POST", "api/contents", json={"type": "file"}))[0] == 201
-        await until(lambda: hub.beats, what="a beat")
-        assert hub.beats[0][1].idle_since is not None
+        await until(lambda: hub.heartbeats, what="a beat")
+        assert hub.heartbeats[0][1].idle_since is not None
         (server,) = [each for each in machine.processes() if machine.listens(each)]
         agent = psutil.Process(machine.agent.pid)
         for process in (server, agent):
@@ -126,7 +126,7 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
         finished.touch()
         since = await idle_since()
         assert since > end - timedelta(seconds=1)
-        await until(lambda: hub.beats[-1][1].idle_since == since, what="the hub knows")
+        await until(lambda: hub.heartbeats[-1][1].idle_since == since, what="the hub knows")
 
         # A second tab connects, greets the kernel and its debugger, and looks around.
         second = await ada.http.ws_connect(f"{ada.base_url}api/kernels/{kernel}/channels")
@@ -186,7 +186,7 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         code, said = await ada.call("POST", "ec2spawner/api/extend", json={"seconds": -1})
         assert code == 400
         until_then = datetime.now(UTC) + timedelta(hours=1)
-        hub.extend_answer = ExtendAnswer(extended_until=until_then)
+        hub.extend_answer = ExtendResponse(extended_until=until_then)
         code, said = await ada.call("POST", "ec2spawner/api/extend", json={"seconds": 3600})
         assert (code, said["ok"]) == (200, True)
         status = await until_status(lambda each: each["extended_until"])
@@ -198,7 +198,7 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
         code, said = await ada.call("POST", "ec2spawner/api/idle", json={"server_seconds": 0})
         assert code == 400
         got = {"server_seconds": 900, "user_server_seconds": 900, "user_server_max_seconds": 900}
-        hub.idle_answer = IdleAnswer(idle=hub.idle.model_copy(update=got), bounded=True)
+        hub.idle_answer = IdleResponse(idle=hub.idle.model_copy(update=got), bounded=True)
         code, said = await ada.call("POST", "ec2spawner/api/idle", json=chosen)
         assert code == 200
         allowed = {"min_seconds": 0, "max_seconds": 900, "seconds": 900}

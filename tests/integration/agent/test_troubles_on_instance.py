@@ -138,7 +138,9 @@ async def test_a_failed_start_is_not_kept_where_the_hub_is_lost(
     code = "import time; time.sleep(2); " + ENDS_AT_ONCE
     await machine.boot()
     hub.give(machine.lease(command=machine.small_server(code), hub_lost_after_seconds=3))
-    await until(lambda: hub.beats and hub.beats[-1][1].state_seen == hub.state, what="it is kept")
+    await until(
+        lambda: hub.heartbeats and hub.heartbeats[-1][1].state_seen == hub.state, what="it is kept"
+    )
     await hub.close()
     await until(lambda: machine.powered_off, 60, what="power-off, when telling it has failed too")
 
@@ -154,7 +156,7 @@ async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub)
         "subprocess.Popen([sys.executable, '-c', work])\n"
     )
     await boot_small(machine, hub, code + SMALL_SERVER, hub_lost_after_seconds=2.0)
-    await until(lambda: hub.beats and hub.beats[-1][1].idle_since is None, what="work")
+    await until(lambda: hub.heartbeats and hub.heartbeats[-1][1].idle_since is None, what="work")
     await hub.close()
     await asyncio.sleep(4)
     assert not machine.powered_off
@@ -169,12 +171,12 @@ async def test_a_hub_that_comes_back_finds_everything_as_it_was(
     await boot_small(machine, hub)
     (server,) = [each for each in machine.processes() if machine.listens(each)]
     port = int(hub.url.split(":")[2].split("/")[0])
-    await until(lambda: hub.beats, what="a beat")
+    await until(lambda: hub.heartbeats, what="a beat")
     await hub.close()
-    seen = len(hub.beats)
+    seen = len(hub.heartbeats)
     await asyncio.sleep(0.5)
     await hub.start(port)
-    await until(lambda: len(hub.beats) > seen, what="beats again")
+    await until(lambda: len(hub.heartbeats) > seen, what="beats again")
     assert server.is_running()
     assert hub.steps() == ["home", "notebook", "ready"]
 
@@ -186,10 +188,10 @@ async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int
     (server,) = [each for each in machine.processes() if machine.listens(each)]
     hub.lease_status = status
     hub.tell_changed()
-    seen = len(hub.beats)
+    seen = len(hub.heartbeats)
     await asyncio.sleep(1)
     hub.lease_status = 200
-    await until(lambda: len(hub.beats) > seen, what="beats again")
+    await until(lambda: len(hub.heartbeats) > seen, what="beats again")
     assert server.is_running()
     hub.lease_status = 410
     hub.tell_changed()
@@ -255,7 +257,7 @@ async def test_a_lease_goes_on_where_the_agent_can_write_nothing(
 ) -> None:
     """Neither the notebook's log nor the agent's socket can be made on a full disk."""
     await boot_small(machine, hub)
-    await until(lambda: len(hub.beats) >= 2, what="beats")
+    await until(lambda: len(hub.heartbeats) >= 2, what="beats")
     assert "the notebook has no log" in machine.log()
     assert "will not reach the agent" in machine.log()
     hub.stop = Stop(reason="user")
@@ -279,15 +281,15 @@ async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHu
     """No news, no call; news of the hub's reach the instance without waiting."""
     hub.idle = NOTHING_WORKS
     await boot_small(machine, hub)
-    await until(lambda: len(hub.beats) >= 2, what="the first, and a held one")
-    seen = len(hub.beats)
+    await until(lambda: len(hub.heartbeats) >= 2, what="the first, and a held one")
+    seen = len(hub.heartbeats)
     await asyncio.sleep(1.5)
-    assert len(hub.beats) - seen <= 1
+    assert len(hub.heartbeats) - seen <= 1
     hub.extended_until = datetime.now(UTC) + timedelta(hours=1)
     asked = time.monotonic()
     hub.tell_changed()
-    await until(lambda: hub.beats[-1][1].state_seen == hub.state, what="the new state is seen")
+    await until(lambda: hub.heartbeats[-1][1].state_seen == hub.state, what="the new state is seen")
     assert time.monotonic() - asked < 40  # the call is held for 50
-    beat = hub.beats[-1][1]
-    assert 0 < (beat.sent_at - beat.idle_since).total_seconds() < 60
+    heartbeat = hub.heartbeats[-1][1]
+    assert 0 < (heartbeat.sent_at - heartbeat.idle_since).total_seconds() < 60
     assert LEASE_TOKEN not in machine.log()

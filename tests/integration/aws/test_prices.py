@@ -15,7 +15,7 @@ from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, steadiness
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
-from ec2spawner.provisioner.offers.prices import Price, PriceBook
+from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market
 
 from .embedded_ec2 import Embedded
@@ -336,7 +336,7 @@ class Day:
     cloud: EC2Cloud
     embedded: Embedded
     ahead: timedelta = timedelta()
-    prices: PriceBook = field(init=False)
+    prices: PriceCache = field(init=False)
 
     def __post_init__(self) -> None:
         settings = Settings(
@@ -345,7 +345,7 @@ class Day:
             subnets=self.embedded.subnets,
             want_types=(T4, A10G),
         )
-        self.prices = PriceBook(
+        self.prices = PriceCache(
             self.cloud,
             settings,
             data.instance_types(),

@@ -24,7 +24,7 @@ CHANGING = ("Create", "Run", "Terminate", "Delete", "Attach", "Detach", "Modify"
 
 
 @dataclass(frozen=True)
-class Broken:
+class UnhealthyInstances:
     """A hub and an account with several faults at once, that do not hide each other."""
 
     arguments: tuple[str, ...] = ()
@@ -39,8 +39,8 @@ def denied(action: str) -> tuple[str, dict[str, Any]]:
     return "faults", {"action": action, "kind": "UnauthorizedOperation", "times": 1}
 
 
-BROKEN: dict[str, Broken] = {
-    "options": Broken(
+BROKEN: dict[str, UnhealthyInstances] = {
+    "options": UnhealthyInstances(
         arguments=(
             "--EC2Spawner.subnet=['subnet-1']",
             "--EC2Spawner.subnets=[]",
@@ -55,7 +55,7 @@ BROKEN: dict[str, Broken] = {
         controls=(("limits", {"quotas": {"spot": 0, "on-demand": 8}}),),
         undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
     ),
-    "credentials": Broken(
+    "credentials": UnhealthyInstances(
         environment={
             "AWS_ACCESS_KEY_ID": None,
             "AWS_SECRET_ACCESS_KEY": None,
@@ -65,7 +65,7 @@ BROKEN: dict[str, Broken] = {
         },
         arguments=("--EC2Spawner.store_url=sqlite:////nonexistent/ec2spawner.sqlite",),
     ),
-    "account": Broken(
+    "account": UnhealthyInstances(
         arguments=(
             "--EC2Spawner.security_groups=['sg-0123456789abcdef0']",
             "--EC2Spawner.instance_profile=notebooks",
@@ -85,13 +85,13 @@ BROKEN: dict[str, Broken] = {
         ),
         undo=(("limits", {"quotas": {"spot": None, "on-demand": None}}),),
     ),
-    "image": Broken(
+    "image": UnhealthyInstances(
         arguments=("--EC2Spawner.image=ami-0123456789abcdef0",),
         controls=(("addresses", {"subnet_id": "*", "available": 0}),),
         undo=(("addresses", {"subnet_id": "*", "available": None}),),
         demo={"hub_api_bind_url": "http://127.77.77.77:8081"},
     ),
-    "subnet": Broken(
+    "subnet": UnhealthyInstances(
         arguments=(
             "--EC2Spawner.architecture=arm64",
             "--EC2Spawner.profile_list=[{'display_name': 'ARM', 'vcpus': 2}]",
@@ -238,14 +238,14 @@ async def checked(admin: Admin, embedded: Embedded) -> dict[str, Ended]:
 async def test_a_seeded_fault_is_found_and_its_mend_is_said(
     checked: dict[str, Ended], name: str
 ) -> None:
-    broken, line, said, mend = FAULTS[name]
+    broken, line, said, fix = FAULTS[name]
     ended = checked[broken]
     assert ended.status == 1, ended.output + ended.errors
     assert ended.json["passed"] is False
     findings = [f for f in ended.json["findings"] if f["name"] == line]
     assert [f["state"] for f in findings] == ["failed"], ended.output
     assert said in findings[0]["said"]
-    assert mend in findings[0]["mend"]
+    assert fix in findings[0]["fix"]
 
 
 async def test_the_demo_passes_and_nothing_has_changed(admin: Admin, embedded: Embedded) -> None:
@@ -308,7 +308,7 @@ async def test_a_wrong_command_line_is_a_finding(
     assert ended.status == 1
     [finding] = ended.json["findings"]
     assert said in finding["said"]
-    assert finding["mend"]
+    assert finding["fix"]
 
 
 async def test_what_the_file_prints_is_no_part_of_the_answer(admin: Admin) -> None:

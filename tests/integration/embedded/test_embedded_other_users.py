@@ -16,7 +16,7 @@ from ec2spawner.embedded.machines.other_users import can_work_in
 
 TREE = Path(__file__).resolve().parents[3]
 SYSTEM_PYTHON = Path(f"/usr/bin/python3.{sys.version_info.minor}")
-SOMEBODY = 60000
+SOMEONE = 60000
 
 pytestmark = pytest.mark.skipif(
     os.geteuid() != 0 or not SYSTEM_PYTHON.exists(),
@@ -46,14 +46,14 @@ def python(open_folder: Path) -> str:
 def test_a_folder_behind_a_closed_one_is_noticed(open_folder: Path, python: str) -> None:
     instances = open_folder / "demo" / "instances"
     instances.mkdir(parents=True)
-    if not can_work_in(instances, SOMEBODY, python):
+    if not can_work_in(instances, SOMEONE, python):
         pytest.skip("other users cannot read this checkout or its packages")
 
     instances.parent.chmod(0o700)
 
-    assert not can_work_in(instances, SOMEBODY, python)
+    assert not can_work_in(instances, SOMEONE, python)
 
 
 def test_a_python_that_others_cannot_run_is_noticed(open_folder: Path, python: str) -> None:
     Path(python).chmod(0o700)
-    assert not can_work_in(open_folder, SOMEBODY, python)
+    assert not can_work_in(open_folder, SOMEONE, python)

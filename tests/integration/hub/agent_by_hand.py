@@ -111,7 +111,7 @@ class AgentByHand:
     async def event(self, step: str, **more: Any) -> httpx.Response:
         return await self.say("events", {"step": step, "at": now(), **more})
 
-    async def beat(self, **more: Any) -> httpx.Response:
+    async def heartbeat(self, **more: Any) -> httpx.Response:
         return await self.say("beat", {"protocol": PROTOCOL, **more})
 
 
@@ -158,7 +158,7 @@ async def end_by_hand(agent: AgentByHand, user: str, server: str = "") -> None:
     await asyncio.sleep(0)
     try:
         async with asyncio.timeout(90):
-            while not deleting.done() and (await agent.beat(hold_seconds=0.5)).is_success:
+            while not deleting.done() and (await agent.heartbeat(hold_seconds=0.5)).is_success:
                 if (await agent.event("stopped")).status_code == 410:
                     break
     finally:

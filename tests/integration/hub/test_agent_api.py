@@ -135,7 +135,7 @@ async def test_bodies_that_never_arrive_give_their_descriptors_back(
         return writer
 
     held = asyncio.create_task(
-        ann.beat(state_seen=(await ann.beat()).json()["state"], hold_seconds=13)
+        ann.heartbeat(state_seen=(await ann.heartbeat()).json()["state"], hold_seconds=13)
     )
     open_ = await asyncio.gather(*(half_open(path) for path in paths * 50))
     try:
@@ -234,9 +234,9 @@ async def test_calls_about_one_lease_are_limited_and_hinder_no_other(
         limited = [reply for reply in replies if reply.status_code == 429]
         assert len(replies) - len(limited) >= LEASE_CALLS.burst
         assert {int(reply.headers["Retry-After"]) for reply in limited} == {1}
-        assert (await bob.beat()).is_success
+        assert (await bob.heartbeat()).is_success
         await asyncio.sleep(int(limited[0].headers["Retry-After"]))
-        assert (await sue.beat()).is_success, "who waits as long as that is served"
+        assert (await sue.heartbeat()).is_success, "who waits as long as that is served"
     await untouched(hub, "bob")
 
 
@@ -245,26 +245,26 @@ async def test_calls_about_one_lease_are_limited_and_hinder_no_other(
 
 async def test_beat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentByHand) -> None:
     began = time.monotonic()
-    answer = (await ann.beat(state_seen=0, hold_seconds=20)).json()
+    answer = (await ann.heartbeat(state_seen=0, hold_seconds=20)).json()
     assert answer["state"] >= 1
     assert answer["stop"] is None
     assert time.monotonic() - began < 15
 
 
 async def test_beat_is_held_as_long_as_it_asks(hub: Hub, ann: AgentByHand) -> None:
-    state = (await ann.beat()).json()["state"]
+    state = (await ann.heartbeat()).json()["state"]
     began = time.monotonic()
-    assert (await ann.beat(state_seen=state, hold_seconds=1.2)).json()["state"] == state
+    assert (await ann.heartbeat(state_seen=state, hold_seconds=1.2)).json()["state"] == state
     assert time.monotonic() - began > 1.1
 
 
 async def test_second_beat_lets_the_first_go(hub: Hub, ann: AgentByHand) -> None:
-    state = (await ann.beat()).json()["state"]
-    first = asyncio.create_task(ann.beat(state_seen=state, hold_seconds=30))
+    state = (await ann.heartbeat()).json()["state"]
+    first = asyncio.create_task(ann.heartbeat(state_seen=state, hold_seconds=30))
     await asyncio.sleep(0.3)
     assert not first.done()
     began = time.monotonic()
-    second = asyncio.create_task(ann.beat(state_seen=state, hold_seconds=30))
+    second = asyncio.create_task(ann.heartbeat(state_seen=state, hold_seconds=30))
     assert (await first).json()["state"] == state
     assert time.monotonic() - began < 20
     assert not second.done()
@@ -273,8 +273,8 @@ async def test_second_beat_lets_the_first_go(hub: Hub, ann: AgentByHand) -> None
 
 async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
     async with server_by_hand(hub, "joe") as joe:
-        state = (await joe.beat()).json()["state"]
-        held = asyncio.create_task(joe.beat(state_seen=state, hold_seconds=30))
+        state = (await joe.heartbeat()).json()["state"]
+        held = asyncio.create_task(joe.heartbeat(state_seen=state, hold_seconds=30))
         await asyncio.sleep(0.2)
         began = time.monotonic()
         assert (await joe.say("extend", {"seconds": 60})).is_success
@@ -283,7 +283,7 @@ async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
         assert answer["extended_until"] is not None
         assert answer["state"] > state
 
-        held = asyncio.create_task(joe.beat(state_seen=answer["state"], hold_seconds=30))
+        held = asyncio.create_task(joe.heartbeat(state_seen=answer["state"], hold_seconds=30))
         await asyncio.sleep(0.2)
         began = time.monotonic()
         deleting = asyncio.create_task(hub.api.delete(hub.server_path("joe")))
@@ -327,13 +327,13 @@ ABSURD: list[bytes] = [
 async def test_absurd_beats_disturb_nobody(
     hub: Hub, ann: AgentByHand, bob: AgentByHand, body: bytes
 ) -> None:
-    before = (await bob.beat()).json()
+    before = (await bob.heartbeat()).json()
     reply = await ann.say("beat", body)
     assert reply.status_code in {200, 400}, reply.text
-    after = (await bob.beat()).json()
+    after = (await bob.heartbeat()).json()
     for field in ("state", "idle", "extended_until", "stop"):
         assert after[field] == before[field]
-    assert (await ann.beat()).is_success  # busy again
+    assert (await ann.heartbeat()).is_success  # busy again
     await untouched(hub, "ann", "bob")
 
 
@@ -358,8 +358,8 @@ async def test_wrong_clocks_end_no_server_early_and_keep_none(hub: Hub) -> None:
         began = time.monotonic()
         assert (await agent.event("ready", port=agent.grant["port"])).is_success
         assert (await starting).is_success
-        state = (await agent.beat()).json()["state"]
-        answer = (await agent.beat(**LIES[user], state_seen=state, hold_seconds=20)).json()
+        state = (await agent.heartbeat()).json()["state"]
+        answer = (await agent.heartbeat(**LIES[user], state_seen=state, hold_seconds=20)).json()
         assert answer["stop"]["reason"] == "idle", user
         assert time.monotonic() - began > IDLE_SECONDS - 0.5, user
         assert (await agent.event("stopped")).is_success
@@ -387,9 +387,9 @@ async def test_extension_is_bounded_by_the_policy(hub: Hub, ann: AgentByHand) ->
     [b"0", b"-5", b"NaN", b"Infinity", b"1e300", b'"x"', b"null", b""],
 )
 async def test_extension_by_no_time_is_refused(hub: Hub, ann: AgentByHand, body: bytes) -> None:
-    before = (await ann.beat()).json()["extended_until"]
+    before = (await ann.heartbeat()).json()["extended_until"]
     assert (await ann.say("extend", b'{"seconds": ' + body + b"}")).status_code == 400
-    assert (await ann.beat()).json()["extended_until"] == before
+    assert (await ann.heartbeat()).json()["extended_until"] == before
 
 
 # --- events ---

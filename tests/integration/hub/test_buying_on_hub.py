@@ -490,7 +490,7 @@ async def test_an_answer_that_got_lost_brings_one_machine(
 
 @pytest.mark.parametrize("way", ["call", "entry"])
 @pytest.mark.parametrize(
-    ("code", "mend"),
+    ("code", "fix"),
     [
         ("UnauthorizedOperation", "configs/iam-policy.json"),
         ("InvalidAMIID.NotFound", "c.EC2Spawner.image"),
@@ -499,21 +499,21 @@ async def test_an_answer_that_got_lost_brings_one_machine(
     ],
 )
 async def test_what_an_admin_must_mend_fails_at_once_and_marks_nothing(
-    shop: Shop, fresh: Iterator[str], code: str, mend: str, way: str
+    shop: Shop, fresh: Iterator[str], code: str, fix: str, way: str
 ) -> None:
     slug = await shop.offer(next(fresh))
     await shop.fault(by(way, code))
 
     refused = await shop.start(slug)
     marks = await shop.marks(slug)
-    mended = await shop.start(slug)
+    fixed = await shop.start(slug)
 
     assert len(refused.calls) == 1, "no other market can help"
     assert "please tell an admin" in refused.refusal
-    assert mend in refused.refusal
+    assert fix in refused.refusal
     assert code in refused.refusal
     assert marks == {}
-    assert mended.story == [("spot", "found")]
+    assert fixed.story == [("spot", "found")]
 
 
 async def test_a_subnet_without_addresses_is_left_alone_and_another_serves(

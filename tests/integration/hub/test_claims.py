@@ -76,7 +76,7 @@ async def all_that_counts(hub: Hub, agent: AgentByHand) -> dict[str, Any]:
         "instances": sorted((i["instance_id"], i["state"]) for i in await hub.embedded.instances()),
         "calls": [c["action"] for c in calls if c["action"] in CHANGING_CALLS],
         "grant": (await call(hub, "claims", agent.claim())).json(),
-        "beat": (await agent.beat()).status_code,
+        "beat": (await agent.heartbeat()).status_code,
     }
 
 
@@ -265,7 +265,7 @@ async def test_ended_instance_is_told_to_power_off(hub: Hub, ann: AgentByHand) -
     async with server_by_hand(hub, "zoe") as zoe:
         await end_by_hand(zoe, "zoe")
         await refused(hub, ann, zoe.claim(), 410)
-        assert (await zoe.beat()).status_code == 410
+        assert (await zoe.heartbeat()).status_code == 410
 
 
 async def test_two_keys_at_once_are_one_agent_and_one_alarm(hub: Hub, ann: AgentByHand) -> None:
@@ -299,7 +299,7 @@ async def test_two_keys_at_once_are_one_agent_and_one_alarm(hub: Hub, ann: Agent
         assert not by_status[200] & by_status[403]
         first.key = by_status[200].pop()
         await first.obtain_lease()
-        assert (await first.beat()).is_success, "the granted token opens the lease"
+        assert (await first.heartbeat()).is_success, "the granted token opens the lease"
         assert "ALARM: a second key" in hub.log.read_text()
     finally:
         await hub.api.delete(hub.server_path("kim"))
@@ -352,7 +352,7 @@ async def test_slow_bodies_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
             for _reader, writer in connections:
                 writer.write(b" ")
             assert (await client.get(f"{hub.url}/hub/health")).is_success
-            assert (await ann.beat()).is_success
+            assert (await ann.heartbeat()).is_success
     assert not any(reader.at_eof() for reader, _ in connections), "they are still being read"
     for _reader, writer in connections:
         writer.close()

@@ -241,8 +241,8 @@ async def test_poll_and_notify_ends_a_server_at_once(
 async def test_stop_revokes_the_token_that_a_poll_gave_back(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`EC2Spawner._adopt` leans on it: `User.stop` reads `api_token` before it polls by itself, so
-    after a restart a poll must have come earlier. JupyterHub polls at its start and before it
+    """`EC2Spawner._recover` leans on it: `User.stop` reads `api_token` before it polls by itself,
+    so after a restart a poll must have come earlier. JupyterHub polls at its start and before it
     calls `User.stop`."""
     other = await hub.user_token("ann")
     headers = {"Authorization": f"token {other}"}

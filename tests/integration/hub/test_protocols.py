@@ -29,7 +29,7 @@ CLAIM_1 = (
     b'"agent_version":"0.1.0.dev0","boot_seconds":null,"wait_seconds":25.0}'
 )
 EVENT_1 = b'{"step":"%(step)s","at":"%(at)s","message":"%(message)s","port":%(port)s}'
-BEAT_1 = (
+HEARTBEAT_1 = (
     b'{"protocol":1,"sent_at":"%(at)s","idle_since":null,"busy_because":"A cell is running.",'
     b'"telemetry":{"at":"%(at)s","gpu_source":"simulated","gpus":[{"index":0,"name":"Tesla T4 '
     b'(simulated)","use_percent":3.0,"memory_used_mib":412.0,"memory_total_mib":15360.0,'
@@ -112,37 +112,37 @@ async def test_an_agent_of_the_protocol_before_serves_from_start_to_stop(hub: Hu
             assert (reply.status_code, reply.text) == (204, "")
         assert (await request).is_success
         await hub.wait_ready("ann")
-        beat = (await say_1(agent, "beat", BEAT_1, hold=0.0, seen=0)).json()
-        assert beat["stop"] is None
-        assert beat.keys() >= {"state", "cost", "idle", "extended_until"}
+        heartbeat = (await say_1(agent, "beat", HEARTBEAT_1, hold=0.0, seen=0)).json()
+        assert heartbeat["stop"] is None
+        assert heartbeat.keys() >= {"state", "cost", "idle", "extended_until"}
         extended = await say_1(agent, "extend", EXTEND_1)
         assert extended.json().keys() >= {"extended_until", "bounded"}
         held = asyncio.create_task(
-            say_1(agent, "beat", BEAT_1, hold=50.0, seen=(await _state(agent)))
+            say_1(agent, "beat", HEARTBEAT_1, hold=50.0, seen=(await _state(agent)))
         )
         assert (await say_1(agent, "stop", STOP_1)).status_code == 204
         assert (await held).json()["stop"]["reason"] == "user"
         stopped = {"step": "stopped", "message": "You stopped it", "port": "null"}
         assert (await say_1(agent, "events", EVENT_1, **stopped)).status_code == 204
         await hub.wait_gone("ann")
-        assert (await say_1(agent, "beat", BEAT_1, hold=0.0, seen=0)).status_code == 410
+        assert (await say_1(agent, "beat", HEARTBEAT_1, hold=0.0, seen=0)).status_code == 410
     finally:
         await agent.close()
 
 
 async def _state(agent: AgentByHand) -> int:
-    return int((await say_1(agent, "beat", BEAT_1, hold=0.0, seen=0)).json()["state"])
+    return int((await say_1(agent, "beat", HEARTBEAT_1, hold=0.0, seen=0)).json()["state"])
 
 
 @pytest.mark.parametrize(
-    ("protocol", "why", "mend"),
+    ("protocol", "why", "fix"),
     [
         (PROTOCOL - 2, "too old", "bake a new image"),
         (PROTOCOL + 1, "newer than the hub", "upgrade the hub"),
     ],
 )
 async def test_any_other_agent_is_told_so_and_so_is_its_user(
-    hub: Hub, protocol: int, why: str, mend: str
+    hub: Hub, protocol: int, why: str, fix: str
 ) -> None:
     """At once, once, and the instance ends: each other one of that image would be as unfit."""
     user = f"user-{protocol}"
@@ -152,10 +152,10 @@ async def test_any_other_agent_is_told_so_and_so_is_its_user(
     reply = await call(hub, "claims", claim)
     assert reply.status_code == 400
     assert why in reply.json()["message"]
-    assert mend in reply.json()["message"]
+    assert fix in reply.json()["message"]
     said = await request
     assert said.status_code == 503, said.text
-    assert mend in said.json()["message"]
+    assert fix in said.json()["message"]
     await hub.wait_gone(user)
 
     async def ended() -> bool:

@@ -40,7 +40,7 @@ from ec2spawner.wire import (
 VOLUME = "vol-0123456789abcdef0"
 DEVICE = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0"
 DISK = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS0123456789ABCDEF0"
-SOMEBODY = 54321
+SOMEONE = 54321
 
 IDENTITY = Identity(json.dumps({"region": "eu-west-1"}), "", "i-1", "g5.xlarge", "10.0.0.1")
 
@@ -125,7 +125,7 @@ def test_a_folder_of_a_group_of_users_is_no_way_to_a_place(tmp_path: Path) -> No
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o775)
     make_mount_point(tmp_path, "/data/ours", tmp_path / "home")
-    os.chown(tmp_path / "data", 0, SOMEBODY)
+    os.chown(tmp_path / "data", 0, SOMEONE)
     with pytest.raises(MountError, match="somebody else could replace"):
         make_mount_point(tmp_path, "/data/imagenet", tmp_path / "home")
 
@@ -149,10 +149,10 @@ def test_a_folder_that_becomes_a_link_while_it_is_given_away_leads_nowhere(
             (home / "work").symlink_to(victim)
 
     monkeypatch.setattr(os, "chown", swapped)
-    give_all_below(home, SOMEBODY, SOMEBODY)
+    give_all_below(home, SOMEONE, SOMEONE)
     assert (home / "work").is_symlink()
     assert {file.stat().st_uid for file in victim.iterdir()} == {0}
-    assert {file.stat().st_uid for file in (tmp_path / "elsewhere").iterdir()} == {SOMEBODY}
+    assert {file.stat().st_uid for file in (tmp_path / "elsewhere").iterdir()} == {SOMEONE}
 
 
 def put_in_front(monkeypatch: pytest.MonkeyPatch, folder: Path, **programs: str) -> None:
@@ -417,13 +417,13 @@ async def test_a_snapshot_that_is_no_file_system_says_so(settings: Settings, dis
 
 async def test_a_fast_disk_is_formatted_once_for_each_start(settings: Settings, disk: Path) -> None:
     (settings.devices / DISK).symlink_to(disk)
-    machine = replace(settings, user=replace(settings.user, uid=SOMEBODY, gid=SOMEBODY))
+    machine = replace(settings, user=replace(settings.user, uid=SOMEONE, gid=SOMEONE))
     for expected in (["README.txt", "lost+found"], ["README.txt", "cache", "lost+found"]):
         scratch = Scratch("/scratch", machine)
         await scratch.mount()
         place = settings.root / "scratch"
         assert os.path.ismount(place)
-        assert place.stat().st_uid == SOMEBODY
+        assert place.stat().st_uid == SOMEONE
         assert sorted(each.name for each in place.iterdir()) == expected
         (place / "cache").touch()
         await scratch.release()
@@ -465,7 +465,7 @@ async def test_scratch_follows_no_link_that_its_user_has_put_there(
     await command("mount", disk, own)
     (own / "scratch").symlink_to(target)
     (settings.devices / DISK).symlink_to(disk)
-    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
     with pytest.raises(MountError, match="is a link"):
         await Scratch("/scratch", replace(settings, user=user), images_own=own).mount()
     assert target.stat().st_uid == os.getuid()
@@ -474,13 +474,13 @@ async def test_scratch_follows_no_link_that_its_user_has_put_there(
 
 async def test_scratch_is_there_after_an_end_between_two_steps(settings: Settings) -> None:
     disk = plug_in(settings, DISK, "README.txt")
-    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
     mounts = Mounts(grant(scratch="/scratch"), replace(settings, user=user), IDENTITY)
     if os.getuid() != 0:
         pytest.skip("NOT TESTED: giving a folder away needs root")
     await mounts.mount()
     assert mounts.missing == []
-    assert disk.stat().st_uid == SOMEBODY
+    assert disk.stat().st_uid == SOMEONE
 
 
 @pytest.fixture
@@ -500,7 +500,7 @@ def shared(
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     monkeypatch.setattr(efs_module, "SYSTEM_PATH", str(programs))
-    user = replace(settings.user, uid=SOMEBODY, gid=SOMEBODY)
+    user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
     tmp_path.chmod(0o755)
     yield replace(settings, file_systems=None, user=user)
     subprocess.run(["umount", "--recursive", settings.user.home], check=False, capture_output=True)
@@ -512,7 +512,7 @@ async def test_the_users_folder_is_shown_as_the_home_and_no_other(shared: Settin
     await home.mount()
     assert os.path.ismount(shared.user.home)
     facts = shared.user.home.stat()
-    assert (facts.st_uid, facts.st_mode & 0o777) == (SOMEBODY, 0o700)
+    assert (facts.st_uid, facts.st_mode & 0o777) == (SOMEONE, 0o700)
     (shared.user.home / "notes.txt").write_text("kept")
     await home.release()
     assert not os.path.ismount(shared.user.home)
@@ -547,7 +547,7 @@ async def test_a_link_that_somebody_left_in_the_file_system_is_not_followed(
 async def test_the_folder_of_another_user_is_not_taken(shared: Settings) -> None:
     await efs(shared).mount()
     await efs(shared).release()
-    other = replace(shared, user=replace(shared.user, uid=SOMEBODY + 1))
-    with pytest.raises(HomeError, match=f"belongs to user {SOMEBODY}"):
+    other = replace(shared, user=replace(shared.user, uid=SOMEONE + 1))
+    with pytest.raises(HomeError, match=f"belongs to user {SOMEONE}"):
         await efs(other).mount()
     await efs(other).release()

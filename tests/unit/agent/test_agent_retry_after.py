@@ -19,9 +19,9 @@ from ec2spawner.agent.hub.step_reports import Reports
 from ec2spawner.agent.notebook_server.watch import Watch
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
-    BeatAnswer,
     Claim,
     Cost,
+    HeartbeatResponse,
     HomeMount,
     IdlePolicy,
     LeaseGrant,
@@ -40,7 +40,7 @@ GRANT = LeaseGrant(
     profile="T4",
 )
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
-ANSWER = BeatAnswer(
+ANSWER = HeartbeatResponse(
     state=1, cost=Cost(usd=0, usd_per_hour=1, as_of=NOW, since=NOW), idle=GRANT.idle
 )
 RETRY_AFTER = 2
@@ -91,12 +91,12 @@ async def reports(hub: HubClient) -> None:
     await told.run()
 
 
-async def beats(hub: HubClient) -> None:
+async def heartbeats(hub: HubClient) -> None:
     watch = Watch(GRANT, "g4dn.xlarge", Sampler(find_gpus(), Processes(os.getpid())))
     await Heartbeat(hub, watch, lambda _answer: None).run()
 
 
-@pytest.mark.parametrize("call", [claims, reports, beats])
+@pytest.mark.parametrize("call", [claims, reports, heartbeats])
 async def test_it_waits_as_long_as_the_hub_asks(
     hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]
 ) -> None:

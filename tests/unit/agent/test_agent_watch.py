@@ -22,8 +22,8 @@ from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.core.idle.activity import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
-    BeatAnswer,
     Cost,
+    HeartbeatResponse,
     HomeMount,
     IdlePolicy,
     KernelState,
@@ -80,12 +80,12 @@ def test_work_and_its_end_are_news_once(watch: Watch, clock: Clock) -> None:
     assert not watch.assess()
     watch.observe(busy(clock))
     assert watch.assess()
-    assert watch.beat(0).idle_since is None
+    assert watch.heartbeat(0).idle_since is None
     assert not watch.assess()
     clock.seconds += 10
     watch.observe(busy(clock, "idle"))
     assert watch.assess()
-    assert watch.beat(0).idle_since == clock.now()
+    assert watch.heartbeat(0).idle_since == clock.now()
     assert not watch.assess()
 
 
@@ -93,7 +93,7 @@ def test_a_beat_tells_what_is_and_not_what_was(watch: Watch, clock: Clock) -> No
     watch.assess()
     clock.seconds += 10
     watch.observe(busy(clock))
-    assert watch.beat(0).idle_since is None
+    assert watch.heartbeat(0).idle_since is None
 
 
 class FailingSampler(Sampler):
@@ -133,7 +133,7 @@ async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
 
 
 def test_input_is_news_only_when_the_deadline_is_near(watch: Watch, clock: Clock) -> None:
-    watch.beat(0)
+    watch.heartbeat(0)
     clock.seconds += 600
     watch.observe(Observation(at=clock.now(), last_input=clock.now()))
     assert not watch.assess()
@@ -157,7 +157,7 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
     cost = Cost(usd=None, usd_per_hour=None, as_of=NOW, since=NOW)
     until = clock.now() + timedelta(hours=4)
     watch.learn(
-        BeatAnswer(
+        HeartbeatResponse(
             state=7,
             cost=cost,
             idle=IdlePolicy(server_seconds=60),
@@ -165,7 +165,7 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
             stop=Stop(reason="user"),
         )
     )
-    assert watch.beat(10).state_seen == 7
+    assert watch.heartbeat(10).state_seen == 7
     state = watch.state()
     assert state.idleness.stop_at == until
     assert state.cost == cost
@@ -177,9 +177,9 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
 
 
 def test_a_spot_notice_is_told_to_hub_and_notebook(watch: Watch, clock: Clock) -> None:
-    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (None, None)
+    assert (watch.heartbeat(0).interruption_at, watch.state().interruption_at) == (None, None)
     watch.interruption_at = at = clock.now() + timedelta(minutes=2)
-    assert (watch.beat(0).interruption_at, watch.state().interruption_at) == (at, at)
+    assert (watch.heartbeat(0).interruption_at, watch.state().interruption_at) == (at, at)
 
 
 def test_the_oldest_age_is_known_without_a_hub(watch: Watch, clock: Clock) -> None:

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from ec2spawner.wire import (
     MAX_BODY_BYTES,
-    Beat,
     GpuSample,
+    Heartbeat,
     MigSlice,
     Telemetry,
     Worker,
@@ -21,7 +21,7 @@ from ec2spawner.wire import (
 AT = "2026-11-20T14:00:00Z"
 
 
-def beat(telemetry: str) -> str:
+def heartbeat(telemetry: str) -> str:
     return f'{{"protocol": 2, "sent_at": "{AT}", "telemetry": {{"at": "{AT}", {telemetry}}}}}'
 
 
@@ -62,9 +62,9 @@ GPU = '"index": 0, "name": "T4"'
     ],
 )
 def test_what_is_no_figure_is_refused(telemetry: str) -> None:
-    assert Beat.model_validate_json(beat('"cpu_percent": 1')).telemetry is not None
+    assert Heartbeat.model_validate_json(heartbeat('"cpu_percent": 1')).telemetry is not None
     with pytest.raises(ValidationError):
-        Beat.model_validate_json(beat(telemetry))
+        Heartbeat.model_validate_json(heartbeat(telemetry))
 
 
 def test_names_reach_no_terminal_as_commands() -> None:
@@ -108,7 +108,7 @@ def test_a_beat_of_the_largest_machine_fits() -> None:
         for index in range(16)
     ]
     said: dict[str, Any] = {"protocol": 2, "sent_at": at + timedelta(seconds=1)}
-    body = Beat(telemetry=Telemetry(at=at, gpu_source="nvml", gpus=gpus), **said)
+    body = Heartbeat(telemetry=Telemetry(at=at, gpu_source="nvml", gpus=gpus), **said)
     assert len(body.model_dump_json().encode()) < MAX_BODY_BYTES / 2
 
 

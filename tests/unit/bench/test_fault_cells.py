@@ -6,6 +6,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
+from tests.bench.fault_timeout import HURRIED, HubTimeouts, bounds_table, hurry
 
 from ec2spawner.core.offers.launch_errors import ErrorClass, error_class
 from tests.aws_actions import Action, called_actions
@@ -26,7 +27,6 @@ from tests.bench.fault_cells import (
     unclear,
     why_not,
 )
-from tests.bench.fault_patience import HURRIED, Patience, bounds_table, hurry
 from tests.bench.faults import SHORT, Found, figures_of
 
 FLEET = Action("ec2", "CreateFleet")
@@ -135,19 +135,19 @@ def test_a_message_is_clear_when_it_says_what_failed_and_what_helps(
 
 
 def test_the_page_has_the_bounds_as_they_are() -> None:
-    assert bounds_table(Patience.of_the_hub()) in PAGE.read_text(encoding="utf-8")
+    assert bounds_table(HubTimeouts.of_the_hub()) in PAGE.read_text(encoding="utf-8")
 
 
 def test_the_benchs_hub_has_less_patience_in_everything() -> None:
-    usual = astuple(Patience.of_the_hub())
+    usual = astuple(HubTimeouts.of_the_hub())
     assert all(short <= long for short, long in zip(astuple(HURRIED), usual, strict=True))
 
 
 def test_hurrying_is_undone() -> None:
-    usual = Patience.of_the_hub()
+    usual = HubTimeouts.of_the_hub()
     undo = hurry()
     try:
-        assert Patience.of_the_hub().attach == HURRIED.attach
+        assert HubTimeouts.of_the_hub().attach == HURRIED.attach
     finally:
         undo()
-    assert Patience.of_the_hub() == usual
+    assert HubTimeouts.of_the_hub() == usual

@@ -70,7 +70,7 @@ async def test_it_says_who_answers(
         await server.close_all_connections()
     assert finding.state is state, finding
     assert said in finding.said
-    assert (state is State.OK) == (finding.mend == "")
+    assert (state is State.OK) == (finding.fix == "")
 
 
 async def test_a_service_that_speaks_no_http_is_a_stranger() -> None:
@@ -87,7 +87,7 @@ async def test_where_no_hub_runs_the_address_may_lead_here_or_not() -> None:
     assert (here.state, "not running" in here.said) == (State.OK, True)
     elsewhere = await judge_address(config("127.77.77.78", port, bind_ip="127.77.77.77"))
     assert elsewhere.state is State.FAILED
-    assert f'{OPTION} = "http://<private address of the hub>:8081"' in elsewhere.mend
+    assert f'{OPTION} = "http://<private address of the hub>:8081"' in elsewhere.fix
     in_front = replace(config("127.0.0.1", port), bind_port=port + 1)
     assert (await judge_address(in_front)).state is State.UNPROVED
 

@@ -73,8 +73,8 @@ def test_a_quota_below_one_instance_is_named_as_aws_names_it(
 ) -> None:
     finding = judge_quota("quota", [T4], BOTH, {SPOT_G: spot, ON_DEMAND_G: on_demand})
     assert finding.state is state
-    assert (SPOT_G in finding.mend) == (spot < 4)
-    assert (ON_DEMAND_G in finding.mend) == (on_demand < 4)
+    assert (SPOT_G in finding.fix) == (spot < 4)
+    assert (ON_DEMAND_G in finding.fix) == (on_demand < 4)
 
 
 def test_it_says_how_many_fit() -> None:
@@ -134,8 +134,8 @@ def test_what_a_dry_run_proves(code: str, retryable: bool, state: State) -> None
 
 def test_who_may_not_launch_may_lack_the_right_to_pass_the_role() -> None:
     denied = CloudError("UnauthorizedOperation", "words", retryable=False)
-    assert "iam:PassRole" in judge_dry_run("ec2:RunInstances", denied).mend
-    assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).mend
+    assert "iam:PassRole" in judge_dry_run("ec2:RunInstances", denied).fix
+    assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).fix
 
 
 def test_a_hub_works_without_seeing_reserved_instances() -> None:
@@ -160,7 +160,7 @@ def test_types_that_no_zone_has_fail() -> None:
     assert "g4dn.xlarge in 2 zones" in judge_types("profile", "T4", [T4], offered, {}).said
     lacking = judge_types("profile", "T4", [], {}, {})
     assert lacking.state is State.FAILED
-    assert "add subnets in other zones" in lacking.mend
+    assert "add subnets in other zones" in lacking.fix
 
 
 @pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
@@ -170,7 +170,7 @@ def test_a_type_that_does_not_exist_is_no_matter_of_zones(
     finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
     assert finding.state is state
     assert "EC2 has no instance type g4nd.xlarge" in finding.said
-    assert finding.mend == "did you mean g4dn.xlarge?"
+    assert finding.fix == "did you mean g4dn.xlarge?"
 
 
 @pytest.mark.parametrize(
@@ -193,15 +193,15 @@ def test_list_prices_that_cannot_be_read_matter_only_where_no_table_stands_in() 
     error = CloudError("AccessDeniedException", "no", retryable=False)
     standing_in = judge_prices(Market.ON_DEMAND, 0, 3, bundled=True, error=error)
     assert standing_in.state is State.WARNING
-    assert "pricing:GetProducts" in standing_in.mend
+    assert "pricing:GetProducts" in standing_in.fix
     assert judge_prices(Market.ON_DEMAND, 0, 3, bundled=False, error=error).state is State.FAILED
     assert judge_prices(Market.SPOT, 3, 3, bundled=False).state is State.OK
 
 
 def test_a_refusal_for_want_of_permission_points_to_the_policy() -> None:
     denied = CloudError("UnauthorizedOperation", "encoded", retryable=False)
-    assert "iam-policy.json" in refused("image", denied, "other").mend
+    assert "iam-policy.json" in refused("image", denied, "other").fix
     missing = CloudError("InvalidAMIID.NotFound", "gone", retryable=False)
-    assert refused("image", missing, "mend the id").mend == "mend the id"
+    assert refused("image", missing, "mend the id").fix == "mend the id"
     silent = CloudError("Timeout", "no answer", retryable=True)
-    assert "try again" in refused("image", silent, "mend the id").mend
+    assert "try again" in refused("image", silent, "mend the id").fix

@@ -39,7 +39,7 @@ def test_a_store_that_cannot_be_made_fails(tmp_path: Path, place: str, said: str
     finding = judge_store(f"sqlite:///{tmp_path / place}")
     assert finding.state is State.FAILED
     assert said in finding.said
-    assert "c.EC2Spawner.store_url" in finding.mend
+    assert "c.EC2Spawner.store_url" in finding.fix
 
 
 def test_a_store_of_somebody_else_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "right", "mend"),
+    ("wrong", "right", "fix"),
     [
         (PASSWORD, "another", "mend the password"),
         ("/store_", "/no_store_", "createdb"),
@@ -72,12 +72,12 @@ def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
     ],
 )
 def test_a_database_server_that_does_not_let_us_in_fails(
-    postgresql: PostgreSQL, wrong: str, right: str, mend: str
+    postgresql: PostgreSQL, wrong: str, right: str, fix: str
 ) -> None:
     finding = judge_store(postgresql.new_database().replace(wrong, right))
     assert finding.state is State.FAILED
-    assert mend in finding.mend
-    assert "c.EC2Spawner.store_url" in finding.mend
+    assert fix in finding.fix
+    assert "c.EC2Spawner.store_url" in finding.fix
     assert PASSWORD not in f"{finding}"
 
 
@@ -87,14 +87,14 @@ def test_a_database_in_which_the_role_may_make_nothing_fails(postgresql: Postgre
     postgresql.sql(name, f"CREATE ROLE guest_of_{name} LOGIN PASSWORD '{PASSWORD}'")
     finding = judge_store(url.replace("//hub:", f"//guest_of_{name}:"))
     assert finding.state is State.FAILED
-    assert "make it the owner" in finding.mend
+    assert "make it the owner" in finding.fix
 
 
 def test_a_region_whose_certificate_does_not_come_with_us_needs_one() -> None:
     assert judge_certificates("us-east-1", ()).state is State.OK
     finding = judge_certificates("xx-nowhere-1", ())
     assert finding.state is State.FAILED
-    assert "c.EC2Spawner.identity_certificates" in finding.mend
+    assert "c.EC2Spawner.identity_certificates" in finding.fix
 
 
 def test_openssl_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,4 +121,4 @@ def test_open_files_are_enough_for_the_servers_that_the_hub_allows(
 ) -> None:
     finding = judge_descriptors(limit, max_servers)
     assert finding.state is state
-    assert ("LimitNOFILE" in finding.mend) == (state is State.WARNING)
+    assert ("LimitNOFILE" in finding.fix) == (state is State.WARNING)

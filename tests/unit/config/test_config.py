@@ -272,7 +272,7 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "option", "mend"),
+    ("changed", "option", "fix"),
     [
         ({"region": ""}, "c.EC2Spawner.region:", '= "us-east-1"'),
         ({"region": "us-east-1a"}, "c.EC2Spawner.region:", '= "us-east-1"'),
@@ -343,11 +343,11 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
     ],
 )
 def test_a_wrong_option_is_named_with_its_mend(
-    changed: dict[str, Any], option: str, mend: str
+    changed: dict[str, Any], option: str, fix: str
 ) -> None:
     line = refusal(**changed).splitlines()[1]
     assert line.strip().startswith(option)
-    assert mend in line.partition(". Fix: ")[2]
+    assert fix in line.partition(". Fix: ")[2]
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,7 @@ def test_packages_that_instances_may_install(package: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("profile", "says", "mend"),
+    ("profile", "says", "fix"),
     [
         ({"gpu": "A10"}, '[0].gpu ("P"): EC2 has no GPU called "A10"', "did you mean A10G"),
         ({"gpuu": "T4"}, '[0].gpuu ("P"): there is no such option', "did you mean gpu"),
@@ -434,13 +434,13 @@ def test_packages_that_instances_may_install(package: str) -> None:
     ],
 )
 def test_a_wrong_profile_is_named_with_its_mend(
-    profile: dict[str, Any], says: str, mend: str
+    profile: dict[str, Any], says: str, fix: str
 ) -> None:
     machine = {"gpu": "T4"} if "profile_options" in profile else {}
     line = refusal(**profiles({"display_name": "P", **machine, **profile})).splitlines()[1]
     assert line.startswith("  c.EC2Spawner.profile_list[0]")
     assert says in line
-    assert mend in line.partition(". Fix: ")[2]
+    assert fix in line.partition(". Fix: ")[2]
 
 
 def test_an_unknown_gpu_is_told_all_that_there_are() -> None:

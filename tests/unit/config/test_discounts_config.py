@@ -70,7 +70,7 @@ def test_a_discount_that_has_ended_does_not_keep_the_hub_from_starting() -> None
 
 
 @pytest.mark.parametrize(
-    ("changed", "option", "says", "mend"),
+    ("changed", "option", "says", "fix"),
     [
         ({"instance_type": "g5.xlrge"}, "instance_type", "no instance type", "g5.xlarge"),
         ({"instance_type": "A10G"}, "instance_type", "no instance type", "g4dn.xlarge"),
@@ -101,13 +101,13 @@ def test_a_discount_that_has_ended_does_not_keep_the_hub_from_starting() -> None
     ],
 )
 def test_a_wrong_discount_is_named_with_its_mend(
-    changed: dict[str, Any], option: str, says: str, mend: str
+    changed: dict[str, Any], option: str, says: str, fix: str
 ) -> None:
     line = refusal(A10G, {**A10G, **changed}).splitlines()[1].strip()
     assert line.startswith(f"c.EC2Spawner.discounts[1].{option}: ")
-    problem, _, mended = line.partition(". Fix: ")
+    problem, _, fixed = line.partition(". Fix: ")
     assert says in problem
-    assert mend in mended
+    assert fix in fixed
 
 
 @pytest.mark.parametrize("missing", ["instance_type", "usd_per_hour", "count"])

@@ -90,7 +90,7 @@ def test_every_word_reaches_the_policy() -> None:
 
 
 @pytest.mark.parametrize(
-    ("idle", "option", "says", "mend"),
+    ("idle", "option", "says", "fix"),
     [
         (
             {"working_hours": {**OFFICE, "when": "Mo-Fr 8-18"}},
@@ -137,7 +137,7 @@ def test_every_word_reaches_the_policy() -> None:
     ],
 )
 def test_what_is_refused_names_option_and_mend(
-    idle: dict[str, Any], option: str, says: str, mend: str
+    idle: dict[str, Any], option: str, says: str, fix: str
 ) -> None:
     for where, raw in (
         ("idle", {"idle": idle}),
@@ -148,7 +148,7 @@ def test_what_is_refused_names_option_and_mend(
         first, after = str(refused.value.problems[0]).split(". Fix: ", 1)
         assert first.startswith(f"c.EC2Spawner.{where}.{option}: ")
         assert says in first
-        assert mend in after
+        assert fix in after
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ async def test_a_function_that_fails_changes_nothing_and_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(idle_policy, "PATIENCE", 0.05)
+    monkeypatch.setattr(idle_policy, "TIMEOUT", 0.05)
     with caplog.at_level(logging.ERROR):
         found = await policy(options(idle={"server": "2h"}, idle_hook=hook))
     assert found == in_force(IdlePolicy(server_seconds=7200))

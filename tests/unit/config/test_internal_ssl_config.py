@@ -43,7 +43,7 @@ def test_it_can_be_configured(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "text", "named", "mend"),
+    ("option", "text", "named", "fix"),
     [
         ("c.EC2Spawner.hub_api_url", None, "c.EC2Spawner.hub_api_url", "public name of the hub"),
         (
@@ -79,8 +79,8 @@ def test_it_can_be_configured(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_break_every_start_is_told_before(
-    tmp_path: Path, option: str, text: str | None, named: str, mend: str
+    tmp_path: Path, option: str, text: str | None, named: str, fix: str
 ) -> None:
     [finding] = load(written(tmp_path, **{option: text})).findings
     assert named in repr(finding)
-    assert mend in repr(finding)
+    assert fix in repr(finding)

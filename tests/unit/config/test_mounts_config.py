@@ -61,9 +61,9 @@ def test_what_s3_would_not_call_a_bucket_is_refused(name: str) -> None:
     assert "is no name of an S3 bucket" in problems(buckets=[BUCKET | {"bucket": name}])
 
 
-@pytest.mark.parametrize(("prefix", "mend"), [("/a/", '"a/"'), ("a", '"a/"')])
-def test_a_prefix_is_a_folder(prefix: str, mend: str) -> None:
-    assert f"Fix: write {mend}" in problems(buckets=[BUCKET | {"prefix": prefix}])
+@pytest.mark.parametrize(("prefix", "fix"), [("/a/", '"a/"'), ("a", '"a/"')])
+def test_a_prefix_is_a_folder(prefix: str, fix: str) -> None:
+    assert f"Fix: write {fix}" in problems(buckets=[BUCKET | {"prefix": prefix}])
 
 
 @pytest.mark.parametrize("snapshot", ["", "snap", "vol-0a1b2c3d", "snap-XYZ"])

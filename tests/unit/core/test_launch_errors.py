@@ -73,8 +73,8 @@ def test_class_of_a_code(code: str, expected: ErrorClass) -> None:
 
 
 def test_sold_out_is_what_another_offer_may_mend() -> None:
-    mended = (ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.QUOTA, ErrorClass.SUBNET)
-    assert {code for found in mended for code in CODES[found]} == SOLD_OUT
+    fixed = (ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.QUOTA, ErrorClass.SUBNET)
+    assert {code for found in fixed for code in CODES[found]} == SOLD_OUT
     assert SOLD_OUT.isdisjoint(THROTTLES)
 
 

@@ -22,7 +22,7 @@ from ec2spawner import cost
 from ec2spawner.agent.notebook_server.local_socket import MAX_CONNECTIONS
 from ec2spawner.cost import agent as agent_line
 from ec2spawner.cost.agent import (
-    NO_ANSWER,
+    NO_RESPONSE,
     NOT_OURS,
     NOT_YET,
     SOCKET,
@@ -374,8 +374,8 @@ def test_an_agent_that_hangs_is_asked_once(
 ) -> None:
     monkeypatch.setattr(agent_line, "SILENT", 3600.0)
     began = time.monotonic()
-    assert read().why == NO_ANSWER
-    assert time.monotonic() - began > 0.8 * agent_line.PATIENCE
+    assert read().why == NO_RESPONSE
+    assert time.monotonic() - began > 0.8 * agent_line.TIMEOUT
     assert list(cost.epochs(range(100), quiet=True)) == list(range(100))
     assert cost.now() is None
     assert callers(mute) == 1
@@ -401,14 +401,14 @@ def test_an_agent_that_talks_nonsense_is_none(
         thread = threading.Thread(target=answer)
         thread.start()
         monkeypatch.setenv(SOCKET, path)
-        assert read() == agent_line.Reading(why=NO_ANSWER)
+        assert read() == agent_line.Reading(why=NO_RESPONSE)
         thread.join()
 
 
 def test_an_agent_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET, "/nowhere/agent.sock")
-    monkeypatch.setattr(agent_line, "PATIENCE", 3600.0)
-    assert read().why == NO_ANSWER
+    monkeypatch.setattr(agent_line, "TIMEOUT", 3600.0)
+    assert read().why == NO_RESPONSE
 
 
 FORKED = """

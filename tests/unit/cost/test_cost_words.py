@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.cost.epochs import Done
 from ec2spawner.cost.words import (
-    LEAST,
+    MIN,
     lasted,
     money,
     when,
@@ -28,13 +28,13 @@ def test_what_is_not_nothing_never_looks_like_it(usd: float) -> None:
     assert money(usd).isascii()
 
 
-@given(st.floats(LEAST, 1e9))
+@given(st.floats(MIN, 1e9))
 def test_an_amount_is_right_to_five_percent(usd: float) -> None:
     said = float(money(usd).removeprefix("$"))
     assert said == pytest.approx(usd, rel=0.05)
 
 
-@given(st.floats(LEAST, 1e9), st.floats(LEAST, 1e9))
+@given(st.floats(MIN, 1e9), st.floats(MIN, 1e9))
 def test_more_never_looks_like_less(one: float, other: float) -> None:
     less, more = sorted((one, other))
     said = [float(money(usd).removeprefix("$")) for usd in (less, more)]

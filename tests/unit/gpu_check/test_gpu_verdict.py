@@ -13,7 +13,7 @@ from ec2spawner.data import gpu_models
 from ec2spawner.gpu_check.expectation import HEALTHY, find_model, peaks
 from ec2spawner.gpu_check.figures import (
     LABELS,
-    MOST_USE,
+    MAX_USE,
     UNITS,
     Figure,
     Figures,
@@ -128,7 +128,7 @@ def test_beside_other_work_no_figure_is_called_slow() -> None:
     verdict = judge(machine(busy))
     assert (verdict.state, verdict.exit_status) == ("busy", 2)
     assert "something else used 85 % of GPU 0 (Tesla T4)" in verdict.line
-    quiet = replace(busy, used_by_others_percent=MOST_USE)
+    quiet = replace(busy, used_by_others_percent=MAX_USE)
     assert judge(machine(quiet)).state == "slow"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ec2spawner.core.offers.purchase import Offer, ranked
 from ec2spawner.core.profiles.choices import MARKETS_OF
 from ec2spawner.hub.pages.alternatives import (
-    MOST,
+    MAX,
     Alternative,
     Candidate,
     alternatives,
@@ -144,7 +144,7 @@ def test_what_is_near_is_chosen_before_what_is_merely_cheap() -> None:
     ]
     found = told(alternatives(hub, "a10g", 0.42))
     assert [slug for slug, _, _ in found] == ["t4", "l4", "l40s", "a100"]
-    assert len(found) == MOST
+    assert len(found) == MAX
 
 
 def test_another_profile_is_nearer_than_the_same_one_twice() -> None:

@@ -116,7 +116,7 @@ async def test_a_list_that_cannot_work_is_the_admins_to_mend(
 async def test_nobody_waits_for_ever_for_a_function(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(profiles, "PATIENCE", 0.01)
+    monkeypatch.setattr(profiles, "TIMEOUT", 0.01)
 
     async def never(_spawner: Any) -> bool:
         await asyncio.Event().wait()
@@ -205,7 +205,7 @@ async def test_group_overrides_that_give_no_answer_are_the_admins_to_mend(
             raise LookupError("no directory")
         return await asyncio.Future()
 
-    monkeypatch.setattr(profiles, "PATIENCE", 0.05)
+    monkeypatch.setattr(profiles, "TIMEOUT", 0.05)
     spawner = spawner_of(profile_list=[CPU])
     hub = hub_options(spawner)
     spawner.group_overrides = overrides

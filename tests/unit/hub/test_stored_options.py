@@ -32,8 +32,8 @@ def spawner_with(db: Session, options: dict[str, Any]) -> EC2Spawner:
     stored = orm.Spawner(name="", user=user, user_options=options)
     db.add_all([user, stored])
     db.commit()
-    somebody = SimpleNamespace(name="ada", groups=[])
-    return EC2Spawner(user=somebody, db=db, orm_spawner=stored, user_options=options)
+    someone = SimpleNamespace(name="ada", groups=[])
+    return EC2Spawner(user=someone, db=db, orm_spawner=stored, user_options=options)
 
 
 def stored_options(db: Session) -> object:

@@ -12,7 +12,7 @@ from sqlalchemy import Engine, create_engine, event
 
 from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.homes import volumes as homes
-from ec2spawner.provisioner.lifecycle import heartbeat as beats
+from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.lifecycle import start as starting
 from ec2spawner.provisioner.store import sqlite
 from ec2spawner.provisioner.store.store import Store
@@ -25,7 +25,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
     monkeypatch.setattr(reconciler, "SHORTEST_WAIT", 0.005)
     monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
-    monkeypatch.setattr(beats, "CHOICE_PAUSE", 0.05)
+    monkeypatch.setattr(heartbeats, "CHOICE_PAUSE", 0.05)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)
 

@@ -51,8 +51,8 @@ REAL_PAUSES = Settings(
     agent_silent_after=200.0,
     stop_timeout=20.0,
     busy_interval=3.0,
-    launch_patience=60.0,
-    adoption_grace=60.0,
+    launch_timeout=60.0,
+    recovery_grace=60.0,
 )
 
 CALLS = (
@@ -337,7 +337,7 @@ class InhabitedWorld(World):
         await self.start()
         for user, lease_id in list(self.servers.items()):
             if asks and lease_id in self.was_ready:
-                self.provisioner.adoption.take_up(user, "", lease_id)
+                self.provisioner.recovery.take_up(user, "", lease_id)
             else:  # a start that had not succeeded was never saved
                 del self.servers[user]
                 self.may_end.setdefault(lease_id, "forgotten by JupyterHub")
@@ -397,7 +397,7 @@ class Inhabitant(Agent):
             await asyncio.sleep(1)
             await self._say(step)
         while self.is_on and self.temper != "silent":
-            stop = await self._beat_once()
+            stop = await self._heartbeat_once()
             if stop is not None:
                 return stop.then != "terminate"
         return False
@@ -452,7 +452,7 @@ class Inhabitant(Agent):
             except HubIsDown:
                 await self._without_hub()
 
-    async def _beat_once(self) -> Stop | None:
+    async def _heartbeat_once(self) -> Stop | None:
         """The stop, once it is told and done."""
         lease = self._known()
         if lease is None:
@@ -463,7 +463,7 @@ class Inhabitant(Agent):
             return lease.stop or Stop(reason="hub")
         try:
             answer = await self.place.call(
-                self.beat(self.idle_since, hold=50.0, sent_at=self.place.cloud.clock())
+                self.heartbeat(self.idle_since, hold=50.0, sent_at=self.place.cloud.clock())
             )
         except HubIsDown:
             await self._without_hub()
@@ -480,7 +480,7 @@ class Inhabitant(Agent):
         assert self.lease is not None
         if not self.place.is_up:
             return self.lease
-        return self.place.provisioner.book.get(self.lease.lease_id)
+        return self.place.provisioner.registry.get(self.lease.lease_id)
 
     def _power_off(self) -> None:
         if self.is_on:

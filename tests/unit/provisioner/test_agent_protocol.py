@@ -80,7 +80,7 @@ async def test_an_agent_that_serves_is_left_alone(world: World) -> None:
 async def kept(world: World, after: AfterStop) -> Agent:
     """The agent of ada's server, which has stopped and whose instance is kept."""
     lease, agent = await world.ready("ada", after_stop=after, spec=ON_DEMAND)
-    await agent.beat()
+    await agent.heartbeat()
     await asyncio.gather(world.stop(lease), agent.event("stopped"))
     await world.state(lease, LeaseState.ENDED)
     return agent
@@ -134,7 +134,7 @@ async def test_an_unfit_agent_on_a_kept_disk_fails_its_own_start_and_keeps_the_d
     assert await world.ending_of(again) == Stop(reason="failed", message=unfit(TOO_OLD.message))
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
-    assert world.provisioner.keeping.of_server("ada", "")
+    assert world.provisioner.retention.of_server("ada", "")
     assert world.now(stranger).state is LeaseState.WAITING
 
 
@@ -170,4 +170,4 @@ async def test_the_hub_knows_what_a_leases_agent_speaks(world: World, protocol: 
     agent = Agent(world, instance_id)
     granted = await agent.claim(protocol=protocol)
     assert granted is not None
-    assert world.provisioner.book.contact(granted.lease.lease_id).protocol == protocol
+    assert world.provisioner.registry.contact(granted.lease.lease_id).protocol == protocol

@@ -12,7 +12,7 @@ from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.provisioner.launch import attempts
 from ec2spawner.provisioner.launch.failure_message import LONGEST, why_not
 from ec2spawner.provisioner.launch.launcher import Outcome
-from ec2spawner.provisioner.model.cloud import LaunchAnswer
+from ec2spawner.provisioner.model.cloud import FleetResponse
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market
 
@@ -110,7 +110,7 @@ def test_a_call_that_is_repeated_is_one_attempt_which_began_when_it_first_did() 
 def test_of_several_errors_the_one_that_decides_is_told(
     codes: list[str], outcome: AttemptOutcome, words: str
 ) -> None:
-    answer = LaunchAnswer((), tuple(LaunchError(code, "no") for code in codes))
+    answer = FleetResponse((), tuple(LaunchError(code, "no") for code in codes))
     told = attempts.not_found(attempt(), answer, {})
     assert (told.outcome, told.answer) == (outcome, words)
 
@@ -133,7 +133,7 @@ def test_ec2s_own_words_are_one_line_at_most() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "mend"),
+    ("error", "fix"),
     [
         (
             LaunchError("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "may not"),
@@ -147,10 +147,10 @@ def test_ec2s_own_words_are_one_line_at_most() -> None:
         (LaunchError("InvalidParameterValue", "no"), "`ec2spawner check`"),
     ],
 )
-def test_a_refusal_says_what_mends_it(error: LaunchError, mend: str) -> None:
+def test_a_refusal_says_what_mends_it(error: LaunchError, fix: str) -> None:
     stop = why_not(Outcome((error,), 1, ErrorClass.REFUSED), [], "", NOON)
     assert stop.reason == "failed"
-    assert mend in stop.message
+    assert fix in stop.message
 
 
 def test_of_several_refusals_one_is_told_in_full() -> None:

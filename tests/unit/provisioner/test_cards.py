@@ -15,9 +15,9 @@ from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
 from ec2spawner.hub.pages.card_data import SAMPLES, cards_for
 from ec2spawner.hub.pages.cards import Card
-from ec2spawner.provisioner.model.cloud import LaunchAnswer, LaunchRequest
+from ec2spawner.provisioner.model.cloud import FleetResponse, LaunchRequest
 from ec2spawner.provisioner.model.lease import Home, LeaseState
-from ec2spawner.provisioner.state.start_durations import UsualDurations
+from ec2spawner.provisioner.state.start_durations import StartDurations
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, World, until
 
@@ -48,8 +48,8 @@ def refused(world: World, zone: str, market: Market = Market.SPOT) -> None:
     subnet = {"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"}[zone]
     request = LaunchRequest("token", market, 1, SPEC, {}, offers=(("g4dn.xlarge", subnet),))
     error = LaunchError("InsufficientInstanceCapacity", "", "g4dn.xlarge", subnet, zone)
-    book = world.provisioner.offers
-    book.learn(request, LaunchAnswer((), (error,)), world.cloud.subnets)
+    registry = world.provisioner.offers
+    registry.learn(request, FleetResponse((), (error,)), world.cloud.subnets)
 
 
 async def test_the_cheapest_zone_is_the_price_and_its_week_the_line(world: World) -> None:
@@ -158,10 +158,10 @@ async def test_many_cards_let_others_run_between_them(
 ) -> None:
     turns = 0
 
-    async def at_once(_: UsualDurations, _profiles: Iterable[str]) -> Mapping[str, float]:
+    async def at_once(_: StartDurations, _profiles: Iterable[str]) -> Mapping[str, float]:
         return {}  # without the store, which lets others run anyway
 
-    monkeypatch.setattr(UsualDurations, "of_starts", at_once)
+    monkeypatch.setattr(StartDurations, "of_starts", at_once)
 
     async def other() -> None:
         nonlocal turns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.provisioner.launch.error_hints import AGAIN, MEND, in_words
+from ec2spawner.provisioner.launch.error_hints import AGAIN, FIX, in_words
 from ec2spawner.provisioner.model.cloud import CloudError
 
 
@@ -15,18 +15,18 @@ def test_what_passes_is_worth_another_try(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "mend"),
+    ("code", "message", "fix"),
     [
         ("UnauthorizedOperation", "You may not.", "configs/iam-policy.json"),
         ("AccessDeniedException", "You may not.", "configs/iam-policy.json"),
         ("InvalidParameterValue", "Value (x) for iamInstanceProfile", "c.EC2Spawner.instance_p"),
-        ("NobodyHasHeardOfThis", "Something else.", MEND),
+        ("NobodyHasHeardOfThis", "Something else.", FIX),
     ],
 )
-def test_what_is_refused_is_an_admins(code: str, message: str, mend: str) -> None:
+def test_what_is_refused_is_an_admins(code: str, message: str, fix: str) -> None:
     said = in_words(CloudError(code, message, retryable=False))
     assert "Please tell an admin: " in said
-    assert mend in said
+    assert fix in said
     assert code in said
 
 

@@ -50,7 +50,7 @@ async def test_instances_leases_and_what_they_cost_an_hour(priced: World) -> Non
     await world.boot(2)
     await world.complete_passes(1)
     world.clock.advance(120)
-    await ada.beat()
+    await ada.heartbeat()
     running = {"state": "running", "market": "spot", "instance_type": "g4dn.xlarge"}
     assert scrape.value("instances", **running) == 2
     assert scrape.value("leases", state="ready") == 1
@@ -77,7 +77,7 @@ async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) 
     [instance_id] = await world.boot()
     await world.complete_passes(1)
     world.clock.advance(120)
-    instance = world.provisioner.watcher.instances[instance_id]
+    instance = world.provisioner.instance_cache.instances[instance_id]
     for seconds in (5, 90, 70, 90):  # a clock that was set back shortens it for a moment
         segment = world.provisioner.prices.segment(
             instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
@@ -127,7 +127,7 @@ async def test_a_store_that_fails_is_counted(world: World) -> None:
     lease, _ = await world.ready("ada")
     world.break_store()
     await world.stop(lease)
-    world.mend_store()
+    world.fix_store()
     assert counted("ec2spawner_store_errors_total") > errors
 
 
@@ -141,7 +141,7 @@ async def test_ten_times_the_servers_are_ten_times_the_work_at_most(priced: Worl
     """A scrape is served by the hub's event loop."""
     world = priced
     lease, _ = await world.ready("ada")
-    leases = world.provisioner.book._leases
+    leases = world.provisioner.registry._leases
 
     def seconds(number: int) -> float:
         leases.update({f"lease-{at}": world.now(lease) for at in range(number)})

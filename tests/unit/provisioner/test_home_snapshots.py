@@ -255,7 +255,7 @@ async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answe
     home = world.provisioner.homes.of("ada", "")
     assert home is not None
     gate = world.cloud.hold("create_volume")
-    await world.provisioner.home_moves.begin(home, "us-east-1b")
+    await world.provisioner.zone_migrations.begin(home, "us-east-1b")
     world.provisioner.wake()
     await until(lambda: len(world.cloud.of("create_volume")) == 2)
     moving = world.provisioner.homes.of("ada", "")

@@ -297,7 +297,7 @@ async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
     await until(lambda: world.cloud.volumes[volume_id].size_gib == 40)
     await world.restart()
     world.cloud.end(instance_id)
-    world.provisioner.adoption.take_up("ada", "", lease.lease_id)
+    world.provisioner.recovery.take_up("ada", "", lease.lease_id)
     await until(lambda: world.cloud.running(), "another instance")
     agent = Agent(world, world.cloud.running()[-1])
     await agent.serve()

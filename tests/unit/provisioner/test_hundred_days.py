@@ -41,7 +41,7 @@ SEED = int(os.environ.get("EC2SPAWNER_SEED", "50"))
 PEOPLE = 50
 
 LISTING_LAG = 20.0
-BEAT = 55.0
+HEARTBEAT = 55.0
 """Seconds between two beats at most, where nothing is new."""
 
 NOBODY = "nobody"
@@ -64,12 +64,12 @@ BOUNDS = {
         2 * REAL_PAUSES.quiet_interval
         + 2 * PASS_INTERVAL
         + LISTING_LAG
-        + BEAT
+        + HEARTBEAT
         + REAL_PAUSES.stop_timeout
-        + REAL_PAUSES.adoption_grace,
+        + REAL_PAUSES.recovery_grace,
         "two listings and passes, their lag, a beat, the stop, the grace after a hub's start",
     ),
-    HUB_DOWN: Bound(HUB_LOST_AFTER + BEAT, "hub_lost_after and a beat"),
+    HUB_DOWN: Bound(HUB_LOST_AFTER + HEARTBEAT, "hub_lost_after and a beat"),
 }
 """The others end when EC2 answers again, or the hub is back."""
 
@@ -120,7 +120,7 @@ class Ledger:
     """Instance id and use -> for how many seconds, without a pause."""
 
     def note(self, world: InhabitedWorld) -> None:
-        leases = {x.instance_id: x for x in world.provisioner.book.open()}
+        leases = {x.instance_id: x for x in world.provisioner.registry.open()}
         waiting = any(x.state is LeaseState.WAITING for x in leases.values())
         before, self._running = self._running, {}
         for machine in world.ours():

@@ -15,8 +15,8 @@ from ec2spawner.config import validate_options
 from ec2spawner.core.idle import detection as idle
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.hub.spawn.idle_policy import follow_configuration
-from ec2spawner.provisioner.lifecycle import heartbeat as beats_module
-from ec2spawner.provisioner.lifecycle.termination import Ending
+from ec2spawner.provisioner.lifecycle import heartbeat as heartbeat_module
+from ec2spawner.provisioner.lifecycle.termination import Termination
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, Stop, WorkingHours
@@ -29,16 +29,16 @@ OPEN = IdlePolicy(
 
 async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
-    beats = world.provisioner.beats
-    state = (await agent.beat(world.clock())).state
-    held = asyncio.create_task(agent.beat(world.clock(), hold=50.0, state_seen=state))
+    heartbeats = world.provisioner.heartbeats
+    state = (await agent.heartbeat(world.clock())).state
+    held = asyncio.create_task(agent.heartbeat(world.clock(), hold=50.0, state_seen=state))
     await asyncio.sleep(0.05)
-    answer = await beats.choose_idle(world.now(lease), 7200)
+    answer = await heartbeats.choose_idle(world.now(lease), 7200)
     assert answer is not None
     assert (answer.idle.server_seconds, answer.bounded) == (7200, False)
     assert (await asyncio.wait_for(held, 60)).idle == answer.idle
     for asked, gets in ((1, 900), (10**6, 8 * 3600)):
-        answer = await beats.choose_idle(world.now(lease), asked)
+        answer = await heartbeats.choose_idle(world.now(lease), asked)
         assert answer is not None
         assert (answer.idle.server_seconds, answer.bounded) == (gets, True)
     await world.kill()
@@ -50,15 +50,18 @@ async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None
 async def test_choices_reach_the_store_no_faster_than_people_make_them(world: World) -> None:
     """Who has root on an instance can ask as often as they like."""
     lease, _ = await world.ready(idle=OPEN)
-    beats, contact = world.provisioner.beats, world.provisioner.book.contact(lease.lease_id)
+    heartbeats, contact = (
+        world.provisioner.heartbeats,
+        world.provisioner.registry.contact(lease.lease_id),
+    )
     before, began = contact.state, asyncio.get_running_loop().time()
     asked = [
-        asyncio.create_task(beats.choose_idle(world.now(lease), 900 + number))
+        asyncio.create_task(heartbeats.choose_idle(world.now(lease), 900 + number))
         for number in range(100)
     ]
-    await asyncio.wait(asked, timeout=4.5 * beats_module.CHOICE_PAUSE)
+    await asyncio.wait(asked, timeout=4.5 * heartbeat_module.CHOICE_PAUSE)
     took = asyncio.get_running_loop().time() - began
-    assert 1 <= contact.state - before <= 1 + took / beats_module.CHOICE_PAUSE
+    assert 1 <= contact.state - before <= 1 + took / heartbeat_module.CHOICE_PAUSE
     for each in asked:
         each.cancel()
     await asyncio.gather(*asked, return_exceptions=True)
@@ -66,12 +69,12 @@ async def test_choices_reach_the_store_no_faster_than_people_make_them(world: Wo
 
 async def test_the_stop_comes_by_the_choice(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     idle_since = world.clock()
-    await world.provisioner.beats.choose_idle(world.now(lease), 900)
+    await world.provisioner.heartbeats.choose_idle(world.now(lease), 900)
     for _ in range(14):
         world.clock.advance(60)
-        await agent.beat(idle_since)
+        await agent.heartbeat(idle_since)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(60)
@@ -83,16 +86,16 @@ async def test_the_stop_comes_by_the_choice(world: World) -> None:
 @pytest.mark.parametrize("max_age", [0.0, 7200.0])
 async def test_a_policy_without_bounds_leaves_no_choice(world: World, max_age: float) -> None:
     lease, _ = await world.ready(idle=IdlePolicy(max_age_seconds=max_age))
-    assert await world.provisioner.beats.choose_idle(world.now(lease), 60) is None
+    assert await world.provisioner.heartbeats.choose_idle(world.now(lease), 60) is None
     assert world.now(lease).idle.user_server_seconds is None
 
 
 async def test_nothing_is_chosen_beyond_max_age_and_max_age_holds(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN.model_copy(update={"max_age_seconds": 7200}))
-    answer = await world.provisioner.beats.choose_idle(world.now(lease), 8 * 3600)
+    answer = await world.provisioner.heartbeats.choose_idle(world.now(lease), 8 * 3600)
     assert answer is not None
     assert (answer.idle.server_seconds, answer.bounded) == (7200, True)
-    await agent.beat_often(7199)
+    await agent.heartbeat_often(7199)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(1)
@@ -106,13 +109,13 @@ async def test_a_shorter_policy_decides_nothing_before_the_agent_has_answered_to
 ) -> None:
     """Under the longer one it had no reason to tell at once that somebody types."""
     lease, agent = await world.ready(idle=OPEN)
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
     world.clock.advance(60)
     short = IdlePolicy(server_seconds=30)
-    await world.provisioner.beats.set_policy(world.now(lease), short)
+    await world.provisioner.heartbeats.set_policy(world.now(lease), short)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
-    assert (await agent.beat(world.clock() - timedelta(seconds=5))).idle == in_force(short)
+    assert (await agent.heartbeat(world.clock() - timedelta(seconds=5))).idle == in_force(short)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(25)
@@ -142,7 +145,7 @@ async def test_what_was_told_before_the_notebook_listened_does_not_count(world: 
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
     assert await agent.claim() is not None
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
     world.clock.advance(120)
     await agent.event("ready")
     await world.complete_passes(2)
@@ -162,7 +165,7 @@ async def test_hours_of_the_week_are_followed_by_the_hub(world: World) -> None:
     idle_since = world.clock()
     for _ in range(59):
         world.clock.advance(60)
-        await agent.beat(idle_since)
+        await agent.heartbeat(idle_since)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(60)
@@ -176,10 +179,10 @@ async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
     """With hours of the week each takes a tenth of a millisecond, and every pass asks for all."""
     lease, _ = await world.ready()
     await world.provisioner.background.end()
-    book, reconciler = world.provisioner.book, world.provisioner.reconciler
+    registry, reconciler = world.provisioner.registry, world.provisioner.reconciler
     for number in range(1000):
         known = replace(world.now(lease), lease_id=f"lease-{number}")
-        book._leases[known.lease_id] = known
+        registry._leases[known.lease_id] = known
     turn, reckoned, stop_at = 0, Counter[int](), idle.stop_at
 
     def counted(*asked: Any) -> datetime | None:
@@ -197,11 +200,11 @@ async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
     reconciler._until_next_deadline()
     await reconciler._end_what_is_due(world.clock())
     assert reckoned.total() == once, "nothing is known that was not known then"
-    book.contact(lease.lease_id).idle_since = world.clock()
+    registry.contact(lease.lease_id).idle_since = world.clock()
     reconciler._until_next_deadline()
     assert reckoned.total() == once + 1
     for number in range(1000):
-        del book._leases[f"lease-{number}"]
+        del registry._leases[f"lease-{number}"]
 
 
 async def test_who_extends_while_a_pass_ends_others_is_not_ended(
@@ -210,14 +213,14 @@ async def test_who_extends_while_a_pass_ends_others_is_not_ended(
     policy = IdlePolicy(server_seconds=120)
     servers = [await world.ready(user, idle=policy) for user in ("ada", "bea")]
     for _, agent in servers:
-        await agent.beat(world.clock())
-    begin, other = Ending.begin, servers[1][0]
+        await agent.heartbeat(world.clock())
+    begin, other = Termination.begin, servers[1][0]
 
-    async def begin_while_another_extends(ending: Ending, lease_id: str, stop: Stop) -> None:
-        await world.provisioner.beats.extend(world.now(other), 3600)
+    async def begin_while_another_extends(ending: Termination, lease_id: str, stop: Stop) -> None:
+        await world.provisioner.heartbeats.extend(world.now(other), 3600)
         await begin(ending, lease_id, stop)
 
-    monkeypatch.setattr(Ending, "begin", begin_while_another_extends)
+    monkeypatch.setattr(Termination, "begin", begin_while_another_extends)
     world.clock.advance(121)
     await world.state(servers[0][0], LeaseState.ENDING, LeaseState.ENDED)
     await world.complete_passes(1)
@@ -228,13 +231,13 @@ async def test_whose_agent_is_heard_while_a_pass_ends_others_is_not_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = [await world.ready(user) for user in ("ada", "bea")]
-    begin, other = Ending.begin, servers[1][0]
+    begin, other = Termination.begin, servers[1][0]
 
-    async def begin_while_another_is_heard(ending: Ending, lease_id: str, stop: Stop) -> None:
-        world.provisioner.beats.heard(other.lease_id)
+    async def begin_while_another_is_heard(ending: Termination, lease_id: str, stop: Stop) -> None:
+        world.provisioner.heartbeats.heard(other.lease_id)
         await begin(ending, lease_id, stop)
 
-    monkeypatch.setattr(Ending, "begin", begin_while_another_is_heard)
+    monkeypatch.setattr(Termination, "begin", begin_while_another_is_heard)
     world.clock.advance(world.settings.agent_silent_after)
     assert (await world.ending_of(servers[0][0])).message == "The instance fell silent"
     await world.complete_passes(1)

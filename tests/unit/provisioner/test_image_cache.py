@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from ec2spawner.provisioner.model.cloud import CloudError, Image, ImageQuery
-from ec2spawner.provisioner.offers import images
-from ec2spawner.provisioner.offers.images import ImageBook
+from ec2spawner.provisioner.offers import images as images_module
+from ec2spawner.provisioner.offers.images import ImageCache
 from tests.simulated_cloud import Clock, SimulatedCloud
 from tests.unit.provisioner.world import until
 
@@ -25,8 +25,8 @@ def cloud() -> SimulatedCloud:
 
 
 @pytest.fixture
-def book(cloud: SimulatedCloud) -> ImageBook:
-    return ImageBook(cloud, ImageQuery(name="lab-*", owners=("self",)), now=cloud.clock)
+def images(cloud: SimulatedCloud) -> ImageCache:
+    return ImageCache(cloud, ImageQuery(name="lab-*", owners=("self",)), now=cloud.clock)
 
 
 def asked(cloud: SimulatedCloud) -> int:
@@ -34,71 +34,71 @@ def asked(cloud: SimulatedCloud) -> int:
 
 
 async def test_starts_that_come_at_once_share_one_look_up(
-    cloud: SimulatedCloud, book: ImageBook
+    cloud: SimulatedCloud, images: ImageCache
 ) -> None:
-    assert book.known is None
-    assert await asyncio.gather(*(book.current() for _ in range(20))) == [OLD] * 20
+    assert images.known is None
+    assert await asyncio.gather(*(images.current() for _ in range(20))) == [OLD] * 20
     assert asked(cloud) == 1
     assert cloud.of("find_image")[0].arguments == (ImageQuery(name="lab-*", owners=("self",)),)
-    assert book.known == OLD
+    assert images.known == OLD
 
 
-async def test_it_is_looked_up_again_after_a_day(cloud: SimulatedCloud, book: ImageBook) -> None:
-    await book.current()
+async def test_it_is_looked_up_again_after_a_day(cloud: SimulatedCloud, images: ImageCache) -> None:
+    await images.current()
     cloud.images[NEW.image_id] = NEW
     cloud.clock.advance(23 * HOUR)
-    assert await book.current() == OLD
+    assert await images.current() == OLD
     cloud.clock.advance(HOUR)
-    assert await book.current() == NEW
+    assert await images.current() == NEW
     assert asked(cloud) == 2
 
 
 async def test_an_old_one_serves_on_when_a_look_up_fails_and_it_is_not_repeated_at_each_start(
-    cloud: SimulatedCloud, book: ImageBook
+    cloud: SimulatedCloud, images: ImageCache
 ) -> None:
-    await book.current()
+    await images.current()
     cloud.images[NEW.image_id] = NEW
     cloud.clock.advance(25 * HOUR)
     cloud.fail("find_image", THROTTLE)
-    assert await book.current() == OLD
-    assert await book.current() == OLD
+    assert await images.current() == OLD
+    assert await images.current() == OLD
     assert asked(cloud) == 2
-    cloud.clock.advance(images.RETRY_AFTER.total_seconds())
-    assert await book.current() == NEW
+    cloud.clock.advance(images_module.RETRY_AFTER.total_seconds())
+    assert await images.current() == NEW
 
 
 async def test_an_old_one_serves_on_while_a_look_up_hangs(
-    cloud: SimulatedCloud, book: ImageBook, monkeypatch: pytest.MonkeyPatch
+    cloud: SimulatedCloud, images: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(images, "PATIENCE", 0.01)
-    await book.current()
+    monkeypatch.setattr(images_module, "TIMEOUT", 0.01)
+    await images.current()
     cloud.images[NEW.image_id] = NEW
     cloud.clock.advance(25 * HOUR)
     answered = cloud.hold("find_image")
-    assert await book.current() == OLD
-    assert await book.current() == OLD
+    assert await images.current() == OLD
+    assert await images.current() == OLD
     assert asked(cloud) == 2, "one look-up is under way already"
     answered.set()
-    await until(lambda: book.known == NEW)
-    assert await book.current() == NEW
+    await until(lambda: images.known == NEW)
+    assert await images.current() == NEW
 
 
 async def test_without_any_image_the_error_is_told_to_each_and_asked_for_anew(
-    cloud: SimulatedCloud, book: ImageBook
+    cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     cloud.images.clear()
-    told = await asyncio.gather(*(book.current() for _ in range(3)), return_exceptions=True)
+    told = await asyncio.gather(*(images.current() for _ in range(3)), return_exceptions=True)
     assert [type(error) for error in told] == [CloudError] * 3
     assert asked(cloud) == 1
     cloud.images[NEW.image_id] = NEW
-    assert await book.current() == NEW
+    assert await images.current() == NEW
 
 
 async def test_a_start_that_is_cancelled_does_not_take_the_look_up_with_it(
-    cloud: SimulatedCloud, book: ImageBook
+    cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     answered = cloud.hold("find_image")
-    first, second = (asyncio.create_task(book.current()) for _ in range(2))
+    first, second = (asyncio.create_task(images.current()) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
@@ -108,11 +108,11 @@ async def test_a_start_that_is_cancelled_does_not_take_the_look_up_with_it(
 
 
 async def test_an_image_that_ec2_says_is_gone_is_looked_up_anew(
-    cloud: SimulatedCloud, book: ImageBook
+    cloud: SimulatedCloud, images: ImageCache
 ) -> None:
-    await book.current()
+    await images.current()
     cloud.images[NEW.image_id] = NEW
-    book.doubt("ami-another")
-    assert await book.current() == OLD
-    book.doubt("ami-old")
-    assert await book.current() == NEW
+    images.doubt("ami-another")
+    assert await images.current() == OLD
+    images.doubt("ami-old")
+    assert await images.current() == NEW

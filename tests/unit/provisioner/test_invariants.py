@@ -81,7 +81,7 @@ LINGER = AfterStop("linger", 100.0)
 STOP = AfterStop("stop", 300.0, per_user=1)
 KEPT = (AfterStop(), LINGER, STOP)
 
-MOST_SKEW = 30.0
+MAX_SKEW = 30.0
 """Seconds that the hub's clock jumps away from the true time, forward or back."""
 
 USERS = tuple("ada bob cyd dot eve fay gus hal ida".split())
@@ -310,7 +310,7 @@ class Story(RuleBasedStateMachine):
         self.world.may_end.setdefault(instance_id, "silent")  # whichever lease is served there
         self.wait(1)
 
-    @rule(skew=st.integers(-int(MOST_SKEW), int(MOST_SKEW)))
+    @rule(skew=st.integers(-int(MAX_SKEW), int(MAX_SKEW)))
     def clock_jumps(self, skew: int) -> None:
         self.latest_skew = max(self.latest_skew, skew)
         self.told_twice = max(self.told_twice, self.latest_skew - skew)
@@ -343,7 +343,7 @@ class Story(RuleBasedStateMachine):
     def no_instance_without_a_lease(self) -> None:
         """Beyond two passes that could see it, in a time without faults."""
         world, now = self.world, self.loop.time()
-        open_leases = list(world.provisioner.book.open())
+        open_leases = list(world.provisioner.registry.open())
         held = {lease.instance_id for lease in open_leases}
         waiting = [x.lease_id for x in open_leases if x.state is LeaseState.WAITING]
         held |= {each.instance_id for each in self.kept_in_time()}
@@ -362,9 +362,9 @@ class Story(RuleBasedStateMachine):
         return self.loop.refusal is not None or self.world.distant.is_troubled(*calls)
 
     def kept_in_time(self) -> Iterator[Kept]:
-        keeping, now = self.world.provisioner.keeping, self.world.hub_clock()
-        for instance_id in keeping.instance_ids:
-            kept = keeping.get(instance_id)
+        retention, now = self.world.provisioner.retention, self.world.hub_clock()
+        for instance_id in retention.instance_ids:
+            kept = retention.get(instance_id)
             if kept is not None and now < kept.until:
                 yield kept
 
@@ -376,9 +376,9 @@ class Story(RuleBasedStateMachine):
             age = (true_now - machine.instance.launched_at).total_seconds()
             agent = world.agents[machine.instance.instance_id]
             listened = min(age, self.loop.time() - world.up_since)  # a hub that was down heard none
-            if not agent.phoned and listened > REAL_PAUSES.boot_timeout + MOST_SKEW:
+            if not agent.phoned and listened > REAL_PAUSES.boot_timeout + MAX_SKEW:
                 up.add(agent.instance_id)
-        up |= {lease.lease_id for lease in world.provisioner.book.open(LeaseState.ENDING)}
+        up |= {lease.lease_id for lease in world.provisioner.registry.open(LeaseState.ENDING)}
         if self.is_troubled("list_instances", "terminate", "detach_volume"):
             up.clear()
         since = {each: self.overdue.get(each, self.loop.time()) for each in up}
@@ -413,7 +413,7 @@ class Story(RuleBasedStateMachine):
         owner = self.world.cloud.volumes[volume_id].tags[tags.USER]
         leases = [
             lease
-            for lease in self.world.provisioner.book._remembered()
+            for lease in self.world.provisioner.registry._remembered()
             if instance_id == lease.instance_id
             or instance_id in {segment.instance_id for segment in lease.segments}
         ]
@@ -432,14 +432,14 @@ class Story(RuleBasedStateMachine):
         for lease_id, instance_id in world.was_ready.items():
             if world.may_it_end(lease_id):
                 continue
-            lease = world.provisioner.book.get(lease_id)
+            lease = world.provisioner.registry.get(lease_id)
             assert lease is not None, f"{lease_id} is forgotten"
             assert lease.state is LeaseState.READY, f"{lease_id} ends unasked: {lease.stop}"
             assert lease.instance_id == instance_id
             assert world.cloud.machines[instance_id].ended is None
 
     def no_instance_serves_two_leases(self) -> None:
-        held = [x.instance_id for x in self.world.provisioner.book.open() if x.instance_id]
+        held = [x.instance_id for x in self.world.provisioner.registry.open() if x.instance_id]
         assert len(held) == len(set(held)), "two leases hold one instance"
         for instance_id, users in self.world.served.items():
             assert len(users) == 1, f"{instance_id} is given to {users}"
@@ -454,7 +454,7 @@ class Story(RuleBasedStateMachine):
     # --- 5, as far as it is the provisioner's: money ---
 
     def accounts_of_leases_add_up(self) -> None:
-        for lease in self.world.provisioner.book._remembered():
+        for lease in self.world.provisioner.registry._remembered():
             assert_no_overlap(lease.segments)
             if lease.state is LeaseState.ENDED:
                 assert all(segment.end for segment in lease.segments), "it costs after its end"
@@ -508,13 +508,13 @@ class Story(RuleBasedStateMachine):
         self.wait(150)
         lease_id = world.servers.get("zoe", "")
         assert lease_id in world.was_ready, "a new server does not get ready any more"
-        for lease in list(world.provisioner.book.open()):
+        for lease in list(world.provisioner.registry.open()):
             self.run(world.stop_server(lease.user, lease.lease_id))
-        self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout + STOP.seconds + MOST_SKEW)
+        self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout + STOP.seconds + MAX_SKEW)
         left = [m.instance.instance_id for m in world.ours()]
         assert not left, f"{left} run though nobody has a server"
         assert not world.cloud.stopped(), f"the disks of {world.cloud.stopped()} are left"
-        assert not list(world.provisioner.book.open()), "a lease never ends"
+        assert not list(world.provisioner.registry.open()), "a lease never ends"
         held = [v for v in world.cloud.volumes.values() if v.attached_to]
         assert not held, f"{held} are not let go"
         running = {x for x, machine in world.cloud.machines.items() if machine.ended is None}

@@ -24,9 +24,9 @@ from ec2spawner.provisioner.model.lease import (
     Lease,
     LeaseState,
 )
-from ec2spawner.provisioner.offers.offers import OfferBook, Order
+from ec2spawner.provisioner.offers.offers import Offers, Order
 from ec2spawner.wire import Market, Step, Stop
-from tests.unit.provisioner.world import PATIENCE, SPEC, Agent, World, until
+from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
 T4, A10G = "g4dn.xlarge", "g5.xlarge"
 A, B = "us-east-1a", "us-east-1b"
@@ -297,10 +297,10 @@ async def test_a_zone_whose_only_subnet_is_full_is_left_out_and_says_so(world: W
     assert "without a free network address, seen at 12:00 UTC" in attempt.skipped
 
 
-@pytest.mark.parametrize(("code", "mend"), REFUSED_CODES.items())
+@pytest.mark.parametrize(("code", "fix"), REFUSED_CODES.items())
 @pytest.mark.parametrize("whole", [False, True], ids=["entry", "call"])
 async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
-    world: World, code: str, mend: str, whole: bool
+    world: World, code: str, fix: str, whole: bool
 ) -> None:
     if whole:
         world.cloud.fail("launch", CloudError(code, "It is not so.", retryable=False))
@@ -310,7 +310,7 @@ async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
     stop = await world.ending_of(lease)
     assert stop.reason == "failed"
     assert f"{code}: It is not so." in stop.message
-    assert mend in stop.message
+    assert fix in stop.message
     assert len(asked(world)) == 1, "no other market would help"
     assert world.now(lease).attempts[-1].outcome is AttemptOutcome.REFUSED
     assert world.provisioner.offers.sold_out.all(world.clock()) == ()
@@ -428,7 +428,7 @@ async def test_busy_is_seen_while_it_lasts(world: World) -> None:
 async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
     world: World,
 ) -> None:
-    await world.restart(launch_patience=0.1)
+    await world.restart(launch_timeout=0.1)
     world.cloud.refuse_offers("RequestLimitExceeded", times=10_000)
     stop = await world.ending_of(await world.request())
     assert stop.reason == "failed"
@@ -437,7 +437,7 @@ async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
 
 
 async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> None:
-    await world.restart(launch_patience=0.1)
+    await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", CloudError("Strange", "HTTP 503", retryable=True), times=10_000)
     stop = await world.ending_of(await world.request())
     assert "EC2 is busy" in stop.message
@@ -448,7 +448,7 @@ async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answer
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
-    await world.restart(launch_patience=PATIENCE, launch_pause=0.05)
+    await world.restart(launch_timeout=TIMEOUT, launch_pause=0.05)
     busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
     world.cloud.fail("launch", busy, times=3)
     began = time.monotonic()
@@ -650,13 +650,13 @@ async def test_decisions_leave_the_loop_to_others_in_between(
             turns += 1
             await asyncio.sleep(0)
 
-    next_order = OfferBook.next_order
+    next_order = Offers.next_order
 
-    def counted(self: OfferBook, *arguments: Any) -> Order | None:
+    def counted(self: Offers, *arguments: Any) -> Order | None:
         decided.append(turns)
         return next_order(self, *arguments)
 
-    monkeypatch.setattr(OfferBook, "next_order", counted)
+    monkeypatch.setattr(Offers, "next_order", counted)
     await world.restart(batch_window=0.1)
     counting = asyncio.create_task(count())
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(20)]
@@ -685,7 +685,7 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
     def one_more() -> Collection[str]:
         if not came.is_set():
             came.set()
-            world.provisioner.book._leases["second"] = second  # no pass has seen it
+            world.provisioner.registry._leases["second"] = second  # no pass has seen it
         return missing()
 
     monkeypatch.setattr(buying, "missing", one_more)
@@ -705,13 +705,13 @@ async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
     gate = world.cloud.hold("launch", after=True)
     leases = await asyncio.gather(world.request("first"), world.request("second"))
     await until(world.cloud.requests)
-    book, begin = world.provisioner.book, world.provisioner.ending.begin
+    registry, begin = world.provisioner.registry, world.provisioner.ending.begin
 
     async def slow(lease_id: str, stop: Stop) -> None:
         await begin(lease_id, stop)
         for lease in leases:  # a machine of somebody else's, who no longer wants it
             if world.now(lease).state is LeaseState.WAITING:
-                await book.change(lease.lease_id, state=LeaseState.STARTING)
+                await registry.change(lease.lease_id, state=LeaseState.STARTING)
 
     monkeypatch.setattr(world.provisioner.buying, "fail", slow)
     gate.set()
@@ -727,7 +727,7 @@ async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: Wo
     lease = await world.request()
     await until(world.cloud.requests)
     bound = replace(SPEC, subnets=("subnet-b",))
-    await world.provisioner.book.change(lease.lease_id, spec=bound)
+    await world.provisioner.registry.change(lease.lease_id, spec=bound)
     await until(lambda: len(world.cloud.requests()) == 2)
     gate.set()
     await found(world, lease)
@@ -803,7 +803,7 @@ async def test_an_attempt_is_seen_as_it_happens_and_outlives_the_hub(world: Worl
         usd_per_hour=0.1,
         outcome=AttemptOutcome.ASKING,
     )
-    changed = asyncio.create_task(world.provisioner.book.wait_for_change(lease.lease_id, 5))
+    changed = asyncio.create_task(world.provisioner.registry.wait_for_change(lease.lease_id, 5))
     await asyncio.sleep(0)
     gate.set()
     assert await changed, "whoever watches is told"
@@ -829,11 +829,11 @@ async def test_what_is_remembered_while_the_lease_is_written_is_stored_too(
         await save(written)
 
     monkeypatch.setattr(world.store, "save_lease", slow)
-    book = world.provisioner.book
-    change = asyncio.create_task(book.change(lease.lease_id, sealed_start="changed"))
+    registry = world.provisioner.registry
+    change = asyncio.create_task(registry.change(lease.lease_id, sealed_start="changed"))
     await writing.wait()
     attempt = replace(world.now(lease).attempts[0], answer="remembered")
-    book.remember(lease.lease_id, attempts=(attempt,))
+    registry.remember(lease.lease_id, attempts=(attempt,))
     gate.set()
     await change
     await world.watch_passes(1)
@@ -848,7 +848,7 @@ async def test_only_the_last_attempts_are_kept(world: World) -> None:
         [instance_id] = await world.boot()
         await world.complete_passes(1)
         world.clock.advance(181)
-        await world.provisioner.book.change(lease.lease_id, replaced=0)
+        await world.provisioner.registry.change(lease.lease_id, replaced=0)
         world.cloud.end(instance_id)
     await world.boot()
     attempts = world.now(lease).attempts

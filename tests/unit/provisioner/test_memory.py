@@ -50,7 +50,7 @@ async def test_nothing_in_memory_grows_with_what_has_ended(world: World) -> None
     for number in range(2):
         await a_month(world, number)
     before = held(world.provisioner)
-    assert before[".book._leases"] == before[".book._contacts"] == 0
+    assert before[".registry._leases"] == before[".registry._contacts"] == 0
     assert before[".homes._homes"] == 1
     for number in range(2, 8):
         await a_month(world, number)

@@ -129,7 +129,7 @@ async def test_a_gpu_that_no_zone_has_is_named_with_the_zones(world: World) -> N
 
 async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -> None:
     lease, _ = await world.ready("ada", home_kind="ebs")
-    instance = world.provisioner.watcher.instance_of(lease)
+    instance = world.provisioner.instance_cache.instance_of(lease)
     assert instance is not None
     await world.stop(lease)
     for name, kind in world.cloud.types.items():
@@ -169,7 +169,7 @@ async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:
 
 async def test_a_home_in_a_zone_without_a_subnet(world: World) -> None:
     lease, _ = await world.ready("ada", home_kind="ebs")
-    instance = world.provisioner.watcher.instance_of(lease)
+    instance = world.provisioner.instance_cache.instance_of(lease)
     assert instance is not None
     await world.stop(lease)
     left = tuple(s for s, zone in world.cloud.subnets.items() if zone != instance.zone)

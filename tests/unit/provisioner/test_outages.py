@@ -47,9 +47,9 @@ async def test_a_start_that_cannot_be_stored_fails_and_is_never_bought(world: Wo
         await world.complete_passes(1)
     await world.complete_passes(2)
     assert world.cloud.of("launch") == []
-    assert list(world.provisioner.book.open()) == []
+    assert list(world.provisioner.registry.open()) == []
     await world.restart()
-    assert list(world.provisioner.book.open()) == []
+    assert list(world.provisioner.registry.open()) == []
     lease, _ = await world.ready()
     assert lease.state is LeaseState.READY
 
@@ -75,7 +75,7 @@ async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_a
     leaving, other = await world.ready("leaving")
     with locked(world):
         world.clock.advance(60)
-        assert (await agent.beat()).cost is not None
+        assert (await agent.heartbeat()).cost is not None
         await world.stop(leaving)
         await other.event("stopped")
         ended = await world.state(leaving, LeaseState.ENDED)
@@ -83,7 +83,7 @@ async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_a
         assert world.now(staying).state is LeaseState.READY
     await world.complete_passes(2)
     await world.restart()
-    kept = world.provisioner.book.last_ended("leaving", "")
+    kept = world.provisioner.registry.last_ended("leaving", "")
     assert kept == ended
     assert kept.segments[-1].end is not None
     assert world.now(staying).state is LeaseState.READY
@@ -93,16 +93,16 @@ async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_wri
     world: World,
 ) -> None:
     await world.ready()
-    usual = await world.provisioner.usual_durations.of_steps("t4")
+    usual = await world.provisioner.start_durations.of_steps("t4")
     assert usual
     with locked(world):
-        assert await world.provisioner.usual_durations.of_steps("t4") == usual
+        assert await world.provisioner.start_durations.of_steps("t4") == usual
 
 
 async def test_a_slow_store_is_asked_once_however_many_pages_ask(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reads, read, answers = 0, Store.usual_durations, asyncio.Event()
+    reads, read, answers = 0, Store.start_durations, asyncio.Event()
 
     async def slow(store: Store, profile: str) -> Mapping[Step, float]:
         nonlocal reads
@@ -110,16 +110,16 @@ async def test_a_slow_store_is_asked_once_however_many_pages_ask(
         await answers.wait()
         return await read(store, profile)
 
-    monkeypatch.setattr(Store, "usual_durations", slow)
-    monkeypatch.setattr(start_durations, "PATIENCE", 0.01)
+    monkeypatch.setattr(Store, "start_durations", slow)
+    monkeypatch.setattr(start_durations, "TIMEOUT", 0.01)
     await world.ready()
-    usual = world.provisioner.usual_durations
+    usual = world.provisioner.start_durations
     for _ in range(3):
         assert await usual.of_starts(["t4", "t4"]) == {}
     assert reads == 1
     answers.set()
     await world.settle()
-    monkeypatch.setattr(start_durations, "PATIENCE", 5.0)
+    monkeypatch.setattr(start_durations, "TIMEOUT", 5.0)
     assert await usual.of_steps("t4")
     assert reads == 2
 
@@ -137,7 +137,7 @@ async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_
     lease = await world.request()
     [instance_id] = await world.boot()
     await world.complete_passes(1)
-    world.mend_store()
+    world.fix_store()
     await world.complete_passes(1)
     await world.restart()
     [intent] = world.provisioner.launcher.intents.values()
@@ -200,7 +200,7 @@ async def test_a_server_is_ready_once_that_is_stored_and_its_agent_says_it_until
     assert not waiting.done(), "JupyterHub believes what the next process would not know"
     waiting.cancel()
     await world.kill()
-    world.mend_store()
+    world.fix_store()
     await world.start()
     assert world.now(lease).state is LeaseState.STARTING
     await agent.event("ready")
@@ -238,7 +238,7 @@ async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_f
         assert world.now(silent).state is LeaseState.READY
         with pytest.raises(StoreError, match="start the database server"):
             await world.request("new")
-        assert (await agent.beat()).stop is None
+        assert (await agent.heartbeat()).stop is None
         await world.stop(leaving)
         await agent.event("stopped")
         await world.state(leaving, LeaseState.ENDED)
@@ -250,7 +250,7 @@ async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_f
     assert world.cloud.running() == []
     await world.restart()
     for user in ("silent", "leaving"):
-        kept = world.provisioner.book.last_ended(user, "")
+        kept = world.provisioner.registry.last_ended(user, "")
         assert kept is not None
         assert kept.segments[-1].end is not None
 
@@ -272,7 +272,7 @@ async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
     try:
         lease, newer = await follower.ready("new")
         world.provisioner.reconciler.reconcile = reconcile  # type: ignore[method-assign]
-        world.clock.advance(world.settings.adoption_grace + 1)  # of a lease that it does not know
+        world.clock.advance(world.settings.recovery_grace + 1)  # of a lease that it does not know
         with pytest.raises(StoreError, match="another hub holds"):
             await world.provisioner.reconciler.reconcile()
         assert set(world.cloud.running()) == {agent.instance_id, newer.instance_id}

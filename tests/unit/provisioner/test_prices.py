@@ -16,7 +16,7 @@ from ec2spawner.core.pricing.price_history import WEEK, PricePoint, steadiness
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
-from ec2spawner.provisioner.offers.prices import Price, PriceBook
+from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market
 from tests.simulated_cloud import Clock, SimulatedCloud
 from tests.unit.provisioner.world import SPEC, World
@@ -40,18 +40,18 @@ def running() -> list[Instance]:
     return []
 
 
-def book(
+def registry(
     cloud: SimulatedCloud,
     running: Sequence[Instance] = (),
     *discounts: Discount,
     region: str = "us-east-1",
     zones: str = "",
     want: Sequence[str] = (T4, A10G),
-) -> PriceBook:
+) -> PriceCache:
     settings = Settings(
         hub="hub", region=region, subnets=(), want_types=tuple(want), price_interval=3600
     )
-    return PriceBook(
+    return PriceCache(
         cloud,
         settings,
         data.instance_types(),
@@ -71,7 +71,7 @@ def usd(price: Price | None) -> float | None:
 
 
 async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     assert prices.price(Market.SPOT, T4, A) is None
     await prices.refresh()
     price = prices.price(Market.SPOT, T4, A)
@@ -80,7 +80,7 @@ async def test_a_spot_price_is_of_its_zone_and_has_an_age(cloud: SimulatedCloud)
 
 
 async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.19
     assert usd(prices.cheapest(Market.ON_DEMAND, (A10G, T4))) == 0.55
@@ -88,7 +88,7 @@ async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> No
 
 
 async def test_a_price_of_a_zone_without_a_subnet_is_nobodys(cloud: SimulatedCloud) -> None:
-    prices = book(cloud, zones=f"{A} us-east-1c")
+    prices = registry(cloud, zones=f"{A} us-east-1c")
     await prices.refresh()
     assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.21
     assert prices.price(Market.SPOT, T4, B) is None
@@ -102,7 +102,7 @@ async def test_seven_days_are_read_once_and_then_only_what_is_new(cloud: Simulat
         PricePoint(start - timedelta(days=3), 0.20),
         PricePoint(start + timedelta(hours=5), 0.30),
     ]
-    prices = book(cloud, want=[T4])
+    prices = registry(cloud, want=[T4])
     await prices.refresh()
     assert [point.usd_per_hour for point in prices.history(T4, A)] == [0.18, 0.20]
     cloud.clock.advance(6 * 3600)
@@ -122,7 +122,7 @@ async def test_seven_days_are_read_once_and_then_only_what_is_new(cloud: Simulat
 
 async def test_a_price_that_ec2_lists_late_is_not_missed(cloud: SimulatedCloud) -> None:
     cloud.histories[T4, A] = [PricePoint(cloud.clock() - WEEK, 0.20)]
-    prices = book(cloud, want=[T4])
+    prices = registry(cloud, want=[T4])
     await prices.refresh()
     late = cloud.clock() - timedelta(minutes=10)
     cloud.histories[T4, A] = [*cloud.histories[T4, A], PricePoint(late, 0.40)]
@@ -132,7 +132,7 @@ async def test_a_price_that_ec2_lists_late_is_not_missed(cloud: SimulatedCloud) 
 
 
 async def test_a_pool_that_ec2_lists_no_more_has_no_price(cloud: SimulatedCloud) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     del cloud.prices[T4, A]
     cloud.clock.advance(300)
@@ -143,7 +143,7 @@ async def test_a_pool_that_ec2_lists_no_more_has_no_price(cloud: SimulatedCloud)
 
 
 async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: SimulatedCloud) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     read_at = cloud.clock()
     cloud.clock.advance(600)
@@ -160,7 +160,7 @@ async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: Simulate
 
 
 async def test_types_that_fail_keep_no_others_from_being_read(cloud: SimulatedCloud) -> None:
-    prices = book(cloud, want=[T4])
+    prices = registry(cloud, want=[T4])
     await prices.refresh()
     prices.want([A10G])
     cloud.clock.advance(300)
@@ -176,7 +176,7 @@ async def test_types_that_fail_keep_no_others_from_being_read(cloud: SimulatedCl
 
 
 async def test_new_types_are_read_at_once(cloud: SimulatedCloud) -> None:
-    prices = book(cloud, want=[])
+    prices = registry(cloud, want=[])
     running = asyncio.create_task(prices.run())
     async with asyncio.timeout(90):
         while not cloud.of("reservations"):
@@ -197,7 +197,7 @@ async def test_new_types_are_read_at_once(cloud: SimulatedCloud) -> None:
 
 
 async def test_list_prices_are_read_for_the_region(cloud: SimulatedCloud) -> None:
-    prices = book(cloud, region="eu-west-1")
+    prices = registry(cloud, region="eu-west-1")
     assert prices.on_demand(T4) is None
     await prices.refresh()
     assert prices.on_demand(T4) == Price(0.55, "the AWS price list", cloud.clock())
@@ -207,7 +207,7 @@ async def test_list_prices_are_read_for_the_region(cloud: SimulatedCloud) -> Non
 
 async def test_the_bundled_table_serves_for_its_own_region_only(cloud: SimulatedCloud) -> None:
     cloud.fail("on_demand_prices", FORBIDDEN, times=2)
-    here, elsewhere = book(cloud), book(cloud, region="eu-west-1")
+    here, elsewhere = registry(cloud), registry(cloud, region="eu-west-1")
     await here.refresh()
     await elsewhere.refresh()
     price = here.on_demand(T4)
@@ -220,13 +220,13 @@ async def test_the_bundled_table_serves_for_its_own_region_only(cloud: Simulated
 async def test_the_bundled_table_serves_where_the_price_list_does_not_know(
     cloud: SimulatedCloud,
 ) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     assert [usd(prices.on_demand(name)) for name in (T4, A10G)] == [0.55, 1.006]
 
 
 async def test_list_prices_are_read_once_a_day(cloud: SimulatedCloud) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     for _ in range(50):
         await prices.refresh()
         cloud.clock.advance(3600)
@@ -238,7 +238,7 @@ async def test_list_prices_are_read_once_a_day(cloud: SimulatedCloud) -> None:
 async def test_a_price_list_that_fails_is_asked_again_soon_and_keeps_the_old_price(
     cloud: SimulatedCloud,
 ) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     read_at = cloud.clock()
     cloud.clock.advance(25 * 3600)
@@ -256,7 +256,7 @@ async def test_a_price_list_that_fails_is_asked_again_soon_and_keeps_the_old_pri
 async def test_a_failure_that_lasts_is_told_once(
     cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
-    prices = book(cloud)
+    prices = registry(cloud)
     cloud.fail("spot_history", THROTTLE, times=3)
     with caplog.at_level(logging.INFO):
         for _ in range(5):
@@ -272,7 +272,7 @@ async def test_spot_that_hangs_holds_up_nothing_but_itself(
 ) -> None:
     monkeypatch.setattr("ec2spawner.provisioner.offers.prices.REFRESH_TIMEOUT", 0.01)
     cloud.hold("spot_history")
-    prices = book(cloud)
+    prices = registry(cloud)
     await prices.refresh()
     assert usd(prices.on_demand(T4)) == 0.55
 
@@ -295,7 +295,7 @@ def instance(
 async def test_a_discount_pays_for_the_oldest_and_the_others_pay_in_full(
     cloud: SimulatedCloud, running: list[Instance]
 ) -> None:
-    prices = book(cloud, running, Discount(A10G, 0.63, count=1))
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=1))
     cloud.list_prices[A10G] = 1.01
     await prices.refresh()
     assert prices.paid(A10G, A) == Price(0.63, "the configured discounts", None)
@@ -314,7 +314,7 @@ async def test_a_discount_pays_for_the_oldest_and_the_others_pay_in_full(
 async def test_a_segment_is_at_the_rate_of_its_discount(
     cloud: SimulatedCloud, running: list[Instance]
 ) -> None:
-    prices = book(cloud, running, Discount(A10G, 0.63, count=1))
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=1))
     running.append(instance(1, cloud.clock()))
     segment = prices.segment(running[0], cloud.clock())
     assert (segment.usd_per_hour, segment.source) == (0.63, "the configured discounts")
@@ -323,7 +323,7 @@ async def test_a_segment_is_at_the_rate_of_its_discount(
 async def test_a_discount_never_pays_for_spot_nor_for_another_type_or_zone(
     cloud: SimulatedCloud, running: list[Instance]
 ) -> None:
-    prices = book(cloud, running, Discount(A10G, 0.63, count=9, zone=B))
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=9, zone=B))
     await prices.refresh()
     at = cloud.clock()
     running += [
@@ -337,7 +337,7 @@ async def test_a_discount_never_pays_for_spot_nor_for_another_type_or_zone(
 
 async def test_a_discount_ends_on_its_day(cloud: SimulatedCloud, running: list[Instance]) -> None:
     until = cloud.clock() + timedelta(hours=1)
-    prices = book(cloud, running, Discount(A10G, 0.63, count=1, until=until))
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=1, until=until))
     running.append(instance(1, cloud.clock()))
     assert usd(prices.price_of(running[0])) == 0.63
     cloud.clock.advance(3600)
@@ -349,7 +349,7 @@ async def test_reservations_count_and_have_an_age(
     cloud: SimulatedCloud, running: list[Instance]
 ) -> None:
     cloud.reserved = [Discount(A10G, 0.58, count=2, source="a Reserved Instance")]
-    prices = book(cloud, running)
+    prices = registry(cloud, running)
     running.append(instance(1, cloud.clock()))
     assert prices.paid_left(A10G, A) == 0
     await prices.refresh()
@@ -367,7 +367,7 @@ async def test_what_the_admin_writes_of_a_type_stands_for_its_reservations(
     cloud: SimulatedCloud, running: list[Instance], count: int
 ) -> None:
     cloud.reserved = [Discount(A10G, 0.58, count=5), Discount(T4, 0.30, count=5)]
-    prices = book(cloud, running, Discount(A10G, 0.63, count=count))
+    prices = registry(cloud, running, Discount(A10G, 0.63, count=count))
     await prices.refresh()
     assert prices.paid_left(A10G, A) == count
     assert prices.paid_left(T4, A) == 5
@@ -376,7 +376,7 @@ async def test_what_the_admin_writes_of_a_type_stands_for_its_reservations(
 async def test_a_discount_that_has_ended_is_told_at_the_start(
     cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
-    book(cloud, (), Discount(A10G, 0.63, count=1, until=cloud.clock()))
+    registry(cloud, (), Discount(A10G, 0.63, count=1, until=cloud.clock()))
     assert "The discount for g5.xlarge has ended" in caplog.text
 
 

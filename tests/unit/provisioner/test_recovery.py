@@ -26,7 +26,7 @@ async def lose_store(world: World) -> None:
     await world.kill()
     world.database = "another.sqlite"
     await world.start()
-    await world.provisioner.watcher.first_listing(5)
+    await world.provisioner.instance_cache.first_listing(5)
 
 
 async def test_what_jupyterhub_keeps_holds_no_secret(world: World) -> None:
@@ -44,21 +44,21 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     lease, agent = await world.ready(home_kind="ebs")
     granted = await agent.claim()
     kept = await kept_by_jupyterhub(world, lease)
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     await lose_store(world)
     await until(lambda: world.provisioner.prices._spot)
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id], "it is another store's until then"
 
-    rebuilt = await world.provisioner.adoption.rebuild("ada", "", kept)
+    rebuilt = await world.provisioner.recovery.rebuild("ada", "", kept)
     assert rebuilt is not None
     assert granted is not None
     assert rebuilt.token_sha256 == sha256_hex(granted.token)
     assert (rebuilt.url, rebuilt.instance_id) == (lease.url, lease.instance_id)
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert cost.since == world.cloud.machines[agent.instance_id].instance.launched_at
     assert cost.usd == pytest.approx(0.10, abs=1e-3)
-    counted = world.provisioner.spending.since_begin(world.provisioner.book)
+    counted = world.provisioner.spending.since_begin(world.provisioner.registry)
     assert counted == 0, "another process has counted that"
 
     await world.complete_passes(2)
@@ -85,7 +85,7 @@ async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: Wo
     kept = await kept_by_jupyterhub(world, lease)
     await lose_store(world)
     world.cloud.fail("tag", LOST, times=3)
-    assert await world.provisioner.adoption.rebuild("ada", "", kept) is not None
+    assert await world.provisioner.recovery.rebuild("ada", "", kept) is not None
     own = world.store.store_id
     await until(lambda: world.cloud.tags(agent.instance_id)[tags.STORE] == own)
     assert world.cloud.running() == [agent.instance_id]
@@ -94,13 +94,13 @@ async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: Wo
 async def test_what_is_gone_or_another_hubs_is_not_rebuilt(world: World) -> None:
     lease, agent = await world.ready()
     kept = await kept_by_jupyterhub(world, lease)
-    rebuild = world.provisioner.adoption.rebuild
+    rebuild = world.provisioner.recovery.rebuild
     assert await rebuild("ada", "", kept.model_copy(update={"instance_id": "i-1"})) is None
     world.cloud.end(agent.instance_id)
     await world.state(lease, LeaseState.ENDED)
     await lose_store(world)
     await world.complete_passes(1)
-    assert await world.provisioner.adoption.rebuild("ada", "", kept) is None
+    assert await world.provisioner.recovery.rebuild("ada", "", kept) is None
 
 
 async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
@@ -118,9 +118,9 @@ async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
     await world.start()
     await world.complete_passes(2)
     assert len(world.cloud.running()) == 5
-    assert await world.provisioner.adoption.rebuild("user-0", "", kept) is not None
+    assert await world.provisioner.recovery.rebuild("user-0", "", kept) is not None
     with caplog.at_level(logging.CRITICAL):
-        world.clock.advance(world.settings.adoption_grace)
+        world.clock.advance(world.settings.recovery_grace)
         await world.complete_passes(3)
     assert len(world.cloud.running()) == 5
     assert "BRAKE: 4 servers" in caplog.text
@@ -147,7 +147,7 @@ async def test_an_instance_of_a_lease_that_nobody_knows_ends_after_the_grace(
     await world.kill()
     world.database = copy.name
     await world.start()
-    world.clock.advance(world.settings.adoption_grace - 1)
+    world.clock.advance(world.settings.recovery_grace - 1)
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id]
     world.clock.advance(1)
@@ -162,11 +162,11 @@ async def test_a_lease_that_nobody_asks_for_ends_after_the_grace(world: World) -
     forgotten, _ = await world.ready("forgotten")
     asked_for, agent = await world.ready("asked-for")
     await world.restart()
-    assert world.provisioner.adoption.take_up("asked-for", "", "") == asked_for
-    world.clock.advance(world.settings.adoption_grace - 1)
+    assert world.provisioner.recovery.take_up("asked-for", "", "") == asked_for
+    world.clock.advance(world.settings.recovery_grace - 1)
     await world.complete_passes(2)
     assert world.now(forgotten).state is LeaseState.READY
-    await agent.beat()
+    await agent.heartbeat()
     world.clock.advance(1)
     stop = await world.ending_of(forgotten)
     assert (stop.reason, stop.message) == ("hub", "The hub no longer knew this server")
@@ -180,12 +180,12 @@ async def test_many_that_nobody_asks_for_are_kept_with_one_alert(
     leases = await world.many_ready(5)
     await world.restart()
     with caplog.at_level(logging.CRITICAL):
-        world.clock.advance(world.settings.adoption_grace)
+        world.clock.advance(world.settings.recovery_grace)
         await world.watch_passes(4)
     assert {world.now(lease).state for lease in leases} == {LeaseState.READY}
     assert caplog.text.count("BRAKE") == 1
     for lease in leases[:3]:
-        world.provisioner.adoption.take_up(lease.user, "", lease.lease_id)
+        world.provisioner.recovery.take_up(lease.user, "", lease.lease_id)
     for lease in leases[3:]:
         await world.state(lease, LeaseState.ENDED)
     assert {world.now(lease).state for lease in leases[:3]} == {LeaseState.READY}
@@ -196,7 +196,7 @@ async def test_many_forgotten_starts_are_ended_without_a_brake(world: World) -> 
     await world.boot(6)
     await Agent(world, world.cloud.running()[0]).claim()
     await world.restart()
-    world.clock.advance(world.settings.adoption_grace)
+    world.clock.advance(world.settings.recovery_grace)
     for lease in leases:
         await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(2)

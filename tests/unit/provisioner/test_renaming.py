@@ -69,7 +69,7 @@ async def test_a_rename_that_cannot_be_stored_leaves_the_files_where_they_were(
 ) -> None:
     linger = AfterStop("linger", 600.0)
     lease, agent = await world.ready(server="old", home_kind="ebs", after_stop=linger)
-    await agent.beat()
+    await agent.heartbeat()
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
@@ -102,7 +102,7 @@ async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
 async def test_what_is_kept_follows(world: World) -> None:
     linger = AfterStop("linger", 600.0)
     lease, agent = await world.ready(server="old", after_stop=linger)
-    await agent.beat()
+    await agent.heartbeat()
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)

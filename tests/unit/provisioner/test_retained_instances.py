@@ -33,7 +33,7 @@ async def ready(
 ) -> tuple[Lease, Agent]:
     spec = SPEC if after.then == "linger" else ON_DEMAND
     lease, agent = await world.ready(user, spec=more.pop("spec", spec), after_stop=after, **more)
-    await agent.beat()
+    await agent.heartbeat()
     return lease, agent
 
 
@@ -82,10 +82,10 @@ async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None
     assert world.cloud.running() == [agent.instance_id]
     for _ in range(7):
         world.clock.advance(100)
-        if world.clock() < world.provisioner.keeping.get(agent.instance_id).until:  # type: ignore[union-attr]
+        if world.clock() < world.provisioner.retention.get(agent.instance_id).until:  # type: ignore[union-attr]
             await agent.claim(wait=0)
     await until(lambda: not world.cloud.running(), "it ends")
-    await until(lambda: not world.provisioner.keeping.holds(agent.instance_id), "forgotten")
+    await until(lambda: not world.provisioner.retention.holds(agent.instance_id), "forgotten")
     with pytest.raises(InstanceUnwanted):
         await agent.claim()
 
@@ -109,7 +109,7 @@ async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: W
     world.clock.advance(LINGER.seconds + 1)
     await until(lambda: world.cloud.of("terminate"), "a call that fails")
     world.clock.jump(-30)
-    await until(lambda: not world.provisioner.keeping.holds(agent.instance_id), "its end")
+    await until(lambda: not world.provisioner.retention.holds(agent.instance_id), "its end")
     await world.settle()
     [waited] = await world.store.overhead(first.requested_at)
     assert waited.end is not None
@@ -125,7 +125,7 @@ async def test_it_lingers_only_for_whoever_stopped_it(world: World, reason: str)
 
 async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
-    await agent.beat(interruption_at=world.clock() + timedelta(seconds=110))
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=110))
     await end_in_order(world, lease, agent)
     assert "AWS is reclaiming it" in world.now(lease).stop.message  # type: ignore[union-attr]
     await until(lambda: not world.cloud.running(), "it ends")
@@ -155,7 +155,7 @@ async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> Non
 
 async def test_an_old_agent_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
-    world.provisioner.book.contact(lease.lease_id).protocol = 1
+    world.provisioner.registry.contact(lease.lease_id).protocol = 1
     await world.stop(lease)
     assert "too old" in world.now(lease).stop.message  # type: ignore[union-attr]
     await agent.event("stopped")
@@ -167,7 +167,7 @@ async def test_one_that_did_not_stop_in_order_is_not_kept(world: World) -> None:
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: not world.cloud.running(), "it ends")
-    assert not world.provisioner.keeping.instance_ids
+    assert not world.provisioner.retention.instance_ids
 
 
 async def test_nobody_else_gets_it(world: World) -> None:
@@ -213,8 +213,8 @@ async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> No
         await world.complete_passes(2)
         assert lingering.instance_id in world.cloud.running()
         assert world.cloud.stopped() == [stopped.instance_id]
-        assert world.provisioner.keeping.of_server("ada", "")
-        assert world.provisioner.keeping.of_server("eve", "")
+        assert world.provisioner.retention.of_server("ada", "")
+        assert world.provisioner.retention.of_server("eve", "")
     world.clock.jump(30 * 86400)
     await world.complete_passes(1)
     await world.restart()
@@ -239,7 +239,7 @@ async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
     await again(world, LINGER)
     await until(lambda: launches(world) == 2, "another one")
-    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
 
 
 # --- stopped ---------------------------------------------------------------------------------
@@ -258,10 +258,10 @@ async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
     assert served.lease_id == lease.lease_id
     assert launches(world) == 1
     assert served.segments[0].start >= lease.requested_at, "stopped, it has cost nothing"
-    assert not world.provisioner.keeping.instance_ids
+    assert not world.provisioner.retention.instance_ids
     overhead = await world.store.overhead(first.requested_at)
     assert all(s.end == s.start or s.end <= first.requested_at for s in overhead if s.end)
-    await rebooted.beat()
+    await rebooted.heartbeat()
     await end_in_order(world, served, rebooted, "idle")
     await until(world.cloud.stopped, "stopped again")
 
@@ -335,7 +335,7 @@ async def test_it_ends_with_its_disk_when_its_time_is_over(world: World) -> None
     assert world.cloud.stopped()
     world.clock.advance(61)
     await until(lambda: not world.cloud.stopped(), "it ends")
-    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
 
 
 async def test_what_the_configuration_no_longer_keeps_ends(world: World) -> None:
@@ -356,7 +356,7 @@ async def test_a_newer_image_is_no_reason_to_lose_the_disk(world: World) -> None
 
 async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> None:
     _, agent = await kept(world, STOP)
-    await world.provisioner.keeping.give_up("ada", "")
+    await world.provisioner.retention.give_up("ada", "")
     await again(world, STOP)
     await until(lambda: launches(world) == 2, "another one")
     await until(lambda: not world.cloud.stopped(), "it ends")
@@ -415,14 +415,14 @@ async def test_a_throttled_start_is_asked_again(world: World) -> None:
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     assert any("asking again" in event.message for event in world.now(lease).events)
-    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
+    assert not world.provisioner.retention.why_not_started(lease.lease_id)
 
 
 async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) -> None:
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=100_000)
     lease = await again(world, STOP)
-    await until(lambda: world.provisioner.keeping.why_not_started(lease.lease_id), "refused")
+    await until(lambda: world.provisioner.retention.why_not_started(lease.lease_id), "refused")
     world.clock.advance(world.settings.boot_timeout + 1)
     stop = await world.ending_of(lease)
     assert stop.message.startswith("AWS has refused the hub's calls to start your kept machine")
@@ -441,7 +441,7 @@ async def test_a_machine_that_was_started_and_is_silent_is_not_called_refused(
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     await world.complete_passes(1)
-    assert not world.provisioner.keeping.why_not_started(lease.lease_id)
+    assert not world.provisioner.retention.why_not_started(lease.lease_id)
 
 
 async def test_a_throttled_stop_is_asked_again(world: World) -> None:
@@ -499,9 +499,11 @@ async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
     world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
     lease = await again(world, STOP)
     provisioner = world.provisioner
-    await until(lambda: provisioner.keeping.starts._no_room.get(lease.lease_id) == START_TRIES - 1)
-    del provisioner.watcher.instances[agent.instance_id]
-    await provisioner.keeping.starts.start(agent.instance_id, lease)
+    await until(
+        lambda: provisioner.retention.starts._no_room.get(lease.lease_id) == START_TRIES - 1
+    )
+    del provisioner.instance_cache.instances[agent.instance_id]
+    await provisioner.retention.starts.start(agent.instance_id, lease)
     assert world.now(lease).state is LeaseState.WAITING
     assert "capacity" in (await world.ending_of(lease)).reason
 
@@ -527,7 +529,7 @@ async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
     await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
-    await world.provisioner.keeping.give_up(lease.user, lease.server)
+    await world.provisioner.retention.give_up(lease.user, lease.server)
     world.clock.advance(20)
     await world.stop(lease)
     await until(lambda: not world.cloud.running(), "its end")
@@ -620,7 +622,7 @@ async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: Wo
     await world.start()
     served = await agent.serve()
     assert served.state is LeaseState.READY
-    await until(lambda: not world.provisioner.keeping.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
     assert world.cloud.running() == [agent.instance_id]
 
 
@@ -633,7 +635,7 @@ async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(worl
     await agent.event("stopped")
     await until(world.cloud.stopped, "it is asked to stop")
     await world.kill()
-    world.mend_store()
+    world.fix_store()
     machine = world.cloud.machines[agent.instance_id]
     machine.ended = InstanceState.STOPPING
     await world.start()
@@ -642,7 +644,7 @@ async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(worl
     machine.ended = InstanceState.STOPPED
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
-    assert world.provisioner.keeping.holds(agent.instance_id)
+    assert world.provisioner.retention.holds(agent.instance_id)
 
 
 async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(
@@ -671,5 +673,5 @@ async def test_a_store_that_lost_the_record_ends_it_after_the_grace(world: World
     world.run_sql("UPDATE lease SET ended_at = '2020-01-01', requested_at = '2020-01-01'")
     await world.start()
     await world.complete_passes(2)
-    world.clock.advance(world.settings.adoption_grace + 1)
+    world.clock.advance(world.settings.recovery_grace + 1)
     await until(lambda: not world.cloud.stopped(), "it ends")

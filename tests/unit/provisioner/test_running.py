@@ -11,7 +11,7 @@ import pytest
 
 from ec2spawner.core.pricing.money import usd
 from ec2spawner.provisioner.instances.claims import ClaimRefused
-from ec2spawner.provisioner.lifecycle import heartbeat as beats
+from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
 from ec2spawner.provisioner.lifecycle.start import RESTART_SILENCE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
@@ -29,11 +29,11 @@ THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 
 async def test_an_idle_server_stops_at_its_deadline_and_not_before(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     idle_since = world.clock()
     for _ in range(59):
         world.clock.advance(60)
-        await agent.beat(idle_since)
+        await agent.heartbeat(idle_since)
     world.clock.advance(59)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
@@ -46,7 +46,7 @@ async def test_an_idle_server_stops_at_its_deadline_and_not_before(world: World)
 
 async def test_a_busy_server_is_never_stopped(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
-    await agent.beat_often(10 * 3600)
+    await agent.heartbeat_often(10 * 3600)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
 
@@ -54,12 +54,12 @@ async def test_a_busy_server_is_never_stopped(world: World) -> None:
 async def test_an_extension_moves_the_deadline(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     idle_since = world.clock()
-    answer = await world.provisioner.beats.extend(world.now(lease), 5400)
+    answer = await world.provisioner.heartbeats.extend(world.now(lease), 5400)
     assert answer.extended_until == world.clock() + timedelta(seconds=5400)
     assert not answer.bounded
     for _ in range(89):
         world.clock.advance(60)
-        assert (await agent.beat(idle_since)).extended_until == answer.extended_until
+        assert (await agent.heartbeat(idle_since)).extended_until == answer.extended_until
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(60)
@@ -68,7 +68,7 @@ async def test_an_extension_moves_the_deadline(world: World) -> None:
 
 async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: World) -> None:
     lease, _ = await world.ready(idle=HOUR)
-    extend = world.provisioner.beats.extend
+    extend = world.provisioner.heartbeats.extend
     far = await extend(world.now(lease), 30 * 86400)
     assert far.bounded
     assert far.extended_until == world.clock() + timedelta(seconds=7200)
@@ -78,7 +78,7 @@ async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: W
 
 async def test_extensions_by_moments_are_not_written(world: World) -> None:
     lease, _ = await world.ready(idle=HOUR)
-    extend = world.provisioner.beats.extend
+    extend = world.provisioner.heartbeats.extend
     first = await extend(world.now(lease), 600)
     for seconds in (601, 605, 609):
         before = world.now(lease)
@@ -94,33 +94,33 @@ async def test_beats_do_not_make_passes_run_at_full_speed(
 ) -> None:
     _, agent = await world.ready()
     wakes: list[None] = []
-    monkeypatch.setattr(world.provisioner.beats, "wake", lambda: wakes.append(None))
-    await agent.beat(world.clock())
+    monkeypatch.setattr(world.provisioner.heartbeats, "wake", lambda: wakes.append(None))
+    await agent.heartbeat(world.clock())
     assert len(wakes) == 1, "its deadline is a new one"
     for n in range(20):
-        await agent.beat(None)
-        await agent.beat(world.clock() - timedelta(seconds=n))
+        await agent.heartbeat(None)
+        await agent.heartbeat(world.clock() - timedelta(seconds=n))
     assert len(wakes) == 1
-    monkeypatch.setattr(beats, "WAKE_INTERVAL", 0.0)
+    monkeypatch.setattr(heartbeats, "WAKE_INTERVAL", 0.0)
     for _ in range(5):
-        await agent.beat(None)
+        await agent.heartbeat(None)
     assert len(wakes) == 1, "one that works has no deadline"
-    await agent.beat(world.clock())
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
+    await agent.heartbeat(world.clock())
     assert len(wakes) == 2
     world.clock.advance(60)
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
     assert len(wakes) == 2, "it worked meanwhile: later"
 
 
 async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
-    await agent.beat_often(7200)
+    await agent.heartbeat_often(7200)
     theirs = world.clock() - timedelta(hours=5)
-    await agent.beat(theirs - timedelta(seconds=60), sent_at=theirs)
+    await agent.heartbeat(theirs - timedelta(seconds=60), sent_at=theirs)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
-    assert world.provisioner.book.contact(lease.lease_id).idle_since == (
+    assert world.provisioner.registry.contact(lease.lease_id).idle_since == (
         world.clock() - timedelta(seconds=60)
     )
 
@@ -128,15 +128,15 @@ async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) ->
 async def test_an_absurd_beat_is_no_error(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     ancient = world.clock().replace(year=1)
-    await agent.beat(ancient, sent_at=world.clock().replace(year=9999))
-    await agent.beat(world.clock() + timedelta(days=1))
+    await agent.heartbeat(ancient, sent_at=world.clock().replace(year=9999))
+    await agent.heartbeat(world.clock() + timedelta(days=1))
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
 
 
 async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR.model_copy(update={"max_age_seconds": 7200}))
-    await agent.beat_often(7199)
+    await agent.heartbeat_often(7199)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(1)
@@ -149,14 +149,14 @@ async def test_an_absurd_duration_means_never_and_stops_no_pass(world: World) ->
     absurd = 1e30
     never = IdlePolicy(server_seconds=absurd, max_age_seconds=absurd)
     lease, agent = await world.ready("never", idle=never)
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
     forgotten = HOUR.model_copy(update={"max_age_seconds": absurd})
     other, idle_agent = await world.ready("forgotten", idle=forgotten)
-    await idle_agent.beat(world.clock())
+    await idle_agent.heartbeat(world.clock())
     for _ in range(60):
         world.clock.advance(60)
-        await agent.beat(world.clock())
-        await idle_agent.beat(world.clock() - timedelta(hours=1))
+        await agent.heartbeat(world.clock())
+        await idle_agent.heartbeat(world.clock() - timedelta(hours=1))
     assert (await world.ending_of(other)).reason == "idle"
     assert world.now(lease).state is LeaseState.READY
 
@@ -192,7 +192,7 @@ async def test_a_change_that_could_not_be_stored_is_stored_by_a_later_pass(world
         await agent.event("ready")
     assert world.now(lease).state is LeaseState.READY
     await world.complete_passes(2)
-    world.mend_store()
+    world.fix_store()
     await world.complete_passes(1)
     await world.restart()
     assert world.now(lease).state is LeaseState.READY
@@ -204,10 +204,10 @@ async def test_a_change_that_could_not_be_stored_is_tried_again_at_the_close(
     lease, _ = await world.ready(idle=HOUR)
     world.break_store()
     with pytest.raises(StoreError):
-        await world.provisioner.beats.extend(world.now(lease), 600)
+        await world.provisioner.heartbeats.extend(world.now(lease), 600)
     extended = world.now(lease)
     world.provisioner.reconciler.reconcile = _never  # type: ignore[method-assign]
-    world.mend_store()
+    world.fix_store()
     await world.provisioner.close()
     await world.start()
     assert world.now(lease) == extended
@@ -223,8 +223,8 @@ async def _never() -> None:
 async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
-    await agent.beat()
-    held = asyncio.create_task(agent.beat(hold=50))
+    await agent.heartbeat()
+    held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0.05)
     assert not held.done()
     await world.stop(lease)
@@ -238,11 +238,11 @@ async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World)
     lease, agent = await world.ready()
     for _ in range(5):
         world.clock.advance(10)
-        await world.provisioner.beats.extend(world.now(lease), 60)
-    await agent.beat()
+        await world.provisioner.heartbeats.extend(world.now(lease), 60)
+    await agent.heartbeat()
     await world.restart()
-    await agent.beat(hold=50)
-    held = asyncio.create_task(agent.beat(hold=50))
+    await agent.heartbeat(hold=50)
+    held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0.05)
     assert not held.done()
     await world.stop(lease)
@@ -251,12 +251,12 @@ async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World)
 
 async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World) -> None:
     lease, agent = await world.ready()
-    await agent.beat()
-    held = asyncio.create_task(agent.beat(hold=50))
+    await agent.heartbeat()
+    held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0)
-    await world.provisioner.beats.extend(world.now(lease), 60)
+    await world.provisioner.heartbeats.extend(world.now(lease), 60)
     assert (await asyncio.wait_for(held, 20)).extended_until is not None
-    held = asyncio.create_task(agent.beat(hold=50))
+    held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.25}
     assert (await asyncio.wait_for(held, 20)).cost.usd_per_hour == 0.25
@@ -264,17 +264,17 @@ async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World
 
 async def test_a_newer_beat_lets_the_held_one_go(world: World) -> None:
     _, agent = await world.ready()
-    await agent.beat()
-    held = asyncio.create_task(agent.beat(hold=50))
+    await agent.heartbeat()
+    held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0)
-    await agent.beat(world.clock())
+    await agent.heartbeat(world.clock())
     await asyncio.wait_for(held, 20)
 
 
 async def test_a_beat_is_held_no_longer_than_asked(world: World) -> None:
     _, agent = await world.ready()
-    await agent.beat()
-    await asyncio.wait_for(agent.beat(hold=0.1), 20)
+    await agent.heartbeat()
+    await asyncio.wait_for(agent.heartbeat(hold=0.1), 20)
 
 
 # --- money ---
@@ -284,14 +284,14 @@ async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
     await until(lambda: world.provisioner.prices._spot)
     lease, agent = await world.ready()
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.40}
     await until(lambda: len(world.now(lease).segments) == 2)
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     first, second = world.now(lease).segments
     assert (first.usd_per_hour, second.usd_per_hour) == (0.20, 0.40)
     assert first.end == second.start
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert cost.usd == pytest.approx(0.30, abs=1e-4)
     assert cost.usd_per_hour == 0.40
     assert cost.on_demand_usd_per_hour == 0.526
@@ -329,12 +329,12 @@ async def test_a_new_price_does_not_open_the_account_of_a_server_that_ended_mean
 
 async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: World) -> None:
     lease, agent = await world.ready()
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert (cost.usd, cost.usd_per_hour) == (None, None)
-    await agent.beat_often(3600)
+    await agent.heartbeat_often(3600)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
     await until(lambda: usd(world.now(lease).segments, world.clock()) is not None)
-    assert (await agent.beat()).cost.usd == pytest.approx(0.20, abs=1e-4)
+    assert (await agent.heartbeat()).cost.usd == pytest.approx(0.20, abs=1e-4)
 
 
 # --- lost ---
@@ -360,7 +360,7 @@ async def test_a_spot_notice_tells_why_before_a_listing_does(
     world: World, how: str, market: Market
 ) -> None:
     lease, agent = await world.ready(spec=replace(SPEC, markets=(market,)))
-    await agent.beat(interruption_at=world.clock() + timedelta(minutes=2))
+    await agent.heartbeat(interruption_at=world.clock() + timedelta(minutes=2))
     assert world.now(lease).state is LeaseState.READY
     if how == "shut down":
         await agent.event("stopped")
@@ -374,12 +374,12 @@ async def test_a_spot_notice_tells_why_before_a_listing_does(
 
 async def test_a_notice_that_ec2_has_withdrawn_is_no_reason(world: World) -> None:
     lease, agent = await world.ready()
-    await agent.beat(interruption_at=world.clock())
-    await agent.beat()
+    await agent.heartbeat(interruption_at=world.clock())
+    await agent.heartbeat()
     await agent.event("stopped")
     assert (await world.ending_of(lease)).reason == "failed"
     lease, agent = await world.ready()
-    await agent.beat(interruption_at=world.clock())
+    await agent.heartbeat(interruption_at=world.clock())
     await world.stop(lease, "user")
     assert (await world.ending_of(lease)).reason == "user", "the user was earlier"
 
@@ -394,11 +394,14 @@ async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> No
 async def test_one_missing_listing_is_not_gone(world: World) -> None:
     await world.restart(missing_listings=20)
     lease, agent = await world.ready()
-    machine, watcher = world.cloud.machines[agent.instance_id], world.provisioner.watcher
+    machine, instance_cache = (
+        world.cloud.machines[agent.instance_id],
+        world.provisioner.instance_cache,
+    )
     for _ in range(5):
         machine.hidden = True
-        seen = watcher.listings
-        await until(lambda seen=seen: watcher.listings > seen + 5)
+        seen = instance_cache.listings
+        await until(lambda seen=seen: instance_cache.listings > seen + 5)
         machine.hidden = False
         await world.watch_passes(1)
     assert world.now(lease).state is LeaseState.READY
@@ -434,7 +437,7 @@ async def test_an_instance_that_is_stopped_from_outside_ends_in_words(
 
 async def test_an_agent_of_a_restarted_instance_ends_the_server_in_words(world: World) -> None:
     lease, agent = await world.ready()
-    await agent.beat()
+    await agent.heartbeat()
     other = Agent(world, agent.instance_id)
     with pytest.raises(ClaimRefused):
         await other.claim()
@@ -451,12 +454,12 @@ async def test_an_agent_of_a_restarted_instance_ends_the_server_in_words(world: 
 
 async def test_a_clock_that_is_set_ends_nobody(world: World) -> None:
     lease, agent = await world.ready()
-    await agent.beat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
+    await agent.heartbeat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
     for jump in (86400.0, -7200.0):
         world.clock.jump(jump)
         await world.complete_passes(2)
         assert world.now(lease).state is LeaseState.READY, world.now(lease).stop
-    await agent.beat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
+    await agent.heartbeat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(world.settings.agent_silent_after)
@@ -465,7 +468,7 @@ async def test_a_clock_that_is_set_ends_nobody(world: World) -> None:
 
 async def test_a_silent_agent_loses_its_server(world: World) -> None:
     lease, agent = await world.ready()
-    await agent.beat()
+    await agent.heartbeat()
     world.clock.advance(world.settings.agent_silent_after - 1)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
@@ -478,7 +481,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
 
 async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> None:
     lease, _ = await world.ready()
-    world.provisioner.book.contact(lease.lease_id).heard_at = None
+    world.provisioner.registry.contact(lease.lease_id).heard_at = None
     await world.complete_passes(1)
     world.clock.advance(world.settings.agent_silent_after)
     assert (await world.ending_of(lease)).reason == "lost"
@@ -493,7 +496,7 @@ async def test_agents_that_fell_silent_while_the_hub_was_away_are_heard_first(
     await world.start()
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
-    await agent.beat()
+    await agent.heartbeat()
 
 
 # --- the brake ---
@@ -506,7 +509,7 @@ async def test_few_lost_servers_end_and_many_at_once_do_not(
 ) -> None:
     leases = await world.many_ready(number)
     for lease in leases[lost:]:
-        world.provisioner.book.contact(lease.lease_id).heard_at = FAR
+        world.provisioner.registry.contact(lease.lease_id).heard_at = FAR
     with caplog.at_level(logging.CRITICAL):
         if how == "vanished":
             for lease in leases[:lost]:
@@ -530,7 +533,7 @@ async def test_many_that_vanish_one_after_the_other_are_braked_too(
 ) -> None:
     leases = await world.many_ready(6)
     for lease in leases:
-        world.provisioner.book.contact(lease.lease_id).heard_at = FAR
+        world.provisioner.registry.contact(lease.lease_id).heard_at = FAR
     for lease in leases[:3]:
         world.cloud.machines[str(lease.instance_id)].hidden = True
         await world.state(lease, LeaseState.ENDED)

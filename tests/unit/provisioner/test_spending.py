@@ -29,7 +29,7 @@ async def priced(world: World) -> World:
 async def served(world: World, user: str, seconds: float, server: str = "") -> None:
     """A server that runs for so long and ends."""
     lease, agent = await world.ready(user, server=server)
-    await agent.beat_often(seconds)
+    await agent.heartbeat_often(seconds)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await world.complete_passes(1)
@@ -38,9 +38,11 @@ async def served(world: World, user: str, seconds: float, server: str = "") -> N
 async def forget(world: World) -> None:
     """Time until no ended lease is in memory any more."""
     world.clock.advance(660)
-    book = world.provisioner.book
+    registry = world.provisioner.registry
     world.provisioner.wake()
-    await until(lambda: all(x.state is not LeaseState.ENDED for x in book.in_memory()), "forgotten")
+    await until(
+        lambda: all(x.state is not LeaseState.ENDED for x in registry.in_memory()), "forgotten"
+    )
 
 
 async def test_all_servers_of_the_user_count_and_nobody_elses(priced: World) -> None:
@@ -50,8 +52,8 @@ async def test_all_servers_of_the_user_count_and_nobody_elses(priced: World) -> 
     await forget(world)
     await served(world, "ada", 1800, "second")
     _, agent = await world.ready("ada", server="third")
-    await agent.beat_often(900)
-    cost = (await agent.beat()).cost
+    await agent.heartbeat_often(900)
+    cost = (await agent.heartbeat()).cost
     assert cost.usd == CENT(0.05, abs=1e-3)
     assert cost.today_usd == cost.month_usd == CENT(0.35, abs=1e-3)
     assert cost.budget_usd is None
@@ -63,18 +65,18 @@ async def test_a_lease_that_leaves_memory_and_a_new_life_of_the_hub_change_nothi
     world = priced
     await served(world, "ada", 3600)
     running, agent = await world.ready("ada", server="second")
-    await agent.beat_often(600)
-    before = (await agent.beat()).cost
+    await agent.heartbeat_often(600)
+    before = (await agent.heartbeat()).cost
     await world.restart()
     await world.complete_passes(1)
-    assert (await agent.beat()).cost == before.model_copy(update={"price_source": ANY})
+    assert (await agent.heartbeat()).cost == before.model_copy(update={"price_source": ANY})
     await forget(world)
     await world.stop(running)
     agent.lease = None
     await world.restart()
     await world.complete_passes(2)
     await forget(world)
-    spent = world.provisioner.spending.of("ada", world.provisioner.book)
+    spent = world.provisioner.spending.of("ada", world.provisioner.registry)
     assert spent.today == spent.month
     assert spent.today == CENT(0.20 + 0.20 * (600 + 660) / 3600, abs=1e-3)
 
@@ -85,18 +87,18 @@ async def test_days_and_months_end_at_midnight_utc(priced: World) -> None:
     await forget(world)
     _, agent = await world.ready("ada", server="second")
     tomorrow = midnight(world.clock()) + timedelta(days=1)
-    await agent.beat_often((tomorrow - world.clock()).total_seconds() + 3600, every=1800)
-    cost = (await agent.beat()).cost
+    await agent.heartbeat_often((tomorrow - world.clock()).total_seconds() + 3600, every=1800)
+    cost = (await agent.heartbeat()).cost
     assert cost.usd == CENT(0.20 * (12 - 660 / 3600), abs=5e-3)
     assert cost.today_usd == CENT(0.20, abs=1e-3)
     assert cost.month_usd == CENT(0.20 * (13 - 660 / 3600), abs=5e-3)
     december = tomorrow.replace(month=12, day=1)
-    await agent.beat_often((december - world.clock()).total_seconds() + 7200, every=7200)
-    cost = (await agent.beat()).cost
+    await agent.heartbeat_often((december - world.clock()).total_seconds() + 7200, every=7200)
+    cost = (await agent.heartbeat()).cost
     assert cost.today_usd == cost.month_usd == CENT(0.40, abs=1e-3)
     await world.restart()
     await world.complete_passes(1)
-    again = (await agent.beat()).cost
+    again = (await agent.heartbeat()).cost
     assert (again.today_usd, again.month_usd) == (cost.today_usd, cost.month_usd)
 
 
@@ -106,11 +108,11 @@ async def test_an_unknown_price_makes_its_day_and_month_unknown(world: World) ->
     world.cloud.prices = dict(SPOT)
     await until(lambda: world.provisioner.prices._spot, "prices")
     _, agent = await world.ready("ada")
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert cost.usd is not None
     assert (cost.today_usd, cost.month_usd) == (None, None)
     world.clock.advance(86400)
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert cost.today_usd == CENT(0.20 * 13.18, abs=0.01), "that was yesterday"
     assert cost.month_usd is None
 
@@ -134,43 +136,43 @@ async def test_the_store_is_read_once_and_unknown_until_it_answers(
     monkeypatch.setattr(Store, "spent_by_day", counted)
     await world.restart()
     await until(lambda: reads > 1, "a second try")
-    cost = (await agent.beat()).cost
+    cost = (await agent.heartbeat()).cost
     assert (cost.today_usd, cost.month_usd) == (None, None)
     assert cost.usd is not None
     well.set()
     await world.complete_passes(2)
     tries = reads
-    await agent.beat_often(3600)
-    assert (await agent.beat()).cost.today_usd == CENT(0.40, abs=1e-3)
+    await agent.heartbeat_often(3600)
+    assert (await agent.heartbeat()).cost.today_usd == CENT(0.40, abs=1e-3)
     assert reads == tries
 
 
 async def test_what_spot_saves_is_told_with_every_beat(priced: World) -> None:
     world = priced
     first, agent = await world.ready("ada")
-    await agent.beat_often(1800)
+    await agent.heartbeat_often(1800)
     world.cloud.prices = dict.fromkeys(SPOT, 0.5)
     await until(lambda: len(world.now(first).segments) == 2, "the new price")
-    await agent.beat_often(1800)
-    cost = (await agent.beat()).cost
+    await agent.heartbeat_often(1800)
+    cost = (await agent.heartbeat()).cost
     assert cost.saved_usd == CENT(0.526 - 0.35, abs=1e-3)
     assert cost.usd == CENT(0.35, abs=1e-3)
     await world.restart()
-    assert (await agent.beat()).cost.saved_usd == CENT(cost.saved_usd, abs=1e-9)
+    assert (await agent.heartbeat()).cost.saved_usd == CENT(cost.saved_usd, abs=1e-9)
 
 
 async def test_the_count_of_this_process_grows_with_what_it_sees(priced: World) -> None:
     world = priced
     lease, agent = await world.ready("ada")
-    await agent.beat_often(3600)
-    account, book = world.provisioner.spending, world.provisioner.book
-    assert account.since_begin(book) == CENT(0.20, abs=1e-3)
+    await agent.heartbeat_often(3600)
+    account, registry = world.provisioner.spending, world.provisioner.registry
+    assert account.since_begin(registry) == CENT(0.20, abs=1e-3)
     await world.restart()
-    account, book = world.provisioner.spending, world.provisioner.book
-    assert account.since_begin(book) == CENT(0, abs=1e-6), "another process has counted that"
-    await agent.beat_often(1800)
-    assert account.since_begin(book) == CENT(0.10, abs=1e-3)
+    account, registry = world.provisioner.spending, world.provisioner.registry
+    assert account.since_begin(registry) == CENT(0, abs=1e-6), "another process has counted that"
+    await agent.heartbeat_often(1800)
+    assert account.since_begin(registry) == CENT(0.10, abs=1e-3)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     world.clock.jump(-7200)
-    assert account.since_begin(book) >= 0.0999, "a clock that is set takes nothing back"
+    assert account.since_begin(registry) >= 0.0999, "a clock that is set takes nothing back"

@@ -102,7 +102,7 @@ async def test_who_could_not_ask_in_time_asks_once_before_it_ends(world: World) 
     assert home is not None
     world.cloud.snapshot_seconds = 900
     elsewhere = "us-east-1b" if home.zone == "us-east-1a" else "us-east-1a"
-    await world.provisioner.home_moves.begin(home, elsewhere)
+    await world.provisioner.zone_migrations.begin(home, elsewhere)
     spec = replace(SPEC, markets=(SPOT,), subnets=world.subnets("ada"))
     wait = Wait(world.clock() + timedelta(minutes=10), (ON_DEMAND,))
     lease = await world.request(spec=spec, wait=wait, home_kind="ebs")

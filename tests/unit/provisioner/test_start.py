@@ -205,7 +205,7 @@ async def test_a_call_that_is_throttled_for_long_is_repeated_all_the_while(world
 
 
 async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> None:
-    await world.restart(launch_patience=0.1)
+    await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000)
     stop = await world.ending_of(await world.request())
     assert "RequestLimitExceeded" in stop.message
@@ -214,7 +214,7 @@ async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> Non
 
 
 async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: World) -> None:
-    await world.restart(launch_patience=0.1)
+    await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000, after=True)
     lease = await world.request()
     assert "RequestLimitExceeded" in (await world.ending_of(lease)).message

@@ -37,14 +37,14 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()
-    book = world.provisioner.book
-    lease = await book.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
+    registry = world.provisioner.registry
+    lease = await registry.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
     waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
     await world.complete_passes(2)
     assert not waiting.done()
     assert "although its instance's agent does" not in caplog.text
 
-    await agent.beat()
+    await agent.heartbeat()
     await until(lambda: "although its instance's agent does" in caplog.text)
     assert not waiting.done()
     async with notebook(port):
@@ -55,9 +55,9 @@ async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world:
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()
-    book = world.provisioner.book
-    lease = await book.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
-    await agent.beat()
+    registry = world.provisioner.registry
+    lease = await registry.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
+    await agent.heartbeat()
     waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
     await world.complete_passes(2)
     assert not waiting.done()
@@ -68,7 +68,7 @@ async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world:
 async def test_a_server_whose_instance_is_gone_is_known_as_such_soon(world: World) -> None:
     """Its user waits before the page of the check, and listings are rare in a quiet hub."""
     lease, agent = await world.ready()
-    await agent.beat_often(3600, every=200)
+    await agent.heartbeat_often(3600, every=200)
     await world.kill()
     del world.cloud.machines[agent.instance_id]
     await world.start(quiet_interval=3600)

@@ -131,7 +131,7 @@ async def test_time_in_which_the_hub_was_away_does_not_count(world: World) -> No
     await world.complete_passes(1)
     await world.kill()
     world.clock.advance(10 * world.settings.boot_timeout)
-    await world.start(adoption_grace=10**6)
+    await world.start(recovery_grace=10**6)
     await world.complete_passes(2)
     assert world.cloud.running() == [instance_id]
     assert await Agent(world, instance_id).serve()
@@ -229,9 +229,11 @@ async def test_an_end_that_cannot_be_stored_is_made_good_and_leaks_nothing(world
     await until(lambda: world.cloud.running() == [], "terminated though nothing can be stored")
     await world.complete_passes(2)
     await world.kill()
-    world.mend_store()
+    world.fix_store()
     await world.start()
-    await until(lambda: world.provisioner.book.get(lease.lease_id) is None or over(world, lease))
+    await until(
+        lambda: world.provisioner.registry.get(lease.lease_id) is None or over(world, lease)
+    )
     assert world.cloud.running() == []
     assert len(world.cloud.requests()) == 1
 

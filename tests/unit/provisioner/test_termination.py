@@ -94,7 +94,7 @@ async def test_claims_of_strangers_do_not_make_listings_run_at_full_speed(world:
     await world.restart(busy_interval=0.4)
     before = len(world.cloud.of("list_instances"))
     for _ in range(50):
-        world.provisioner.watcher.refresh_soon()
+        world.provisioner.instance_cache.refresh_soon()
         await asyncio.sleep(0.01)
     assert len(world.cloud.of("list_instances")) - before <= 8
 
@@ -129,12 +129,12 @@ async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world:
     assert world.cloud.running() == []
     world.clock.advance(3600)
     await world.complete_passes(1)
-    assert world.provisioner.book.get(lease.lease_id) is not None, "not forgotten before it is"
-    world.mend_store()
+    assert world.provisioner.registry.get(lease.lease_id) is not None, "not forgotten before it is"
+    world.fix_store()
     await world.complete_passes(1)
     await world.restart()
-    assert world.provisioner.book.get(lease.lease_id) is None
-    assert world.provisioner.book.last_ended("ada", "") is not None
+    assert world.provisioner.registry.get(lease.lease_id) is None
+    assert world.provisioner.registry.last_ended("ada", "") is not None
 
 
 async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
@@ -146,11 +146,11 @@ async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
     claims, launcher = world.provisioner.claims, world.provisioner.launcher
     assert agent.instance_id in claims.unwanted
     assert len(launcher.intents) == 2
-    await still_there.beat_often(3599)
+    await still_there.heartbeat_often(3599)
     await world.complete_passes(1)
     assert agent.instance_id in claims.unwanted, "EC2 lists it still"
     del world.cloud.machines[agent.instance_id]
-    await still_there.beat_often(2)
+    await still_there.heartbeat_often(2)
     await world.complete_passes(1)
     assert claims.unwanted == {}
     assert not claims.is_bound(agent.instance_id)
@@ -179,7 +179,7 @@ async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None
     await world.state(lease, LeaseState.ENDED)
     await world.settle()
     await world.restart()
-    last = world.provisioner.book.last_ended("ada", "")
+    last = world.provisioner.registry.last_ended("ada", "")
     assert last is not None
     assert last.stop is not None
     assert last.stop.reason == "idle"
@@ -200,7 +200,7 @@ async def test_a_lease_that_ended_long_ago_is_forgotten(world: World) -> None:
     await world.state(lease, LeaseState.ENDED)
     world.clock.advance(599)
     await world.complete_passes(1)
-    assert world.provisioner.book.get(lease.lease_id) is not None, "a late beat is told so"
+    assert world.provisioner.registry.get(lease.lease_id) is not None, "a late beat is told so"
     world.clock.advance(2)
     await world.complete_passes(1)
-    assert world.provisioner.book.get(lease.lease_id) is None
+    assert world.provisioner.registry.get(lease.lease_id) is None

@@ -159,7 +159,7 @@ async def started_again(world: World) -> tuple[Lease, str]:
     stopping = AfterStop(then="stop", seconds=86400, per_user=1)
     spec = replace(SPEC, markets=(Market.ON_DEMAND,))
     lease, agent = await world.ready(after_stop=stopping, spec=spec)
-    await agent.beat()
+    await agent.heartbeat()
     await asyncio.gather(world.stop(lease), agent.event("stopped"))
     await until(world.cloud.stopped, "it is stopped")
     world.clock.advance(600)
@@ -209,7 +209,7 @@ async def test_one_that_stays_broken_fails_the_start_in_words_and_is_kept(world:
     assert "stopped again, with what is on it" in stop.message
     await world.complete_passes(2)
     assert world.cloud.stopped() == [instance_id]
-    assert [kept.instance_id for kept in world.provisioner.keeping.of_server("ada", "")]
+    assert [kept.instance_id for kept in world.provisioner.retention.of_server("ada", "")]
     assert len(world.cloud.of("launch")) == 1
 
 

@@ -235,7 +235,7 @@ async def test_an_instance_is_given_to_nobody_from_the_moment_it_is_to_end(world
     await world.complete_passes(1)
     agent, provisioner = Agent(world, instance_id), world.provisioner
     await provisioner.claims.admit(agent.claimant(), agent.key, 1.0)
-    instance = provisioner.watcher.instances[instance_id]
+    instance = provisioner.instance_cache.instances[instance_id]
     ending = asyncio.create_task(provisioner.ending.terminate_unleased([instance]))
     await asyncio.sleep(0)  # the call has not begun
     with pytest.raises(InstanceUnwanted):

@@ -108,7 +108,7 @@ class Workdays:
         if not self.world.is_up:
             return
         for user, lease_id in list(self.world.servers.items()):
-            lease = self.world.provisioner.book.get(lease_id)
+            lease = self.world.provisioner.registry.get(lease_id)
             if lease is None or lease.state is LeaseState.ENDED:
                 del self.world.servers[user]
 

@@ -25,15 +25,15 @@ from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import (
     PROTOCOL,
     AgentEvent,
-    Beat,
-    BeatAnswer,
+    Heartbeat,
+    HeartbeatResponse,
     IdlePolicy,
     Market,
     Stop,
 )
 from tests.simulated_cloud import ACCOUNT, Clock, SimulatedCloud
 
-PATIENCE = 60.0
+TIMEOUT = 60.0
 """Seconds until a condition that does not come true fails its test."""
 
 SPEC = LaunchSpec(
@@ -59,11 +59,11 @@ SETTINGS = Settings(
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:
-    """Return when the condition holds; fail when it does not for `PATIENCE` seconds."""
-    deadline = asyncio.get_running_loop().time() + PATIENCE
+    """Return when the condition holds; fail when it does not for `TIMEOUT` seconds."""
+    deadline = asyncio.get_running_loop().time() + TIMEOUT
     while not condition():
         if asyncio.get_running_loop().time() > deadline:
-            raise AssertionError(f"did not come true within {PATIENCE:g} s: {what or condition}")
+            raise AssertionError(f"did not come true within {TIMEOUT:g} s: {what or condition}")
         await asyncio.sleep(0.002)
 
 
@@ -128,14 +128,14 @@ class World:
             "SELECT RAISE(ABORT, 'database or disk is full'); END"
         )
 
-    def mend_store(self) -> None:
+    def fix_store(self) -> None:
         self.run_sql("DROP TRIGGER full")
 
     async def watch_passes(self, number: int) -> None:
         """Passes that begin after this, each after a listing that began after this."""
         for _ in range(number):
             for _ in range(2):  # what is under way may have begun before
-                assert await self.provisioner.watcher.next_listing(PATIENCE)
+                assert await self.provisioner.instance_cache.next_listing(TIMEOUT)
             for _ in range(2):
                 before = self.passes
                 self.provisioner.wake()
@@ -185,7 +185,7 @@ class World:
 
     def now(self, lease: Lease) -> Lease:
         """The lease as it is now."""
-        found = self.provisioner.book.get(lease.lease_id)
+        found = self.provisioner.registry.get(lease.lease_id)
         assert found is not None
         return found
 
@@ -239,7 +239,7 @@ class Agent:
         claimant = Claimant(self.instance_id, "us-east-1", ACCOUNT, instance.launched_at)
         return replace(claimant, **changes)
 
-    async def claim(self, wait: float = PATIENCE, **changes: Any) -> Granted | None:
+    async def claim(self, wait: float = TIMEOUT, **changes: Any) -> Granted | None:
         starting = self.world.provisioner.starting
         granted = await starting.claim(self.claimant(**changes), self.key, wait)
         if granted is not None:
@@ -253,7 +253,7 @@ class Agent:
         provisioner = self.world.provisioner
         assert self.lease is not None
         lease = self.world.now(self.lease)
-        provisioner.beats.heard(lease.lease_id)
+        provisioner.heartbeats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
             await provisioner.agent_stopped(lease, "because")
@@ -274,24 +274,26 @@ class Agent:
         volumes = self.world.cloud.volumes.values()
         return self.instance_id in {volume.attached_to for volume in volumes}
 
-    async def beat(
+    async def heartbeat(
         self, idle_since: datetime | None = None, hold: float = 0.0, **fields: Any
-    ) -> BeatAnswer:
+    ) -> HeartbeatResponse:
         assert self.lease is not None
-        beat = Beat(
+        heartbeat = Heartbeat(
             protocol=PROTOCOL,
             idle_since=idle_since,
             hold_seconds=hold,
             state_seen=fields.pop("state_seen", self.state_seen),
             **fields,
         )
-        answer = await self.world.provisioner.beats.beat(self.world.now(self.lease), beat)
+        answer = await self.world.provisioner.heartbeats.heartbeat(
+            self.world.now(self.lease), heartbeat
+        )
         self.state_seen = answer.state
         return answer
 
-    async def beat_often(self, seconds: float, every: float = 60.0) -> None:
+    async def heartbeat_often(self, seconds: float, every: float = 60.0) -> None:
         """Let time pass with an agent that is there and busy."""
         end = self.world.clock() + timedelta(seconds=seconds)
         while self.world.clock() < end:
             self.world.clock.advance(min(every, (end - self.world.clock()).total_seconds()))
-            await self.beat()
+            await self.heartbeat()

@@ -310,13 +310,13 @@ async def test_usual_durations_are_medians_of_the_newest_starts_that_got_ready(
     other = story(7, 7, 7, 7)
     await store.save_lease(lease("b", profile="a10g", ready_at=other[-1].at, events=other))
 
-    assert await store.usual_durations("t4", limit=3) == {
+    assert await store.start_durations("t4", limit=3) == {
         Step.REQUEST: 2,
         Step.BOOT: 20,
         Step.HOME: 4,
         Step.NOTEBOOK: 4,
     }
-    assert await store.usual_durations("never used") == {}
+    assert await store.start_durations("never used") == {}
 
 
 async def test_several_events_of_a_step_are_one_step(store: Store) -> None:
@@ -328,7 +328,7 @@ async def test_several_events_of_a_step_are_one_step(store: Store) -> None:
         StepEvent(Step.READY, at[3], "ready"),
     )
     await store.save_lease(lease(events=events, ready_at=at[3]))
-    assert await store.usual_durations("t4") == {Step.REQUEST: 5, Step.BOOT: 1}
+    assert await store.start_durations("t4") == {Step.REQUEST: 5, Step.BOOT: 1}
 
 
 async def test_a_move_of_the_home_is_no_part_of_usual_durations(store: Store) -> None:
@@ -341,7 +341,7 @@ async def test_a_move_of_the_home_is_no_part_of_usual_durations(store: Store) ->
         StepEvent(Step.READY, at[4], "ready"),
     )
     await store.save_lease(lease(events=events, ready_at=at[4]))
-    assert await store.usual_durations("t4") == {Step.REQUEST: 3, Step.BOOT: 2}
+    assert await store.start_durations("t4") == {Step.REQUEST: 3, Step.BOOT: 2}
 
 
 # --- concurrency, faults, crashes ---

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ec2spawner.telemetry.gpu_source import GpuProcess
 from ec2spawner.telemetry.processes import Process
 from ec2spawner.telemetry.workers import (
-    MOST,
+    MAX,
     Groups,
     Past,
     Seen,
@@ -167,7 +167,7 @@ def test_no_more_than_fifty_and_the_busiest_of_them() -> None:
     many = [process(pid, 1) for pid in range(1000, 1200)]
     on_gpus = [GpuProcess(pid, 0, 1.0, (pid - 1000) / 2) for pid in range(1000, 1200)]
     shown = workers(grouped(many), on_gpus, lambda pid: str(pid))
-    assert len(shown) == MOST
+    assert len(shown) == MAX
     assert shown[0].pid == 1199
     assert shown == sorted(shown, key=lambda each: -(each.gpu_percent or 0))
 
