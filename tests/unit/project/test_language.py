@@ -1,7 +1,7 @@
 """Words that were retired stay out of code, documentation, pages and the lab extension.
 
-docs/reference/glossary.md has the terms to use. `python tests/unit/test_language.py [PATH...]`
-lists every use of a retired word, at or below these paths or everywhere.
+docs/reference/glossary.md has the terms to use. Run as a program, this file lists every use of a
+retired word at or below the paths that are its arguments, or everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PATTERNS = ("*.py", "*.md", "*.html", "*.css", "*.js", "*.ts", "*.tsx")
 TOP_LEVEL = ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING", "SECURITY")
 CODE = ("ec2spawner", "labextension/src", "tests")
