@@ -18,31 +18,31 @@ from traitlets import default
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
 from .hub.api import server_end
-from .hub.api.stop_audit import stop_for
+from .hub.api.jupyterhub_server_api import stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import revoke_left_tokens
-from .hub.app.server_check import StartCheck
+from .hub.app.restart_check import RestartCheck
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
-from .hub.app.spawn_error import NotStarted
-from .hub.pages.choosing import chosen, spawn_form
-from .hub.pages.home_migration import moving
+from .hub.app.spawn_error import SpawnError
+from .hub.pages.migration_progress import moving
 from .hub.pages.progress import progress_event
 from .hub.pages.spawn_failure import (
-    bound_zone,
     could_not_start,
+    home_zone_of,
     none_in_this_zone,
     too_late,
 )
-from .hub.pages.spawn_form import read_form, read_link
-from .hub.pages.spot_wait import waiting_of
+from .hub.pages.spawn_page import render_options_form
+from .hub.pages.spot_wait_status import spot_wait_status
 from .hub.pages.stop_notice import StopNotice, notice_of
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
 from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed
-from .hub.spawn.home_choice import forget_once, leave_home
+from .hub.spawn import user_options
+from .hub.spawn.home_choice import release_home
 from .hub.spawn.idle_policy import follow_configuration, policy_of
-from .hub.spawn.lease_request import NoneInThisZone, Server, new_lease
-from .hub.spawn.profiles import per_server_options
+from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
+from .hub.spawn.server_options import per_server_options
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
 from .provisioner.model.cloud import CloudError
@@ -71,7 +71,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
     def __init__(self, **kwargs: Any) -> None:
         self.lease_id = ""
-        self.start_check = StartCheck()
+        self.start_check = RestartCheck()
         self._saved: SavedServer | None = None
         self._recovered = False
         super().__init__(**kwargs)
@@ -97,11 +97,11 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @default("options_from_form")
     def _options_from_form_default(self) -> Any:
-        return read_form
+        return user_options.read_form
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        return chosen
+        return user_options.resolve
 
     # --- certificates: signed when the instance claims, whose address nobody knows before ---
 
@@ -117,11 +117,11 @@ class EC2Spawner(OptionTraits, Spawner):
 
     async def _render_options_form(self, _spawner: Spawner) -> str:
         running, provisioner = await self._answering()
-        return await spawn_form(self, running.options, provisioner)
+        return await render_options_form(self, running.options, provisioner)
 
     def options_from_query(self, query_data: dict[str, Any]) -> dict[str, Any]:
         """A link that this hub has signed starts a server; any other makes the choice alone."""
-        options, signed = read_link(query_data), query_data.get(SIGNED, [""])[0]
+        options, signed = user_options.read_link(query_data), query_data.get(SIGNED, [""])[0]
         # JupyterHub takes any query for options, also the `_xsrf` of its own form.
         if not is_signed(self, options, signed, service.utc_now()):
             raise NotByThisLink("the link is not this hub's: the spawn page shows its choice")
@@ -130,12 +130,12 @@ class EC2Spawner(OptionTraits, Spawner):
     # --- start, poll, stop ---
 
     async def start(self) -> str:
-        """The server's URL, once the notebook listens. Raises `NotStarted`."""
+        """The server's URL, once the notebook listens. Raises `SpawnError`."""
         # JupyterHub's own end of the time has no words, so ours comes before it.
         deadline = asyncio.get_running_loop().time() + self.start_timeout - LAST_WORDS
         self.lease_id, self._recovered = new_lease_id(), True
-        options, choice = await chosen(self, self.user_options)
-        forget_once(self)
+        options, choice = await user_options.resolve(self, self.user_options)
+        user_options.drop_one_time_options(self)
         idle = await policy_of(options, self, choice.profile, choice.server_idle_seconds)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
@@ -164,13 +164,13 @@ class EC2Spawner(OptionTraits, Spawner):
                 await provisioner.request(lease)
                 ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
-            raise NotStarted(
+            raise SpawnError(
                 "The hub cannot write its database; an admin must mend it",
                 reason="store",
                 log_message=str(error),
                 status_code=503,
             ) from error
-        except NoneInThisZone as error:
+        except NotOfferedInHomeZone as error:
             slug = choice.profile.slug
             raise await none_in_this_zone(self, options, provisioner, error, slug) from error
         except StartFailed as error:
@@ -224,7 +224,7 @@ class EC2Spawner(OptionTraits, Spawner):
         configuration says so, and is kept otherwise."""
         provisioner = await self._provisioner()
         await provisioner.retention.give_up(self.user.name, self.name)
-        await leave_home(provisioner, self.user.name, self.name)
+        await release_home(provisioner, self.user.name, self.name)
 
     async def rename(self, old_name: str, new_name: str) -> None:
         """JupyterHub is about to rename this stopped server; an error prevents it."""
@@ -268,8 +268,8 @@ class EC2Spawner(OptionTraits, Spawner):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
         usual = await provisioner.start_durations.of_steps(lease.profile)
         while lease is not None:
-            zone, move = bound_zone(provisioner, lease), moving(provisioner, lease)
-            waiting = None if move else waiting_of(provisioner, lease)
+            zone, move = home_zone_of(provisioner, lease), moving(provisioner, lease)
+            waiting = None if move else spot_wait_status(provisioner, lease)
             yield progress_event(lease, usual, provisioner.now(), zone, waiting, move)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
@@ -389,11 +389,11 @@ class EC2Spawner(OptionTraits, Spawner):
         return running
 
     async def _answering(self) -> tuple[HubService, Provisioner]:
-        """For somebody who waits. Raises `NotStarted` while EC2 has not answered."""
+        """For somebody who waits. Raises `SpawnError` while EC2 has not answered."""
         try:
             return await self._service(), await self._provisioner()
         except CloudError as error:
-            raise NotStarted(
+            raise SpawnError(
                 "EC2 does not answer the hub; try again in a minute",
                 reason="cloud",
                 log_message=str(error),

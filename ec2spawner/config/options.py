@@ -324,7 +324,7 @@ class Options(Words):
     @property
     def profiles(self) -> tuple[Profile, ...]:
         """The list of profiles; empty where it is a function of each user, see
-        `hub.spawn.profiles`."""
+        `hub.spawn.server_options`."""
         return () if callable(self.profile_list) else self.profile_list
 
     def instance_types(self, profile: Profile) -> tuple[data.InstanceType, ...]:

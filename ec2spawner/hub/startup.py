@@ -50,22 +50,22 @@ from .api import (
     agent as agent_api,
 )
 from .api import (
+    jupyterhub_server_api,
     server_end,
-    stop_audit,
 )
 from .api import (
     user as user_api,
 )
-from .api.last_save import keeping_routes_for_saving
+from .api.save_before_stop import saving_before_stop
 from .app import (
     api_address,
     internal_ssl,
     log_limits,
-    log_text,
+    log_sanitizer,
     metrics,
 )
 from .app.service import HubService, publish, utc_now
-from .pages.templates_env import TEMPLATES
+from .pages.jinja_environment import TEMPLATES
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
 
@@ -98,15 +98,15 @@ def arrange() -> None:
     apihandlers.default_handlers.extend(
         [*agent_api.handlers, *user_api.handlers, *server_end.handlers]
     )
-    apihandlers.default_handlers[:0] = stop_audit.handlers
-    app.proxy_class = keeping_routes_for_saving(app.proxy_class)
+    apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
+    app.proxy_class = saving_before_stop(app.proxy_class)
     _show_our_templates(app)
     # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
     # count as looked at once their agents are heard, which takes a hub that serves.
     app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
     log_limits.install(app.log)
-    log_text.install()
+    log_sanitizer.install()
     _task = loop.create_task(_begin_or_exit(app), name="ec2spawner begin")
 
 

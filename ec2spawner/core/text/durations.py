@@ -44,6 +44,20 @@ def in_words(seconds: float) -> str:
     return " ".join(parts[:2]) or "0 seconds"
 
 
+def approximate(seconds: float) -> str:
+    """A duration in one unit: "40 seconds", "2 minutes", "1.5 hours", "3 days"."""
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * length or (seconds >= length and seconds % length == 0):
+            return _counted(seconds / length, unit)
+    return _counted(seconds, "second")
+
+
+def _counted(number: float, unit: str) -> str:
+    # 90 minutes are "1.5 hours", and 89 seconds are not "1.48 minutes".
+    text = f"{round(number * 2) / 2 if unit in ('hour', 'day') else round(number):g}"
+    return f"{text} {unit}" if text == "1" else f"{text} {unit}s"
+
+
 def _digits(value: int) -> str:
     # Python refuses to write out an int of thousands of digits.
     return str(max(-1, min(value, int(MAX_SECONDS) + 1)))

@@ -22,9 +22,9 @@ from ...provisioner.launch.spot_waits import NotWaiting
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from ..app import service
-from ..pages import card_text
-from ..pages.cards import Bounds, Card, OfferSeen
-from ..pages.choosing import cards_of
+from ..pages.profile_card import Bounds, Card, OfferSeen
+from ..pages.profile_card_text import risk
+from ..pages.spawn_page import cards_of
 
 log = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ def _profile(card: Card) -> ProfileModel:
             steadiness=line.steadiness.kind,
             steady_words=line.steadiness.words,
         ),
-        interruptions=card_text.risk(card),
+        interruptions=risk(card),
         usual_start_seconds=card.usual_start_seconds,
         value=card.value
         and ValueModel(t4s=card.value.t4s, usd_per_t4_hour=card.value.usd_per_t4_hour),

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ...core.rate_limit import Rate, RateLimit
 from ..security.signed_link import NotByThisLink
-from .spawn_error import NotStarted
+from .spawn_error import SpawnError
 
 LINES = Rate(burst=20, per_second=0.5)
 """Of one kind. Agents in order cause none of them but 503s, while the hub cannot answer."""
@@ -90,7 +90,7 @@ class WithoutTraceback(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         """Log a refused start as one warning: its message is for the user, not a defect."""
         error = record.exc_info[1] if record.exc_info else None
-        if isinstance(error, NotStarted | NotByThisLink):
+        if isinstance(error, SpawnError | NotByThisLink):
             record.msg, record.args = f"{record.getMessage()}: {error}", ()
             record.exc_info = record.exc_text = None
             record.levelno, record.levelname = logging.WARNING, "WARNING"

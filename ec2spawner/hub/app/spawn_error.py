@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from jupyterhub.spawner import SpawnException
 
-NOT_BEGUN = (
+HUB_STARTING = (
     "The hub is starting; try again in a minute. If this stays, an admin must write "
     'c.JupyterHub.spawner_class = "ec2", and not the name of the class'
 )
 """Only the short name tells ec2spawner that a hub starts, see `hub.startup.arrange`."""
 
 
-class NotStarted(SpawnException):
+class SpawnError(SpawnException):
     """A start that ended without a server, in words for its user, on every page.
 
     `reason` is a label for metrics. A `html` is put on pages as it is: escape what is in it.

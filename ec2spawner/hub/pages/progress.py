@@ -13,13 +13,13 @@ from ...provisioner.model.lease import (
     StepEvent,
 )
 from ...wire import Step
-from .attempts import (
-    attempts_of,
+from .attempt_text import (
+    current_attempts,
     home_note,
     market_note,
     shown,
 )
-from .home_migration import Moving
+from .migration_progress import Moving
 
 TITLES = {
     Step.REQUEST: "Looking for a machine",
@@ -47,12 +47,12 @@ def progress_event(
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
     `home_zone` is the zone that the server's files are bound to; empty where they are not.
-    `waiting` says what it waits for instead of buying (`hub.pages.spot_wait`).
+    `waiting` says what it waits for instead of buying (`hub.pages.spot_wait_status`).
     `moving` is the move of these files that the start waits for.
     """
     begun = first_events(lease)
     has_moved = Step.MOVE in begun
-    attempts = attempts_of(lease)
+    attempts = current_attempts(lease)
     current = _latest(begun)
     ready = lease.state is LeaseState.READY
     steps = [_step(step, begun, current, usual, now) for step in TITLES]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from ...core.instances.retention import AfterStop, Kept, disk_usd_per_month
 from ...core.pricing.money import digits
 from ...core.profiles.choices import MARKETS_OF
+from ...core.text.durations import approximate
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from .card_text import duration_words
 
 
-def kept_sentences(provisioner: Provisioner, user: str, server: str) -> str:
+def retained_text(provisioner: Provisioner, user: str, server: str) -> str:
     """For the spawn page; empty where nothing is kept."""
     kept = provisioner.retention.of_server(user, server)
     return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
@@ -44,9 +44,9 @@ def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
     return price.usd_per_hour if price else None
 
 
-def after_stop_words(after: AfterStop, markets: Sequence[str]) -> str:
+def after_stop_text(after: AfterStop, markets: Sequence[str]) -> str:
     """For a card: what its machine does after a stop; empty where it just ends."""
-    lasts = duration_words(after.seconds)
+    lasts = approximate(after.seconds)
     if after.then == "linger":
         return f"its machine waits {lasts} for your restart"
     if after.then == "stop" and not any(

@@ -1,4 +1,4 @@
-"""Why a start failed, and what can be started instead: for `NotStarted`."""
+"""Why a start failed, and what can be started instead: for `SpawnError`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
 from ...core.profiles.choices import MARKETS_OF, ONCE, open_markets
+from ...core.text.durations import approximate
 from ...provisioner.launch.error_hints import in_words
 from ...provisioner.model.cloud import CloudError
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market, Step, Stop
-from ..app.spawn_error import NotStarted
+from ..app.spawn_error import SpawnError
 from ..security.signed_link import start_url
-from ..spawn.profiles import open_profiles
+from ..spawn.allowed_profiles import allowed_profiles
+from ..spawn.home_migration import HomeOffer, move_offer, replacement_offers
 from .alternatives import Alternative, Candidate, alternatives
-from .attempts import usd
-from .card_text import duration_words
-from .home_offers import HomeOffer, move_offer, replacement_offers
+from .attempt_text import usd
+from .jinja_environment import environment
 from .progress import current_step
-from .templates_env import environment
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner
@@ -43,12 +43,12 @@ WAITED_FOR = {
 
 async def could_not_start(
     spawner: Spawner, options: Options, provisioner: Provisioner, stop: Stop
-) -> NotStarted:
+) -> SpawnError:
     """For a lease that ended before it was ready: why, and what there is instead of it."""
     lease = provisioner.registry.get(spawner.lease_id)
     message = stop.message or "The start was ended"
     if lease is None:
-        return NotStarted(message, reason=stop.reason, status_code=503)
+        return SpawnError(message, reason=stop.reason, status_code=503)
     sold_out = stop.reason in NOT_TO_BE_HAD
     instead = await _instead_of(lease, spawner, options, provisioner) if sold_out else ()
     of_home = await _of_home(lease.profile, spawner, options, provisioner, sold_out=sold_out)
@@ -56,8 +56,8 @@ async def could_not_start(
 
 
 async def none_in_this_zone(
-    spawner: Spawner, options: Options, provisioner: Provisioner, error: NotStarted, slug: str
-) -> NotStarted:
+    spawner: Spawner, options: Options, provisioner: Provisioner, error: SpawnError, slug: str
+) -> SpawnError:
     """For a start that the home's zone has no machine for: with the offer to move the home."""
     of_home = await _of_home(slug, spawner, options, provisioner, sold_out=True)
     link = _link(spawner, provisioner)
@@ -72,7 +72,7 @@ async def _of_home(
     slug: str, spawner: Spawner, options: Options, provisioner: Provisioner, *, sold_out: bool
 ) -> tuple[HomeOffer, ...]:
     """What may be done about the home."""
-    profiles = await open_profiles(options, spawner)
+    profiles = await allowed_profiles(options, spawner)
     profile = next((each for each in profiles if each.slug == slug), None)
     if profile is None or options.home.kind != "ebs":
         return ()
@@ -91,7 +91,7 @@ async def _instead_of(
     zones = provisioner.placement.zones_of(lease.spec)
     asked = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
     known = (offer.usd_per_hour for offer in asked if offer.usd_per_hour is not None)
-    profiles = await open_profiles(options, spawner)
+    profiles = await allowed_profiles(options, spawner)
     candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
     reference = min(known, default=None)
     chosen = dict(spawner.user_options)
@@ -118,7 +118,7 @@ def told(
     *,
     reason: str,
     link: Callable[[Mapping[str, str]], str],
-) -> NotStarted:
+) -> SpawnError:
     """The message with the alternatives, as text and as HTML; all that is given is escaped.
 
     `link` makes the address that starts a server with user options.
@@ -134,7 +134,7 @@ def told(
     follows = [part for part in (listed, *told_of_home) if part]
     said = f"{message.rstrip('. ')}." if message and follows else message
     text = " ".join(part for part in (said, *follows) if part)
-    return NotStarted(text, reason=reason, html=html, status_code=503)
+    return SpawnError(text, reason=reason, html=html, status_code=503)
 
 
 def _sent(offer: HomeOffer) -> str:
@@ -152,7 +152,7 @@ def alternative_words(alternative: Alternative) -> str:
     return f"{alternative.name}, {alternative.market} {preposition} {usd(usd_per_hour)}/h"
 
 
-def bound_zone(provisioner: Provisioner, lease: Lease) -> str:
+def home_zone_of(provisioner: Provisioner, lease: Lease) -> str:
     """The only zone that the server's files allow; empty where they leave the choice."""
     zones = provisioner.placement.zones_of(lease.spec)
     bound = lease.home_kind == "ebs" and zones < set(provisioner.placement.zones())
@@ -162,13 +162,13 @@ def bound_zone(provisioner: Provisioner, lease: Lease) -> str:
 # --- too late --------------------------------------------------------------------------------
 
 
-async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> NotStarted:
+async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> SpawnError:
     """For a start that was not done within `seconds`, whose lease this ends: what it waited for,
     and what to do."""
     lease = provisioner.registry.get(lease_id)
     usual = await provisioner.start_durations.of_steps(lease.profile) if lease else {}
     if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
-        message = moving_words(bound_zone(provisioner, lease), seconds)
+        message = moving_words(home_zone_of(provisioner, lease), seconds)
     else:
         message = late_words(current_step(lease) if lease else Step.REQUEST, usual, seconds)
         if failure := provisioner.instance_cache.failure:
@@ -177,18 +177,18 @@ async def too_late(provisioner: Provisioner, lease_id: str, seconds: float) -> N
             message = f"{too_late_words(seconds)}: {busy}"
     with suppress(StoreError):  # it holds in memory, and the next pass stores it
         await provisioner.ending.begin(lease_id, Stop(reason="failed", message=message[:500]))
-    return NotStarted(message, reason="timeout", status_code=503)
+    return SpawnError(message, reason="timeout", status_code=503)
 
 
 def too_late_words(seconds: float) -> str:
     """That the start took longer than `seconds`."""
-    return f"Your server was not ready within {duration_words(seconds)}"
+    return f"Your server was not ready within {approximate(seconds)}"
 
 
 def moving_words(zone: str, seconds: float) -> str:
     """That the home is still being copied to `zone` after `seconds`."""
     return (
-        f"Your files are still being moved to {zone}, after {duration_words(seconds)}. That goes "
+        f"Your files are still being moved to {zone}, after {approximate(seconds)}. That goes "
         "on: start your server again in a while. No machine is paid for meanwhile"
     )
 
@@ -197,7 +197,7 @@ def late_words(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
     """Which step a start waited for when its `seconds` were over, and what to do."""
     waited_for = WAITED_FOR.get(step, WAITED_FOR[Step.NOTEBOOK])
     if step in usual:
-        waited_for += f", which usually takes {duration_words(usual[step])}"
+        waited_for += f", which usually takes {approximate(usual[step])}"
     given_back = "" if step is Step.REQUEST else " Its machine is given back."
     return (
         f"{too_late_words(seconds)}: {waited_for}.{given_back} "

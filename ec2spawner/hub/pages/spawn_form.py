@@ -12,17 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from ...core.profiles.choices import OPTIONS
 from ...core.text import durations
 from ...wire import Market
-from . import card_text
-from .cards import Bounds, Card, marked_card
+from . import profile_card_text
+from .jinja_environment import environment
+from .profile_card import Bounds, Card, initial_card
 from .stop_notice import StopNotice
-from .templates_env import environment
-
-CHOICES = ("market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", "move_home")
-"""Options that are chosen in a card's panel. Each card has fields of its own, such as `market.t4`,
-so that a page without a script sends them all and we know which ones count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,7 @@ class PriceNote:
 
 def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
     """The HTML between JupyterHub's `<form>` tags. Everything given is escaped."""
-    selected = marked_card(cards, str(form.chosen.get("profile", "")))
+    selected = initial_card(cards, str(form.chosen.get("profile", "")))
     # What was chosen of a profile that is closed now was not chosen of the default.
     chosen = form.chosen if form.chosen.get("profile", selected) == selected else {}
     picked = {card.slug: _picked(card, chosen if card.slug == selected else {}) for card in cards}
@@ -83,7 +78,7 @@ def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
         form=form,
         selected=selected,
         notes=price_notes(cards),
-        text=card_text,
+        text=profile_card_text,
         picked=picked,
         all_open=bool(cards and chosen) and _has_all(picked[selected], chosen),
     )
@@ -142,41 +137,3 @@ def _has_all(picked: Picked, chosen: Mapping[str, object]) -> bool:
         and ("disk_gib" not in chosen or picked.disk_gib != "")
         and ("idle" not in chosen or picked.idle_seconds is not None)
     )
-
-
-# --- what comes back -------------------------------------------------------------------------
-
-
-def read_form(form_data: Mapping[str, Sequence[object]]) -> dict[str, object]:
-    """User options from what the browser posted, for `Spawner.options_from_form`.
-
-    The fields of cards that were not chosen are left out, and so is what was left empty. Nothing
-    else is judged here: a field sent twice stays a list, to be refused with the rest.
-    """
-    options: dict[str, object] = {}
-    profile = [value for value in form_data.get("profile", ()) if value != ""]
-    for name, values in form_data.items():
-        option, dot, slug = name.partition(".")
-        if dot and option in CHOICES:
-            if [slug] != profile:
-                continue
-            name = option
-        given = [value for value in values if value != ""]
-        if given:
-            before = options.get(name, [])
-            every = [*(before if isinstance(before, list) else [before]), *given]
-            options[name] = every[0] if len(every) == 1 else every
-    return options
-
-
-def read_link(query: Mapping[str, Sequence[str]]) -> dict[str, object]:
-    """What a link to the spawn page chooses: `opt-profile=t4&opt-market=on-demand`.
-
-    The prefix is JupyterHub's, and may be left out. All that is no option of ours is ignored.
-    """
-    options: dict[str, object] = {}
-    for name in OPTIONS:
-        given = query.get(f"opt-{name}") or query.get(name)
-        if given and given[0]:
-            options[name] = given[0]
-    return options

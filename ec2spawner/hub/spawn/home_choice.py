@@ -6,17 +6,13 @@ A move and a new volume happen once, by the start for which they were chosen, an
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
-from ...core.profiles.choices import ONCE, Choice
+from ...core.profiles.choices import Choice
 from ...provisioner.model.cloud import CloudError
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
-from ..app.spawn_error import NotStarted
-
-if TYPE_CHECKING:
-    from jupyterhub.spawner import Spawner
+from ..app.spawn_error import SpawnError
 
 log = logging.getLogger(__name__)
 
@@ -24,35 +20,18 @@ EMPTY = "empty"
 """What `replace_home` says for a new home without files."""
 
 
-def forget_once(spawner: Spawner) -> None:
-    """What holds for one start is not stored for the next. Raises SQLAlchemy's errors."""
-    kept = {name: value for name, value in spawner.user_options.items() if name not in ONCE}
-    spawner.user_options = kept
-    store_options(spawner, kept)
-
-
-def store_options(spawner: Spawner, options: dict[str, object]) -> None:
-    """JupyterHub takes these for every later start that names none.
-
-    Committed before anything is awaited: all of the hub's requests share the session, and another
-    one's rollback would undo it.
-    """
-    spawner.orm_spawner.user_options = options
-    spawner.db.commit()
-
-
-async def follow_choice(
+async def apply_home_choice(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
 ) -> None:
     """Let the move or the new volume begin that was chosen.
 
-    Raises `NotStarted` for what cannot be, `StoreError`.
+    Raises `SpawnError` for what cannot be, `StoreError`.
     """
     if not (choice.move_home or choice.replace_home):
         return
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
     if home is None:
-        raise NotStarted(
+        raise SpawnError(
             "move_home and replace_home: this server has no home on a volume. Leave them out",
             reason="options",
         )
@@ -63,7 +42,7 @@ async def follow_choice(
         else:
             await _move(provisioner, home, choice.move_home or "", options)
     except CloudError as error:
-        raise NotStarted(
+        raise SpawnError(
             f"That cannot be done with your home: {error.message}",
             reason="home",
             status_code=503 if error.retryable else 400,
@@ -72,16 +51,16 @@ async def follow_choice(
 
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
     if options.home.move == "never":
-        raise NotStarted("move_home: homes do not move on this hub. Leave it out", reason="options")
+        raise SpawnError("move_home: homes do not move on this hub. Leave it out", reason="options")
     if zone not in provisioner.placement.zones():
         known = ", ".join(provisioner.placement.zones())
-        raise NotStarted(
+        raise SpawnError(
             f"move_home: this hub uses no such zone. Send one of: {known}", reason="options"
         )
     await provisioner.zone_migrations.begin(home, zone)
 
 
-def wanted_gib(
+def home_size_gib(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
 ) -> int:
     """How large the home shall be, in GiB: what was chosen; else what it is, or the default."""
@@ -91,7 +70,7 @@ def wanted_gib(
     return max(options.home.size_gib, home.size_gib if home else 0)
 
 
-async def leave_home(provisioner: Provisioner, user: str, server: str) -> None:
+async def release_home(provisioner: Provisioner, user: str, server: str) -> None:
     """A user or one of their servers is deleted for good. Raises `StoreError`."""
     home = provisioner.homes.of(user, server)
     if home is None:

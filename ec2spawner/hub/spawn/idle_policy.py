@@ -19,11 +19,11 @@ from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import IdlePolicy
-from .profiles import (
-    TIMEOUT,
-    ProfileListBroken,
-    answer_of,
+from .server_options import (
+    HOOK_TIMEOUT,
+    ProfileListError,
     options_for_page,
+    result_of,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def follow_configuration(
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
             await provisioner.heartbeats.set_policy(now, policy)
-    except (ProfileListBroken, HookFailed):
+    except (ProfileListError, HookFailed):
         log.warning("%s goes on under its last idle policy", spawner._log_name)
     except StoreError as error:
         log.warning("The idle policy of %s is not stored yet: %s", spawner._log_name, error)
@@ -82,8 +82,8 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
     if options.idle_hook is None:
         return words
     try:
-        async with asyncio.timeout(TIMEOUT):
-            answer = await answer_of(options.idle_hook(spawner, words.model_dump()))
+        async with asyncio.timeout(HOOK_TIMEOUT):
+            answer = await result_of(options.idle_hook(spawner, words.model_dump()))
         if answer is None:
             return words
         return words.changed_by(change_options(options, {"idle": answer}).idle)
@@ -94,7 +94,7 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
         log.error(
             "For %s c.EC2Spawner.idle_hook gave no answer within %g s",
             spawner._log_name,
-            TIMEOUT,
+            HOOK_TIMEOUT,
         )
         raise HookFailed from error
     except Exception as error:

@@ -24,8 +24,8 @@ from ...provisioner.model.mounts import Mounts
 from ...provisioner.offers.instance_types import Catalogue
 from ...provisioner.provisioner import Provisioner
 from ...wire import BucketMount, HomeMount, IdlePolicy
-from ..app.spawn_error import NotStarted
-from .home_choice import follow_choice, wanted_gib
+from ..app.spawn_error import SpawnError
+from .home_choice import apply_home_choice, home_size_gib
 from .user_data import user_data
 
 
@@ -37,7 +37,7 @@ class Server:
     name: str
 
 
-class NoneInThisZone(NotStarted):
+class NotOfferedInHomeZone(SpawnError):
     """The zone of the user's files has no such machine, or no subnet; another zone may have."""
 
 
@@ -56,12 +56,12 @@ async def new_lease(
     """A lease without an instance, of which JupyterHub expects a server within `start_timeout`
     seconds.
 
-    Raises `NotStarted` where the home's zone has no subnet, or where the image is not known, and
-    `NoneInThisZone` where the home's zone has no fitting machine and another may have one.
+    Raises `SpawnError` where the home's zone has no subnet, or where the image is not known, and
+    `NotOfferedInHomeZone` where the home's zone has no fitting machine and another may have one.
     """
     profile = choice.profile
     image = await _image(provisioner)
-    await follow_choice(provisioner, server.user, server.name, choice, options)
+    await apply_home_choice(provisioner, server.user, server.name, choice, options)
     spec = LaunchSpec(
         instance_types=(),
         subnets=_subnets(provisioner, server, options.home.kind),
@@ -89,7 +89,7 @@ async def new_lease(
         spec=spec,
         launch_key=launch_key_of(spec),
         home_kind=options.home.kind,
-        home_gib=wanted_gib(provisioner, server.user, server.name, choice, options),
+        home_gib=home_size_gib(provisioner, server.user, server.name, choice, options),
         idle=idle,
         state=LeaseState.WAITING,
         requested_at=provisioner.now(),
@@ -136,7 +136,7 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
     subnets = provisioner.placement.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
-        raise NoneInThisZone(
+        raise NotOfferedInHomeZone(
             f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
             "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets",
             reason="home",
@@ -147,7 +147,7 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
 def _types(
     provisioner: Provisioner, profile: Profile, options: Options, zones: Collection[str]
 ) -> tuple[str, ...]:
-    """What the profile means in these zones, best first. Raises `NotStarted` for nothing."""
+    """What the profile means in these zones, best first. Raises `SpawnError` for nothing."""
     # A profile of a function is first heard of here.
     provisioner.catalogue.want(profile.instance_types)
     types = _fitting(provisioner.catalogue, profile, options.architecture, zones)
@@ -158,12 +158,12 @@ def _types(
     else:
         machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
     said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
-    error = NotStarted
+    error = SpawnError
     if _fitting(
         provisioner.catalogue, profile, options.architecture, provisioner.placement.zones()
     ):
         said += ", where your files are; another zone of this hub has it"
-        error = NoneInThisZone
+        error = NotOfferedInHomeZone
     raise error(
         f"{said}. Pick another profile, or ask {options.contact} what could be done",
         reason="not-offered",
@@ -196,7 +196,7 @@ async def _image(provisioner: Provisioner) -> Image:
         return await provisioner.images.current()
     except CloudError as error:
         again = "try again in a minute" if error.retryable else "an admin must mend it"
-        raise NotStarted(
+        raise SpawnError(
             f"The hub cannot find the image that servers boot; {again}",
             reason="image",
             log_message=str(error),

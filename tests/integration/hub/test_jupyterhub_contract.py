@@ -189,7 +189,7 @@ async def test_template_paths_set_before_are_served(hub: ProbedHub) -> None:
 async def test_a_route_is_removed_by_delete_user_of_the_proxy_class_before_the_stop(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.api.last_save` leans on it: pages save over the route, in `Proxy.delete_user`."""
+    """`hub.api.save_before_stop` leans on it: pages save over the route, in `Proxy.delete_user`."""
     mark = len(hub.notes())
     await hub.stop_server("ann")
     noted = [x for x in hub.notes()[mark:] if x["what"] in {"delete_user", "stop"}]
@@ -209,8 +209,8 @@ async def test_start_pending_from_the_options_to_the_end_of_start(
 async def test_user_options_are_applied_before_start(
     hub: ProbedHub, ann: list[dict[str, Any]]
 ) -> None:
-    """`hub.pages.choosing.chosen` leans on `_run_apply_user_options`: by REST and without a form,
-    called with the spawner and the options, before `start`."""
+    """`hub.spawn.user_options.resolve` relies on `_run_apply_user_options`: by REST and without a
+    form, called with the spawner and the options, before `start`."""
     kinds = [x["what"] for x in ann]
     assert kinds.index("apply_user_options") < kinds.index("start")
     mark = len(hub.notes())

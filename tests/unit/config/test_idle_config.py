@@ -20,7 +20,7 @@ from ec2spawner.config import (
 from ec2spawner.core.idle.policy import bounded, in_force
 from ec2spawner.hub.spawn import idle_policy
 from ec2spawner.hub.spawn.idle_policy import policy_of
-from ec2spawner.hub.spawn.profiles import options_for, options_for_page
+from ec2spawner.hub.spawn.server_options import options_for, options_for_page
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, WorkingHours
 
@@ -247,7 +247,7 @@ async def test_a_function_that_fails_changes_nothing_and_is_logged(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(idle_policy, "TIMEOUT", 0.05)
+    monkeypatch.setattr(idle_policy, "HOOK_TIMEOUT", 0.05)
     with caplog.at_level(logging.ERROR):
         found = await policy(options(idle={"server": "2h"}, idle_hook=hook))
     assert found == in_force(IdlePolicy(server_seconds=7200))

@@ -16,7 +16,7 @@ from ec2spawner.core.pricing.gpu_value import (
     times_the_work,
     value,
 )
-from ec2spawner.hub.pages.card_data import t4s_of
+from ec2spawner.hub.pages.profile_card_builder import t4s_of
 
 figures = st.floats(min_value=0.1, max_value=1e5)
 prices = st.floats(min_value=0.001, max_value=1000)

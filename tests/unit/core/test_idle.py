@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ec2spawner.core.idle.activity import Reading, Signals
 from ec2spawner.core.idle.detection import Past, assess, stop_at
 from ec2spawner.core.idle.policy import bounds
-from ec2spawner.core.text.durations import in_words
+from ec2spawner.core.text.durations import approximate, in_words
 from ec2spawner.wire import (
     IdlePolicy,
     KernelState,
@@ -227,6 +227,24 @@ def test_a_kernel_elsewhere_is_believed() -> None:
 )
 def test_durations_in_words(seconds: float, words: str) -> None:
     assert in_words(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (1, "1 second"),
+        (40, "40 seconds"),
+        (60, "1 minute"),
+        (100, "2 minutes"),
+        (1200, "20 minutes"),
+        (3600, "1 hour"),
+        (5400, "1.5 hours"),
+        (86400, "1 day"),
+        (259200, "3 days"),
+    ],
+)
+def test_durations_in_one_unit(seconds: float, words: str) -> None:
+    assert approximate(seconds) == words
 
 
 # --- whatever happens ------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from ec2spawner import reap, terminal
 from ec2spawner.check import report as check_report
 from ec2spawner.check.finding import failed
 from ec2spawner.core.text.untrusted import visible, without_escapes
-from ec2spawner.hub.app import log_text
+from ec2spawner.hub.app import log_sanitizer
 from ec2spawner.reap import report as reap_report
 from ec2spawner.reap.rows import Row as Leftover
 from ec2spawner.survey import report as survey_report
@@ -95,11 +95,15 @@ def test_commands_have_no_other_way_to_a_terminal() -> None:
 
 @pytest.fixture
 def records() -> Iterator[list[logging.LogRecord]]:
-    before, logger, found = logging.getLogRecordFactory(), logging.getLogger("tests.log_text"), []
+    before, logger, found = (
+        logging.getLogRecordFactory(),
+        logging.getLogger("tests.log_sanitizer"),
+        [],
+    )
     handler = logging.Handler()
     handler.emit = found.append  # type: ignore[method-assign]
     logger.addHandler(handler)
-    log_text.install()
+    log_sanitizer.install()
     yield found
     logger.removeHandler(handler)
     logging.setLogRecordFactory(before)
@@ -108,13 +112,13 @@ def records() -> Iterator[list[logging.LogRecord]]:
 def logged(path: Path, *args: object) -> None:
     """As if a module at this path had logged `args`, in a logger of another's."""
     code = compile("log.warning('%s of %r: %s, %d', *args)", str(path), "exec")
-    exec(code, {"log": logging.getLogger("tests.log_text"), "args": args})
+    exec(code, {"log": logging.getLogger("tests.log_sanitizer"), "args": args})
 
 
 def test_our_log_lines_are_one_line_each_and_obeyed_by_nothing(
     records: list[logging.LogRecord],
 ) -> None:
-    logged(Path(log_text.__file__), EVIL, EVIL, ValueError(EVIL), 7)
+    logged(Path(log_sanitizer.__file__), EVIL, EVIL, ValueError(EVIL), 7)
     logged(Path("/elsewhere/module.py"), EVIL, EVIL, ValueError(EVIL), 7)
 
     ours, theirs = (record.getMessage() for record in records)

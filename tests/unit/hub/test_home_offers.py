@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from ec2spawner.core.homes.zone_migration import estimate
-from ec2spawner.hub.pages.home_offers import HomeOffer, takes_words
 from ec2spawner.hub.pages.spawn_failure import moving_words, told
+from ec2spawner.hub.spawn.home_migration import HomeOffer, takes_words
 from ec2spawner.provisioner.model.lease import Home
 
 HOME = Home(

@@ -19,7 +19,7 @@ from ec2spawner.hub.app.log_limits import (
     is_refused_claim,
     is_unproved_claim,
 )
-from ec2spawner.hub.app.spawn_error import NotStarted
+from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.security.signed_link import NotByThisLink
 
 
@@ -71,7 +71,7 @@ def test_a_flood_of_unproved_claims_hides_no_claim_of_a_real_instance() -> None:
 @pytest.mark.parametrize(
     ("error", "kept"),
     [
-        (NotStarted("disk_gib: 501 is out of bounds", reason="options"), False),
+        (SpawnError("disk_gib: 501 is out of bounds", reason="options"), False),
         (NotByThisLink("the link is not this hub's"), False),
         (RuntimeError("a defect"), True),
     ],

@@ -11,8 +11,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.hub.pages.attempts import asked_words
-from ec2spawner.hub.pages.home_migration import Moving
+from ec2spawner.hub.pages.attempt_text import request_text
+from ec2spawner.hub.pages.migration_progress import Moving
 from ec2spawner.hub.pages.progress import progress_event
 from ec2spawner.provisioner.model.cloud import LaunchSpec
 from ec2spawner.provisioner.model.lease import (
@@ -255,13 +255,13 @@ def test_a_quota_is_named_as_aws_names_it() -> None:
 
 def test_many_types_and_few_zones_stay_readable() -> None:
     many = replace(SPOT, instance_types=("g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge"))
-    assert asked_words(many) == "Spot, g4dn.xlarge or 2 more types in 3 zones, from $0.19/h"
+    assert request_text(many) == "Spot, g4dn.xlarge or 2 more types in 3 zones, from $0.19/h"
     two = replace(SPOT, instance_types=("g4dn.xlarge", "g5.xlarge"), zones=("us-east-1b",))
-    assert asked_words(two) == "Spot, g4dn.xlarge or g5.xlarge in us-east-1b, from $0.19/h"
+    assert request_text(two) == "Spot, g4dn.xlarge or g5.xlarge in us-east-1b, from $0.19/h"
     one = replace(SPOT, zones=("us-east-1b",), usd_per_hour=None)
-    assert asked_words(one) == "Spot, g4dn.xlarge in us-east-1b"
+    assert request_text(one) == "Spot, g4dn.xlarge in us-east-1b"
     everywhere = replace(ON_DEMAND, outcome=AttemptOutcome.ASKING)
-    assert asked_words(everywhere) == "On-demand, g4dn.xlarge in 3 zones, $0.53/h"
+    assert request_text(everywhere) == "On-demand, g4dn.xlarge in 3 zones, $0.53/h"
 
 
 COPYING = "Moving your files to us-east-1b"

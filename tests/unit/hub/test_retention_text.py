@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from ec2spawner.config import Options
 from ec2spawner.core.instances.retention import AfterStop
-from ec2spawner.hub.pages.retention_text import after_stop_words
+from ec2spawner.hub.pages.retention_text import after_stop_text
 
 MACHINE = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
 
@@ -57,8 +57,8 @@ def test_what_is_refused_and_why(wrong: object, says: str) -> None:
 
 def test_a_card_says_what_comes_after_a_stop_and_that_spot_is_no_disk() -> None:
     linger, stop = AfterStop("linger", 600.0), AfterStop("stop", 7 * 86400.0, 3)
-    assert after_stop_words(AfterStop(), ["on-demand"]) == ""
-    assert "10 min" in after_stop_words(linger, ["spot-first"])
-    assert "spot" not in after_stop_words(stop, ["on-demand"])
-    assert "not that of a spot machine" in after_stop_words(stop, ["spot-first"])
-    assert "AWS keeps no disk" in after_stop_words(stop, ["spot-only"])
+    assert after_stop_text(AfterStop(), ["on-demand"]) == ""
+    assert "10 min" in after_stop_text(linger, ["spot-first"])
+    assert "spot" not in after_stop_text(stop, ["on-demand"])
+    assert "not that of a spot machine" in after_stop_text(stop, ["spot-first"])
+    assert "AWS keeps no disk" in after_stop_text(stop, ["spot-only"])

@@ -23,25 +23,24 @@ from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
-from ec2spawner.hub.pages.card_text import badge, duration_words, usd
-from ec2spawner.hub.pages.cards import (
+from ec2spawner.hub.pages.jinja_environment import TEMPLATES
+from ec2spawner.hub.pages.profile_card import (
     Bounds,
     Card,
     Elsewhere,
     Line,
     OfferSeen,
-    marked_card,
+    initial_card,
 )
+from ec2spawner.hub.pages.profile_card_text import badge, usd
 from ec2spawner.hub.pages.sparkline import HEIGHT, WIDTH, sparkline
 from ec2spawner.hub.pages.spawn_form import (
     HomeSize,
     SpawnForm,
-    read_form,
-    read_link,
     render_spawn_form,
 )
 from ec2spawner.hub.pages.stop_notice import StopNotice
-from ec2spawner.hub.pages.templates_env import TEMPLATES
+from ec2spawner.hub.spawn.user_options import read_form, read_link
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -248,7 +247,7 @@ def test_the_card_to_begin_with_is_always_one_of_them(
     slugs: list[str], defaults: set[str], wanted: str
 ) -> None:
     cards = [replace(T4, slug=slug, default=slug in defaults) for slug in slugs]
-    found = marked_card(cards, wanted)
+    found = initial_card(cards, wanted)
     assert found in slugs
     assert found == wanted or wanted not in slugs
 
@@ -828,21 +827,3 @@ def test_what_a_link_chooses() -> None:
 )
 def test_money(amount: float, says: str) -> None:
     assert usd(amount) == says
-
-
-@pytest.mark.parametrize(
-    ("seconds", "says"),
-    [
-        (1, "1 second"),
-        (40, "40 seconds"),
-        (60, "1 minute"),
-        (100, "2 minutes"),
-        (1200, "20 minutes"),
-        (3600, "1 hour"),
-        (5400, "1.5 hours"),
-        (86400, "1 day"),
-        (259200, "3 days"),
-    ],
-)
-def test_durations(seconds: float, says: str) -> None:
-    assert duration_words(seconds) == says

@@ -12,10 +12,9 @@ from sqlalchemy.orm import Session
 
 from ec2spawner.config import validate_options
 from ec2spawner.hub.app import service
-from ec2spawner.hub.app.spawn_error import NotStarted
-from ec2spawner.hub.pages.choosing import chosen
+from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.security.sealed_start import Seal
-from ec2spawner.hub.spawn.home_choice import forget_once
+from ec2spawner.hub.spawn.user_options import drop_one_time_options, resolve
 from ec2spawner.spawner import EC2Spawner
 
 
@@ -44,7 +43,7 @@ def stored_options(db: Session) -> object:
 
 def test_what_holds_for_one_start_is_not_stored_whatever_others_roll_back(db: Session) -> None:
     spawner = spawner_with(db, {"profile": "t4", "replace_home": "empty", "afresh": True})
-    forget_once(spawner)
+    drop_one_time_options(spawner)
     assert stored_options(db) == {"profile": "t4"}
     assert spawner.user_options == {"profile": "t4"}
 
@@ -64,6 +63,6 @@ async def test_refused_options_are_not_stored_whatever_others_roll_back(db: Sess
     )
     running = service.HubService(options, Seal(b"x" * 32), verifier=None)  # type: ignore[arg-type]
     service.publish(running)
-    with pytest.raises(NotStarted):
-        await chosen(spawner, spawner.user_options)
+    with pytest.raises(SpawnError):
+        await resolve(spawner, spawner.user_options)
     assert stored_options(db) == {}

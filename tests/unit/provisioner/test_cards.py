@@ -13,8 +13,8 @@ import pytest
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
-from ec2spawner.hub.pages.card_data import SAMPLES, cards_for
-from ec2spawner.hub.pages.cards import Card
+from ec2spawner.hub.pages.profile_card import Card
+from ec2spawner.hub.pages.profile_card_builder import SAMPLES, cards_for
 from ec2spawner.provisioner.model.cloud import FleetResponse, LaunchRequest
 from ec2spawner.provisioner.model.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import StartDurations

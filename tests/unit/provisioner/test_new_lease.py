@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.config import Options, Profile, validate_options
 from ec2spawner.core.profiles.choices import Choice
-from ec2spawner.hub.app.spawn_error import NotStarted
+from ec2spawner.hub.app.spawn_error import SpawnError
 from ec2spawner.hub.spawn.lease_request import Server, new_lease
 from ec2spawner.provisioner.model.cloud import CloudError, Image
 from ec2spawner.provisioner.model.lease import Lease
@@ -43,8 +43,8 @@ async def leased(world: World, profile: dict[str, Any] | None = None, /, **chose
     )
 
 
-async def refused(world: World, profile: dict[str, Any] | None = None) -> NotStarted:
-    with pytest.raises(NotStarted) as error:
+async def refused(world: World, profile: dict[str, Any] | None = None) -> SpawnError:
+    with pytest.raises(SpawnError) as error:
         await leased(world, profile)
     return error.value
 

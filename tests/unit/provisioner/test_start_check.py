@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from ec2spawner.hub.app import server_check
-from ec2spawner.hub.app.server_check import settled
+from ec2spawner.hub.app import restart_check
+from ec2spawner.hub.app.restart_check import settled
 from tests.harness import free_ports
 from tests.unit.provisioner.world import World, until
 
@@ -33,7 +33,7 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The network may be at fault: JupyterHub would stop every server."""
-    monkeypatch.setattr(server_check, "REQUEST_TIMEOUT", 0.3)
+    monkeypatch.setattr(restart_check, "REQUEST_TIMEOUT", 0.3)
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()

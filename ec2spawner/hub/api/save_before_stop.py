@@ -16,7 +16,7 @@ from ...provisioner.model.lease import LeaseState
 from ...provisioner.provisioner import Provisioner
 from ...wire import SAVE_SECONDS
 from ..app import service
-from .stop_audit import stop_for
+from .jupyterhub_server_api import stop_for
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ ROUTE_SECONDS = SAVE_SECONDS + 2.0
 waits for `SAVE_SECONDS` at most, and reports when the notebook has ended."""
 
 
-def keeping_routes_for_saving(proxy_class: type[Proxy]) -> type[Proxy]:
+def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
     """The same proxy, which begins the stop of a running server before it removes the route."""
 
     class SavingProxy(proxy_class):

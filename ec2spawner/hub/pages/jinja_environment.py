@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from . import card_text
+from ...core.text.durations import approximate
 
 TEMPLATES = Path(__file__).parent / "templates"
 """For `JupyterHub.template_paths`: our pages extend its own."""
@@ -20,4 +20,4 @@ environment = Environment(
 )
 """For what JupyterHub puts on its pages as HTML: all that is given is escaped."""
 
-environment.filters["duration"] = card_text.duration_words
+environment.filters["duration"] = approximate

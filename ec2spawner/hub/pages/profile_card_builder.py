@@ -1,4 +1,4 @@
-"""The cards of one user: what provisioner and options know, as `hub.pages.cards` shows it."""
+"""Builds the profile cards of one user from what provisioner and options know."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from ...provisioner.model.lease import Home
 from ...provisioner.offers.prices import Price
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from .cards import (
+from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
+from .profile_card import (
     Bounds,
     Card,
     Elsewhere,
     Line,
     OfferSeen,
 )
-from .home_offers import cheapest_elsewhere, may_move, what_it_takes
-from .retention_text import after_stop_words
+from .retention_text import after_stop_text
 from .spawn_form import HomeSize
 
 SAMPLES = 57
@@ -92,7 +92,7 @@ def _card(
         idle_seconds=options.idle_policy(profile).server_seconds,
         idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
         default=profile.default,
-        after_stop=after_stop_words(options.after_stop_of(profile), open_markets(profile)),
+        after_stop=after_stop_text(options.after_stop_of(profile), open_markets(profile)),
     )
     first = card.first()
     kind = catalogue.types.get(first.offer.instance_type) if first else next(iter(types), None)
@@ -122,7 +122,7 @@ def _elsewhere(
         home_zone=home.zone or "",
         zone=best.zone,
         offers=tuple(seen for seen in there if seen.mark is None),
-        takes=what_it_takes(provisioner, home, best.zone),
+        takes=consequence_of_move(provisioner, home, best.zone),
     )
 
 

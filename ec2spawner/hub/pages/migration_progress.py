@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...core.homes.zone_migration import estimate
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
-from .home_offers import range_words
+from ..spawn.home_migration import range_words
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from ...core.offers.purchase import Offer
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from .attempts import usd
+from .attempt_text import usd
 
 
-def waiting_of(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
+def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
     """For the progress stream; None while something is bought or under way.
 
     `message` for people, `until` the wait's end and `again_at` when EC2 is asked next (None while

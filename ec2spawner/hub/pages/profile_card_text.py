@@ -9,8 +9,9 @@ from datetime import datetime
 from ...core.offers.interruption_rate import risk_words
 from ...core.pricing.money import digits
 from ...core.profiles.choices import MARKETS_OF, WAITS
+from ...core.text.durations import approximate
 from ...wire import Market
-from .cards import Card, OfferSeen, SoldOutIn
+from .profile_card import Card, OfferSeen, SoldOutIn
 from .sparkline import Sparkline, sparkline
 
 WAYS: Mapping[str, tuple[str, str]] = {
@@ -200,7 +201,7 @@ def facts(card: Card) -> tuple[str, ...]:
         size = f"{scratch / 1000:g} TB" if scratch >= 1000 else f"{scratch} GB"
         words.append(f"{size} scratch")
     if card.usual_start_seconds is not None:
-        words.append(f"starts in about {duration_words(card.usual_start_seconds)}")
+        words.append(f"starts in about {approximate(card.usual_start_seconds)}")
     return tuple(words)
 
 
@@ -323,7 +324,7 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
     within = {step for step in IDLE_STEPS if bounds.min <= step <= bounds.max}
     ends = {round(bounds.min), round(bounds.max)}
     steps = sorted(within | ends | ({picked} if picked is not None else set()))
-    return tuple((step, duration_words(step)) for step in steps)
+    return tuple((step, approximate(step)) for step in steps)
 
 
 # --- words for numbers -----------------------------------------------------------------------
@@ -332,17 +333,3 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
 def usd(amount: float | None) -> str:
     """An amount as a page says it; empty where it is unknown."""
     return "" if amount is None else digits(amount)
-
-
-def duration_words(seconds: float) -> str:
-    """`40 seconds`, `2 minutes`, `1 hour`, `3 days`: one unit, as one says it."""
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * length or (seconds >= length and seconds % length == 0):
-            return _counted(seconds / length, unit)
-    return _counted(seconds, "second")
-
-
-def _counted(number: float, unit: str) -> str:
-    # 90 minutes are "1.5 hours", and 89 seconds are not "1.48 minutes".
-    text = f"{round(number * 2) / 2 if unit in ('hour', 'day') else round(number):g}"
-    return f"{text} {unit}" if text == "1" else f"{text} {unit}s"

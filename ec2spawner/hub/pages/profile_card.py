@@ -193,7 +193,7 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
     )
 
 
-def marked_card(cards: Sequence[Card], wanted: str) -> str:
+def initial_card(cards: Sequence[Card], wanted: str) -> str:
     """The slug of the card to begin with: the wanted one, else the default, else the first.
 
     Empty without cards.

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.offers.quotas import quota_of
+from ...core.pricing.money import digits
 from ...provisioner.model.lease import Attempt, AttemptOutcome, Lease
 from ...wire import Market, Step
-from . import card_text
 
 MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-demand"}
 
@@ -27,7 +27,7 @@ ANSWERS = {
 NOT_TO_BE_HAD = frozenset({AttemptOutcome.SOLD_OUT, AttemptOutcome.QUOTA})
 
 
-def attempts_of(lease: Lease) -> tuple[Attempt, ...]:
+def current_attempts(lease: Lease) -> tuple[Attempt, ...]:
     """Those of the search that goes on or has ended well: an instance that died began another."""
     begun = [event.at for event in lease.events if event.step is Step.REQUEST]
     return tuple(each for each in lease.attempts if not begun or each.at >= begun[-1])
@@ -45,14 +45,14 @@ def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
         "usd_per_hour": attempt.usd_per_hour,
         "at": attempt.at.isoformat(),
         "outcome": attempt.outcome,
-        "asked": asked_words(attempt),
-        "answer": answer_words(attempt),
+        "asked": request_text(attempt),
+        "answer": response_text(attempt),
         "is_in_title": is_in_title,
         "skipped": f"Not asked: {attempt.skipped}" if attempt.skipped else "",
     }
 
 
-def asked_words(attempt: Attempt) -> str:
+def request_text(attempt: Attempt) -> str:
     """Such as `Spot, g4dn.xlarge in 3 zones, from $0.19/h`."""
     first, *others = attempt.instance_types or ("any type",)
     what = first
@@ -72,7 +72,7 @@ def asked_words(attempt: Attempt) -> str:
     return ", ".join(words)
 
 
-def answer_words(attempt: Attempt) -> str:
+def response_text(attempt: Attempt) -> str:
     """Such as `sold out in us-east-1a, b and c`, or `found g4dn.xlarge in us-east-1b, $0.53/h`."""
     if attempt.outcome is AttemptOutcome.QUOTA:
         return quota_words(attempt)
@@ -93,7 +93,7 @@ def quota_words(attempt: Attempt) -> str:
 
 def market_note(lease: Lease) -> str:
     """Where spot comes first and on-demand came: why, and what it costs. Else empty."""
-    attempts = attempts_of(lease)
+    attempts = current_attempts(lease)
     found = next((x for x in attempts if x.outcome is AttemptOutcome.FOUND), None)
     if found is None or found.market is Market.SPOT or Market.SPOT not in lease.spec.markets:
         return ""
@@ -120,4 +120,4 @@ def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
 
 def usd(amount: float) -> str:
     """Such as `$0.53`."""
-    return f"${card_text.usd(amount)}"
+    return f"${digits(amount)}"

@@ -36,7 +36,7 @@ CUT_SHORT_TIMEOUT = 10.0
 """Seconds for a check that is cut short to end: one request to the hub itself."""
 
 
-class StartCheck:
+class RestartCheck:
     """The check of one server after a hub start."""
 
     def __init__(self) -> None:

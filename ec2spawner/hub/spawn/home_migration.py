@@ -10,11 +10,11 @@ from ...config import Options, Profile
 from ...core.homes.zone_migration import Estimate, estimate
 from ...core.offers.purchase import Offer
 from ...core.profiles.choices import ONCE
+from ...core.text.durations import approximate
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from ..spawn.home_choice import EMPTY
-from .card_text import duration_words
+from .home_choice import EMPTY
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def move_offer(
         return None
     return HomeOffer(
         words=f"Move my files to {best.zone} and start {_machine(profile, best)}",
-        takes=what_it_takes(provisioner, home, best.zone),
+        takes=consequence_of_move(provisioner, home, best.zone),
         user_options={**_kept(profile, chosen), "move_home": best.zone},
     )
 
@@ -73,7 +73,7 @@ def cheapest_elsewhere(
     )
 
 
-def what_it_takes(provisioner: Provisioner, home: Home, zone: str) -> str:
+def consequence_of_move(provisioner: Provisioner, home: Home, zone: str) -> str:
     """The time and money of a move to a zone, as an estimate."""
     newest = provisioner.homes.newest.get(home.home_id)
     return takes_words(home, zone, estimate(home.size_gib, newest.stored_gib if newest else None))
@@ -81,7 +81,7 @@ def what_it_takes(provisioner: Provisioner, home: Home, zone: str) -> str:
 
 def range_words(takes: Estimate) -> str:
     """How long a move takes, such as `1 minute to 5 minutes`."""
-    least, most = (duration_words(60 * max(1, round(each / 60))) for each in takes.seconds)
+    least, most = (approximate(60 * max(1, round(each / 60))) for each in takes.seconds)
     return f"{least} to {most}"
 
 

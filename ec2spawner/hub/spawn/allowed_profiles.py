@@ -1,0 +1,53 @@
+"""Which profiles a user may start: all of the list, or those that are open to their groups."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...config import Options, Profile
+from ...core.profiles.choices import Choice, apply_user_options
+from . import server_options
+from .server_options import result_of
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+log = logging.getLogger(__name__)
+
+
+async def allowed_profiles(options: Options, spawner: Spawner) -> tuple[Profile, ...]:
+    """The profiles of `options` that the server's user may start; `options` are `options_for`'s."""
+    groups = {group.name for group in spawner.user.groups}
+    deadline = asyncio.get_running_loop().time() + server_options.HOOK_TIMEOUT
+    return tuple([p for p in options.profiles if await _is_allowed(p, spawner, groups, deadline)])
+
+
+async def _is_allowed(
+    profile: Profile, spawner: Spawner, groups: set[str], deadline: float
+) -> bool:
+    """By a list of groups or by a function; a function that fails allows no profile."""
+    if not callable(profile.groups):
+        return not profile.groups or not groups.isdisjoint(profile.groups)
+    try:
+        async with asyncio.timeout_at(deadline):
+            return bool(await result_of(profile.groups(spawner)))
+    except Exception:
+        log.exception(
+            "The function `groups` of profile %s failed for %s, so the profile is not offered",
+            profile.slug,
+            spawner._log_name,
+        )
+        return False
+
+
+async def choose(
+    options: Options, spawner: Spawner, user_options: Mapping[str, object]
+) -> Choice[Profile]:
+    """What a user's options mean, from the form, REST or an earlier start; `options` are
+    `options_for`'s. Raises `OptionsRefused`."""
+    allowed = await allowed_profiles(options, spawner)
+    sizes = options.home.user_may_choose if options.home.kind == "ebs" else None
+    return apply_user_options(options.profiles, allowed, user_options, sizes)
