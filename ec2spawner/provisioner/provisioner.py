@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from ..core.instances.matching import balance
 from ..data import InstanceType
 from ..wire import Step, Stop
 from .garbage_collection import GarbageCollection
@@ -18,8 +17,8 @@ from .homes.volumes import Homes
 from .homes.zone_migration import ZoneMigrations
 from .instances.claims import Claims
 from .instances.inventory import Inventory
-from .launch.controller import Buying
-from .launch.launcher import Launcher
+from .launch.controller import LaunchController
+from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
@@ -30,9 +29,8 @@ from .lifecycle.start_timeout import StartTimeouts
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
-from .model.cloud import Cloud, Launched
+from .model.cloud import Cloud
 from .model.lease import (
-    Intent,
     IntentState,
     Lease,
     LeaseState,
@@ -49,6 +47,7 @@ from .retention.retention import Retention
 from .runtime.task_group import Background
 from .runtime.uptime_clock import UptimeClock
 from .state.instance_cache import InstanceCache
+from .state.launches import Launches
 from .state.lease_registry import LeaseRegistry
 from .state.spending import Spending
 from .state.start_durations import StartDurations
@@ -102,19 +101,11 @@ class Provisioner:
             discounts=settings.discounts,
         )
         self.offers = Offers(self.catalogue, prices, now=now, subnets=lambda: placement.by_subnet)
-        self.launcher = launcher = Launcher(
-            cloud,
-            store,
-            settings,
-            self.offers,
-            now=now,
-            zones=lambda: placement.by_subnet,
-            launched=self._on_launched,
-        )
+        self.launches = launches = Launches(store, instance_cache)
         self.claims = claims = Claims(
             store,
             instance_cache,
-            launcher,
+            launches,
             settings,
             now=now,
             uptime=uptime,
@@ -123,7 +114,7 @@ class Provisioner:
         self.inventory = Inventory(
             registry,
             claims,
-            launcher,
+            launches,
             instance_cache,
             settings,
             store.store_id,
@@ -232,20 +223,14 @@ class Provisioner:
             fail=self.ending.begin,
             wake=self.wake,
         )
-        self.waits = SpotWaits(registry, self.offers, now, self.wake)
-        self.buying = Buying(
-            registry=registry,
-            launcher=launcher,
-            offers=self.offers,
-            waits=self.waits,
-            prices=prices,
-            images=self.images,
-            now=now,
-            zones=lambda: placement.by_subnet,
-            missing=self._missing,
-            fail=self.ending.begin,
-            spawn_task=background.spawn,
-            wake=self.wake,
+        self.waits = SpotWaits(registry, launches, self._wake)
+        self.launch = LaunchController(
+            registry,
+            self.offers,
+            launches,
+            FleetCalls(cloud, store, launches, self.images, settings, now),
+            background,
+            self._wake,
         )
         self.labels = labels = Tagging(
             registry, cloud, instance_cache, store.store_id, background.spawn
@@ -272,7 +257,7 @@ class Provisioner:
             instance_cache=instance_cache,
             placement=placement,
             prices=prices,
-            launcher=launcher,
+            launches=launches,
             claims=claims,
             inventory=self.inventory,
             retention=retention,
@@ -282,7 +267,7 @@ class Provisioner:
             home_snapshots=self.home_snapshots,
             starting=self.starting,
             start_timeouts=self.start_timeouts,
-            buying=self.buying,
+            launch=self.launch,
             labels=labels,
             heartbeats=heartbeats,
             recovery=recovery,
@@ -302,8 +287,8 @@ class Provisioner:
         self.claims.load(snapshot.bindings)
         self.homes.load(snapshot.homes)
         self.retention.load(snapshot.kept)
-        self.launcher.intents = {intent.client_token: intent for intent in snapshot.intents}
-        self.inventory.recall(snapshot.intents, self.now())
+        waiting = list(self.registry.open(LeaseState.WAITING))
+        self.launches.load(snapshot.intents, waiting, self.now())
         self.recovery.load(snapshot.leases)
         self.instance_cache.track(
             lease.instance_id for lease in snapshot.leases if lease.instance_id
@@ -317,7 +302,7 @@ class Provisioner:
         self.background.spawn(self.garbage_collection.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
-                self.buying.replay(intent)
+                self.launch.replay(intent)
         self.background.spawn(self.reconciler.run(), "reconcile")
 
     async def close(self) -> None:
@@ -365,17 +350,12 @@ class Provisioner:
 
     # --- what the parts tell each other ---
 
-    def _missing(self) -> frozenset[str]:
-        """Ids of the waiting leases for which nothing is on its way."""
-        supplies = self.inventory.take_stock().supplies
-        return frozenset(balance(self.starting.needs(), supplies).missing)
-
     def _in_motion(self) -> bool:
         """True while something starts or ends, so that listings are worth their call."""
         moving = self.registry.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
         return (
             any(True for _ in moving)
-            or bool(self.launcher.rounds or self.inventory.expected)
+            or bool(self.launches.rounds or self.launches.expected)
             or any(self._may_be_gone(lease) for lease in self.registry.open(LeaseState.READY))
         )
 
@@ -387,11 +367,6 @@ class Provisioner:
     def _on_listed(self) -> None:
         self.listed_at = self.uptime()
         self.wake()
-
-    async def _on_launched(self, launched: Launched, intent: Intent) -> None:
-        self.inventory.expect(launched, intent, self.now())
-        self.claims.wake(launched.instance_id)
-        self.instance_cache.refresh_soon()
 
     async def _look_image_up(self) -> None:
         """Before anybody waits for it."""

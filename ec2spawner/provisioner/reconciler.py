@@ -23,8 +23,7 @@ from .homes.snapshots import HomeSnapshots
 from .homes.zone_migration import ZoneMigrations
 from .instances.claims import Claims
 from .instances.inventory import Inventory
-from .launch.controller import Buying
-from .launch.launcher import Launcher
+from .launch.controller import LaunchController
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
@@ -42,6 +41,7 @@ from .offers.prices import PriceCache
 from .retention.retention import Retention
 from .runtime.uptime_clock import UptimeClock
 from .state.instance_cache import InstanceCache
+from .state.launches import Launches
 from .state.lease_registry import LeaseRegistry
 from .state.spending import Spending
 from .store.store import Store, StoreError
@@ -79,7 +79,7 @@ class Reconciler:
     instance_cache: InstanceCache
     placement: Placement
     prices: PriceCache
-    launcher: Launcher
+    launches: Launches
     claims: Claims
     inventory: Inventory
     retention: Retention
@@ -89,7 +89,7 @@ class Reconciler:
     home_snapshots: HomeSnapshots
     starting: Start
     start_timeouts: StartTimeouts
-    buying: Buying
+    launch: LaunchController
     labels: Tagging
     heartbeats: Heartbeats
     recovery: Recovery
@@ -139,7 +139,7 @@ class Reconciler:
         await self._end_what_is_due(now)
         await self.retention.follow(now)
         self._forget_gone(now)
-        await self._balance()
+        await self._balance(now)
         self.labels.follow()
         self.home_attachment.follow(self.instance_cache.instances)
         self.zone_migrations.follow()
@@ -188,10 +188,10 @@ class Reconciler:
 
     def _forget_gone(self, now: datetime) -> None:
         """What no listing shows and no lease holds: nothing grows for as long as the hub runs."""
-        self.inventory.forget_old(now)
+        self.inventory.forget_old()
         leased = {lease.instance_id for lease in self.registry.open() if lease.instance_id}
         self.claims.forget_gone(self.instance_cache.instances.keys() | leased)
-        self.launcher.forget_old(now - INTENTS_KEPT, self.instance_cache.instances.values())
+        self.launches.forget_old(now - INTENTS_KEPT, now)
 
     async def _reprice(self, now: datetime) -> None:
         for lease in self.registry.open(LeaseState.STARTING, LeaseState.READY):
@@ -206,10 +206,10 @@ class Reconciler:
                 await self.registry.change(lease.lease_id, segments=segments)
                 self.registry.tell_agent(lease.lease_id)
 
-    async def _balance(self) -> None:
+    async def _balance(self, now: datetime) -> None:
         """Launch what is missing, terminate what nobody needs."""
-        while tokens := self.launcher.not_looked_up(self.instance_cache.instances.values()):
-            await self.launcher.look_up(tokens)
+        while tokens := self.launches.unknown_tokens(self.instance_cache.instances.values()):
+            await self.launches.look_up(tokens)
         stock = self.inventory.take_stock()
         result = balance(self.starting.needs(), stock.supplies)
         missing = frozenset(result.missing)
@@ -218,7 +218,12 @@ class Reconciler:
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
         unknown = self.recovery.unknown(stock.unknown)
         self.instance_loss.on_offer = frozenset(supply.supply_id for supply in stock.supplies)
-        self.buying.buy(missing - self.starting.judged)
+        failures = self.launch.reconcile(missing - self.starting.judged, now)
+        for lease, stop in failures:
+            # While the end of another one was stored, this one may have got an instance.
+            current = self.registry.get(lease.lease_id)
+            if current is not None and current.state is LeaseState.WAITING:
+                await self.ending.begin(lease.lease_id, stop)
         await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
 
     def _until_next_deadline(self) -> float:

@@ -54,14 +54,14 @@ class HubTimeouts:
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
         from ec2spawner.provisioner.homes import volumes as homes
-        from ec2spawner.provisioner.launch import launcher
+        from ec2spawner.provisioner.launch import fleet_calls
         from ec2spawner.provisioner.lifecycle import start_timeout as start_timeouts
         from ec2spawner.provisioner.model import settings
 
         usual = settings.Settings(hub="", region="", subnets=())
         return HubTimeouts(
             call=Timeouts().total,
-            launch_call=launcher.LAUNCH_TIMEOUT,
+            launch_call=fleet_calls.LAUNCH_TIMEOUT,
             launch=usual.launch_timeout,
             attach_call=volumes.ATTACH_SECONDS,
             attach=homes.ATTACH_TIMEOUT,
@@ -240,7 +240,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.aws.volumes", "GROW_SECONDS", HURRIED.grow),
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
     ("ec2spawner.provisioner.homes.volumes", "ATTACH_TIMEOUT", HURRIED.attach),
-    ("ec2spawner.provisioner.launch.launcher", "LAUNCH_TIMEOUT", HURRIED.launch_call),
+    ("ec2spawner.provisioner.launch.fleet_calls", "LAUNCH_TIMEOUT", HURRIED.launch_call),
     ("ec2spawner.provisioner.reconciler", "PASS_INTERVAL", 1.0),
     ("ec2spawner.core.homes.zone_migration", "LISTING_GRACE", LISTING_GRACE),
     ("ec2spawner.provisioner.lifecycle.start_timeout", "BOOT_LOG_SECONDS", HURRIED.boot_log),

@@ -17,11 +17,11 @@ from ...core.instances.retention import Kept, may_rebind
 from ...core.names import sha256_hex
 from ...core.tags import HUB, INTENT, STORE
 from ...wire import PROTOCOL
-from ..launch.launcher import Launcher
 from ..model.cloud import GONE, Instance
 from ..model.lease import Binding, Home, Lease
 from ..model.settings import Settings
 from ..state.instance_cache import InstanceCache
+from ..state.launches import Launches
 from ..store.store import KeyAlreadyBound, Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class Claims:
         self,
         store: Store,
         instance_cache: InstanceCache,
-        launcher: Launcher,
+        launches: Launches,
         settings: Settings,
         *,
         now: Callable[[], datetime],
@@ -88,7 +88,7 @@ class Claims:
         self._uptime = uptime
         self._store = store
         self._instance_cache = instance_cache
-        self._launcher = launcher
+        self._launches = launches
         self._settings = settings
         self._now = now
         self._bindings: dict[str, Binding] = {}
@@ -168,7 +168,7 @@ class Claims:
             await self._rebind(instance.instance_id, key_sha256)
         elif not self.is_bound(instance.instance_id):
             self._check_origin(claimant, instance)
-            if self._launcher.is_open(instance.tags[INTENT]):
+            if self._launches.is_open(instance.tags[INTENT]):
                 return None  # EC2 has not said yet which instances the call brought
             await self._bind(instance.instance_id, key_sha256)
         # Another claim may have bound its key while this one waited for a listing.
@@ -213,7 +213,7 @@ class Claims:
     def _check_origin(self, claimant: Claimant, instance: Instance) -> None:
         """The instance is ours by what we stored, not merely by a tag that anyone can set."""
         token = instance.tags.get(INTENT, "")
-        brought = self._launcher.may_have_brought(token, instance.instance_id)
+        brought = self._launches.may_have_launched(token, instance.instance_id)
         self._check_ours(claimant, instance, stored=brought)
 
     def _check_ours(self, claimant: Claimant, instance: Instance, *, stored: bool = True) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 
 from ...core.instances.matching import Supply
 from ...core.instances.retention import CLAIM_SILENCE
@@ -15,34 +13,19 @@ from ...core.tags import (
     LEASE,
     STORE,
 )
-from ..launch.launcher import Launcher
 from ..model.cloud import (
     GONE,
     Instance,
     InstanceState,
-    Launched,
     LaunchSpec,
 )
 from ..model.launch_key import base_key_of, base_of
-from ..model.lease import Intent, Lease, LeaseState
 from ..model.settings import Settings
 from ..runtime.uptime_clock import UptimeClock
 from ..state.instance_cache import InstanceCache
+from ..state.launches import Expected, Launches
 from ..state.lease_registry import LeaseRegistry
 from .claims import Claims
-
-ANSWER_GRACE = timedelta(seconds=120)
-"""An instance named in a launch answer counts for so long before a listing shows it: EC2's
-listings lag its answers by seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """An instance that a launch answered with."""
-
-    launched: Launched
-    intent: Intent
-    answered_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +46,7 @@ class Stock:
 class Inventory:
     registry: LeaseRegistry
     claims: Claims
-    launcher: Launcher
+    launches: Launches
     instance_cache: InstanceCache
     settings: Settings
     store_id: str
@@ -71,39 +54,17 @@ class Inventory:
     uptime: UptimeClock
     is_kept: Callable[[str], bool]
     """Waits for its user: nobody else's, and no surplus."""
-    expected: dict[str, Expected] = field(default_factory=dict)
     _seen_at: dict[str, float] = field(default_factory=dict)
     """By instance id, in seconds awake: when this process first saw it listed."""
 
     def knows(self, instance_id: str) -> bool:
         """Whether a listing shows it, or a launch has been answered with it."""
-        return instance_id in self.instance_cache.instances or instance_id in self.expected
+        return instance_id in self.instance_cache.instances or instance_id in self.launches.expected
 
-    def expect(self, launched: Launched, intent: Intent, now: datetime) -> None:
-        self.expected[launched.instance_id] = Expected(launched, intent, now)
-
-    def recall(self, intents: Iterable[Intent], now: datetime) -> None:
-        """Expect what the answers to an earlier process named: no listing may show it yet.
-
-        Only what may have been bought for a lease that still waits: an instance that has ended and
-        is listed no more looks the same, and later starts would wait for it in vain.
-        Of which type and in which zone each is was known to that process alone.
-        """
-        waiting = list(self.registry.open(LeaseState.WAITING))
-        for intent in intents:
-            if now - intent.created_at > ANSWER_GRACE or not _may_serve(intent, waiting):
-                continue
-            for instance_id in intent.instance_ids:
-                self.expect(Launched(instance_id, "", "", intent.market), intent, now)
-
-    def forget_old(self, now: datetime) -> None:
-        """Drop what listings have confirmed or never will."""
+    def forget_old(self) -> None:
+        """Drop what is known of instances that no listing shows."""
         here = self.instance_cache.instances
         self._seen_at = {each: at for each, at in self._seen_at.items() if each in here}
-        for instance_id, expected in list(self.expected.items()):
-            listed = instance_id in self.instance_cache.instances
-            if listed or now - expected.answered_at > ANSWER_GRACE:
-                del self.expected[instance_id]
 
     def running(self) -> list[Instance]:
         """This store's instances in any state, also those that no listing shows yet."""
@@ -111,7 +72,7 @@ class Inventory:
         ours = [each for each in listed.values() if each.tags.get(STORE) == self.store_id]
         return ours + [
             _as_instance(expected)
-            for instance_id, expected in self.expected.items()
+            for instance_id, expected in self.launches.expected.items()
             if instance_id not in listed and expected.launched.instance_type
         ]
 
@@ -137,27 +98,19 @@ class Inventory:
         seen = {*self.instance_cache.instances, *leased, *served}
         supplies += [
             self._supply_of_expected(expected)
-            for instance_id, expected in self.expected.items()
+            for instance_id, expected in self.launches.expected.items()
             if instance_id not in seen
         ]
         # Last, so that a booted instance is not given up for a promise that may be broken.
-        supplies += self.launcher.promises(self._arrived())
+        supplies += self.launches.outstanding()
         return Stock(tuple(supplies), (*dead, *silent), tuple(unknown), tuple(silent))
-
-    def _arrived(self) -> Counter[str]:
-        """How many instances of each launch call are known, whatever became of them."""
-        tokens = {each: known.intent.client_token for each, known in self.expected.items()}
-        tokens |= {
-            each: i.tags.get(INTENT, "") for each, i in self.instance_cache.instances.items()
-        }
-        return Counter(tokens.values())
 
     def _is_ours(self, instance: Instance) -> bool:
         """Carries our store's id and is not somebody's copy of our tags."""
         return (
             instance.tags.get(STORE) == self.store_id
             and instance.state not in GONE
-            and not self.launcher.is_copy(instance.tags.get(INTENT, ""), instance.instance_id)
+            and not self.launches.is_copy(instance.tags.get(INTENT, ""), instance.instance_id)
         )
 
     def _is_of_unknown_lease(self, instance: Instance) -> bool:
@@ -174,7 +127,7 @@ class Inventory:
             return True
         if instance.state not in {InstanceState.PENDING, InstanceState.RUNNING}:
             return True
-        if self.launcher.is_given_up(instance.tags.get(INTENT, "")):
+        if self.launches.is_failed(instance.tags.get(INTENT, "")):
             return True
         if self.claims.is_bound(instance_id):
             return self.claims.silent_seconds(instance_id) > CLAIM_SILENCE
@@ -201,15 +154,6 @@ class Inventory:
         )
 
 
-def _may_serve(intent: Intent, waiting: Iterable[Lease]) -> bool:
-    """Whether the call can have been made for one of these leases."""
-    base_key = base_key_of(intent.request.spec)
-    return any(
-        lease.requested_at <= intent.created_at and base_key_of(lease.spec) == base_key
-        for lease in waiting
-    )
-
-
 def _as_instance(expected: Expected) -> Instance:
     launched = expected.launched
     return Instance(
@@ -218,7 +162,7 @@ def _as_instance(expected: Expected) -> Instance:
         instance_type=launched.instance_type,
         zone=launched.zone,
         market=launched.market,
-        launched_at=expected.answered_at,
+        launched_at=expected.responded_at,
         tags=expected.intent.request.tags,
     )
 

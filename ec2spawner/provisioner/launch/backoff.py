@@ -28,7 +28,7 @@ class Backoff:
 
     @asynccontextmanager
     async def turn(self, deadline: float) -> AsyncIterator[int]:
-        """Make one call inside, once it is its turn; tell `tell` in which.
+        """Make one call inside, once it is its turn; pass its number to `report`.
 
         Raises `TimeoutError` where its turn does not come by the `deadline`, on the loop's clock.
         """
@@ -47,7 +47,7 @@ class Backoff:
             self._one_at_a_time.release()
         yield self._failures
 
-    def tell(self, turn: int, *, busy: bool) -> None:
+    def report(self, turn: int, *, busy: bool) -> None:
         """What the call made in that turn has shown of EC2: let others go, or wait longer.
 
         A call that began before the last refusal is no news. So calls that were made at once and

@@ -1,194 +1,313 @@
-"""From leases that lack a machine to launch calls, and back: what each lease is told of them."""
+"""Launch instances for waiting leases that have none on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-from dataclasses import dataclass
+import asyncio
+import logging
+from collections.abc import Collection, Iterator, Set
 from datetime import datetime
 from typing import Any
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError
-from ...core.offers.purchase import OfferKey
+from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.offers.spot_wait import Turn
 from ...wire import Step, Stop
-from ..model.cloud import (
-    FleetResponse,
-    Launched,
-    LaunchRequest,
-    LaunchSpec,
-)
-from ..model.lease import (
-    Attempt,
-    Intent,
-    Lease,
-    LeaseState,
-)
-from ..offers.images import ImageCache
+from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
+from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.offers import Offers, Order
-from ..offers.prices import PriceCache
+from ..runtime.task_group import Background
+from ..state.launches import Launches, Round
 from ..state.lease_registry import LeaseRegistry
 from . import attempts
 from .failure_message import why_not, with_terms
-from .launcher import Launcher, Outcome, Round
-from .spot_waits import SpotWaits
+from .fleet_calls import FleetCalls
+from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
+from .spot_waits import spot_turns
 
-IMAGE_GONE = "InvalidAMIID"
-"""Codes of EC2 that begin like this say that an image is not there any more."""
+log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class Buying:
-    """Runs the launcher's rounds and is their audience."""
+class LaunchController:
+    """One purchase loop for each group of leases that want the same."""
 
-    registry: LeaseRegistry
-    launcher: Launcher
-    offers: Offers
-    waits: SpotWaits
-    prices: PriceCache
-    images: ImageCache
-    now: Callable[[], datetime]
-    zones: Callable[[], Mapping[str, str]]
-    """Of the hub's subnets."""
-    missing: Callable[[], Collection[str]]
-    """Ids of the leases for which nothing is on its way."""
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
-    wake: Callable[[], None]
+    def __init__(
+        self,
+        registry: LeaseRegistry,
+        offers: Offers,
+        launches: Launches,
+        fleet: FleetCalls,
+        tasks: Background,
+        woken: asyncio.Event,
+    ) -> None:
+        """`woken` is set to begin a pass."""
+        self._registry = registry
+        self._offers = offers
+        self._launches = launches
+        self._fleet = fleet
+        self._tasks = tasks
+        self._woken = woken
+        self._deciding = asyncio.Lock()
+        self._failed: list[tuple[Round, Outcome]] = []
+        """Rounds that ended since the last pass and left leases without an instance."""
 
-    def buy(self, lease_ids: Collection[str]) -> None:
-        """Get machines for these leases: one round for all that are interchangeable."""
-        by_spec: dict[LaunchSpec, list[str]] = {}
-        waiting = self.registry.open(LeaseState.WAITING)
-        missing = [lease for lease in waiting if lease.lease_id in lease_ids]
-        for lease, turn in self.waits.turns(missing):
-            match turn:
-                case Turn.ASK:
-                    by_spec.setdefault(lease.spec, []).append(lease.lease_id)
-                case Turn.END:
-                    stop = self._why_not(lease, Outcome(errors=(), missing=1))
-                    self.spawn_task(self.fail(lease.lease_id, stop), "the end of a wait")
-        for spec, alike in by_spec.items():
-            round_ = self.launcher.promise(spec, len(alike), lease_ids=alike)
-            self.spawn_task(self._launch(round_), f"launch of {len(alike)}")
+    # --- in each pass ---
+
+    def reconcile(self, missing: Collection[str], now: datetime) -> list[tuple[Lease, Stop]]:
+        """Launch for the leases in `missing`, for which nothing is on the way.
+
+        Returns the leases that EC2 has nothing for, each with the reason why it must end.
+        """
+        waiting = [
+            lease for lease in self._registry.open(LeaseState.WAITING) if lease.lease_id in missing
+        ]
+        failures = self._failures(waiting, now)
+        failed = {lease.lease_id for lease, _ in failures}
+        waiting = [lease for lease in waiting if lease.lease_id not in failed]
+        turns = spot_turns(waiting, self._offers, now)
+        self._launches.waiting_for_spot = frozenset(
+            lease.lease_id for lease, turn in turns if turn is Turn.WAIT
+        )
+        alike: dict[LaunchSpec, list[Lease]] = {}
+        for lease, turn in turns:
+            if turn is Turn.ASK:
+                alike.setdefault(lease.spec, []).append(lease)
+            elif turn is Turn.END:
+                failures.append((lease, self._why_not(lease, Outcome((), missing=1), now)))
+        for spec, leases in alike.items():
+            round_ = self._begin_round(spec, leases)
+            self._tasks.spawn(self._run(round_), f"launch of {len(leases)}")
+        return failures
 
     def replay(self, intent: Intent) -> None:
         """Make a call again that an earlier process may have made."""
-        self.spawn_task(self._replay(intent), f"replay {intent.client_token}")
+        self._tasks.spawn(self._replay(intent), f"replay {intent.client_token}")
 
-    async def _launch(self, round_: Round) -> None:
-        outcome = await self.launcher.launch(round_, self)
-        if outcome.missing:
-            await self._give_up(round_, outcome)
-        self.wake()
+    def _failures(self, missing: Collection[Lease], now: datetime) -> list[tuple[Lease, Stop]]:
+        """The leases that failed rounds leave without an instance, the latest of each round.
 
-    async def _replay(self, intent: Intent) -> None:
-        spec = intent.request.spec
-        waiting = [x for x in self.registry.open(LeaseState.WAITING) if x.spec == spec]
-        again = attempts.asking_again(intent.request, self.zones(), intent.created_at)
-        for lease in waiting:
-            if not attempts.is_open(lease.attempts, intent.request):
-                self._begin(lease, again)
-        await self.launcher.replay(intent, self, [x.lease_id for x in waiting])
-        self.wake()
-
-    async def _give_up(self, round_: Round, outcome: Outcome) -> None:
-        """End those of its leases for which nothing is on its way, the latest first.
-
-        Who waits for spot waits on, unless EC2 refuses what is asked. Whoever came meanwhile has
-        not been asked for yet, and is the next pass's.
+        A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
+        lease that arrived during the round is not part of it.
         """
-        missing = self.missing()
-        left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
-        if outcome.ended_by is not ErrorClass.REFUSED:
-            left = [lease for lease in left if lease.wait is None]
-        for lease in left[-outcome.missing :]:
-            # While the end of another was written, this one may have got a machine.
-            now = self.registry.get(lease.lease_id)
-            if now is not None and now.state is LeaseState.WAITING:
-                await self.fail(lease.lease_id, self._why_not(lease, outcome))
+        failures = []
+        for round_, outcome in self._failed:
+            left = [x for x in missing if x.lease_id in round_.lease_ids and x.spec == round_.spec]
+            if outcome.ended_by is not ErrorClass.REFUSED:
+                left = [lease for lease in left if lease.wait is None]
+            failures += [
+                (lease, self._why_not(lease, outcome, now)) for lease in left[-outcome.missing :]
+            ]
+        self._failed.clear()
+        return failures
 
-    def _why_not(self, lease: Lease, outcome: Outcome) -> Stop:
-        spec, zones, now = lease.spec, self.zones(), self.now()
+    def _why_not(self, lease: Lease, outcome: Outcome, now: datetime) -> Stop:
+        spec, zones = lease.spec, self._offers.zones()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
         stop = why_not(
             outcome,
-            [(offer, self.offers.mark_of(offer)) for offer in self.offers.all_for(spec)],
+            [(offer, self._offers.mark_of(offer)) for offer in self._offers.all_for(spec)],
             home_zone=here[0] if bound and here else "",
             now=now,
         )
-        every = self.offers.all(spec.instance_types, here, spec.markets)
+        every = self._offers.all(spec.instance_types, here, spec.markets)
         waited = now - lease.requested_at if lease.wait is not None else None
         return with_terms(stop, every, spec.max_usd_per_hour, waited)
 
-    # --- what the launcher tells ---
+    # --- the purchase loop ---
 
-    def wanted(self, round_: Round) -> int:
-        return len(self._waiting(round_))
+    async def _run(self, round_: Round) -> None:
+        """Make one purchase after another until nothing is missing, or nothing is left to try.
 
-    def asking(self, round_: Round, order: Order) -> None:
-        attempt = attempts.asking(order, self.now())
-        for lease in self._waiting(round_)[: order.count]:
-            self._begin(lease, attempt)
+        Offers that are known to be sold out are skipped, and no offer is requested twice, unless
+        EC2 was too busy to try it.
+        """
+        errors: list[LaunchError] = []
+        asked: set[OfferKey] = set()
+        purchases, ended_by, deadline = 0, None, self._fleet.deadline()
+        try:
+            while purchases < MAX_PURCHASES and ended_by is None:
+                order = await self._next_order(round_, asked)
+                if order is None:
+                    break
+                intent = await self._fleet.store_intent(round_.spec, order)
+                self._note_asking(round_, attempts.asking(order, intent.created_at), order.count)
+                response, ended_by = await self._call(round_, intent, order, deadline)
+                errors += response.errors
+                if not is_busy(response):
+                    asked |= done_with(order, response)
+                    purchases, deadline = purchases + 1, self._fleet.deadline()
+                elif asyncio.get_running_loop().time() >= deadline:
+                    ended_by = ErrorClass.BUSY
+        finally:
+            self._end_round(round_)
+        if missing := min(round_.outstanding, len(self._waiting(round_))):
+            self._failed.append((round_, Outcome(tuple(errors), missing, ended_by)))
 
-    def busy(self, round_: Round, request: LaunchRequest, error: LaunchError) -> None:
-        for lease in self._told(round_, request):
-            self._end(lease, attempts.busy(lease.attempts[-1], error))
+    async def _replay(self, intent: Intent) -> None:
+        """Repeat a stored call exactly: EC2 answers with what it did the first time."""
+        request = intent.request
+        waiting = [x for x in self._registry.open(LeaseState.WAITING) if x.spec == request.spec]
+        again = attempts.asking_again(request, self._offers.zones(), intent.created_at)
+        for lease in waiting:
+            if not attempts.is_open(lease.attempts, request):
+                self._begin_attempt(lease, again)
+        round_ = self._begin_round(request.spec, waiting, count=request.count)
+        round_.markets = frozenset({request.market})
+        try:
+            await self._call(round_, intent, None, self._fleet.deadline())
+        finally:
+            self._end_round(round_)
 
-    def answered(self, round_: Round, request: LaunchRequest, answer: FleetResponse) -> None:
-        """Those who waited longest are told of what came, the others why there is no more."""
-        if any(error.code.startswith(IMAGE_GONE) for error in answer.errors):
-            self.images.doubt(request.spec.image_id)
-        rest = list(answer.instances)
-        for lease in self._told(round_, request):
-            if rest:
-                self._tell_found(lease, round_, rest.pop(0))
-                round_.lease_ids = tuple(x for x in round_.lease_ids if x != lease.lease_id)
-            else:
-                refused = attempts.not_found(lease.attempts[-1], answer, self.zones())
-                self._end(lease, refused)
+    def _begin_round(
+        self, spec: LaunchSpec, leases: Collection[Lease], count: int | None = None
+    ) -> Round:
+        """Count `count` instances as supply, so that no other round asks for them as well."""
+        zones = self._offers.zones()
+        round_ = Round(
+            spec=spec,
+            zones=frozenset(zones[subnet] for subnet in spec.subnets if subnet in zones),
+            outstanding=len(leases) if count is None else count,
+            markets=frozenset(spec.markets),
+            lease_ids=tuple(lease.lease_id for lease in leases),
+        )
+        self._launches.rounds.append(round_)
+        return round_
+
+    def _end_round(self, round_: Round) -> None:
+        self._launches.rounds.remove(round_)
+        self._woken.set()
+
+    async def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
+        """What to ask for now, for leases that still wait; None where nothing is left.
+
+        Rounds decide one at a time and yield to the event loop in between: a hundred decisions in
+        a row would block it.
+        """
+        async with self._deciding:
+            await asyncio.sleep(0)
+            round_.outstanding = min(round_.outstanding, len(self._waiting(round_)))
+            if round_.outstanding <= 0:
+                return None
+            taken = self._launches.discount_places_of_others(round_)
+            order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
+            if order is not None:
+                round_.markets = order.markets
+                round_.discount_places = order.discount_places
+            return order
+
+    # --- one call and its response ---
+
+    async def _call(
+        self, round_: Round, intent: Intent, order: Order | None, deadline: float
+    ) -> tuple[FleetResponse, ErrorClass | None]:
+        """Call until EC2 answers, then apply and store the response.
+
+        With BUSY or REFUSED where that ends the round. `order` is None for a replayed call.
+        """
+        request = intent.request
+        round_.client_token = intent.client_token
+        state, ended_by = IntentState.ANSWERED, None
+        try:
+            response = await self._call_until_answered(round_, request, deadline)
+        except CloudError as error:
+            state = IntentState.FAILED
+            response = FleetResponse((), (LaunchError(error.code, error.message),))
+            ended_by = ErrorClass.BUSY if error.retryable else None
+        verdict = without_summary(response)
+        if ended_by is None:
+            self._offers.learn(request, verdict)
+            ended_by = ErrorClass.REFUSED if is_refused(verdict) else None
+        intent = self._fleet.respond(intent, state, response)
+        self._note_response(round_, request, verdict, order)
+        round_.outstanding -= len(response.instances)
+        round_.client_token, round_.discount_places = "", {}
+        if response.instances:
+            self._woken.set()
+        await self._fleet.store_response(intent)
+        return verdict, ended_by
+
+    async def _call_until_answered(
+        self, round_: Round, request: LaunchRequest, deadline: float
+    ) -> FleetResponse:
+        """EC2's response. Raises `CloudError` where it refuses, or is busy until the deadline."""
+        failure = CloudError("Busy", "EC2 was busy with other launches", retryable=True)
+        while True:
+            try:
+                return await self._fleet.create(request, deadline)
+            except TimeoutError:
+                raise failure from None
+            except CloudError as error:
+                if not error.retryable or asyncio.get_running_loop().time() >= deadline:
+                    raise
+                failure = error
+            if not self._waiting(round_):  # what it may have launched serves no lease
+                raise failure
+            log.warning("EC2 is busy, retrying soon: %s", failure)
+            for lease in self._asking(round_, request):
+                busy = LaunchError(failure.code, failure.message)
+                self._end_attempt(lease, attempts.busy(lease.attempts[-1], busy))
+
+    # --- what the leases' users see of it ---
 
     def _waiting(self, round_: Round) -> list[Lease]:
-        """Its leases that still lack a machine, and that want what they wanted: a home that is
-        made meanwhile leaves one zone only."""
+        """Leases of the round that still lack an instance and still want the same: a home that is
+        created meanwhile restricts its lease to one zone."""
         return [
             lease
-            for lease in self.registry.open(LeaseState.WAITING)
+            for lease in self._registry.open(LeaseState.WAITING)
             if lease.lease_id in round_.lease_ids and lease.spec == round_.spec
         ]
 
-    def _begin(self, lease: Lease, attempt: Attempt) -> None:
-        begun = attempts.begun(lease.attempts, attempt)
-        self.registry.remember(lease.lease_id, attempts=begun)
-
-    def _told(self, round_: Round, request: LaunchRequest) -> Iterator[Lease]:
-        """The leases of a round that are waiting for this call's answer."""
-        for lease in self.registry.open(LeaseState.WAITING, LeaseState.STARTING):
+    def _asking(self, round_: Round, request: LaunchRequest) -> Iterator[Lease]:
+        """Leases of the round that wait for the response to this call."""
+        for lease in self._registry.open(LeaseState.WAITING, LeaseState.STARTING):
             if lease.lease_id in round_.lease_ids and attempts.is_open(lease.attempts, request):
                 yield lease
 
-    def _end(self, lease: Lease, attempt: Attempt, **changes: Any) -> None:
-        self.registry.remember(lease.lease_id, attempts=(*lease.attempts[:-1], attempt), **changes)
+    def _note_asking(self, round_: Round, attempt: Attempt, count: int) -> None:
+        for lease in self._waiting(round_)[:count]:
+            self._begin_attempt(lease, attempt)
 
-    def _tell_found(self, lease: Lease, round_: Round, launched: Launched) -> None:
-        usd = self._usd(round_.order, launched)
+    def _note_response(
+        self, round_: Round, request: LaunchRequest, response: FleetResponse, order: Order | None
+    ) -> None:
+        """Instances go to those who waited longest; the others see why there were no more."""
+        rest = list(response.instances)
+        for lease in self._asking(round_, request):
+            if rest:
+                self._note_found(lease, rest.pop(0), order)
+                round_.lease_ids = tuple(x for x in round_.lease_ids if x != lease.lease_id)
+            else:
+                zones = self._offers.zones()
+                attempt = attempts.not_found(lease.attempts[-1], response, zones)
+                self._end_attempt(lease, attempt)
+
+    def _note_found(self, lease: Lease, launched: Launched, order: Order | None) -> None:
+        usd = self._usd_per_hour(launched, order)
         changes: dict[str, Any] = {}
         if lease.state is LeaseState.WAITING:
             parts = [launched.instance_type, str(launched.market), launched.zone]
             parts += [attempts.price_words(usd)] if usd is not None else []
-            changes["events"] = self.registry.story(
+            changes["events"] = self._registry.story(
                 lease.lease_id,
                 Step.BOOT,
                 f"Found one: {', '.join(part for part in parts if part)}",
                 launched.instance_id,
             )
-        self._end(lease, attempts.found(lease.attempts[-1], launched, usd), **changes)
+        self._end_attempt(lease, attempts.found(lease.attempts[-1], launched, usd), **changes)
 
-    def _usd(self, order: Order | None, launched: Launched) -> float | None:
-        """What it was offered for, USD/hour; after a crash, what anybody pays for it now."""
+    def _usd_per_hour(self, launched: Launched, order: Order | None) -> float | None:
+        """The price of the offer, USD/hour; for a replayed call, the current price."""
         key = OfferKey(launched.market, launched.instance_type, launched.zone)
         for offer in order.offers if order is not None else ():
             if offer.key == key:
                 return offer.usd_per_hour
-        price = self.prices.price(*key)
-        return price.usd_per_hour if price else None
+        return self._offers.usd_per_hour(key)
+
+    def _begin_attempt(self, lease: Lease, attempt: Attempt) -> None:
+        begun = attempts.begun(lease.attempts, attempt)
+        self._registry.remember(lease.lease_id, attempts=begun)
+
+    def _end_attempt(self, lease: Lease, attempt: Attempt, **changes: Any) -> None:
+        ended = (*lease.attempts[:-1], attempt)
+        self._registry.remember(lease.lease_id, attempts=ended, **changes)

@@ -18,7 +18,7 @@ from .attempts import (
     zones_words,
 )
 from .error_hints import FIX, fix_of
-from .launcher import Outcome
+from .fleet_response import Outcome
 
 LONGEST = 500
 """Characters: what `Stop.message` holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey
@@ -13,11 +13,23 @@ from ..offers.offers import Order
 _SUMMARY = "UnfulfillableCapacity"
 """EC2's code for a fleet that it could not fulfil, for whatever reason."""
 
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a round of launch calls ended. `errors` of all its calls, oldest first."""
+
+    errors: tuple[LaunchError, ...]
+    missing: int
+    """Instances that the round was still to bring."""
+    ended_by: ErrorClass | None = None
+    """BUSY or REFUSED where that ended the round; None where nothing was left to ask for."""
+
+
 _OTHER_REASONS = frozenset({ErrorClass.REFUSED, ErrorClass.BUSY})
 
 
-def telling(answer: FleetResponse) -> FleetResponse:
-    """The answer without what says nothing.
+def without_summary(answer: FleetResponse) -> FleetResponse:
+    """The response without EC2's summary entry where that says nothing about capacity.
 
     Where nothing came because EC2 refused the request, or was too busy, it may sum that up by an
     entry of its own that names no offer: "Unable to fulfill capacity due to your request

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from ..model.cloud import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
 from ..offers.offers import Offers
+from ..state.launches import Launches
 from ..state.lease_registry import LeaseRegistry
 
 
@@ -19,35 +21,35 @@ class NotWaiting(Exception):
     """The start does not wait, or its profile leaves its user no other market."""
 
 
-@dataclass(slots=True)
+def spot_turns(missing: Iterable[Lease], offers: Offers, now: datetime) -> list[tuple[Lease, Turn]]:
+    """What each lease does for which no instance is on the way: ask EC2, wait or end.
+
+    A hundred leases that wait for the same cost one scan of the offers.
+    """
+    open_: dict[LaunchSpec, bool] = {}
+    turns: list[tuple[Lease, Turn]] = []
+    for lease in missing:
+        if lease.wait is not None and lease.spec not in open_:
+            open_[lease.spec] = offers.is_open(lease.spec)
+        is_open = open_.get(lease.spec, True)
+        turns.append((lease, turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)))
+    return turns
+
+
+@dataclass(frozen=True, slots=True)
 class SpotWaits:
+    """The starts that wait for spot, for their users."""
+
     registry: LeaseRegistry
-    offers: Offers
-    now: Callable[[], datetime]
-    wake: Callable[[], None]
-    _waiting: frozenset[str] = frozenset()
-    """Ids of the leases that wait since the last pass."""
-
-    def turns(self, missing: Iterable[Lease]) -> list[tuple[Lease, Turn]]:
-        """What the leases do for which no instance is on its way, in every pass.
-
-        A hundred that wait for the same cost one scan of the offers.
-        """
-        now = self.now()
-        open_: dict[LaunchSpec, bool] = {}
-        turns: list[tuple[Lease, Turn]] = []
-        for lease in missing:
-            if lease.wait is not None and lease.spec not in open_:
-                open_[lease.spec] = self.offers.is_open(lease.spec)
-            is_open = open_.get(lease.spec, True)
-            found = turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)
-            turns.append((lease, found))
-        self._waiting = frozenset(lease.lease_id for lease, found in turns if found is Turn.WAIT)
-        return turns
+    launches: Launches
+    woken: asyncio.Event
+    """Set to begin a pass."""
 
     def is_waiting(self, lease: Lease) -> bool:
         """True while nothing is bought for it, or on its way, because nothing is to be had."""
-        return lease.state is LeaseState.WAITING and lease.lease_id in self._waiting
+        return (
+            lease.state is LeaseState.WAITING and lease.lease_id in self.launches.waiting_for_spot
+        )
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
         """The user of a waiting start agrees to an on-demand price, USD/hour; None is any.
@@ -69,7 +71,7 @@ class SpotWaits:
                 lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None
             )
         finally:
-            self.wake()
+            self.woken.set()
 
 
 def _asked_at(lease: Lease) -> datetime | None:

@@ -55,6 +55,11 @@ class Order:
         return self.offers[0].paid
 
     @property
+    def discount_places(self) -> Mapping[str, int]:
+        """Instance type -> places of discounts that the call may take."""
+        return dict.fromkeys(self.instance_types, self.count) if self.is_paid else {}
+
+    @property
     def instance_types(self) -> tuple[str, ...]:
         """Types of the order's offers, best offer first."""
         return tuple(dict.fromkeys(offer.instance_type for offer in self.offers))
@@ -167,6 +172,15 @@ class Offers:
             paid=paid is not None,
         )
 
+    def usd_per_hour(self, key: OfferKey) -> float | None:
+        """The current price, USD/hour, without discounts; None is unknown."""
+        price = self._prices.price(*key)
+        return price.usd_per_hour if price else None
+
+    def zones(self) -> Mapping[str, str]:
+        """Subnet -> zone, of the hub's subnets in the admin's order."""
+        return self._subnets()
+
     # --- buying ---
 
     def next_order(
@@ -199,14 +213,14 @@ class Offers:
             ),
         )
 
-    def learn(
-        self, request: LaunchRequest, answer: FleetResponse, zones: Mapping[str, str]
-    ) -> None:
-        """Remember what a launch call was told. `zones`: subnet -> zone."""
+    def learn(self, request: LaunchRequest, answer: FleetResponse) -> None:
+        """Remember which offers a launch response says are sold out."""
         now = self._now()
         self.sold_out.forget_old(now)
         brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
-        self.sold_out.learn(request.market, request.offers, answer.errors, brought, zones, now)
+        self.sold_out.learn(
+            request.market, request.offers, answer.errors, brought, self._subnets(), now
+        )
 
     def learn_of_start(self, instance: Instance, error: CloudError) -> None:
         """Remember that EC2 did not start a stopped instance, for want of room or of quota."""

@@ -291,7 +291,7 @@ def purchases_of(
     places: Mapping[str, int],
     brings: Callable[[Purchase, int], int],
 ) -> list[Purchase]:
-    """A round as the launcher makes it, without the bound on its calls."""
+    """A round as the launch controller makes it, without the bound on its calls."""
     asked: set[OfferKey] = set()
     left = dict(places)
     made: list[Purchase] = []

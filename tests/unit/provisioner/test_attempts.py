@@ -11,7 +11,7 @@ from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.provisioner.launch import attempts
 from ec2spawner.provisioner.launch.failure_message import LONGEST, why_not
-from ec2spawner.provisioner.launch.launcher import Outcome
+from ec2spawner.provisioner.launch.fleet_response import Outcome
 from ec2spawner.provisioner.model.cloud import FleetResponse
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market

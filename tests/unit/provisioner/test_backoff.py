@@ -27,7 +27,7 @@ async def ask(shared: Backoff, *, busy: bool, timeout: float = 5.0) -> float:
     async with shared.turn(now() + timeout) as turn:
         at = now()
         await asyncio.sleep(CALL_SECONDS)
-        shared.tell(turn, busy=busy)
+        shared.report(turn, busy=busy)
     return at
 
 
@@ -56,7 +56,7 @@ async def test_one_at_a_time_asks_and_the_first_answer_lets_all_others_go() -> N
     async def go() -> None:
         async with shared.turn(now() + 5) as turn, asyncio.timeout(5):
             await all_four.wait()
-            shared.tell(turn, busy=False)
+            shared.report(turn, busy=False)
 
     first, second, *_ = await asyncio.gather(
         ask(shared, busy=True), ask(shared, busy=False), *(go() for _ in range(4))
@@ -88,7 +88,7 @@ async def test_an_answer_to_an_older_call_is_no_news() -> None:
     shared = Backoff(0.1)
     async with shared.turn(now() + 5) as slow:
         await ask(shared, busy=True)
-        shared.tell(slow, busy=False)
+        shared.report(slow, busy=False)
     began = now()
     assert await ask(shared, busy=False) - began == pytest.approx(0.1)
 

@@ -334,7 +334,7 @@ class Story(RuleBasedStateMachine):
     def somebody_copies_tags(self, n: int) -> None:
         machine = pick(self.world.ours(), n)
         intent = machine.instance.tags[tags.INTENT]
-        if not self.world.provisioner.launcher.is_open(intent):
+        if not self.world.provisioner.launches.is_open(intent):
             self.strangers.add(self.world.cloud.copy(machine.instance.instance_id))
         self.wait(1)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -14,8 +13,11 @@ import pytest
 
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
+from ec2spawner.core.tags import HUB
+from ec2spawner.provisioner.instances.inventory import Inventory, Stock
 from ec2spawner.provisioner.launch import backoff
-from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
+from ec2spawner.provisioner.lifecycle.termination import Termination
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,
@@ -25,6 +27,7 @@ from ec2spawner.provisioner.model.lease import (
     LeaseState,
 )
 from ec2spawner.provisioner.offers.offers import Offers, Order
+from ec2spawner.provisioner.state.launches import Round
 from ec2spawner.wire import Market, Step, Stop
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
@@ -522,7 +525,7 @@ async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: W
     first_call, second_call = world.cloud.hold("launch"), world.cloud.hold("launch")
     await world.request("first")
     await until(lambda: len(world.cloud.requests()) == 1)
-    [round_] = world.provisioner.launcher.rounds
+    [round_] = world.provisioner.launches.rounds
     assert round_.markets == {SPOT, ON_DEMAND}
     first_call.set()
     await until(lambda: len(world.cloud.requests()) == 2)
@@ -666,12 +669,16 @@ async def test_decisions_leave_the_loop_to_others_in_between(
     assert len(decided) == len(set(decided)) == 20
 
 
-async def test_a_promise_that_waits_for_its_first_call_holds_all_its_places(world: World) -> None:
-    """Somebody's instance with the hub's tag, and of no launch call, is none that it brought."""
-    launcher = world.provisioner.launcher
-    round_ = launcher.promise(SPEC, 2)
-    assert len(list(launcher.promises({"": 3}))) == 2
-    launcher.rounds.remove(round_)
+async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An instance with the hub's tag and without a client token was not launched by the round."""
+    foreign = Instance("i-1", InstanceState.RUNNING, T4, A, SPOT, world.clock(), {HUB: "hub"})
+    monkeypatch.setattr(world.provisioner.instance_cache, "instances", {"i-1": foreign})
+    launches = world.provisioner.launches
+    launches.rounds.append(Round(SPEC, frozenset({A}), 2, frozenset({SPOT})))
+    assert len(list(launches.outstanding())) == 2
+    launches.rounds.clear()
 
 
 async def test_whoever_comes_while_a_round_fails_is_asked_for(
@@ -679,16 +686,16 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
 ) -> None:
     """The one who waited for the answer is told, not the one who came a moment ago."""
     world.cloud.refuse_offers("UnauthorizedOperation")
-    buying, came = world.provisioner.buying, asyncio.Event()
-    missing = buying.missing
+    launch, came = world.provisioner.launch, asyncio.Event()
+    take_stock = Inventory.take_stock
 
-    def one_more() -> Collection[str]:
-        if not came.is_set():
+    def one_more(inventory: Inventory) -> Stock:
+        if launch._failed and not came.is_set():
             came.set()
             world.provisioner.registry._leases["second"] = second  # no pass has seen it
-        return missing()
+        return take_stock(inventory)
 
-    monkeypatch.setattr(buying, "missing", one_more)
+    monkeypatch.setattr(Inventory, "take_stock", one_more)
     first = await world.request("first")
     second = replace(first, lease_id="second", user="second")
     assert (await world.ending_of(first)).reason == "failed"
@@ -698,23 +705,22 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
 async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No pass may come between: it would give the second up by itself.
-    await world.restart(batch_window=1)
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
     gate = world.cloud.hold("launch", after=True)
     leases = await asyncio.gather(world.request("first"), world.request("second"))
     await until(world.cloud.requests)
-    registry, begin = world.provisioner.registry, world.provisioner.ending.begin
+    registry, begin = world.provisioner.registry, Termination.begin
 
-    async def slow(lease_id: str, stop: Stop) -> None:
-        await begin(lease_id, stop)
+    async def slow(termination: Termination, lease_id: str, stop: Stop) -> None:
+        await begin(termination, lease_id, stop)
         for lease in leases:  # a machine of somebody else's, who no longer wants it
             if world.now(lease).state is LeaseState.WAITING:
                 await registry.change(lease.lease_id, state=LeaseState.STARTING)
 
-    monkeypatch.setattr(world.provisioner.buying, "fail", slow)
+    monkeypatch.setattr(Termination, "begin", slow)
     gate.set()
+    await until(lambda: any(world.now(x).state is LeaseState.ENDED for x in leases), "an end")
     await world.settle()
     states = [world.now(lease).state for lease in leases]
     assert sorted(states) == [LeaseState.ENDED, LeaseState.STARTING]
@@ -917,7 +923,7 @@ async def test_a_busy_ec2_is_not_asked_again_for_a_start_that_is_cancelled(world
     before = len(world.cloud.requests())
     await world.complete_passes(2)
     assert len(world.cloud.requests()) == before
-    assert world.provisioner.launcher.rounds == []
+    assert world.provisioner.launches.rounds == []
 
 
 # --- in the background -----------------------------------------------------------------------

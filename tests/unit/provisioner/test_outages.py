@@ -140,7 +140,7 @@ async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_
     world.fix_store()
     await world.complete_passes(1)
     await world.restart()
-    [intent] = world.provisioner.launcher.intents.values()
+    [intent] = world.provisioner.launches.intents.values()
     assert intent.state is IntentState.ANSWERED
     await Agent(world, instance_id).serve()
     assert world.now(lease).state is LeaseState.READY

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.launch import launcher as launcher_module
+from ec2spawner.provisioner.launch import fleet_calls
 from ec2spawner.provisioner.lifecycle.start import StartFailed
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.launch_key import launch_key_of
@@ -184,7 +184,7 @@ async def test_between_two_markets_what_spot_brought_is_counted_once(
     await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await begun.wait()
     await world.watch_passes(2)
-    assert len(world.provisioner.launcher.rounds) == 1, "nothing more is asked for"
+    assert len(world.provisioner.launches.rounds) == 1, "nothing more is asked for"
     gate.set()
     await world.boot(5)
     await world.complete_passes(2)
@@ -226,7 +226,7 @@ async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: Wo
 async def test_a_call_that_hangs_is_repeated_with_its_token(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher_module, "LAUNCH_TIMEOUT", 0.1)
+    monkeypatch.setattr(fleet_calls, "LAUNCH_TIMEOUT", 0.1)
     world.cloud.hold("launch", after=True)
     await world.ready()
     await until(lambda: len(world.cloud.requests()) == 2)

@@ -143,9 +143,9 @@ async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     kept, still_there = await world.ready("kept")
-    claims, launcher = world.provisioner.claims, world.provisioner.launcher
+    claims, launches = world.provisioner.claims, world.provisioner.launches
     assert agent.instance_id in claims.unwanted
-    assert len(launcher.intents) == 2
+    assert len(launches.intents) == 2
     await still_there.heartbeat_often(3599)
     await world.complete_passes(1)
     assert agent.instance_id in claims.unwanted, "EC2 lists it still"
@@ -155,7 +155,7 @@ async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
     assert claims.unwanted == {}
     assert not claims.is_bound(agent.instance_id)
     assert claims.is_bound(still_there.instance_id)
-    [intent] = launcher.intents.values()
+    [intent] = launches.intents.values()
     assert intent.instance_ids == (still_there.instance_id,)
     assert world.now(kept).state is LeaseState.READY
 

@@ -204,7 +204,7 @@ class Workdays:
             return False
         machine = self.random.choice(ours)
         intent = machine.instance.tags[tags.INTENT]
-        if self.world.provisioner.launcher.is_open(intent):
+        if self.world.provisioner.launches.is_open(intent):
             return False
         copied = self.world.cloud.copy(machine.instance.instance_id)
         # Nobody's business but that of whoever made it, who ends it some day.

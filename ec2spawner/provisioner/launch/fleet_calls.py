@@ -1,0 +1,140 @@
+"""CreateFleet: stored before it is made, made with a back-off that all calls share, and logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+
+from ...core.names import client_token
+from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
+from ...core.offers.quotas import quota_in_log
+from ...core.tags import HUB, INTENT, LAUNCH_KEY, STORE
+from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
+from ..model.launch_key import launch_key_of
+from ..model.lease import Intent, IntentState
+from ..model.settings import Settings
+from ..offers.images import ImageCache
+from ..offers.offers import Order
+from ..state.launches import Launches
+from ..store.store import Store
+from .backoff import Backoff
+from .fleet_response import is_partly_busy
+
+log = logging.getLogger(__name__)
+
+LAUNCH_TIMEOUT = 60.0
+"""Seconds for one launch call, the launch template included."""
+
+IMAGE_GONE = "InvalidAMIID"
+"""Prefix of the EC2 error codes that say that an image no longer exists."""
+
+
+class FleetCalls:
+    """Makes launch calls. A call is replayed word for word after a crash."""
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        store: Store,
+        launches: Launches,
+        images: ImageCache,
+        settings: Settings,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._cloud = cloud
+        self._store = store
+        self._launches = launches
+        self._images = images
+        self._settings = settings
+        self._now = now
+        self._backoff = Backoff(settings.launch_pause)
+
+    def deadline(self) -> float:
+        """Until when a call that begins now may be repeated, in seconds of the loop's clock."""
+        return asyncio.get_running_loop().time() + self._settings.launch_timeout
+
+    async def store_intent(self, spec: LaunchSpec, order: Order) -> Intent:
+        """The call for an order, stored with its token and its exact content.
+
+        Raises `StoreError`; then the call must not be made.
+        """
+        token = client_token(order.market)
+        tags = {
+            HUB: self._settings.hub,
+            STORE: self._store.store_id,
+            LAUNCH_KEY: launch_key_of(spec),
+            INTENT: token,
+        }
+        request = LaunchRequest(
+            client_token=token,
+            market=order.market,
+            count=order.count,
+            spec=spec,
+            tags=tags,
+            offers=order.pairs,
+            preferred=order.preferred,
+        )
+        intent = Intent(request, launch_key_of(spec), IntentState.OPEN, self._now())
+        await asyncio.shield(self._store.save_intent(intent))
+        self._launches.intents[token] = intent
+        return intent
+
+    async def create(self, request: LaunchRequest, deadline: float) -> FleetResponse:
+        """Make one call once the shared back-off lets it.
+
+        Raises `CloudError`, and `TimeoutError` where its turn does not come by the `deadline`.
+        """
+        async with self._backoff.turn(deadline) as turn:
+            try:
+                async with asyncio.timeout(LAUNCH_TIMEOUT):
+                    response = await self._cloud.launch(request)
+            except TimeoutError:
+                self._backoff.report(turn, busy=True)
+                message = f"no answer to CreateFleet within {LAUNCH_TIMEOUT:.0f} s"
+                raise CloudError("Timeout", message, retryable=True) from None
+            except CloudError as error:
+                busy = error.retryable or error_class(error.code) is ErrorClass.BUSY
+                self._backoff.report(turn, busy=busy)
+                raise
+            self._backoff.report(turn, busy=is_partly_busy(response))
+            return response
+
+    def respond(self, intent: Intent, state: IntentState, response: FleetResponse) -> Intent:
+        """Apply the response in memory, and log it."""
+        if any(error.code.startswith(IMAGE_GONE) for error in response.errors):
+            self._images.doubt(intent.request.spec.image_id)
+        _log_response(intent.request, response)
+        return self._launches.respond(intent, state, response, self._now())
+
+    async def store_response(self, intent: Intent) -> None:
+        """Store a call with its response, now or with a later pass."""
+        await self._store.write_behind.sooner_or_later(
+            f"the response to {intent.client_token}", lambda: self._store.save_intent(intent)
+        )
+
+
+def _log_response(request: LaunchRequest, response: FleetResponse) -> None:
+    """A line for the instances and one for each error code: a call may ask for 300 offers."""
+    ids = ", ".join(launched.instance_id for launched in response.instances)
+    requested = f"{request.count} x {request.market}"
+    log.info("Launched %d of %s: %s", len(response.instances), requested, ids or "none")
+    by_code: dict[str, list[LaunchError]] = {}
+    for error in response.errors:
+        by_code.setdefault(error.code, []).append(error)
+    for code, alike in by_code.items():
+        types = {error.instance_type for error in alike} - {""}
+        places = {error.zone or error.subnet for error in alike} - {""}
+        log.warning(
+            "Launching %s (%s in %s): %s: %s",
+            requested,
+            ", ".join(sorted(types)) or "any type",
+            ", ".join(sorted(places)) or "any zone",
+            code,
+            alike[0].message,
+        )
+        if error_class(code) is ErrorClass.QUOTA:
+            requested_types = types or {name for name, _ in request.offers}
+            exceeded = {quota_in_log(request.market, each) for each in requested_types}
+            log.warning("%s", "; ".join(sorted(exceeded)))
