@@ -21,27 +21,27 @@ from tornado.web import Application
 from .. import data
 from . import network
 from .api.access_keys import AccessKeys
-from .api.call_log import Calls
-from .api.dry_run import DryRuns
-from .api.gate import Gate, GateHandler
 from .api.loopback import NoBrowsers
-from .api.missing_resources import References
 from .api.moto_backend import Moto
-from .api.throttle import Throttle
 from .control.control import ROUTES, Controls, UnknownHandler
-from .control.faults import Faults
+from .faults import Faults
+from .gate.call_log import Calls
+from .gate.dry_run import DryRuns
+from .gate.gate import Gate, GateHandler
+from .gate.missing_resources import References
+from .gate.throttle import Throttle
 from .instances.actions import Instances
-from .instances.capacity import Capacity
 from .instances.fleet import Fleets
 from .instances.launch import Launcher
+from .instances.lifecycle import Lifecycles
 from .instances.quotas import Quotas
 from .instances.reservations import Reservations
-from .instances.states import Lives
-from .machines.identity import IdentitySigner
-from .machines.machine_room import MachineRoom
+from .market.capacity import Capacity
 from .market.price_list import PriceList
 from .market.prices import OnDemandPrices, SpotPrices
 from .network import AddressBlock
+from .runtime.identity import IdentitySigner
+from .runtime.instance_runtime import InstanceRuntime
 from .services.public_parameters import PublicParameters
 from .services.service_quotas import ServiceQuotas
 from .storage import buckets
@@ -148,31 +148,33 @@ class EmbeddedEC2:
 
         moto = Moto(notes["account"], REGION)
         self._stack.push_async_callback(moto.close)
-        room = MachineRoom(
+        runtime = InstanceRuntime(
             data_dir,
             notes["room"],
             signer,
             keys,
-            lambda instance_id, what: lives.power_button(instance_id, what),
+            lambda instance_id, what: lifecycles.power_button(instance_id, what),
         )
         capacity, quotas, reservations = Capacity(), Quotas(), Reservations()
         spot_prices, on_demand_prices = SpotPrices(), OnDemandPrices()
-        lives = Lives(moto, room, capacity, self._boot_seconds, self._terminated_visible_seconds)
-        self._stack.push_async_callback(room.close)
-        await asyncio.gather(moto.start(), room.open())
-        self._stack.push_async_callback(lives.close)
+        lifecycles = Lifecycles(
+            moto, runtime, capacity, self._boot_seconds, self._terminated_visible_seconds
+        )
+        self._stack.push_async_callback(runtime.close)
+        await asyncio.gather(moto.start(), runtime.open())
+        self._stack.push_async_callback(lifecycles.close)
         built = await moto.run(lambda: network.build(moto, block))
-        snapshots = Snapshots(moto, room, data_dir / "snapshots.json")
-        volumes = Volumes(moto, lives, room, snapshots, data_dir / "volumes.json")
+        snapshots = Snapshots(moto, runtime, data_dir / "snapshots.json")
+        volumes = Volumes(moto, lifecycles, runtime, snapshots, data_dir / "volumes.json")
         self._stack.push_async_callback(volumes.close)
         await volumes.restore()
         await snapshots.restore()
 
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
-        launcher = Launcher(moto, built, lives, capacity, quotas)
+        launcher = Launcher(moto, built, lifecycles, capacity, quotas)
         calls, throttle, faults = Calls(), Throttle(), Faults()
-        instances = Instances(moto, launcher, lives, room)
+        instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
         gate = Gate(
             moto,
@@ -181,7 +183,7 @@ class EmbeddedEC2:
             fleets,
             volumes,
             snapshots,
-            References(moto, lives),
+            References(moto, lifecycles),
             spot_prices,
             reservations,
             DryRuns(moto, instances, fleets, volumes),
@@ -198,8 +200,8 @@ class EmbeddedEC2:
         controls = Controls(
             secrets.token_urlsafe(32),
             calls,
-            lives,
-            room,
+            lifecycles,
+            runtime,
             capacity,
             quotas,
             throttle,
@@ -214,7 +216,7 @@ class EmbeddedEC2:
             signer.certificate_pem,
         )
         port = self._listen(gate, controls, moto, keys)
-        room.s3_endpoint = f"http://{HOST}:{port}"
+        runtime.s3_endpoint = f"http://{HOST}:{port}"
         return Facts(
             ec2_endpoint=f"http://{HOST}:{port}",
             region=REGION,
@@ -279,7 +281,7 @@ def _lock(data_dir: Path) -> IO[str]:
 
 
 def _read_notes(path: Path) -> dict[str, Any]:
-    """What stays the same for a data directory: its AWS account and its machine room's mark."""
+    """What stays the same for a data directory: its AWS account and its instance runtime's mark."""
     if path.exists():
         notes: dict[str, Any] = json.loads(path.read_text())
         return notes

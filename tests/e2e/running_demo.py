@@ -66,7 +66,7 @@ class RunningDemo:
     # --- seen from outside ---
 
     async def instances(self) -> list[dict[str, Any]]:
-        """What the machine room runs, without what has ended."""
+        """What the instance runtime runs, without what has ended."""
         found: list[dict[str, Any]] = await self.control("instances")
         return [i for i in found if i["state"] not in {"terminated", "shutting-down"}]
 

@@ -1,1 +1,1 @@
-"""EC2's Query protocol over HTTP: authentication, validation, throttling, moto behind it."""
+"""EC2's wire protocols, moto behind them, access keys."""

@@ -16,20 +16,20 @@ from typing import Any
 from pydantic import ValidationError
 from tornado.web import HTTPError, RequestHandler
 
-from ..api.call_log import Calls
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..api.throttle import Throttle
-from ..instances.capacity import ANY, Capacity
+from ..faults import Fault, Faults
+from ..gate.call_log import Calls
+from ..gate.throttle import Throttle
+from ..instances.lifecycle import Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservation, Reservations
-from ..instances.states import Lives
-from ..instances.type_facts import instance_type_facts
-from ..machines.machine_room import MachineRoom
+from ..market.capacity import ANY, Capacity
 from ..market.prices import OnDemandPrices, SpotPrices
+from ..market.type_facts import instance_type_facts
 from ..network import Network
+from ..runtime.instance_runtime import InstanceRuntime
 from ..storage.file_systems import FileSystems
-from .faults import Fault, Faults
 from .requests import (
     AddressesOrder,
     BootOrder,
@@ -51,8 +51,8 @@ class Controls:
     token: str
 
     calls: Calls
-    lives: Lives
-    room: MachineRoom
+    lifecycles: Lifecycles
+    runtime: InstanceRuntime
     capacity: Capacity
     quotas: Quotas
     throttle: Throttle
@@ -129,22 +129,24 @@ class InstancesHandler(ControlHandler):
     """`GET /embedded/instances`: instances that run, with their processes."""
 
     async def get(self) -> None:
-        running = await self.controls.room.running()
+        running = await self.controls.runtime.running()
         self.set_header("Content-Type", "application/json")
         self.finish(
             json.dumps(
                 [
                     {
                         "instance_id": life.instance_id,
-                        "address": life.machine.address,
+                        "address": life.instance.address,
                         "state": life.state,
                         "market": life.offer.market,
                         "instance_type": life.offer.instance_type,
                         "zone": life.offer.zone,
-                        "metadata_endpoint": self.controls.room.metadata_endpoint(life.instance_id),
+                        "metadata_endpoint": self.controls.runtime.metadata_endpoint(
+                            life.instance_id
+                        ),
                         "processes": running.get(life.instance_id, []),
                     }
-                    for life in self.controls.lives.all()
+                    for life in self.controls.lifecycles.all()
                 ]
             )
         )
@@ -252,7 +254,7 @@ class BootHandler(ControlHandler):
     """`POST /embedded/boot`: seconds that boots take from now on."""
 
     def post(self) -> None:
-        self.controls.lives.boot_seconds = self.order(BootOrder).seconds
+        self.controls.lifecycles.boot_seconds = self.order(BootOrder).seconds
         self.finish({"ok": True})
 
 
@@ -294,14 +296,14 @@ class InterruptHandler(ControlHandler):
     def post(self, instance_id: str) -> None:
         order = self.order(InterruptOrder)
         try:
-            life = self.controls.lives.get(instance_id)
+            life = self.controls.lifecycles.get(instance_id)
         except EC2Error as error:
             raise HTTPError(404, "%s", error.message) from None
         if life.offer.market != "spot":
             raise HTTPError(409, "%s", f"{instance_id} is on-demand: only spot is interrupted")
         if life.state not in ("pending", "running"):
             raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
-        self.controls.lives.interrupt(life, order.notice_seconds)
+        self.controls.lifecycles.interrupt(life, order.notice_seconds)
         self.finish({"ok": True})
 
 

@@ -17,8 +17,8 @@ from pydantic import (
 )
 
 from ..api.protocol import service
-from ..instances.capacity import ANY
-from .faults import ENTRY, TRANSPORT_KINDS
+from ..faults import ENTRY, TRANSPORT_KINDS
+from ..market.capacity import ANY
 
 MAX_SECONDS = 7 * 86400.0
 

@@ -22,8 +22,8 @@ from typing import Any, BinaryIO
 
 import aiohttp
 
-from ..machines import processes
-from ..machines.processes import Mark
+from ..runtime import processes
+from ..runtime.processes import Mark
 from .stop_servers import stop_servers
 
 READY_TIMEOUT = 90.0

@@ -1,1 +1,1 @@
-"""The instance actions: launch, fleet, states, capacity, quotas."""
+"""Launches: RunInstances and CreateFleet, lifecycle, vCPU quotas, reservations."""

@@ -11,11 +11,11 @@ from typing import Any
 from ..api import pagination
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..machines.machine_room import MachineRoom
-from .capacity import Offer
+from ..market.capacity import Offer
+from ..market.type_facts import instance_type_facts
+from ..runtime.instance_runtime import InstanceRuntime
 from .launch import Blueprint, Launcher, tag_specifications
-from .states import CODES, Life, Lives
-from .type_facts import instance_type_facts
+from .lifecycle import CODES, Lifecycle, Lifecycles
 
 OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
     "client-token": lambda shown: str(shown.client_token),
@@ -43,11 +43,13 @@ class _Plan:
 class Instances:
     """Answers the actions on instances that moto alone would answer wrongly."""
 
-    def __init__(self, moto: Moto, launcher: Launcher, lives: Lives, room: MachineRoom) -> None:
+    def __init__(
+        self, moto: Moto, launcher: Launcher, lifecycles: Lifecycles, runtime: InstanceRuntime
+    ) -> None:
         self._moto = moto
         self._launcher = launcher
-        self._lives = lives
-        self._room = room
+        self._lifecycles = lifecycles
+        self._runtime = runtime
 
     async def run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         plan = await self._plan(parameters)
@@ -68,7 +70,7 @@ class Instances:
 
     def check_exist(self, parameters: Mapping[str, Any]) -> None:
         """Raises `InvalidInstanceID.NotFound` for the first that is not there."""
-        self._lives.get_all(parameters.get("InstanceIds") or ())
+        self._lifecycles.get_all(parameters.get("InstanceIds") or ())
 
     async def _plan(self, parameters: Mapping[str, Any]) -> _Plan:
         call = dict(parameters)
@@ -95,29 +97,29 @@ class Instances:
         """The instances of one page of DescribeInstances, and the token of the next."""
         ids: Sequence[str] = parameters.get("InstanceIds") or ()
         page = pagination.asked("DescribeInstances", parameters)
-        self._lives.get_all(ids)
+        self._lifecycles.get_all(ids)
         found = await self._moto.run(lambda: self._select(parameters.get("Filters") or (), ids))
         rest = [(position, name) for position, name in found if position >= page.start]
         shown, after = rest[: page.size], rest[page.size :]
         return [name for _, name in shown], pagination.token_from(after[0][0]) if after else None
 
     async def terminate(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        changes = self._change(parameters, self._lives.terminate)
+        changes = self._change(parameters, self._lifecycles.terminate)
         return {"TerminatingInstances": changes}
 
     async def stop(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {"StoppingInstances": self._change(parameters, self._lives.stop)}
+        return {"StoppingInstances": self._change(parameters, self._lifecycles.stop)}
 
     async def start(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        return {"StartingInstances": self._change(parameters, self._lives.start)}
+        return {"StartingInstances": self._change(parameters, self._lifecycles.start)}
 
     async def reboot(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        self._change(parameters, self._lives.reboot)
+        self._change(parameters, self._lifecycles.reboot)
         return {}
 
     async def console(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        life = self._lives.get(parameters.get("InstanceId", ""))
-        tail = await self._room.console_tail(life.instance_id)
+        life = self._lifecycles.get(parameters.get("InstanceId", ""))
+        tail = await self._runtime.console_tail(life.instance_id)
         return {
             "InstanceId": life.instance_id,
             "Output": base64.b64encode(tail).decode(),
@@ -125,13 +127,13 @@ class Instances:
         }
 
     def _change(
-        self, parameters: Mapping[str, Any], change: Callable[[Life], None]
+        self, parameters: Mapping[str, Any], change: Callable[[Lifecycle], None]
     ) -> list[dict[str, Any]]:
         ids = parameters.get("InstanceIds")
         if not ids:
             raise EC2Error("InvalidParameterCombination", "No instances specified")
         changes = []
-        for life in self._lives.get_all(dict.fromkeys(ids)):
+        for life in self._lifecycles.get_all(dict.fromkeys(ids)):
             before = life.state
             change(life)
             changes.append(
@@ -162,7 +164,7 @@ class Instances:
             raise EC2Error("UnsupportedOperation", message) from error
         return [
             (life.position, life.instance_id)
-            for life in self._lives.all()
+            for life in self._lifecycles.all()
             if life.moto_instance in matching
             and (not wanted or life.instance_id in wanted)
             and all(OWN_FILTERS[name](life.moto_instance) in values for name, values in own.items())

@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..api.protocol import EC2Error
-from ..control.faults import Fault, Faults
+from ..faults import Fault, Faults
+from ..market.capacity import Offer
 from ..market.prices import OnDemandPrices, SpotPrices
-from .capacity import Offer
 from .launch import Blueprint, Launcher, tag_specifications
 
 SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
@@ -75,15 +75,15 @@ def favourites_first(
     candidates: Sequence[Candidate],
     wanted: int,
     strategy: str,
-    room: Callable[[Offer, int], int],
+    headroom: Callable[[Offer, int], int],
 ) -> list[Candidate]:
-    """The candidates in the strategy's order; `room` says how many of a number an offer has."""
+    """The candidates in the strategy's order; `headroom` says how many of a number an offer has."""
 
     def price(candidate: Candidate) -> float:
         return candidate.price if candidate.price is not None else math.inf
 
     def scarce(candidate: Candidate) -> bool:
-        return room(candidate.offer, wanted) < wanted
+        return headroom(candidate.offer, wanted) < wanted
 
     if strategy == "prioritized":
         return sorted(

@@ -14,12 +14,12 @@ from typing import Any
 from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..machines.machine import Machine
+from ..market.capacity import Capacity, Offer, insufficient
+from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
-from .capacity import Capacity, Offer, insufficient
+from ..runtime.instance import SimulatedInstance
+from .lifecycle import Lifecycle, Lifecycles
 from .quotas import Quotas, counted_by
-from .states import Life, Lives
-from .type_facts import InstanceTypeFacts, instance_type_facts
 
 MAX_USER_DATA = 16 * 1024
 """Bytes before base64: EC2's limit."""
@@ -42,14 +42,19 @@ class Blueprint:
 
 
 class Launcher:
-    """Launches instances into moto and begins their lives."""
+    """Launches instances into moto and begins their lifecycles."""
 
     def __init__(
-        self, moto: Moto, network: Network, lives: Lives, capacity: Capacity, quotas: Quotas
+        self,
+        moto: Moto,
+        network: Network,
+        lifecycles: Lifecycles,
+        capacity: Capacity,
+        quotas: Quotas,
     ) -> None:
         self._moto = moto
         self._network = network
-        self._lives = lives
+        self._lifecycles = lifecycles
         self._capacity = capacity
         self._quotas = quotas
         self._zones: dict[str, str] = {}
@@ -146,8 +151,8 @@ class Launcher:
         facts = self._check_offer(blueprint, offer)
         by_capacity = self.room_for(offer, wanted)
         counted = counted_by(offer)
-        in_use = self._lives.vcpus_in_use(counted) + self._launching[counted]
-        by_quota = self._quotas.room(offer, in_use, facts.vcpus, wanted)
+        in_use = self._lifecycles.vcpus_in_use(counted) + self._launching[counted]
+        by_quota = self._quotas.headroom(offer, in_use, facts.vcpus, wanted)
         count = min(by_capacity, by_quota)
         if count == wanted:
             return count, None
@@ -221,7 +226,7 @@ class Launcher:
         counted = counted_by(offer)
         self._launching[counted] += vcpus
         try:
-            answer, lives = await self._moto.run(
+            answer, lifecycles = await self._moto.run(
                 lambda: self._launch(blueprint, offer, subnet_id, count, client_token, fleet_id)
             )
         except BaseException:
@@ -230,8 +235,8 @@ class Launcher:
             raise
         finally:
             self._launching[counted] -= vcpus
-        for life in lives:
-            self._lives.begin(life)
+        for life in lifecycles:
+            self._lifecycles.begin(life)
         return answer
 
     def _launch(
@@ -242,7 +247,7 @@ class Launcher:
         count: int,
         client_token: str | None,
         fleet_id: str | None,
-    ) -> tuple[dict[str, Any], list[Life]]:
+    ) -> tuple[dict[str, Any], list[Lifecycle]]:
         self._network.check_free_addresses(self._moto, subnet_id, count)
         parameters = {
             name: value
@@ -270,15 +275,15 @@ class Launcher:
             MaxCount=count,
             ClientToken=client_token or str(uuid.uuid4()),
         )
-        lives = [
+        lifecycles = [
             self._finish(blueprint, offer, instance["InstanceId"], fleet_id)
             for instance in answer["Instances"]
         ]
-        return answer, lives
+        return answer, lifecycles
 
     def _finish(
         self, blueprint: Blueprint, offer: Offer, instance_id: str, fleet_id: str | None
-    ) -> Life:
+    ) -> Lifecycle:
         """What moto's RunInstances does not do, before anyone can list the instance."""
         shown = self._moto.instance(instance_id)
         backend = self._moto.backend
@@ -296,7 +301,7 @@ class Launcher:
             if interface_tags:
                 backend.create_tags([interface.id], dict(interface_tags))
         facts = instance_type_facts(offer.instance_type, self._moto.region)
-        machine = Machine(
+        instance = SimulatedInstance(
             instance_id=instance_id,
             instance_type=offer.instance_type,
             zone=offer.zone,
@@ -311,7 +316,7 @@ class Launcher:
             instance_profile=_profile_name(blueprint.parameters.get("IamInstanceProfile") or {}),
             data_volumes=self._data_volumes(shown),
         )
-        life = Life(machine, offer, facts.vcpus, shown)
+        life = Lifecycle(instance, offer, facts.vcpus, shown)
         life.set_state("pending")
         return life
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ...core.offers.quotas import QUOTAS, Quota, quota_class
 from ...wire import Market
 from ..api.protocol import EC2Error
-from .capacity import Offer
+from ..market.capacity import Offer
 
 
 class Quotas:
@@ -39,7 +39,7 @@ class Quotas:
             found.setdefault(market.value, {})[name] = vcpus
         return found
 
-    def room(self, offer: Offer, in_use: int, vcpus: int, wanted: int) -> int:
+    def headroom(self, offer: Offer, in_use: int, vcpus: int, wanted: int) -> int:
         """How many of `wanted` instances of `vcpus` each the offer's quota allows."""
         limit = self._vcpus.get(counted_by(offer))
         return wanted if limit is None else max(0, min(wanted, (limit - in_use) // vcpus))

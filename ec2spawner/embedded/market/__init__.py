@@ -1,1 +1,1 @@
-"""Simulated spot prices, their history, and the Price List API."""
+"""What can be bought and at what price: instance types, capacity, spot prices, price list."""

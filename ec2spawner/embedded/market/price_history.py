@@ -13,9 +13,9 @@ from typing import Any
 
 from ...data import instance_types
 from ..api.protocol import EC2Error
-from ..instances.type_facts import instance_type_facts
 from ..network import Network
 from .prices import HISTORY, SpotPrices
+from .type_facts import instance_type_facts
 
 MAX_PAGE = 1000
 PRODUCT = "Linux/UNIX"

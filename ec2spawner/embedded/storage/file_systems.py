@@ -12,9 +12,7 @@ from pathlib import Path
 
 from ..api.moto_backend import Moto
 from ..network import Network
-
-FOLDER = "file-systems"
-"""In the data directory, with a folder for each file system below it."""
+from ..runtime.instance_runtime import FILE_SYSTEMS
 
 
 class FileSystems:
@@ -23,7 +21,7 @@ class FileSystems:
     def __init__(self, moto: Moto, network: Network, data_dir: Path) -> None:
         self._moto = moto
         self._network = network
-        self._folder = data_dir / FOLDER
+        self._folder = data_dir / FILE_SYSTEMS
 
     async def restore(self) -> None:
         """Make the mount targets of the last run's file systems again."""

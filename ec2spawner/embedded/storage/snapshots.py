@@ -19,7 +19,7 @@ from typing import Any
 from ..api import pagination
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..machines.machine_room import MachineRoom
+from ..runtime.instance_runtime import InstanceRuntime
 
 SECONDS = 2.0
 """From the call until a snapshot is complete. Simulated: EC2 takes minutes to hours."""
@@ -41,12 +41,12 @@ class Snapshots:
     def __init__(
         self,
         moto: Moto,
-        room: MachineRoom,
+        runtime: InstanceRuntime,
         register: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._moto = moto
-        self._room = room
+        self._runtime = runtime
         self._register = register
         self._clock = clock
         self._copies: dict[str, _Copy] = {}
@@ -68,7 +68,7 @@ class Snapshots:
             await self._moto.run(lambda: self._check_room_for(volume_id))
             answer = await self._moto.call("CreateSnapshot", **parameters)
             snapshot_id = answer["SnapshotId"]
-            stored = await self._room.create_snapshot(volume_id, snapshot_id)
+            stored = await self._runtime.create_snapshot(volume_id, snapshot_id)
             self._copies[snapshot_id] = _Copy(self._clock() + SECONDS, stored)
             await self._moto.run(lambda: self._freeze(snapshot_id))
             await self._moto.run(self._save)
@@ -89,7 +89,7 @@ class Snapshots:
             await self._moto.call("DeleteSnapshot", SnapshotId=snapshot_id)
             if self._copies.pop(snapshot_id, None) is not None:
                 await self._moto.run(self._save)
-                await self._room.delete_snapshot(snapshot_id)
+                await self._runtime.delete_snapshot(snapshot_id)
         return {}
 
     async def check_source(self, snapshot_id: str, size_gib: int | None) -> None:

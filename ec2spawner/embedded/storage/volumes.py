@@ -1,4 +1,4 @@
-"""EBS volumes: moto's records, the machine room's folders, and a file that outlives both.
+"""EBS volumes: moto's records, the instance runtime's folders, and a file that outlives both.
 
 moto's state is memory. Volumes made by CreateVolume are written down, so that an embedded EC2
 that is stopped and started again finds the homes: same ids, tags, zones and files.
@@ -16,8 +16,8 @@ from typing import Any
 
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..instances.states import Lives
-from ..machines.machine_room import MachineRoom
+from ..instances.lifecycle import Lifecycles
+from ..runtime.instance_runtime import InstanceRuntime
 from . import volume_rules
 from .snapshots import Snapshots
 
@@ -39,8 +39,8 @@ class Volumes:
     def __init__(
         self,
         moto: Moto,
-        lives: Lives,
-        room: MachineRoom,
+        lifecycles: Lifecycles,
+        runtime: InstanceRuntime,
         snapshots: Snapshots,
         register: Path,
         clock: Callable[[], float] = time.monotonic,
@@ -51,8 +51,8 @@ class Volumes:
         self._modified: dict[str, float] = {}
         """When each was last changed, on the clock."""
         self._growing: set[asyncio.Task[None]] = set()
-        self._lives = lives
-        self._room = room
+        self._lifecycles = lifecycles
+        self._runtime = runtime
         self._register = register
         self._kept: set[str] = set()
         # One change of a volume at a time: a check and what follows it are not to be parted.
@@ -77,7 +77,7 @@ class Volumes:
             volume_id = answer["VolumeId"]
             self._kept.add(volume_id)
             files = source if self._snapshots.holds(source) else ""
-            await self._room.create_volume(volume_id, files)
+            await self._runtime.create_volume(volume_id, files)
             await self._save()
         answer["State"] = "creating"
         return answer
@@ -98,7 +98,7 @@ class Volumes:
             if volume_id in self._kept:
                 self._kept.discard(volume_id)
                 await self._save()
-                await self._room.delete_volume(volume_id)
+                await self._runtime.delete_volume(volume_id)
         return {}
 
     async def modify(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -165,14 +165,14 @@ class Volumes:
         if not device:
             raise EC2Error("MissingParameter", "The request must contain the parameter device")
         async with self._lock:
-            life = self._lives.get(instance_id)
+            life = self._lifecycles.get(instance_id)
             volume = await self._describe(volume_id)
             if volume["Attachments"]:
                 raise EC2Error(
                     "VolumeInUse",
                     f"{volume_id} is already attached to an instance",
                 )
-            if volume["AvailabilityZone"] != life.machine.zone:
+            if volume["AvailabilityZone"] != life.instance.zone:
                 raise EC2Error(
                     "InvalidVolume.ZoneMismatch",
                     f"The volume '{volume_id}' is not in the same availability zone as instance "
@@ -190,7 +190,7 @@ class Volumes:
                 "AttachVolume", VolumeId=volume_id, InstanceId=instance_id, Device=device
             )
             if volume_id in self._kept:
-                await self._room.attach(instance_id, volume_id)
+                await self._runtime.attach(instance_id, volume_id)
         return answer
 
     async def detach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -208,8 +208,8 @@ class Volumes:
                     f"The volume '{volume_id}' is not attached to instance "
                     f"'{parameters['InstanceId']}'",
                 )
-            # The machine loses it first: from EC2's answer on, nothing of it can write.
-            await self._room.detach(attached["InstanceId"], volume_id)
+            # The instance loses it first: from EC2's answer on, nothing of it can write.
+            await self._runtime.detach(attached["InstanceId"], volume_id)
             answer = await self._moto.call(
                 "DetachVolume", VolumeId=volume_id, InstanceId=attached["InstanceId"]
             )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner import __version__
-from ec2spawner.embedded.machines import shims
+from ec2spawner.embedded.runtime import shims
 from ec2spawner.hub.spawn.user_data import user_data
 
 HUB = 'http://hub:8081/it\'s-100%-"$HOME"-`x`\\/hub/api'
@@ -28,7 +28,7 @@ chmod +x "$3/bin/python"
 
 SYSTEMCTL = """#!/bin/bash
 [[ $* == poweroff ]] && echo "systemctl $*" >>"$CALLS" && exit
-exec "$0.of-the-machine-room" "$@"
+exec "$0.of-the-runtime" "$@"
 """
 
 
@@ -41,7 +41,7 @@ class Machine:
         self.calls = root / "calls"
         self.calls.touch()
         shims.install(self.programs)
-        (self.programs / "systemctl").rename(self.programs / "systemctl.of-the-machine-room")
+        (self.programs / "systemctl").rename(self.programs / "systemctl.of-the-runtime")
         self.program("systemctl", SYSTEMCTL)
         self.units = root / "units"
         self.units.mkdir()

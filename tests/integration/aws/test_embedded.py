@@ -14,7 +14,7 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
-from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.provisioner.model.cloud import (
     DATA_DEVICES,
     GONE,

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.data import instance_types
-from ec2spawner.embedded.api.idempotency import ClientTokens
 from ec2spawner.embedded.api.protocol import EC2Error, parse_request, render
-from ec2spawner.embedded.api.throttle import Throttle
-from ec2spawner.embedded.instances.capacity import Capacity, Offer, insufficient
+from ec2spawner.embedded.gate.idempotency import ClientTokens
+from ec2spawner.embedded.gate.throttle import Throttle
 from ec2spawner.embedded.instances.fleet import (
     Candidate,
     Purchase,
     favourites_first,
     fill,
 )
+from ec2spawner.embedded.market.capacity import Capacity, Offer, insufficient
 from ec2spawner.embedded.market.prices import (
     CEILING,
     FLOOR,

@@ -15,7 +15,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.provisioner.store.store import Store
 from tests.harness import Embedded, Hub, until
 from tests.integration.hub.agent_by_hand import browser, call, new_key

@@ -14,7 +14,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.wire import MAX_BODY_BYTES
 from tests.harness import Embedded, Hub
 from tests.integration.hub.agent_by_hand import (

@@ -39,7 +39,7 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
 
 
 def disk(embedded: Embedded, instance_id: str) -> Path:
-    """Where the machine room keeps an instance's own disk."""
+    """Where the instance runtime keeps an instance's own disk."""
     return embedded.data_dir / "ec2" / "instances" / instance_id / "root"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.aws.identity import IdentityRefused, IdentityVerifier
-from ec2spawner.embedded.machines.identity import IdentitySigner
+from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.hub.security import claim_rate_limit
 from ec2spawner.hub.security.claim_rate_limit import ClaimGate, TooManyClaims
 from ec2spawner.wire import Claim

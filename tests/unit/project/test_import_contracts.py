@@ -59,7 +59,7 @@ def test_arrows_hold() -> None:
         ("aws/client.py", "from ..provisioner import lease", "aws knows of the provisioner"),
         (
             "hub/pages/spawn_form.py",
-            "from ...embedded.machines import imds",
+            "from ...embedded.runtime import imds",
             "only the command line",
         ),
     ],

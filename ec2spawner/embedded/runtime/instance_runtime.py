@@ -2,7 +2,7 @@
 
 An instance is a process group with a directory of its own, an environment made from nothing,
 and a metadata service. It ends with everything that came of it. Instances share one network
-namespace and one kernel, and, unless the machine room may give each its own user id, one user.
+namespace and one kernel, and, unless the instance runtime may give each its own user id, one user.
 """
 
 from __future__ import annotations
@@ -23,25 +23,18 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..api.access_keys import AccessKey, AccessKeys
-from ..storage.file_systems import FOLDER
-from . import (
-    disks,
-    mount_s3,
-    other_users,
-    processes,
-    shims,
-)
+from . import disks, mount_s3, processes, shims, user_isolation
 from .identity import IdentitySigner
 from .imds import MetadataService
-from .machine import Machine
-from .processes import INSTANCE_VARIABLE, ROOM_VARIABLE, Mark
+from .instance import SimulatedInstance
+from .processes import INSTANCE_VARIABLE, RUNTIME_VARIABLE, Mark
 
 log = logging.getLogger(__name__)
 
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when an instance ends."""
 CLOSING_GRACE = 1.0
-"""The same when the whole machine room closes: nobody waits for a notebook then."""
+"""The same when the whole instance runtime closes: nobody waits for a notebook then."""
 CONSOLE_TAIL = 64 * 1024
 """Bytes that GetConsoleOutput answers with, as EC2 does."""
 CONSOLES_KEPT = 50
@@ -49,6 +42,9 @@ FIRST_USER_ID = 60000
 THREADS = 8
 
 NOTEBOOK_USER = "jovyan"
+
+FILE_SYSTEMS = "file-systems"
+"""In the data directory, with a folder for each EFS file system below it."""
 
 PowerEvent = Callable[[str, Literal["off", "reboot"]], None]
 
@@ -72,8 +68,8 @@ class _Leader:
 
 
 @dataclass
-class _Room:
-    """One machine's place: its directory and, while it runs, its processes and metadata."""
+class _Workspace:
+    """One instance's place: its directory and, while it runs, its processes and metadata."""
 
     directory: Path
     run_directory: Path
@@ -95,7 +91,7 @@ class _Room:
 
     @property
     def root(self) -> Path:
-        """Where the machine's paths of mounts begin."""
+        """Where the instance's paths of mounts begin."""
         return self.directory / "disk"
 
     @property
@@ -103,13 +99,13 @@ class _Room:
         return self.directory / "console.log"
 
 
-class MachineRoom:
-    """Boots, halts and removes machines below `data_dir`."""
+class InstanceRuntime:
+    """Boots, halts and removes instances below `data_dir`."""
 
     def __init__(
         self,
         data_dir: Path,
-        room_id: str,
+        runtime_id: str,
         signer: IdentitySigner,
         keys: AccessKeys,
         power_event: PowerEvent,
@@ -117,79 +113,83 @@ class MachineRoom:
         self._instances = data_dir / "instances"
         self._volumes = data_dir / "volumes"
         self._snapshots = data_dir / "snapshots"
-        self._file_systems = data_dir / FOLDER
+        self._file_systems = data_dir / FILE_SYSTEMS
         self._shims = data_dir / "shims"
         self.s3_endpoint = ""
-        """Where S3 is, for the machines' mount-s3."""
+        """Where S3 is, for the instances' mount-s3."""
         # A path below data_dir may be too long for a Unix socket (107 bytes).
-        self._run_root = Path(tempfile.gettempdir()) / f"ec2spawner-{room_id}"
-        self._mark = Mark(ROOM_VARIABLE, room_id)
+        self._run_root = Path(tempfile.gettempdir()) / f"ec2spawner-{runtime_id}"
+        self._mark = Mark(RUNTIME_VARIABLE, runtime_id)
         self._signer = signer
         self._keys = keys
         self._power_event = power_event
-        self._rooms: dict[str, _Room] = {}
-        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="machine-room")
+        self._workspaces: dict[str, _Workspace] = {}
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="instance-runtime")
         self._consoles: dict[str, bytes] = {}
-        """By instance id, oldest first: the console logs of machines that are gone."""
+        """By instance id, oldest first: the console logs of instances that are gone."""
         self._separate_users = False
         self._users_given = 0
 
     async def open(self) -> None:
-        """Make the directories and end what an earlier machine room here left running."""
+        """Make the directories and end what an earlier instance runtime here left running."""
         await self._in_thread(self._open)
 
     async def close(self) -> None:
         """End every process and listener; instance directories are removed."""
-        for room in self._rooms.values():
-            await self._close_metadata(room)
+        for workspace in self._workspaces.values():
+            await self._close_metadata(workspace)
         left = await self._in_thread(partial(processes.end, (self._mark,), CLOSING_GRACE))
         if left:
             log.error("%d processes of instances could not be ended", left)
-        for room in self._rooms.values():
-            self._reap(room)
-        self._rooms.clear()
+        for workspace in self._workspaces.values():
+            self._reap(workspace)
+        self._workspaces.clear()
         await self._in_thread(self._remove_leftovers)
         self._threads.shutdown(wait=False)
 
-    async def boot(self, machine: Machine) -> None:
-        """Start the machine's metadata service and its user-data, or what that has enabled.
+    async def boot(self, instance: SimulatedInstance) -> None:
+        """Start the instance's metadata service and its user-data, or what that has enabled.
 
         As on EC2, where cloud-init runs user-data at an instance's first boot and not again.
         """
-        room = self._rooms.get(machine.instance_id)
-        if room is None:
-            room = await self._in_thread(partial(self._make_room, machine.instance_id))
-            self._rooms[machine.instance_id] = room
+        workspace = self._workspaces.get(instance.instance_id)
+        if workspace is None:
+            workspace = await self._in_thread(partial(self._make_workspace, instance.instance_id))
+            self._workspaces[instance.instance_id] = workspace
         await self._in_thread(
-            partial(disks.plug_in, machine, room.directory, room.devices, self._snapshots)
+            partial(
+                disks.plug_in, instance, workspace.directory, workspace.devices, self._snapshots
+            )
         )
-        command = await self._in_thread(partial(self._boot_command, room, machine))
-        if machine.instance_profile:
-            room.role_key = self._keys.issue_for_instance()
-        press = partial(self._power_event, machine.instance_id)
-        room.metadata = MetadataService(machine, self._signer, press, room.role_key)
+        command = await self._in_thread(partial(self._boot_command, workspace, instance))
+        if instance.instance_profile:
+            workspace.role_key = self._keys.issue_for_instance()
+        press = partial(self._power_event, instance.instance_id)
+        workspace.metadata = MetadataService(instance, self._signer, press, workspace.role_key)
         if command is None:
             return
-        room.leader = self._start(command, room, machine, room.metadata.endpoint)
+        workspace.leader = self._start(command, workspace, instance, workspace.metadata.endpoint)
 
     async def halt(self, instance_id: str) -> None:
-        """End everything that runs on the machine; its disk stays."""
-        room = self._rooms.get(instance_id)
-        if room is None:
+        """End everything that runs on the instance; its disk stays."""
+        workspace = self._workspaces.get(instance_id)
+        if workspace is None:
             return
         await self._in_thread(
             partial(processes.end, (self._mark, Mark(INSTANCE_VARIABLE, instance_id)), GRACE)
         )
-        self._reap(room)
-        await self._close_metadata(room)
+        self._reap(workspace)
+        await self._close_metadata(workspace)
 
     async def remove(self, instance_id: str) -> None:
-        """Halt, and throw the machine's own disk away; volumes are kept."""
+        """Halt, and throw the instance's own disk away; volumes are kept."""
         await self.halt(instance_id)
-        room = self._rooms.pop(instance_id, None)
-        if room is not None:
-            await self._keep_console(instance_id, room)
-            await self._in_thread(partial(_remove_trees, room.directory, room.run_directory))
+        workspace = self._workspaces.pop(instance_id, None)
+        if workspace is not None:
+            await self._keep_console(instance_id, workspace)
+            await self._in_thread(
+                partial(_remove_trees, workspace.directory, workspace.run_directory)
+            )
 
     async def create_volume(self, volume_id: str, snapshot_id: str = "") -> None:
         """Blank, or with the files of a snapshot."""
@@ -215,14 +215,14 @@ class MachineRoom:
         await self._in_thread(partial(_remove_trees, self._volumes / volume_id))
 
     async def attach(self, instance_id: str, volume_id: str) -> None:
-        """Show the volume in the machine's devices directory, as udev would."""
-        room = self._rooms.get(instance_id)
-        if room is None:
-            room = await self._in_thread(partial(self._make_room, instance_id))
-            self._rooms[instance_id] = room
-        link = room.devices / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
-        await self._in_thread(partial(self._link, room, self._volumes / volume_id, link))
-        room.volumes[volume_id] = link
+        """Show the volume in the instance's devices directory, as udev would."""
+        workspace = self._workspaces.get(instance_id)
+        if workspace is None:
+            workspace = await self._in_thread(partial(self._make_workspace, instance_id))
+            self._workspaces[instance_id] = workspace
+        link = workspace.devices / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
+        await self._in_thread(partial(self._link, workspace, self._volumes / volume_id, link))
+        workspace.volumes[volume_id] = link
 
     async def detach(self, instance_id: str, volume_id: str) -> None:
         """Take the volume away.
@@ -230,22 +230,22 @@ class MachineRoom:
         A process that still has something open on it is killed: on EC2 each of its writes would
         fail from now on, and here they must not reach a volume that is another instance's.
         """
-        room = self._rooms.get(instance_id)
-        link = room.volumes.pop(volume_id, None) if room is not None else None
+        workspace = self._workspaces.get(instance_id)
+        link = workspace.volumes.pop(volume_id, None) if workspace is not None else None
         if link is None:
             return
         await self._in_thread(partial(self._unlink, instance_id, self._volumes / volume_id, link))
 
     async def console_tail(self, instance_id: str) -> bytes:
         """The end of the instance's console, also after its end; empty for an unknown one."""
-        room = self._rooms.get(instance_id)
-        if room is None:
+        workspace = self._workspaces.get(instance_id)
+        if workspace is None:
             return self._consoles.get(instance_id, b"")
-        return bytes(await self._in_thread(partial(_tail, room.console)))
+        return bytes(await self._in_thread(partial(_tail, workspace.console)))
 
-    async def _keep_console(self, instance_id: str, room: _Room) -> None:
+    async def _keep_console(self, instance_id: str, workspace: _Workspace) -> None:
         """EC2 keeps the log of an instance that has ended; here, of the latest of them."""
-        self._consoles[instance_id] = await self._in_thread(partial(_tail, room.console))
+        self._consoles[instance_id] = await self._in_thread(partial(_tail, workspace.console))
         while len(self._consoles) > CONSOLES_KEPT:
             del self._consoles[next(iter(self._consoles))]
 
@@ -260,9 +260,13 @@ class MachineRoom:
         }
 
     def metadata_endpoint(self, instance_id: str) -> str | None:
-        """Where the machine finds its metadata service; None while it is off."""
-        room = self._rooms.get(instance_id)
-        return room.metadata.endpoint if room is not None and room.metadata is not None else None
+        """Where the instance finds its metadata service; None while it is off."""
+        workspace = self._workspaces.get(instance_id)
+        return (
+            workspace.metadata.endpoint
+            if workspace is not None and workspace.metadata is not None
+            else None
+        )
 
     async def _in_thread(self, work: Callable[[], Any]) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
@@ -278,7 +282,7 @@ class MachineRoom:
         # Not `exist_ok`: whoever put something there since is no friend.
         self._run_root.mkdir(mode=0o711)
         shims.install(self._shims)
-        self._separate_users = other_users.can_work_in(self._instances, FIRST_USER_ID)
+        self._separate_users = user_isolation.can_work_in(self._instances, FIRST_USER_ID)
         if os.geteuid() == 0 and not self._separate_users:
             log.warning(
                 "all instances run as root: other users cannot run %s or cannot enter %s",
@@ -289,40 +293,50 @@ class MachineRoom:
     def _remove_leftovers(self) -> None:
         _remove_trees(self._instances, self._run_root)
 
-    def _make_room(self, instance_id: str) -> _Room:
+    def _make_workspace(self, instance_id: str) -> _Workspace:
         user_id, group_id = os.geteuid(), os.getegid()
         if self._separate_users:
             self._users_given += 1
             user_id = group_id = FIRST_USER_ID + self._users_given
-        room = _Room(self._instances / instance_id, self._run_root / instance_id, user_id, group_id)
-        own = (room.home, room.devices, room.root, room.directory / "root", room.run_directory)
-        for directory in (*own, room.directory / "units"):
+        workspace = _Workspace(
+            self._instances / instance_id, self._run_root / instance_id, user_id, group_id
+        )
+        own = (
+            workspace.home,
+            workspace.devices,
+            workspace.root,
+            workspace.directory / "root",
+            workspace.run_directory,
+        )
+        for directory in (*own, workspace.directory / "units"):
             directory.mkdir(parents=True, exist_ok=True)
-        room.console.touch(mode=0o600)
-        room.directory.chmod(0o711)
-        room.home.chmod(0o700)
+        workspace.console.touch(mode=0o600)
+        workspace.directory.chmod(0o711)
+        workspace.home.chmod(0o700)
         if self._separate_users:
-            os.chown(room.home, user_id, group_id)
-        return room
+            os.chown(workspace.home, user_id, group_id)
+        return workspace
 
-    def _boot_command(self, room: _Room, machine: Machine) -> list[str] | None:
-        path = room.directory / "user-data"
+    def _boot_command(self, workspace: _Workspace, instance: SimulatedInstance) -> list[str] | None:
+        path = workspace.directory / "user-data"
         if path.exists():
             # What `/run` held is gone with the boot before.
-            _remove_trees(room.run_directory)
-            room.run_directory.mkdir()
+            _remove_trees(workspace.run_directory)
+            workspace.run_directory.mkdir()
             return [str(self._shims / "systemctl"), "default"]
-        if not machine.user_data.startswith(b"#!"):
+        if not instance.user_data.startswith(b"#!"):
             return None
-        path.write_bytes(machine.user_data)
+        path.write_bytes(instance.user_data)
         return ["/bin/bash", str(path)]
 
-    def _start(self, command: list[str], room: _Room, machine: Machine, imds: str) -> _Leader:
-        with room.console.open("ab") as console:
+    def _start(
+        self, command: list[str], workspace: _Workspace, instance: SimulatedInstance, imds: str
+    ) -> _Leader:
+        with workspace.console.open("ab") as console:
             process = subprocess.Popen(
                 command,
-                cwd=room.directory,
-                env=self._environment(room, machine, imds),
+                cwd=workspace.directory,
+                env=self._environment(workspace, instance, imds),
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=subprocess.STDOUT,
@@ -330,50 +344,52 @@ class MachineRoom:
             )
         return _Leader(process)
 
-    def _environment(self, room: _Room, machine: Machine, imds: str) -> dict[str, str]:
+    def _environment(
+        self, workspace: _Workspace, instance: SimulatedInstance, imds: str
+    ) -> dict[str, str]:
         """Everything an instance's processes inherit: nothing of the caller's but its PATH."""
         path = [str(self._shims), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
         environment = {
             "PATH": os.pathsep.join(filter(None, path)),
-            "HOME": str(room.directory / "root"),
+            "HOME": str(workspace.directory / "root"),
             "LANG": "C.UTF-8",
             "TZ": os.environ.get("TZ", "UTC"),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": imds,
-            "EC2SPAWNER_DEVICES": str(room.devices),
-            "EC2SPAWNER_NOTEBOOK_HOME": str(room.home),
-            "EC2SPAWNER_NOTEBOOK_USER": f"{room.user_id}:{room.group_id}",
-            "EC2SPAWNER_RUN_DIR": str(room.run_directory),
-            "EC2SPAWNER_UNITS": str(room.directory / "units"),
-            "EC2SPAWNER_ROOT": str(room.root),
+            "EC2SPAWNER_DEVICES": str(workspace.devices),
+            "EC2SPAWNER_NOTEBOOK_HOME": str(workspace.home),
+            "EC2SPAWNER_NOTEBOOK_USER": f"{workspace.user_id}:{workspace.group_id}",
+            "EC2SPAWNER_RUN_DIR": str(workspace.run_directory),
+            "EC2SPAWNER_UNITS": str(workspace.directory / "units"),
+            "EC2SPAWNER_ROOT": str(workspace.root),
             "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),
             "EC2SPAWNER_GPU_DEVICE": "",  # a GPU of the laptop's is none of the instance's
             mount_s3.ENDPOINT: self.s3_endpoint,
-            INSTANCE_VARIABLE: machine.instance_id,
+            INSTANCE_VARIABLE: instance.instance_id,
             self._mark.name: self._mark.value,
         }
-        if (gpu := machine.simulated_gpu) is not None:
+        if (gpu := instance.simulated_gpu) is not None:
             environment["EC2SPAWNER_SIMULATED_GPU"] = gpu
         return environment
 
-    def _reap(self, room: _Room) -> None:
-        if room.leader is not None:
-            room.leader.reap()
-            room.leader = None
+    def _reap(self, workspace: _Workspace) -> None:
+        if workspace.leader is not None:
+            workspace.leader.reap()
+            workspace.leader = None
 
-    async def _close_metadata(self, room: _Room) -> None:
-        if room.metadata is not None:
-            metadata, room.metadata = room.metadata, None
+    async def _close_metadata(self, workspace: _Workspace) -> None:
+        if workspace.metadata is not None:
+            metadata, workspace.metadata = workspace.metadata, None
             await metadata.close()
-        if room.role_key is not None:
-            self._keys.revoke(room.role_key)
-            room.role_key = None
+        if workspace.role_key is not None:
+            self._keys.revoke(workspace.role_key)
+            workspace.role_key = None
 
-    def _link(self, room: _Room, volume: Path, link: Path) -> None:
+    def _link(self, workspace: _Workspace, volume: Path, link: Path) -> None:
         if self._separate_users:
             # Files of the volume belong to the notebook user of whichever instance has it.
             for parent, directories, files in os.walk(volume):
                 for name in (".", *directories, *files):
-                    os.lchown(Path(parent, name), room.user_id, room.group_id)
+                    os.lchown(Path(parent, name), workspace.user_id, workspace.group_id)
         link.symlink_to(volume, target_is_directory=True)
 
     def _unlink(self, instance_id: str, volume: Path, link: Path) -> None:

@@ -1,6 +1,6 @@
 """The life of instances in time: pending, running, stopping, gone.
 
-moto changes states at once and forgets nothing. Here a timer and the machine room decide, and
+moto changes states at once and forgets nothing. Here a timer and the instance runtime decide, and
 what they decide is set on moto's object, so that moto's listings, filters and answers show it.
 """
 
@@ -17,9 +17,9 @@ from typing import Any, Literal
 from ...wire import Market
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
-from ..machines.machine import Machine
-from ..machines.machine_room import MachineRoom
-from .capacity import Capacity, Offer
+from ..market.capacity import Capacity, Offer
+from ..runtime.instance import SimulatedInstance
+from ..runtime.instance_runtime import InstanceRuntime
 from .quotas import counted_by
 
 log = logging.getLogger(__name__)
@@ -45,10 +45,10 @@ REASONS = {
 
 
 @dataclass
-class Life:
+class Lifecycle:
     """One instance, from its launch until it has left the listing."""
 
-    machine: Machine
+    instance: SimulatedInstance
     offer: Offer
     vcpus: int
     moto_instance: Any
@@ -62,7 +62,7 @@ class Life:
 
     @property
     def instance_id(self) -> str:
-        return self.machine.instance_id
+        return self.instance.instance_id
 
     @property
     def uses_capacity(self) -> bool:
@@ -85,13 +85,13 @@ class Life:
             self.moto_instance.state_reason = StateReason()
 
 
-class Lives:
+class Lifecycles:
     """All instances of this embedded EC2, and what happens to them next."""
 
     def __init__(
         self,
         moto: Moto,
-        room: MachineRoom,
+        runtime: InstanceRuntime,
         capacity: Capacity,
         boot_seconds: float,
         terminated_visible_seconds: float,
@@ -99,44 +99,44 @@ class Lives:
         self.boot_seconds = boot_seconds
         self._terminated_visible_seconds = terminated_visible_seconds
         self._moto = moto
-        self._room = room
+        self._runtime = runtime
         self._capacity = capacity
-        self._lives: dict[str, Life] = {}
+        self._lifecycles: dict[str, Lifecycle] = {}
         self._launched = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def get(self, instance_id: str) -> Life:
+    def get(self, instance_id: str) -> Lifecycle:
         """Raises `InvalidInstanceID.NotFound`."""
         try:
-            return self._lives[instance_id]
+            return self._lifecycles[instance_id]
         except KeyError:
             raise EC2Error(
                 "InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist"
             ) from None
 
-    def get_all(self, instance_ids: Iterable[str]) -> list[Life]:
-        """Lives by id; raises `EC2Error` for the first unknown one."""
+    def get_all(self, instance_ids: Iterable[str]) -> list[Lifecycle]:
+        """Lifecycles by id; raises `EC2Error` for the first unknown one."""
         return [self.get(instance_id) for instance_id in instance_ids]
 
-    def all(self) -> list[Life]:
-        return list(self._lives.values())
+    def all(self) -> list[Lifecycle]:
+        return list(self._lifecycles.values())
 
     def vcpus_in_use(self, counted: tuple[Market, str]) -> int:
         """vCPUs that count against the quota of a market and class."""
         return sum(
             life.vcpus
-            for life in self._lives.values()
+            for life in self._lifecycles.values()
             if life.uses_capacity and counted_by(life.offer) == counted
         )
 
-    def begin(self, life: Life) -> None:
+    def begin(self, life: Lifecycle) -> None:
         """A launched instance: pending now, running after the boot."""
         self._launched += 1
         life.position = self._launched
-        self._lives[life.instance_id] = life
+        self._lifecycles[life.instance_id] = life
         self._boot(life)
 
-    def start(self, life: Life) -> None:
+    def start(self, life: Lifecycle) -> None:
         """Raises `IncorrectInstanceState` unless it is stopped, or capacity's error."""
         if life.state in ("pending", "running"):
             return
@@ -148,12 +148,12 @@ class Lives:
             )
         self._capacity.take(life.offer, 1)
         now = datetime.now(UTC).replace(microsecond=0)
-        life.machine.pending_since = now
-        life.machine.starts += 1
+        life.instance.pending_since = now
+        life.instance.starts += 1
         life.moto_instance.launch_time = now.replace(tzinfo=None)
         self._boot(life)
 
-    def stop(self, life: Life, reason: str = USER_INITIATED) -> None:
+    def stop(self, life: Lifecycle, reason: str = USER_INITIATED) -> None:
         """Raises `UnsupportedOperation` for a one-time spot instance."""
         if life.state in ("stopping", "stopped"):
             return
@@ -173,12 +173,12 @@ class Lives:
         life.set_state("stopping", reason)
         self._then(life, self._stop(life, reason))
 
-    def reboot(self, life: Life) -> None:
+    def reboot(self, life: Lifecycle) -> None:
         """Does nothing unless the instance runs, as EC2."""
         if life.state == "running":
             self._then(life, self._reboot(life))
 
-    def terminate(self, life: Life, reason: str = USER_INITIATED) -> None:
+    def terminate(self, life: Lifecycle, reason: str = USER_INITIATED) -> None:
         """Ending what has ended is no error."""
         if life.state in ("shutting-down", "terminated"):
             return
@@ -188,11 +188,11 @@ class Lives:
         life.set_state("shutting-down", reason)
         self._then(life, self._terminate(life, reason, gives_back))
 
-    def interrupt(self, life: Life, notice_seconds: float) -> None:
+    def interrupt(self, life: Lifecycle, notice_seconds: float) -> None:
         """EC2 takes a spot instance back: notice now, gone after it."""
         now = datetime.now(UTC)
-        life.machine.notice_at = now
-        life.machine.interruption_at = now + timedelta(seconds=notice_seconds)
+        life.instance.notice_at = now
+        life.instance.interruption_at = now + timedelta(seconds=notice_seconds)
         if life.interruption_timer is not None:
             life.interruption_timer.cancel()
         life.interruption_timer = asyncio.get_running_loop().call_later(
@@ -200,8 +200,8 @@ class Lives:
         )
 
     def power_button(self, instance_id: str, what: Literal["off", "reboot"]) -> None:
-        """The machine powered itself off: stop or terminate, as its shutdown behaviour says."""
-        life = self._lives.get(instance_id)
+        """The instance powered itself off: stop or terminate, as its shutdown behaviour says."""
+        life = self._lifecycles.get(instance_id)
         if life is None or life.state != "running":
             return
         behavior = life.moto_instance.instance_initiated_shutdown_behavior
@@ -214,8 +214,8 @@ class Lives:
             self.stop(life, INSTANCE_INITIATED)
 
     async def close(self) -> None:
-        """Stop all timers; the machine room ends what runs."""
-        for life in self._lives.values():
+        """Stop all timers; the instance runtime ends what runs."""
+        for life in self._lifecycles.values():
             for timer in (life.boot_timer, life.interruption_timer):
                 if timer is not None:
                     timer.cancel()
@@ -223,39 +223,39 @@ class Lives:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _boot(self, life: Life) -> None:
+    def _boot(self, life: Lifecycle) -> None:
         life.set_state("pending")
         life.boot_timer = asyncio.get_running_loop().call_later(
             self.boot_seconds, lambda: self._then(life, self._run(life))
         )
 
-    async def _run(self, life: Life) -> None:
+    async def _run(self, life: Lifecycle) -> None:
         if life.state == "pending":
             life.set_state("running")
-            await self._room.boot(life.machine)
+            await self._runtime.boot(life.instance)
 
-    async def _reboot(self, life: Life) -> None:
-        await self._room.halt(life.instance_id)
+    async def _reboot(self, life: Lifecycle) -> None:
+        await self._runtime.halt(life.instance_id)
         if life.state == "running":
-            await self._room.boot(life.machine)
+            await self._runtime.boot(life.instance)
 
-    async def _stop(self, life: Life, reason: str) -> None:
-        await self._room.halt(life.instance_id)
+    async def _stop(self, life: Lifecycle, reason: str) -> None:
+        await self._runtime.halt(life.instance_id)
         self._capacity.give_back(life.offer)
         if life.state == "stopping":
             life.set_state("stopped", reason)
 
-    async def _terminate(self, life: Life, reason: str, gives_back: bool) -> None:
-        await self._room.remove(life.instance_id)
+    async def _terminate(self, life: Lifecycle, reason: str, gives_back: bool) -> None:
+        await self._runtime.remove(life.instance_id)
         await self._moto.run(lambda: self._end_in_moto(life))
         life.set_state("terminated", reason)
         if gives_back:
             self._capacity.give_back(life.offer)
         await asyncio.sleep(self._terminated_visible_seconds)
         await self._moto.run(lambda: self._forget_in_moto(life))
-        self._lives.pop(life.instance_id, None)
+        self._lifecycles.pop(life.instance_id, None)
 
-    def _end_in_moto(self, life: Life) -> None:
+    def _end_in_moto(self, life: Lifecycle) -> None:
         """Volumes detached or deleted, interfaces deleted, the address free for the next."""
         shown = life.moto_instance
         for interface in shown.nics.values():
@@ -267,7 +267,7 @@ class Lives:
         # moto has just said `terminated`; the listing shall not say so before we do.
         life.set_state("shutting-down")
 
-    def _forget_in_moto(self, life: Life) -> None:
+    def _forget_in_moto(self, life: Lifecycle) -> None:
         backend = self._moto.backend
         for reservation_id, reservation in list(backend.reservations.items()):
             if life.moto_instance in reservation.instances:
@@ -276,7 +276,7 @@ class Lives:
                     del backend.reservations[reservation_id]
         backend.tags.pop(life.instance_id, None)
 
-    def _then(self, life: Life, transition: Coroutine[Any, Any, None]) -> None:
+    def _then(self, life: Lifecycle, transition: Coroutine[Any, Any, None]) -> None:
         """One transition of an instance after the other, each to its end."""
         if life.boot_timer is not None:
             life.boot_timer.cancel()

@@ -13,8 +13,8 @@ from html import unescape
 from html.parser import HTMLParser
 from typing import Any
 
-from . import protocol
-from .protocol import EC2Error
+from ..api import protocol
+from ..api.protocol import EC2Error
 
 MAX_VALUES = 200
 """Of one filter, from "Filter API results" in EC2's developer guide."""

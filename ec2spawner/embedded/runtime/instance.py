@@ -1,4 +1,4 @@
-"""One simulated machine: what the machine room and the metadata service know of an instance."""
+"""One simulated instance: what the runtime and the metadata service know of it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...data import instance_types
 
 
 @dataclass
-class Machine:
+class SimulatedInstance:
     """A running instance, from its boot to its stop or end."""
 
     instance_id: str

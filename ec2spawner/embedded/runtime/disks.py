@@ -1,4 +1,4 @@
-"""The disks that come with a simulated machine: data volumes and the instance store, as folders.
+"""The disks that come with a simulated instance: data volumes and the instance store, as folders.
 
 A volume made from a snapshot is a copy of the snapshot's folder that nobody may write to; the
 instance store is an empty folder at each start, though not at a reboot.
@@ -11,26 +11,26 @@ import shutil
 from pathlib import Path
 
 from ...data import instance_types
-from .machine import Machine
+from .instance import SimulatedInstance
 
 EBS = "nvme-Amazon_Elastic_Block_Store_{}"
 INSTANCE_STORE = "nvme-Amazon_EC2_NVMe_Instance_Storage_AWS{}"
 """Udev's names, by serial."""
 
 
-def plug_in(machine: Machine, directory: Path, devices: Path, snapshots: Path) -> None:
-    """Show the machine its disks below `devices`; what is on them is below `directory`."""
-    for volume_id, snapshot_id in machine.data_volumes:
+def plug_in(instance: SimulatedInstance, directory: Path, devices: Path, snapshots: Path) -> None:
+    """Show the instance its disks below `devices`; what is on them is below `directory`."""
+    for volume_id, snapshot_id in instance.data_volumes:
         folder = directory / "data-volumes" / volume_id
         if not folder.exists():
             _copy(snapshots / snapshot_id, folder)
         _show(devices / EBS.format(volume_id.replace("-", "")), folder)
-    known = instance_types().get(machine.instance_type)
+    known = instance_types().get(instance.instance_type)
     if known is not None and known.local_disk_gb:
-        # The serial is the machine's own, and the same after a reboot.
-        serial = f"{machine.instance_id.removeprefix('i-'):0>17}".upper()
+        # The serial is the instance's own, and the same after a reboot.
+        serial = f"{instance.instance_id.removeprefix('i-'):0>17}".upper()
         store = directory / "instance-store"
-        this_start = store / str(machine.starts)
+        this_start = store / str(instance.starts)
         if not this_start.exists():
             shutil.rmtree(store, ignore_errors=True)
             this_start.mkdir(parents=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.embedded.machines.other_users import can_work_in
+from ec2spawner.embedded.runtime.user_isolation import can_work_in
 
 TREE = Path(__file__).resolve().parents[3]
 SYSTEM_PYTHON = Path(f"/usr/bin/python3.{sys.version_info.minor}")

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .protocol import EC2Error
+from ..api.protocol import EC2Error
 
 ACTIONS = frozenset({"RunInstances", "CreateFleet", "CreateVolume"})
 

@@ -47,7 +47,7 @@ def test_user_data_runs_in_an_environment_made_from_nothing(
         "EMBEDDED_EC2_INSTANCE",
         "EC2SPAWNER_NOTEBOOK_HOME",
         "EC2SPAWNER_NOTEBOOK_USER",
-        "EMBEDDED_EC2_ROOM",
+        "EMBEDDED_EC2_RUNTIME",
         "EC2SPAWNER_ROOT",
         "EC2SPAWNER_RUN_DIR",
         "EC2SPAWNER_SIMULATED_GPU",

@@ -18,33 +18,27 @@ from urllib.parse import urlencode
 from tornado.iostream import StreamClosedError
 from tornado.web import RequestHandler
 
-from ..control import faults
-from ..control.faults import ConnectionCutError, Faults, PlainServerError
-from ..instances import type_listing
+from .. import faults
+from ..api import json_service, pagination, protocol
+from ..api.access_keys import AccessKeys, Denial, DeniedError
+from ..api.json_service import JsonService
+from ..api.moto_backend import Moto, RawResponse
+from ..api.protocol import EC2Error
+from ..faults import ConnectionCutError, Faults, PlainServerError
 from ..instances.actions import Instances
 from ..instances.fleet import Fleets
 from ..instances.reservations import Reservations
+from ..market import type_listing
 from ..market.price_history import price_history
 from ..market.prices import SpotPrices
 from ..network import Network
 from ..storage.snapshots import Snapshots
 from ..storage.volumes import Volumes
-from . import (
-    filters,
-    json_service,
-    pagination,
-    protocol,
-    resource_ids,
-    tag_rules,
-)
-from .access_keys import AccessKeys, Denial, DeniedError
+from . import filters, resource_ids, tag_rules
 from .call_log import Calls
 from .dry_run import DryRuns
 from .idempotency import ClientTokens
-from .json_service import JsonService
 from .missing_resources import References
-from .moto_backend import Moto, RawResponse
-from .protocol import EC2Error
 from .throttle import Throttle
 
 log = logging.getLogger(__name__)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
 from ..instances.actions import Instances
 from ..instances.fleet import Fleets
 from ..storage.volumes import Volumes
-from .moto_backend import Moto
-from .protocol import EC2Error
 
 Check = Callable[[Mapping[str, Any]], Awaitable[None]]
 

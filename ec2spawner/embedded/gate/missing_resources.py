@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..instances.states import Lives
-from .moto_backend import Moto
-from .protocol import EC2Error
+from ..api.moto_backend import Moto
+from ..api.protocol import EC2Error
+from ..instances.lifecycle import Lifecycles
 
 
 class References:
     """Checks what an action names before moto acts on it."""
 
-    def __init__(self, moto: Moto, lives: Lives) -> None:
+    def __init__(self, moto: Moto, lifecycles: Lifecycles) -> None:
         self._moto = moto
-        self._lives = lives
+        self._lifecycles = lifecycles
 
     async def check(self, action: str, parameters: Mapping[str, Any]) -> None:
         """Raises `...NotFound` of the kind of the first id that is not there."""
@@ -30,7 +30,7 @@ class References:
     async def _check_resources(self, ids: Iterable[str]) -> None:
         for each in ids:
             if each.startswith("i-"):
-                self._lives.get(each)
+                self._lifecycles.get(each)
             elif each.startswith("eni-"):
                 await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[each])
             else:  # moto knows, and sets nothing where there is nothing to set

@@ -23,7 +23,7 @@ from tornado.web import Application, HTTPError, RequestHandler
 from ..api.access_keys import AccessKey
 from ..api.loopback import NoBrowsers
 from .identity import IdentitySigner
-from .machine import Machine, aws_instant
+from .instance import SimulatedInstance, aws_instant
 
 PORT = 1338
 """The port on every instance's address: amazon-ec2-metadata-mock's."""
@@ -38,21 +38,21 @@ PowerButton = Callable[[Literal["off", "reboot"]], None]
 
 
 class MetadataService:
-    """Answers for one machine until `close`."""
+    """Answers for one instance until `close`."""
 
     def __init__(
         self,
-        machine: Machine,
+        instance: SimulatedInstance,
         signer: IdentitySigner,
         power: PowerButton,
         role_key: AccessKey | None,
     ) -> None:
         """Listen. Raises OSError when the address and port are taken."""
-        host = f"{machine.address}:{PORT}"
+        host = f"{instance.address}:{PORT}"
         root = f"/{secrets.token_urlsafe(16)}"
         self.endpoint = f"http://{host}{root}"
         tokens = _Tokens()
-        paths = _Paths(machine, signer, role_key)
+        paths = _Paths(instance, signer, role_key)
         application = Application(
             [
                 (rf"{root}/latest/api/token", _TokenHandler, {"tokens": tokens}),
@@ -62,7 +62,7 @@ class MetadataService:
             log_function=lambda handler: None,
         )
         self._server = HTTPServer(NoBrowsers(application, {host}), max_body_size=4096)
-        self._server.add_sockets(bind_sockets(PORT, machine.address))
+        self._server.add_sockets(bind_sockets(PORT, instance.address))
 
     async def close(self) -> None:
         """Close the port: the instance is off."""
@@ -89,11 +89,11 @@ class _Paths:
     """What is at which path below `/latest/`; None where AWS answers 404."""
 
     def __init__(
-        self, machine: Machine, signer: IdentitySigner, role_key: AccessKey | None
+        self, instance: SimulatedInstance, signer: IdentitySigner, role_key: AccessKey | None
     ) -> None:
-        self._machine = machine
+        self._instance = instance
         self._role_key = role_key
-        self._document = machine.identity_document()
+        self._document = instance.identity_document()
         self._signature = signer.sign(self._document.encode())
 
     def get(self, path: str) -> str | bytes | None:
@@ -103,7 +103,7 @@ class _Paths:
             case "dynamic/instance-identity/rsa2048":
                 return self._signature
             case "user-data":
-                return self._machine.user_data or None
+                return self._instance.user_data or None
         if path == "meta-data" or path.startswith("meta-data/"):
             return self._metadata(path.removeprefix("meta-data").strip("/"))
         return None
@@ -118,30 +118,30 @@ class _Paths:
         return "\n".join(listing) or None
 
     def _values(self) -> dict[str, str]:
-        machine = self._machine
-        host = f"ip-{machine.address.replace('.', '-')}.ec2.internal"
+        instance = self._instance
+        host = f"ip-{instance.address.replace('.', '-')}.ec2.internal"
         values = {
-            "ami-id": machine.image_id,
+            "ami-id": instance.image_id,
             "hostname": host,
-            "instance-id": machine.instance_id,
-            "instance-life-cycle": machine.market,
-            "instance-type": machine.instance_type,
+            "instance-id": instance.instance_id,
+            "instance-life-cycle": instance.market,
+            "instance-type": instance.instance_type,
             "local-hostname": host,
-            "local-ipv4": machine.address,
-            "placement/availability-zone": machine.zone,
-            "placement/region": machine.region,
+            "local-ipv4": instance.address,
+            "placement/availability-zone": instance.zone,
+            "placement/region": instance.region,
             "services/domain": "amazonaws.com",
             "services/partition": "aws",
         }
         if self._role_key is not None:
-            name = machine.instance_profile
+            name = instance.instance_profile
             values[f"iam/security-credentials/{name}"] = _role_credentials(self._role_key)
-        if machine.interruption_at is not None and machine.notice_at is not None:
-            at = aws_instant(machine.interruption_at)
+        if instance.interruption_at is not None and instance.notice_at is not None:
+            at = aws_instant(instance.interruption_at)
             values["spot/instance-action"] = json.dumps({"action": "terminate", "time": at})
             values["spot/termination-time"] = at
             values["events/recommendations/rebalance"] = json.dumps(
-                {"noticeTime": aws_instant(machine.notice_at)}
+                {"noticeTime": aws_instant(instance.notice_at)}
             )
         return values
 

@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
-from ..api.protocol import EC2Error
-from ..instances.capacity import Offer
+from .api.protocol import EC2Error
+from .market.capacity import Offer
 
 HTTP_500, HANG, CUT_BEFORE, CUT_AFTER = "http-500", "hang", "cut-before", "cut-after"
 TRANSPORT_KINDS = frozenset({HTTP_500, HANG, CUT_BEFORE, CUT_AFTER})

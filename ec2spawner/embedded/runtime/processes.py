@@ -18,7 +18,7 @@ from pathlib import Path
 
 # Named unlike the agent's own variables, which it keeps from the notebook: these must go along.
 INSTANCE_VARIABLE = "EMBEDDED_EC2_INSTANCE"
-ROOM_VARIABLE = "EMBEDDED_EC2_ROOM"
+RUNTIME_VARIABLE = "EMBEDDED_EC2_RUNTIME"
 
 KILL_ROUNDS = 20
 """Scans after SIGKILL: one finds the children that were forked while the scan before it ran."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from .protocol import EC2Error
+from ..api.protocol import EC2Error
 
 
 @dataclass(frozen=True, slots=True)

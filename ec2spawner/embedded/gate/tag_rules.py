@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .protocol import EC2Error
+from ..api.protocol import EC2Error
 
 MAX_KEY = 128
 """Characters of a key."""

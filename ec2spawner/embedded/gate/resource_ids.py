@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .protocol import EC2Error
+from ..api.protocol import EC2Error
 
 
 @dataclass(frozen=True, slots=True)

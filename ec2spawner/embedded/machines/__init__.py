@@ -1,1 +1,0 @@
-"""Where instances run: each its processes, disks and metadata service, on its own address."""

@@ -1,0 +1,1 @@
+"""Runs instances as processes, each with disks and a metadata service on its own address."""
