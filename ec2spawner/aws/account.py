@@ -145,7 +145,7 @@ class Account:
         """Of an EFS file system that this region has; none where it does not exist.
 
         Asked of EC2, which lists the network interface of each by EFS's own description of it:
-        that needs no permission besides the hub's. Unlike EFS, it cannot tell a file system
+        that needs no permission besides the hub's. Unlike EFS, it cannot distinguish a file system
         without mount targets from none, and neither can be mounted.
         """
         return await self._client.pages(
@@ -195,8 +195,8 @@ class Account:
         interface = {"DeviceIndex": 0, "SubnetId": spec.subnets[0]}
         if spec.security_groups:
             interface["Groups"] = data.pop("SecurityGroupIds")
-        kept = ("ImageId", "IamInstanceProfile", "KeyName", "MetadataOptions", "UserData")
-        launch = {key: data[key] for key in kept if key in data}
+        copied = ("ImageId", "IamInstanceProfile", "KeyName", "MetadataOptions", "UserData")
+        launch = {key: data[key] for key in copied if key in data}
         if "UserData" in launch:
             launch["UserData"] = spec.user_data  # boto3 encodes this one itself
         return await self._try(

@@ -76,7 +76,7 @@ class Client:
     ) -> T:
         """Call the service's `operation` (boto3's method name) and parse its answer, in the pool.
 
-        Raises `CloudError`. After a cancellation or timeout the call itself goes on in its
+        Raises `CloudError`. After a cancellation or timeout the call itself continues in its
         thread: like any lost answer it may have had its effect.
         """
         if self._closed:
@@ -201,7 +201,7 @@ def _outcome(error: CloudError) -> str:
 
 
 def _count_throttle(response: Any, operation: Any, **_: Any) -> None:
-    """botocore tells of each attempt, before it repeats the call."""
+    """botocore reports each attempt before it repeats the call."""
     if response is not None and response[1].get("Error", {}).get("Code") in THROTTLES:
         metrics.THROTTLES.labels(operation.name).inc()
 

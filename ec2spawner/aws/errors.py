@@ -16,7 +16,7 @@ MAX_MESSAGE: Final = 1000
 CREDENTIALS: Final = (
     "give the hub an instance role, or credentials in its environment or ~/.aws as for any AWS tool"
 )
-"""The mend where nobody says who we are."""
+"""The fix if there are no credentials."""
 
 
 def cloud_error(error: Exception) -> CloudError:

@@ -62,7 +62,7 @@ class IdentityBusyError(Exception):
 
 
 class IdentitySetupError(Exception):
-    """No document can be verified on this hub; the message says how to mend it."""
+    """No document can be verified on this hub; the message says how to fix it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ _TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 class Templates:
     """The templates that this process knows to exist, and the root devices they speak of.
 
-    What of it changes under a running hub is a template that someone deletes, and EC2 tells.
+    What of it changes under a running hub is a template that someone deletes, which EC2 reports.
     """
 
     def __init__(self, client: Client, now: Callable[[], datetime]) -> None:

@@ -1,4 +1,4 @@
-"""One line of the check: what was looked at, what was found, and how to mend it."""
+"""One line of the check: what was checked, what was found, and how to fix it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class State(StrEnum):
     WARNING = "warning"
     """It works, and somebody should know."""
     UNPROVED = "unproved"
-    """It cannot be told without changing something, or before something else is mended."""
+    """It cannot be verified without changing something, or before something else is fixed."""
     FAILED = "failed"
 
 

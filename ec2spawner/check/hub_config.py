@@ -108,7 +108,7 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
 
 def _take_arguments(app: JupyterHub, arguments: Sequence[str]) -> None:
     """Raises `ConfigurationBroken`, also for what JupyterHub would merely warn about."""
-    fix = "mend or leave out that option; JupyterHub's are listed by jupyterhub --help-all"
+    fix = "fix or remove that option; JupyterHub's are listed by jupyterhub --help-all"
     known = {*_words(app.aliases), *_words(app.flags)}
     for argument in arguments:
         word = argument.partition("=")[0].lstrip("-")
@@ -131,7 +131,7 @@ def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:
 
 def _unreadable(path: Path, error: BaseException) -> Finding:
     line = f", line {error.lineno}" if isinstance(error, SyntaxError) else _line_in(path, error)
-    return failed(NAME, f"{path}{line}: {type(error).__name__}: {error}", "mend it in that file")
+    return failed(NAME, f"{path}{line}: {type(error).__name__}: {error}", "fix it in that file")
 
 
 def _line_in(path: Path, error: BaseException) -> str:

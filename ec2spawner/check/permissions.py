@@ -81,11 +81,11 @@ async def judge_permissions(
 ) -> list[Finding]:
     """A finding for each action. Raises nothing of AWS's."""
     hub = config.options.hub_name
-    listing, instances = await _look("ec2:DescribeInstances", cloud.list_instances(hub))
-    volume_listing, volumes = await _look("ec2:DescribeVolumes", cloud.list_volumes(hub))
-    template_listing, templates = await _look("ec2:DescribeLaunchTemplates", account.templates(hub))
-    copy_listing, copies = await _look("ec2:DescribeSnapshots", cloud.list_snapshots(hub))
-    interface_listing, interfaces = await _look(
+    listing, instances = await _list("ec2:DescribeInstances", cloud.list_instances(hub))
+    volume_listing, volumes = await _list("ec2:DescribeVolumes", cloud.list_volumes(hub))
+    template_listing, templates = await _list("ec2:DescribeLaunchTemplates", account.templates(hub))
+    copy_listing, copies = await _list("ec2:DescribeSnapshots", cloud.list_snapshots(hub))
+    interface_listing, interfaces = await _list(
         "ec2:DescribeNetworkInterfaces", account.interfaces(hub)
     )
     findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
@@ -105,7 +105,7 @@ async def judge_permissions(
     return findings + await _tried(trials, trusted=not config.options.endpoint_url)
 
 
-async def _look(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, Sequence[T]]:
+async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, Sequence[T]]:
     """A listing is its own proof; what it shows is of use to the trials."""
     name = f"permission {action}"
     try:

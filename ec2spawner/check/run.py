@@ -230,10 +230,10 @@ class Check:
             await self._exists("key pair", self.account.key_pair, key, fix)
 
     async def _exists(
-        self, name: str, look: Callable[[str], object], wanted: str, fix: str
+        self, name: str, find: Callable[[str], object], wanted: str, fix: str
     ) -> None:
         try:
-            await look(wanted)  # type: ignore[misc]
+            await find(wanted)  # type: ignore[misc]
         except CloudError as error:
             self.findings.append(refused(name, error, fix))
         else:

@@ -155,7 +155,7 @@ class HomeConfig(Words):
         return self
 
     def rules(self) -> HomeRules:
-        """As the provisioner is told of it."""
+        """As the provisioner gets it."""
         schedule = None
         if self.snapshots is not None:
             schedule = Schedule(every=self.snapshots.every, keep=self.snapshots.keep)

@@ -128,7 +128,7 @@ Buckets = Annotated[tuple[BucketConfig, ...], BeforeValidator(listed)]
 def mount_problems(
     volumes: Sequence[DataVolumeConfig], buckets: Sequence[BucketConfig], scratch: str
 ) -> list[tuple[str, str]]:
-    """What is wrong with mounts that are each valid, and how to mend it."""
+    """What is wrong with mounts that are each valid, and how to fix it."""
     problems = []
     paths = [scratch] if scratch else []
     paths += [each.path for each in volumes] + [each.path for each in buckets]

@@ -1,4 +1,4 @@
-"""All options checked at once, and every problem told in one message."""
+"""All options checked at once, and every problem reported in one message."""
 
 from __future__ import annotations
 

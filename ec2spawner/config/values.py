@@ -1,6 +1,6 @@
 """The values an admin may write, and how a wrong one is spoken of.
 
-A validator that refuses calls `wrong`: what is wrong, and how to mend it.
+A validator that refuses calls `wrong`: what is wrong, and how to fix it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..core.text import durations
 
 
 def wrong(what: str, fix: str) -> NoReturn:
-    """One problem, in two halves: what is wrong, and how to mend it."""
+    """One problem, in two halves: what is wrong, and how to fix it."""
     raise PydanticCustomError("ec2spawner", "{what}", {"what": what, "fix": fix})
 
 

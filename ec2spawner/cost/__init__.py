@@ -12,8 +12,8 @@ cost.now()
 
 In a notebook there are `%%cost` and `%cost`: on our instances by themselves, elsewhere after
 `%load_ext ec2spawner`. In a script it works the same.
-The figures are those of the hub, told by this machine's agent; without one, durations are all
-that is told. Amounts in USD are of the machine's time, without its disks.
+The figures are those of the hub, from this machine's agent; without one, only durations are
+known. Amounts in USD are of the machine's time, without its disks.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ MAX_LINE: Final = 4 * 1024 * 1024
 
 NOT_OURS: Final = "this server was not started by ec2spawner"
 NO_RESPONSE: Final = "the agent of this machine does not answer"
-NOT_YET: Final = "the hub has not told it yet"
+NOT_YET: Final = "the hub has not sent it yet"
 NO_PRICE: Final = "the price of this machine is not known"
 
 # The wall clock is read once: one that is set in the middle of a block would change its cost.
@@ -55,8 +55,8 @@ class Reading:
     def usd_at(self, clock: float) -> float | None:
         """Cost of this server up to an instant of `clock`, in USD; None where unknown.
 
-        Two of these tell the cost of what lies between them: within the first minute, which is
-        paid whole, this is less than the bill.
+        The difference of two is the cost of the time between them. Within the first minute, which
+        is billed as a whole, it is less than the bill.
         """
         cost = self.cost
         if cost is None or cost.usd is None:
@@ -81,7 +81,7 @@ def instant(seconds: float) -> datetime:
 
 _last: tuple[str, float, Reading] = ("", 0.0, Reading())
 """Of which socket, until when it serves, and what was said. Threads may both ask: no lock, which
-a fork could leave closed for ever."""
+a fork could leave locked."""
 
 
 def read() -> Reading:

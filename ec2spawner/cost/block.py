@@ -19,7 +19,7 @@ class track:  # noqa: N801 - it reads as a verb where it is used
 
     A context manager, for `with` in plain and in async code, and a decorator of functions,
     generators and coroutine functions. Blocks may be nested, and run in any thread. It prints
-    also where the block ends by an exception, which goes on.
+    also if the block ends with an exception, which propagates.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""`for epoch in cost.epochs(range(10)):` tells what each costs, and what all will have cost."""
+"""`for epoch in cost.epochs(range(10)):` shows what each costs, and a forecast for all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 NOTEBOOK_PAUSE: Final = 0.5
 TERMINAL_PAUSE: Final = 2.0
-"""Seconds between two lines at least: epochs that are shorter are told together."""
+"""Seconds between two lines at least: shorter epochs are combined."""
 
 
 def epochs(
@@ -34,12 +34,12 @@ def epochs(
     no forecast. `quiet` prints nothing; `file` is written to in place of the standard output.
     """
     number = _length(iterable) if total is None else total
-    return _rounds(iterable, _Rounds(name, number, None if quiet else Line(file, depth.get())))
+    return _epochs(iterable, _Report(name, number, None if quiet else Line(file, depth.get())))
 
 
 @dataclass(slots=True)
 class Done:
-    """What the rounds so far took, in seconds or USD. Added up: of batches there are millions."""
+    """What the finished epochs took, in seconds or USD: sums only, as there may be millions."""
 
     number: int = 0
     first: float = 0.0
@@ -55,7 +55,7 @@ class Done:
         self.number += 1
 
     def left(self, total: int) -> float:
-        """What the rounds will take that are missing to `total`.
+        """What the remaining epochs up to `total` will take.
 
         The first one is left out of the mean once there is a second: it warms up, compiles and
         fills caches.
@@ -64,23 +64,23 @@ class Done:
         return max(total - self.number, 0) * typical
 
     def forecast(self, total: int) -> float:
-        """What all of `total` rounds will add up to. Never less than what is done."""
+        """What all `total` epochs will take; never less than the finished ones."""
         return self.first + self.later + self.left(total)
 
 
-def _rounds(iterable: Iterable[T], rounds: _Rounds) -> Iterator[T]:
-    rounds.begin()
+def _epochs(iterable: Iterable[T], report: _Report) -> Iterator[T]:
+    report.begin()
     try:
         for each in iterable:
-            rounds.is_under_way = True
+            report.is_under_way = True
             yield each
-            rounds.is_under_way = False
-            rounds.round_ended()
+            report.is_under_way = False
+            report.epoch_ended()
     finally:
-        rounds.end()
+        report.end()
 
 
-class _Rounds:
+class _Report:
     def __init__(self, name: str, total: int | None, line: Line | None) -> None:
         self._name = name
         self._total = total
@@ -94,7 +94,7 @@ class _Rounds:
     def begin(self) -> None:
         self._began = self._last = Moment.now()
 
-    def round_ended(self) -> None:
+    def epoch_ended(self) -> None:
         now = Moment.now()
         spent = between(self._last, now)
         self._last = now
@@ -109,12 +109,12 @@ class _Rounds:
         if now.at - self._shown_at < pause:
             return
         self._shown_at = now.at
-        so_far = between(self._began, now)
+        current = between(self._began, now)
         said = [f"{self._name} {self._place()}: {spent.words()}"]
-        if so_far.usd is not None:
-            said.append(f"so far {money(so_far.usd)}")
+        if current.usd is not None:
+            said.append(f"so far {money(current.usd)}")
         said += self._forecast()
-        remark = so_far.remark()
+        remark = current.remark()
         self._line.show("; ".join(said) + (f" ({remark})" if remark else ""))
 
     def end(self) -> None:

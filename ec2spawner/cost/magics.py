@@ -19,7 +19,7 @@ from .words import kind_of_amounts, money
 OPENING: Final = re.compile(r"\s*%%cost(?:[ \t]+(?P<name>[^\n]*))?(?:\n|$)")
 
 NOT_A_BODY: Final = ("%%", "from __future__")
-"""A cell that goes on so must begin so: it runs inside the magic, without top-level `await`."""
+"""A cell that begins so runs inside the magic, without top-level `await`."""
 
 
 class CostMagics:
@@ -31,10 +31,10 @@ class CostMagics:
         """Cells under way with their execution info, the innermost last."""
 
     def cost(self, line: str, cell: str | None = None) -> Any:
-        """Tell what code costs.
+        """Show what code costs.
 
-        `%cost` alone tells what this server has cost so far. `%cost CODE` runs the line and tells
-        its cost. `%%cost [NAME]` tells the cost of the cell.
+        `%cost` alone shows what this server has cost so far. `%cost CODE` runs the line and shows
+        its cost. `%%cost [NAME]` shows the cost of the cell.
         """
         if cell is not None:
             block = track(line.strip()).__enter__()
@@ -82,7 +82,7 @@ class CostMagics:
         if not places:
             return
         _, block = self._running[places[-1]]
-        del self._running[places[-1] :]  # with those that were never told to end
+        del self._running[places[-1] :]  # with those whose end was never reported
         block.end(_name(result.error_before_exec or result.error_in_exec))
 
 

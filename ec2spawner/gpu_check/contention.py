@@ -9,17 +9,17 @@ from types import TracebackType
 from typing import Any, Final
 
 SETTLE_SECONDS: Final = 1.3
-"""NVML tells the use of the last second or so: after this, ours is not in it any more."""
+"""NVML reports the use of about the last second: after this, it no longer includes ours."""
 
 
 class Others:
-    """NVML, where it is to be had; whatever it does not tell is None."""
+    """NVML if available; what it does not report is None."""
 
     def __init__(self) -> None:
         self._nvml: Any = None
 
     def __enter__(self) -> Others:
-        with contextlib.suppress(Exception):  # no package, no library, no driver: all the same
+        with contextlib.suppress(Exception):  # no package, no library or no driver
             import pynvml
 
             pynvml.nvmlInit()

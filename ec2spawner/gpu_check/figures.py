@@ -53,7 +53,7 @@ class GpuFigures:
     problem: str = ""
     """For people: what kept it from being measured, and is no fault of its own."""
     used_by_others_percent: float | None = None
-    """None where the driver does not tell."""
+    """None if the driver does not report it."""
 
 
 @dataclass(frozen=True, slots=True)

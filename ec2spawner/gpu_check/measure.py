@@ -80,7 +80,7 @@ FULL: Final = Plan(seconds=0.5, products=True)
 def measure(plan: Plan, hung: Callable[[Figures], None]) -> Figures:
     """All GPUs of this machine. Raises nothing that the driver says.
 
-    `hung` is told what is known when a GPU has stopped answering, from another thread, and must
+    `hung` gets what is known when a GPU has stopped answering, from another thread, and must
     end the process: what waits for the driver cannot be called back.
     """
     try:

@@ -46,35 +46,35 @@ def as_json(figures: Figures, verdict: Verdict) -> str:
         }
         for gpu in verdict.gpus
     ]
-    told = {
+    report = {
         "verdict": {"state": verdict.state, "line": verdict.line},
         "gpus": judged,
         "problem": figures.problem,
     }
-    return json.dumps(told)
+    return json.dumps(report)
 
 
 def from_json(line: str) -> Figures:
     """What was measured. Raises `ValueError` for what is no such line."""
     try:
-        told = json.loads(line)
-        return Figures(tuple(_gpu(each) for each in told["gpus"]), told["problem"])
+        parsed = json.loads(line)
+        return Figures(tuple(_gpu(each) for each in parsed["gpus"]), parsed["problem"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"no report of a GPU check: {error!r}") from error
 
 
-def _gpu(told: dict[str, Any]) -> GpuFigures:
+def _gpu(parsed: dict[str, Any]) -> GpuFigures:
     figures = tuple(
-        Figure(each["name"], each["value"], each["why_not"]) for each in told["figures"]
+        Figure(each["name"], each["value"], each["why_not"]) for each in parsed["figures"]
     )
     return GpuFigures(
-        told["index"],
-        told["name"],
-        told["memory_mib"],
+        parsed["index"],
+        parsed["name"],
+        parsed["memory_mib"],
         figures,
-        told["broken"],
-        told["problem"],
-        told["used_by_others_percent"],
+        parsed["broken"],
+        parsed["problem"],
+        parsed["used_by_others_percent"],
     )
 
 

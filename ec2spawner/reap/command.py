@@ -23,7 +23,7 @@ from ..terminal import complain
 from .report import Report, as_json, print_table
 from .rows import rows_of
 from .scan import account_of, store_of
-from .termination import SECOND_LOOK, end, with_outcome
+from .termination import SECOND_CHECK, end, with_outcome
 
 NEEDED = ("region", "endpoint_url", "hub_name", "store_url")
 """Options without which nothing can be found; a hub that cannot start for another leaves things
@@ -71,13 +71,13 @@ async def _reap(options: Options, arguments: argparse.Namespace) -> Report:
     try:
         async with _holding(options.store_url if yes else "") as hub_runs:
             with Console(stderr=True).status("Asking EC2"):
-                report = await _look_and_end(cloud, options, arguments)
+                report = await _scan_and_end(cloud, options, arguments)
             return replace(report, hub_runs=hub_runs if yes else report.hub_runs)
     finally:
         await cloud.close()
 
 
-async def _look_and_end(cloud: EC2Cloud, options: Options, arguments: argparse.Namespace) -> Report:
+async def _scan_and_end(cloud: EC2Cloud, options: Options, arguments: argparse.Namespace) -> Report:
     hub, now = options.hub_name, datetime.now(UTC)
     account = await account_of(cloud, hub, options.region, now)
     peek, trouble = await store_of(options.store_url, account, now)
@@ -85,7 +85,7 @@ async def _look_and_end(cloud: EC2Cloud, options: Options, arguments: argparse.N
     rows = rows_of(account, peek, hub, now, grace, arguments.store)
     outcome = None
     if arguments.yes:
-        outcome = await end(cloud, hub, rows, second_look=min(SECOND_LOOK, grace))
+        outcome = await end(cloud, hub, rows, second_check=min(SECOND_CHECK, grace))
         rows = with_outcome(rows, outcome)
     return Report(
         hub=hub,

@@ -122,7 +122,7 @@ def _summary(report: Report, ends: Sequence[Row]) -> list[str]:
     if any(row.kind == "volume" and row.why == "it is a home" for row in report.rows):
         lines.append(
             "Homes are never ended here. To delete one for good: delete its user or server in "
-            "JupyterHub where the hub is told to delete_forever, or aws ec2 delete-volume."
+            "JupyterHub if the hub is configured to delete_forever, or aws ec2 delete-volume."
         )
     return lines
 

@@ -61,7 +61,7 @@ class Row:
     user: str = ""
     """Whose it is or was, with the server's name; as the tags say it."""
     age_seconds: float | None = None
-    """Since it was made; None where EC2 does not tell."""
+    """Since it was made; None if EC2 does not report it."""
     usd_per_hour: float | None = None
     """An estimate; None is unknown."""
     store: str = ""
@@ -173,7 +173,7 @@ def _volume_row(volume: Volume, asked: Question) -> Row:
 
 
 def _interface_row(interface: Interface, asked: Question) -> Row:
-    """EC2 does not tell its age: before it is deleted, it is looked at twice (`ending`)."""
+    """EC2 does not report its age: it is checked twice before it is deleted (`termination`)."""
     thing = Thing(
         Kind.INTERFACE, interface.interface_id, interface.state, interface.tags, asked.grace
     )

@@ -14,14 +14,16 @@ from .rows import Row, ids
 
 T = TypeVar("T")
 
-SECOND_LOOK: Final = 15.0
+SECOND_CHECK: Final = 15.0
 """Seconds: an interface that is being launched with its instance is attached within a few."""
 
 
-async def end(cloud: EC2Cloud, hub: str, rows: Sequence[Row], second_look: float) -> dict[str, str]:
+async def end(
+    cloud: EC2Cloud, hub: str, rows: Sequence[Row], second_check: float
+) -> dict[str, str]:
     """Thing -> what went wrong; empty for what has ended. Instances first: they cost most.
 
-    `second_look` in seconds, see `SECOND_LOOK`.
+    `second_check` in seconds, see `SECOND_CHECK`.
     """
     outcome: dict[str, str] = {}
     instances = sorted(ids(rows, Kind.INSTANCE))
@@ -33,7 +35,7 @@ async def end(cloud: EC2Cloud, hub: str, rows: Sequence[Row], second_look: float
     for template_id in sorted(ids(rows, Kind.TEMPLATE)):
         outcome[template_id] = await _try(cloud.delete_template, template_id)
     if interfaces := ids(rows, Kind.INTERFACE):
-        outcome |= await _end_interfaces(cloud, hub, interfaces, second_look)
+        outcome |= await _end_interfaces(cloud, hub, interfaces, second_check)
     return outcome
 
 

@@ -47,7 +47,7 @@ async def survey(
 ) -> list[Region]:
     """The regions in their order; one that does not answer says why in `error`.
 
-    `answered` is told each region that is done.
+    `answered` is called for each region that is done.
     """
     places = asyncio.Semaphore(AT_ONCE)
 

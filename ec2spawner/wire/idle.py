@@ -43,7 +43,7 @@ class IdlePolicy(Message):
     """Processes of the user that use at least this much CPU (percent of one core) are work."""
     silent_kernel_seconds: Seconds = 86400.0
     """A kernel that is busy for this long while neither it nor the GPUs do anything (it waits for
-    input, a lock, a service elsewhere) is no work any more; 0 lets it count for ever."""
+    input, a lock, a service elsewhere) no longer counts as work; with 0 it always does."""
     working_hours: WorkingHours | None = None
     user_server_min_seconds: Seconds = 0.0
     """The user may choose `server_seconds` from this"""

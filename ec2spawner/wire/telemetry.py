@@ -51,7 +51,7 @@ class GpuSample(Message):
     """Memory errors since the driver was loaded."""
     ecc_uncorrected: Count | None = None
     xid: Count | None = None
-    """The last critical error that the driver has told of, by NVIDIA's number."""
+    """The last critical error that the driver reported, by NVIDIA's number."""
     xid_at: AwareDatetime | None = None
     lost: bool = False
     """The GPU was there and does not answer any more: it fell off the bus."""
@@ -75,7 +75,7 @@ class Worker(Message):
     gpus: Annotated[list[Index], Field(max_length=64)] = []
     """Indices of the GPUs that it has memory on."""
     gpu_percent: Percent | None = None
-    """Of the GPU that it uses most; unknown where the driver does not tell by process."""
+    """Of the GPU that it uses most; unknown if the driver does not report it by process."""
     gpu_memory_mib: Annotated[float, Field(ge=0)] | None = None
     """On all of them together."""
 

@@ -161,7 +161,7 @@ def test_a_line_that_fails_tells_its_cost_and_why(
 @pytest.mark.parametrize(
     ("says", "said"),
     [
-        (None, "The cost of this server is unknown: the hub has not told it yet\n"),
+        (None, "The cost of this server is unknown: the hub has not sent it yet\n"),
         (
             told(None, None),
             "The cost of this server so far is unknown: the price of this machine is not known\n",
