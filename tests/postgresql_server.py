@@ -92,7 +92,7 @@ class PostgreSQL:
                 **self._as_user,
             )
         deadline = time.monotonic() + START_SECONDS
-        ready = [self._programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        ready = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         while subprocess.run(ready, check=False).returncode != 0:
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < deadline, "PostgreSQL does not answer"
@@ -124,7 +124,7 @@ class PostgreSQL:
         import psycopg
 
         with psycopg.connect(self.url(database), autocommit=True) as connection:
-            cursor = connection.execute(statement)  # type: ignore[arg-type]
+            cursor = connection.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
     def _run(self, program: str, *arguments: str) -> None:

@@ -374,7 +374,9 @@ class SimulatedCloud:
     ) -> Mapping[tuple[str, str], tuple[PricePoint, ...]]:
         arguments = tuple(instance_types), tuple(zones), since
         await self._lose_answer(await self._receive("spot_history", *arguments))
-        found = {pool: (PricePoint(since, usd),) for pool, usd in self.prices.items()}
+        found: dict[tuple[str, str], tuple[PricePoint, ...]] = {
+            pool: (PricePoint(since, usd),) for pool, usd in self.prices.items()
+        }
         for pool, points in self.histories.items():
             found[pool] = merged((), [p for p in points if p.at <= self.clock()], since)
         return {

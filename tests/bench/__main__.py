@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from rich.console import Console
@@ -23,7 +23,7 @@ from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Result
 from tests.bench.kill import bench as kill
 
-BENCHES = {
+BENCHES: dict[str, Callable[..., Result]] = {
     "faults": faults.run,
     "kill": kill.run,
     "offers": offers.run,

@@ -306,9 +306,9 @@ def _impossible_table(rows: Sequence[Row]) -> Table:
     for (why, shown), names in actions.items():
         kinds[why, tuple(sorted(names))].append(shown)
     table = Table("- cannot happen", "of", "because")
-    for (why, names), shown in kinds.items():
-        of = ", ".join(names) if len(names) <= FEW else f"{len(names)} actions"
-        table.add_row(", ".join(shown), of, why)
+    for (why, whole), entries in kinds.items():
+        of = ", ".join(whole) if len(whole) <= FEW else f"{len(whole)} actions"
+        table.add_row(", ".join(entries), of, why)
     return table
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 from tests.e2e.running_demo import RunningDemo
 
 OUTPUT = Path(__file__).resolve().parents[1] / "output"
-WINDOW = {"width": 1280, "height": 800}
+WINDOW: Any = {"width": 1280, "height": 800}
 
 _failed = pytest.StashKey[bool]()
 
@@ -32,7 +32,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
         item.stash[_failed] = True
@@ -52,7 +54,7 @@ async def visit(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     home.mkdir()
     async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(
-            executable_path=CHROMIUM, args=CHROMIUM_FLAGS, env=os.environ | {"HOME": str(home)}
+            executable_path=CHROMIUM, args=CHROMIUM_FLAGS, env={**os.environ, "HOME": str(home)}
         )
 
         async def visit(url: str, **options: Any) -> Any:

@@ -129,7 +129,7 @@ def eight_gpus() -> Telemetry:
     ]
     cut = gpu(6, **a100 | {"use_percent": None, "memory_used_mib": 7200, "mig": slices})
     now = datetime.now(UTC)
-    lost = GpuSample(index=7, name=a100["name"], lost=True, xid=79, xid_at=now)  # type: ignore[arg-type]
+    lost = GpuSample(index=7, name=a100["name"], lost=True, xid=79, xid_at=now)
     workers = [
         WORKERS[0].model_copy(
             update={

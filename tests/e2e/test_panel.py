@@ -48,7 +48,7 @@ THEMES = ("Light", "Dark")
 WIDTHS = (250, 400, 700)
 MINUTE = timedelta(minutes=1)
 TIME = re.compile(r"^\d\d:\d[05]$")
-BUTTONS = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now…"]
+BUTTONS: list[Any] = ["Terminal 1, python serve.py", TIME, TIME, TIME, "Stop now…"]
 
 pytestmark = [
     pytest.mark.e2e,

@@ -117,7 +117,7 @@ class StubHub:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", port)
         await site.start()
-        port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+        port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
         self.url = f"http://127.0.0.1:{port}/hub/api"
 
     async def close(self) -> None:
@@ -422,7 +422,7 @@ async def metadata_service(machine: Machine) -> web.AppRunner:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
+    port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
     machine.metadata_url = f"http://127.0.0.1:{port}"
     return runner
 

@@ -18,7 +18,7 @@ from ec2spawner.provisioner.model.cloud import (
 )
 from ec2spawner.wire import Market
 
-from .scripted_ec2 import CUT, HANG, Call, ScriptedEC2, error, html, ok
+from .scripted_ec2 import CUT, HANG, Call, Cut, Hang, Reply, ScriptedEC2, error, html, ok
 
 SPEC = LaunchSpec(
     instance_types=("g4dn.xlarge", "g5.xlarge"),
@@ -79,7 +79,7 @@ def override(subnet: str) -> str:
     )
 
 
-def fleet(instances: str = "", errors: str = "") -> object:
+def fleet(instances: str = "", errors: str = "") -> Reply:
     return ok(
         f"<fleetId>fleet-1</fleetId><errorSet>{errors}</errorSet>"
         f"<fleetInstanceSet>{instances}</fleetInstanceSet>"
@@ -317,7 +317,7 @@ async def test_instances_and_errors_of_one_answer_are_both_told(
     ],
 )
 async def test_a_call_that_fails_is_made_once_and_says_whether_to_ask_again(
-    cloud: EC2Cloud, ec2: ScriptedEC2, answer: object, code: str | None, retryable: bool
+    cloud: EC2Cloud, ec2: ScriptedEC2, answer: Reply | Hang | Cut, code: str | None, retryable: bool
 ) -> None:
     ec2.will("CreateFleet", answer)
     with pytest.raises(CloudError) as failed:

@@ -290,7 +290,7 @@ async def test_a_reservation_costs_its_hours_and_its_part_of_what_was_paid(
     until = datetime(2027, 3, 1, 10, tzinfo=UTC)
     source = "a Reserved Instance until 2027-03-01"
     assert await cloud.reservations() == (
-        Discount(A10G, pytest.approx(0.65), 2, until, "", source),
+        Discount(A10G, pytest.approx(0.65), 2, until, "", source),  # type: ignore[arg-type]
         Discount(T4, 0.30, 1, until, "us-east-1b", source),
     )
 

@@ -64,7 +64,7 @@ class Demo:
         """Everything that runs and knows the data directory but the command itself."""
         mark, found = str(self.data_dir), []
         for process in psutil.process_iter():
-            words = [*_known(process.cmdline), *_known(lambda p=process: p.environ().values())]
+            words = [*_known(process.cmdline), *_known(lambda p=process: p.environ().values())]  # type: ignore[misc]
             strange = process.pid not in (self.process.pid, os.getpid())
             if strange and any(mark in word for word in words):
                 found.append(process)
@@ -74,7 +74,7 @@ class Demo:
         return {
             (connection.laddr.ip, connection.laddr.port)
             for process in self.left()
-            for connection in _known(lambda p=process: p.net_connections("tcp"))
+            for connection in _known(lambda p=process: p.net_connections("tcp"))  # type: ignore[misc]
             if connection.status == psutil.CONN_LISTEN
         }
 

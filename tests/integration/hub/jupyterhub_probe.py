@@ -82,7 +82,7 @@ class Probe(Spawner):
 
     async def get_url(self) -> str:
         note("get_url", check_pending=self._check_pending)
-        return await super().get_url()  # type: ignore[no-any-return]
+        return await super().get_url()
 
     def start_polling(self) -> None:
         super().start_polling()

@@ -93,7 +93,7 @@ async def test_only_its_own_token_opens_a_lease(
     hub: Hub, ann: AgentByHand, bob: AgentByHand, what: str
 ) -> None:
     for token in ("", "x", bob.token, ann.token[:-1], ann.key, ann.lease_id, "é"):
-        headers = {"Authorization": f"Bearer {token}".encode()} if token else {}
+        headers = [(b"Authorization", f"Bearer {token}".encode())] if token else []
         async with httpx.AsyncClient(verify=False, timeout=60) as client:
             url = f"{hub.agent_api}/leases/{ann.lease_id}/{what}"
             reply = await client.post(url, json=CALLS[what], headers=headers)

@@ -112,7 +112,8 @@ async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ProbedH
     await web.TCPSite(server, "127.0.0.1", port).start()
     running = ProbedHub(tmp_path_factory.mktemp("contract"), f"http://127.0.0.1:{port}")
     try:
-        yield await running.start()
+        await running.start()
+        yield running
     finally:
         await running.stop()
         await server.cleanup()

@@ -20,8 +20,14 @@ from tests.integration.hub.agent_by_hand import browser, xsrf_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-CPU = {"display_name": "No GPU", "slug": "cpu", "vcpus": 4, "memory_gib": 16, "default": True}
-T4 = {
+CPU: dict[str, Any] = {
+    "display_name": "No GPU",
+    "slug": "cpu",
+    "vcpus": 4,
+    "memory_gib": 16,
+    "default": True,
+}
+T4: dict[str, Any] = {
     "display_name": "T4, 16 GB",
     "slug": "t4",
     "gpu": "T4",
@@ -31,7 +37,7 @@ T4 = {
         "idle": {"min": "15m", "max": "4h"},
     },
 }
-BIG = {"display_name": "8 × A100", "slug": "big", "gpu": "A100", "gpu_count": 8}
+BIG: dict[str, Any] = {"display_name": "8 × A100", "slug": "big", "gpu": "A100", "gpu_count": 8}
 USUAL = [CPU, T4, {**BIG, "groups": ["research"]}]
 
 REFUSED: dict[str, tuple[dict[str, str], str]] = {

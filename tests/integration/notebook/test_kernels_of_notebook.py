@@ -184,7 +184,7 @@ async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
             socket.connect(f"tcp://127.0.0.1:{port}")
             return ZMQStream(socket)
 
-        kernel.connect_iopub = connect_iopub
+        kernel.connect_iopub = connect_iopub  # type: ignore[method-assign, assignment]
         watch = kernel.watch()
         parent = {"msg_type": "execute_request", "msg_id": "m1"}
         async with asyncio.timeout(90):

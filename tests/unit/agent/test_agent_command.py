@@ -59,7 +59,7 @@ async def test_what_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.Monke
     spared: list[int] = []
     killpg = os.killpg
     monkeypatch.setattr(command, "KILLED_SECONDS", 0.1)
-    monkeypatch.setattr(command.os, "killpg", lambda pid, _: spared.append(pid))
+    monkeypatch.setattr(os, "killpg", lambda pid, _: spared.append(pid))
     status, _ = await run("sleep", "60", seconds=0.1)
     assert status == TIMED_OUT
     killpg(spared[0], 9)

@@ -155,7 +155,7 @@ async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
     home = ebs(devices, user)
     await home.mount()
     (user.home / "scratch").mkdir()
-    mount = ["mount", "-t", "tmpfs", "none", user.home / "scratch"]
+    mount = ["mount", "-t", "tmpfs", "none", str(user.home / "scratch")]
     await asyncio.to_thread(subprocess.run, mount, check=True)
     await home.release()
     assert not os.path.ismount(user.home)

@@ -355,7 +355,7 @@ async def test_how_the_file_system_is_mounted(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    changes: dict[str, object],
+    changes: dict[str, Any],
     said: str,
 ) -> None:
     """By a `mount` that says what it was told, and fails."""

@@ -36,7 +36,12 @@ def test_work_is_done_by_at_most_so_many_threads_and_errors_come_back() -> None:
 
 def test_what_waits_for_its_turn_is_cancelled() -> None:
     pool, begun, go = DaemonThreads(1, "test"), threading.Event(), threading.Event()
-    first = pool.submit(lambda: begun.set() or go.wait(10))
+
+    def wait() -> bool:
+        begun.set()
+        return go.wait(10)
+
+    first = pool.submit(wait)
     begun.wait(10)
     second = pool.submit(lambda: None)
     pool.shutdown(wait=False, cancel_futures=True)

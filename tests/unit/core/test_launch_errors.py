@@ -85,7 +85,7 @@ def test_any_text_is_a_code_of_some_class(code: str) -> None:
 
 def failures_of_the_transport() -> Iterator[type[Exception]]:
     """Every way in which botocore says that there was no answer, and those of sockets."""
-    roots = [boto.ConnectionError, boto.HTTPClientError, ResponseParserError]
+    roots: list[type[Exception]] = [boto.ConnectionError, boto.HTTPClientError, ResponseParserError]
     while roots:
         root = roots.pop()
         if root.__module__.startswith("botocore."):
@@ -95,7 +95,7 @@ def failures_of_the_transport() -> Iterator[type[Exception]]:
     yield from (boto.MetadataRetrievalError, OSError, ConnectionResetError, BrokenPipeError)
 
 
-@pytest.mark.parametrize("kind", sorted(set(failures_of_the_transport()), key=lambda k: k.__name__))
+@pytest.mark.parametrize("kind", sorted(set(failures_of_the_transport()), key=str))
 def test_lost_answer_is_busy(kind: type[Exception]) -> None:
     """aws names it by its exception, and core knows the name: two places, one truth."""
     fields = {"error": "it", "endpoint_url": "http://ec2", "proxy_url": "http://proxy"}

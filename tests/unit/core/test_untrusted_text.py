@@ -95,13 +95,10 @@ def test_commands_have_no_other_way_to_a_terminal() -> None:
 
 @pytest.fixture
 def records() -> Iterator[list[logging.LogRecord]]:
-    before, logger, found = (
-        logging.getLogRecordFactory(),
-        logging.getLogger("tests.log_sanitizer"),
-        [],
-    )
+    before, logger = logging.getLogRecordFactory(), logging.getLogger("tests.log_sanitizer")
+    found: list[logging.LogRecord] = []
     handler = logging.Handler()
-    handler.emit = found.append  # type: ignore[method-assign]
+    handler.emit = found.append  # type: ignore[method-assign, assignment]
     logger.addHandler(handler)
     log_sanitizer.install()
     yield found

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.config.working_hours import WorkingHoursConfig
-from ec2spawner.core.idle.working_hours import in_words, stop_after
+from ec2spawner.core.idle.working_hours import stop_after
 from ec2spawner.wire import WorkingHours
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -31,16 +31,20 @@ def are_on(week: WorkingHours, at: datetime) -> bool:
 
 
 @pytest.mark.parametrize(
-    "when",
+    ("when", "days", "from_minute", "to_minute", "timezone"),
     [
-        "Mon-Fri 08:00-18:00 Europe/Berlin",
-        "Mon,Wed-Fri 09:15-17:45 America/New_York",
-        "Sat-Sun 00:00-24:00 UTC",
-        "Mon-Sun 22:00-06:00 Asia/Kolkata",
+        ("Mon-Fri 08:00-18:00 Europe/Berlin", [0, 1, 2, 3, 4], 480, 1080, "Europe/Berlin"),
+        ("Mon,Wed-Fri 09:15-17:45 America/New_York", [0, 2, 3, 4], 555, 1065, "America/New_York"),
+        ("Sat-Sun 00:00-24:00 UTC", [5, 6], 0, 1440, "UTC"),
+        ("Mon-Sun 22:00-06:00 Asia/Kolkata", [*range(7)], 1320, 360, "Asia/Kolkata"),
     ],
 )
-def test_words_are_what_was_written(when: str) -> None:
-    assert in_words(hours(when)) == when
+def test_a_week_is_read_as_it_is_written(
+    when: str, days: list[int], from_minute: int, to_minute: int, timezone: str
+) -> None:
+    read = hours(when)
+    assert sorted(read.days) == days
+    assert (read.from_minute, read.to_minute, read.timezone) == (from_minute, to_minute, timezone)
 
 
 def test_a_week_may_be_written_over_the_weekend() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.gpu_check import command, watchdog
+from ec2spawner.gpu_check import measure, watchdog
 from tests.fake_cuda import FakeCuda
 from tests.fake_nvml import FakeNvml
 
@@ -76,7 +76,7 @@ def test_a_healthy_gpu_is_measured(cuda: FakeCuda, left: Path) -> None:
     [gpu] = report["gpus"]
     expected = {"to_gpu": 12.2, "from_gpu": 12.9, "memory": 250}
     assert values(gpu) == pytest.approx(expected, rel=0.01)
-    planned = len(expected) * command.SHORT.seconds
+    planned = len(expected) * measure.SHORT.seconds
     assert planned < 1.5, "with Python's start, CUDA's and the copies, under three seconds"
 
 

@@ -75,7 +75,7 @@ def test_what_goes_wrong_is_one_line_and_no_traceback(
     shell.run_line_magic("gpu_check", "")
     assert capsys.readouterr().out.startswith("Could not be measured: it took more than")
     monkeypatch.undo()
-    monkeypatch.setattr(magic.sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", "/bin/false")
     shell.run_line_magic("gpu_check", "")
     assert capsys.readouterr().out == "Could not be measured: it said nothing\n"
 

@@ -234,7 +234,8 @@ def test_a_home_that_leaves_one_zone_is_named_as_the_reason() -> None:
     )
     anywhere = lease(event(Step.REQUEST, 0), attempts=(SPOT_SOLD_OUT,))
     assert not progress_event(anywhere, {}, NOW, "us-east-1b")["notes"], "all zones were asked"
-    went_well = lease(event(Step.REQUEST, 0), attempts=(replace(at_home, outcome="found"),))
+    found = replace(at_home, outcome=AttemptOutcome.FOUND)
+    went_well = lease(event(Step.REQUEST, 0), attempts=(found,))
     assert not progress_event(went_well, {}, NOW, "us-east-1b")["notes"]
 
 

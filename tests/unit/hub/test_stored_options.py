@@ -61,7 +61,7 @@ async def test_refused_options_are_not_stored_whatever_others_roll_back(db: Sess
         cleanup_servers=False,
         environ={},
     )
-    running = service.HubService(options, Seal(b"x" * 32), verifier=None)  # type: ignore[arg-type]
+    running = service.HubService(options, Seal(b"x" * 32), verifier=None)
     service.publish(running)
     with pytest.raises(SpawnError):
         await resolve(spawner, spawner.user_options)

@@ -135,7 +135,7 @@ def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:
 def test_a_spot_notice_counts_down_and_stands_alone() -> None:
     at = NOW + 2 * MINUTE
     for kept, code in ((True, "files-kept"), (False, "files-lost")):
-        fields = BUSY | {"interruption_at": at, "files_kept": kept}
+        fields: dict[str, Any] = BUSY | {"interruption_at": at, "files_kept": kept}
         notice = only(notices(status(**fields), hour(0.0)))
         assert (notice.kind, notice.level, notice.until) == ("interruption", "error", at)
         assert codes(notice) == ["save-now", code]
@@ -259,7 +259,7 @@ def hour(*use: float | None, gpus: int = 1) -> History:
     return History(step_seconds=5, at=list(range(len(steps))), gpus=one)
 
 
-BUSY = {
+BUSY: dict[str, Any] = {
     "idleness": Idleness(busy_because="train.ipynb is running"),
     "telemetry": machine(GpuSample(index=0, name="T4", use_percent=0)),
     "cost": Cost(as_of=NOW, since=NOW),
@@ -269,9 +269,10 @@ BUSY = {
 def test_an_hour_without_the_gpu_suggests_a_smaller_profile_once_for_each_server() -> None:
     found = only(notices(status(**BUSY), hour(0.0, gpus=2)))
     assert (found.kind, found.level) == ("smaller-profile", "info")
-    later = {"now": NOW + MINUTE, "cost": Cost(as_of=NOW + MINUTE, since=NOW, month_usd=1)}
+    cost = Cost(as_of=NOW + MINUTE, since=NOW, month_usd=1)
+    later: dict[str, Any] = {"now": NOW + MINUTE, "cost": cost}
     assert only(notices(status(**BUSY | later), hour(0.0, gpus=2))) == found
-    next_server = {"cost": Cost(as_of=NOW, since=NOW + MINUTE)}
+    next_server: dict[str, Any] = {"cost": Cost(as_of=NOW, since=NOW + MINUTE)}
     assert only(notices(status(**BUSY | next_server), hour(0.0, gpus=2))).id != found.id
 
 

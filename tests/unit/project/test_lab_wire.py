@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
@@ -46,7 +46,8 @@ def test_every_sentence_has_its_parameters() -> None:
 
 def test_a_sentence_has_exactly_the_parameters_of_its_code() -> None:
     assert wire.sentence("gpu-lost", index=1).params == {"index": 1}
-    for params in ({}, {"index": 1, "name": "a"}):
+    wrong: list[dict[str, Any]] = [{}, {"index": 1, "name": "a"}]
+    for params in wrong:
         with pytest.raises(ValueError, match="index"):
             wire.sentence("gpu-lost", **params)
 

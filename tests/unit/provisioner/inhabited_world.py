@@ -148,7 +148,7 @@ class DistantCloud(SimulatedCloud):
         now = self.clock()
         instance = Instance(
             instance_id=instance_id,
-            state=None,  # type: ignore[arg-type]  # `shown` says it
+            state=None,  # `shown` says it
             instance_type="g4dn.xlarge",
             zone="us-east-1a",
             market=Market.ON_DEMAND,
@@ -325,7 +325,7 @@ class InhabitedWorld(World):
 
     async def stop_server(self, user: str, lease_id: str, reason: str = "user") -> None:
         self.may_end.setdefault(lease_id, f"stopped by {reason}")
-        stop = Stop(reason=reason, message="because")  # type: ignore[arg-type]
+        stop = Stop(reason=reason, message="because")
         with suppress(HubIsDown):
             await self.call(self.provisioner.ending.begin(lease_id, stop))
         if self.servers.get(user) == lease_id:

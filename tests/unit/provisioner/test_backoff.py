@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
-from ec2spawner.provisioner.launch import backoff
 from ec2spawner.provisioner.launch.backoff import Backoff
 from tests.unit.provisioner.virtual_time import in_virtual_time
 
@@ -15,7 +15,7 @@ CALL_SECONDS = 0.01
 
 @pytest.fixture(autouse=True)
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
 
 
 def now() -> float:

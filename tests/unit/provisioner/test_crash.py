@@ -111,7 +111,7 @@ def stop_writing_after(world: World, writes: int) -> list[asyncio.Future[None]]:
             await never[-1]
         await original(work)
 
-    world.store._write = write  # type: ignore[method-assign]
+    world.store._write = write  # type: ignore[method-assign, assignment]
     return never
 
 

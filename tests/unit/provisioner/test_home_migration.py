@@ -89,7 +89,7 @@ async def test_no_machine_is_paid_while_the_files_are_copied_and_the_user_sees_h
     await until(lambda: world.cloud.snapshots)
     for percent in (0, 30, 90):
         said = (Step.MOVE, "Moving your files to us-east-1b", f"{percent} % copied")
-        await until(lambda said=said: story(world.now(lease))[-1] == said, said[-1])
+        await until(lambda said=said: story(world.now(lease))[-1] == said, said[-1])  # type: ignore[misc]
         world.clock.advance(30 if percent == 0 else 60)
     home = home_of(world)
     assert home.move is not None
@@ -307,7 +307,7 @@ async def test_ec2_is_asked_at_a_pace_however_often_passes_come(world: World) ->
     lease = await move(world)
     await until(lambda: world.cloud.snapshots)
     for call in ("list_snapshots", "delete_volume"):
-        await until(lambda call=call: len(world.cloud.of(call)) > 0, call)
+        await until(lambda call=call: len(world.cloud.of(call)) > 0, call)  # type: ignore[misc]
         calls = len(world.cloud.of(call))
         await asyncio.sleep(0.5)
         assert len(world.cloud.of(call)) - calls <= 4

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -36,7 +35,7 @@ def cloud() -> SimulatedCloud:
 
 
 @pytest.fixture
-def catalogue(cloud: SimulatedCloud) -> Iterator[Catalogue]:
+def catalogue(cloud: SimulatedCloud) -> Catalogue:
     settings = replace(SETTINGS, catalogue_interval=3600, catalogue_retry=0.01)
     return Catalogue(cloud, BUNDLED, settings, now=cloud.clock, zones=lambda: [A, B])
 

@@ -31,6 +31,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
+from hypothesis.internal.constants_ast import Constants
 from hypothesis.stateful import (
     RuleBasedStateMachine,
     precondition,
@@ -119,7 +120,7 @@ def failures() -> Iterator[list[logging.LogRecord]]:
 def one_story_per_seed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hypothesis also draws the constants of all our modules that happen to be imported, and so
     another story after other tests: here it draws none of them."""
-    monkeypatch.setattr(providers, "_get_local_constants", providers.Constants)
+    monkeypatch.setattr(providers, "_get_local_constants", Constants)
     monkeypatch.setattr(providers, "CONSTANTS_CACHE", {})
 
 
@@ -184,7 +185,7 @@ class Story(RuleBasedStateMachine):
     def start(self, user: str, home: bool, seconds: int, after: AfterStop = KEPT[0]) -> None:
         if user not in self.world.servers:
             kind = "ebs" if home or user == USERS[0] else "none"
-            changes = {"after_stop": after} if after.then == "linger" else {}
+            changes: dict[str, Any] = {"after_stop": after} if after.then == "linger" else {}
             if after.then == "stop":
                 changes = {"after_stop": after, "spec": replace(SPEC, markets=(Market.ON_DEMAND,))}
             self.run(self.world.start_server(user, home_kind=kind, **changes))
@@ -567,7 +568,7 @@ def test_whatever_happens_the_invariants_hold(
     for number in itertools.count(first):
         try:
             run_state_machine_as_test(
-                seed(number)(tell),
+                seed(number)(tell),  # type: ignore[arg-type]
                 settings=settings(
                     max_examples=stories,
                     stateful_step_count=STEPS,

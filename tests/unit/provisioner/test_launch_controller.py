@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from dataclasses import replace
 from datetime import timedelta
@@ -15,7 +16,6 @@ from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.instances.inventory import Inventory, Stock
-from ec2spawner.provisioner.launch import backoff
 from ec2spawner.provisioner.lifecycle.termination import Termination
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
 from ec2spawner.provisioner.model.lease import (
@@ -450,7 +450,7 @@ async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> 
 async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answers_with(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
     await world.restart(launch_timeout=TIMEOUT, launch_pause=0.05)
     busy = CloudError("RequestTimeout", "HTTP 400", retryable=False)
     world.cloud.fail("launch", busy, times=3)
@@ -481,7 +481,7 @@ async def test_one_throttle_is_not_met_by_everybody(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounds for three kinds of machines: while one is told to wait, none of the others asks."""
-    monkeypatch.setattr(backoff.random, "uniform", lambda _, longest: longest)
+    monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
     await world.restart(launch_pause=1.5)
     world.cloud.fail("launch", THROTTLED)
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(3)]
@@ -673,7 +673,7 @@ async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An instance with the hub's tag and without a client token was not launched by the round."""
-    foreign = Instance("i-1", InstanceState.RUNNING, T4, A, SPOT, world.clock(), {HUB: "hub"})
+    foreign = Instance("i-1", InstanceState.RUNNING, T4, A, SPOT, world.clock(), tags={HUB: "hub"})
     monkeypatch.setattr(world.provisioner.instance_cache, "instances", {"i-1": foreign})
     launches = world.provisioner.launches
     launches.rounds.append(Round(SPEC, frozenset({A}), 2, frozenset({SPOT})))

@@ -263,10 +263,8 @@ async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
     postgresql.stop()
     follower = World(world.folder)
     follower.cloud, follower.clock, follower.store_url = world.cloud, world.clock, world.store_url
-    world.provisioner.reconciler.reconcile, reconcile = (
-        _never,
-        world.provisioner.reconciler.reconcile,
-    )  # type: ignore[method-assign]
+    reconcile = world.provisioner.reconciler.reconcile
+    world.provisioner.reconciler.reconcile = _never  # type: ignore[method-assign]
     await asyncio.to_thread(postgresql.start)
     await follower.start()
     try:

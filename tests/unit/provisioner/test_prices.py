@@ -115,7 +115,7 @@ async def test_seven_days_are_read_once_and_then_only_what_is_new(cloud: Simulat
     assert start - timedelta(hours=2) < second < start
 
     cloud.clock.advance(WEEK.total_seconds())
-    cloud.histories[T4, A].append(PricePoint(cloud.clock(), 0.31))
+    cloud.histories[T4, A] = [*cloud.histories[T4, A], PricePoint(cloud.clock(), 0.31)]
     await prices.refresh()
     assert [point.usd_per_hour for point in prices.history(T4, A)] == [0.30, 0.31]
 

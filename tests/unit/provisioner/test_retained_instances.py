@@ -82,7 +82,7 @@ async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None
     assert world.cloud.running() == [agent.instance_id]
     for _ in range(7):
         world.clock.advance(100)
-        if world.clock() < world.provisioner.retention.get(agent.instance_id).until:  # type: ignore[union-attr]
+        if world.clock() < world.provisioner.retention.get(agent.instance_id).until:
             await agent.claim(wait=0)
     await until(lambda: not world.cloud.running(), "it ends")
     await until(lambda: not world.provisioner.retention.holds(agent.instance_id), "forgotten")
@@ -127,7 +127,7 @@ async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> Non
     lease, agent = await ready(world, LINGER)
     await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=110))
     await end_in_order(world, lease, agent)
-    assert "AWS is reclaiming it" in world.now(lease).stop.message  # type: ignore[union-attr]
+    assert "AWS is reclaiming it" in world.now(lease).stop.message
     await until(lambda: not world.cloud.running(), "it ends")
     started, other = await world.ready(after_stop=LINGER)
     assert other.instance_id != agent.instance_id
@@ -157,7 +157,7 @@ async def test_an_old_agent_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
     world.provisioner.registry.contact(lease.lease_id).protocol = 1
     await world.stop(lease)
-    assert "too old" in world.now(lease).stop.message  # type: ignore[union-attr]
+    assert "too old" in world.now(lease).stop.message
     await agent.event("stopped")
     await until(lambda: not world.cloud.running(), "it ends")
 
@@ -502,7 +502,7 @@ async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
     await until(
         lambda: provisioner.retention.starts._no_room.get(lease.lease_id) == START_TRIES - 1
     )
-    del provisioner.instance_cache.instances[agent.instance_id]
+    del provisioner.instance_cache.instances[agent.instance_id]  # type: ignore[attr-defined]
     await provisioner.retention.starts.start(agent.instance_id, lease)
     assert world.now(lease).state is LeaseState.WAITING
     assert "capacity" in (await world.ending_of(lease)).reason

@@ -401,7 +401,7 @@ async def test_one_missing_listing_is_not_gone(world: World) -> None:
     for _ in range(5):
         machine.hidden = True
         seen = instance_cache.listings
-        await until(lambda seen=seen: instance_cache.listings > seen + 5)
+        await until(lambda seen=seen: instance_cache.listings > seen + 5)  # type: ignore[misc]
         machine.hidden = False
         await world.watch_passes(1)
     assert world.now(lease).state is LeaseState.READY

@@ -549,7 +549,7 @@ async def test_a_lease_pays_nothing_of_the_time_before_it_was_asked_for(world: W
 async def test_a_crash_of_one_pass_does_not_end_the_reconciler(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    world.cloud.fail("list_instances", RuntimeError("a bug"))  # type: ignore[arg-type]
+    world.cloud.fail("list_instances", RuntimeError("a bug"))
     with caplog.at_level(logging.ERROR):
         await world.complete_passes(1)
         await world.ready()

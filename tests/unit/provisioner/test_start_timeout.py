@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from ec2spawner.core.text.boot_log import MAX_LINE
-from ec2spawner.provisioner.instances.inventory import ANSWER_GRACE
 from ec2spawner.provisioner.lifecycle.start_timeout import POWERED_OFF, STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.state.launches import RESPONSE_GRACE
 from tests.unit.provisioner.world import Agent, World, until
 
 pytestmark = pytest.mark.asyncio
@@ -83,7 +83,7 @@ async def test_a_boot_log_that_cannot_be_read_holds_nothing_up(world: World) -> 
         refused = CloudError("UnauthorizedOperation", "no", retryable=False)
         world.cloud.fail("console_output", refused)
         power_off(world, instance_id)
-        await until(lambda n=number: world.now(lease).replaced > n or over(world, lease), "")
+        await until(lambda n=number: world.now(lease).replaced > n or over(world, lease), "")  # type: ignore[misc]
     assert (await world.ending_of(lease)).message == (
         "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
         "should look at the image."
@@ -96,7 +96,7 @@ async def test_a_hostile_boot_log_stays_text_and_short(world: World) -> None:
         [instance_id] = await world.boot()
         await world.complete_passes(1)
         power_off(world, instance_id, "\x1b[2J<script>\u202e" + "x" * 100_000)
-        await until(lambda each=instance_id: each not in world.cloud.running(), "ended")
+        await until(lambda each=instance_id: each not in world.cloud.running(), "ended")  # type: ignore[misc]
         await world.complete_passes(2)
     stop = await world.ending_of(lease)
     assert "\x1b" not in stop.message
@@ -202,7 +202,7 @@ async def test_an_answer_that_no_listing_ever_confirms_is_waited_for_two_minutes
     await world.settle()
     await world.restart()
     await world.complete_passes(2)
-    world.clock.advance(ANSWER_GRACE.total_seconds() + 1)
+    world.clock.advance(RESPONSE_GRACE.total_seconds() + 1)
     await until(lambda: len(world.cloud.requests()) == 2, "another one is bought")
 
 

@@ -111,7 +111,7 @@ async def test_a_failing_detach_does_not_keep_the_instance(world: World) -> None
 
 async def test_an_end_in_which_a_step_breaks_is_taken_up_again(world: World) -> None:
     lease, agent = await world.ready(home_kind="ebs")
-    world.cloud.fail("detach_volume", RuntimeError("a bug"))  # type: ignore[arg-type]
+    world.cloud.fail("detach_volume", RuntimeError("a bug"))
     await world.stop(lease)
     await agent.event("stopped")
     await until(lambda: world.ended)

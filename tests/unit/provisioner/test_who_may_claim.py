@@ -7,6 +7,7 @@ import logging
 import time
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,7 @@ async def test_what_this_store_did_not_launch_is_refused(
     [instance_id] = await world.boot()
     machine = world.cloud.machines[instance_id]
     [(name, value)] = wrong.items()
-    claim = {}
+    claim: dict[str, Any] = {}
     if isinstance(value, timedelta):
         claim = {name: machine.instance.launched_at - value}
     elif name.startswith("ec2spawner:"):

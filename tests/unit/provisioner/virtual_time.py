@@ -41,12 +41,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """What becomes of all work for executors while it is set, in place of the work."""
         self._begun: WeakKeyDictionary[asyncio.Task[Any], int] = WeakKeyDictionary()
         self._numbers = itertools.count()
-        self.set_task_factory(self._begin)
+        self.set_task_factory(self._begin)  # type: ignore[arg-type]
 
     def time(self) -> float:
         return self._leap.elapsed
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         """In this thread, in order, a moment later: as an executor with one thread does it."""
         done = self.create_future()
         self._work.append((done, lambda: func(*args)))

@@ -139,7 +139,7 @@ class World:
             for _ in range(2):
                 before = self.passes
                 self.provisioner.wake()
-                await until(lambda seen=before: self.passes > seen, "a pass")
+                await until(lambda seen=before: self.passes > seen, "a pass")  # type: ignore[misc]
 
     async def complete_passes(self, number: int) -> None:
         """The same, and everything that they began has come to its end."""

@@ -64,7 +64,7 @@ def test_an_instance_is_spared_by_its_lease_its_launch_call_and_its_youth() -> N
 
 
 def test_a_lease_that_ended_holds_nothing_and_one_that_is_unknown_does() -> None:
-    of_lease = instance(**{LEASE: "x"})
+    of_lease = instance(HOUR, **{LEASE: "x"})
     assert row_of(of_lease, peek(x=LeaseState.ENDED)).ends
     assert not row_of(of_lease, peek(x=LeaseState.ENDING)).ends
     assert "may be an old copy" in row_of(of_lease, peek()).why
@@ -87,7 +87,7 @@ def test_disks_of_instances_that_are_there_are_not_listed() -> None:
 
 
 def report(outcome: dict[str, str] | None = None, trouble: str = "") -> Report:
-    rows = [row_of(instance(**{"ec2spawner:user": "[bold]ada"}), peek())]
+    rows = [row_of(instance(HOUR, **{"ec2spawner:user": "[bold]ada"}), peek())]
     return Report("hub", "store", False, rows, outcome, trouble)
 
 

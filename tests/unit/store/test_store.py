@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -159,7 +160,7 @@ async def test_a_copy_is_refused_where_another_hub_stands(url: str) -> None:
 
 async def test_a_hub_that_has_moved_says_so_once(url: str) -> None:
     await (await Store.open(url, now=NOW, agents_at="old:8081")).close()
-    moved = {"agents_at": "new:8081", "moved_from": "old:8081"}
+    moved: Any = {"agents_at": "new:8081", "moved_from": "old:8081"}
     await (await Store.open(url, now=NOW, **moved)).close()
     await (await Store.open(url, now=NOW, agents_at="new:8081")).close()
     with pytest.raises(StoreError, match="Is it a copy"):  # though the configuration came along

@@ -31,7 +31,11 @@ Work = Callable[[Store], Awaitable[object]]
 
 def write_history(url: str, number: int) -> None:
     """So many servers that have ended long ago, with all that they leave behind."""
-    leases, events, segments, intents, bindings = [], [], [], [], []
+    leases: list[Any] = []
+    events: list[Any] = []
+    segments: list[Any] = []
+    intents: list[Any] = []
+    bindings: list[Any] = []
     for n in range(number):
         at, instance_id = NOW - 2 * MONTH - n * timedelta(minutes=15), f"i-{n}"
         segment = Segment(instance_id, Market.SPOT, 0.2, at, at + 600 * SECOND)

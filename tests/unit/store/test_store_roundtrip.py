@@ -51,7 +51,7 @@ T = TypeVar("T")
 LONG_AGO = datetime(1990, 1, 1, tzinfo=UTC)
 
 # PostgreSQL knows no NUL in a text: see test_store_postgresql.py.
-text = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=40)
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 words = st.lists(text, max_size=3).map(tuple)
 price = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 offsets = st.integers(-14 * 60, 14 * 60).map(lambda m: timezone(timedelta(minutes=m)))

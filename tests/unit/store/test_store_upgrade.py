@@ -61,10 +61,10 @@ async def test_all_that_it_holds_is_read(url: str) -> None:
 
 async def test_it_is_upgraded_once(url: str) -> None:
     await (await Store.open(url, now=WRITTEN_AT)).close()
-    upgraded = dump(url)
+    upgraded = dict(dump(url))
     await (await Store.open(url, now=WRITTEN_AT)).close()
     del upgraded["store"]
-    again = dump(url)
+    again = dict(dump(url))
     [(_, epoch, _)] = again.pop("store")
     assert again == upgraded
     assert epoch == 2
