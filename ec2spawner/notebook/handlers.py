@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
@@ -11,10 +11,7 @@ from tornado import web
 
 from ..wire import ExtendRequest, IdleRequest, NotebookStatus, Sentence, sentence
 from .agent_link import AgentGoneError
-
-if TYPE_CHECKING:
-    from .extension import NotebookExtension
-
+from .service import NotebookService
 
 INVALID = sentence("invalid-request")
 
@@ -24,8 +21,8 @@ class _Handler(APIHandler):
 
     _track_activity = False
 
-    def initialize(self, extension: NotebookExtension) -> None:
-        self.extension = extension
+    def initialize(self, service: NotebookService) -> None:
+        self.service = service
 
     def say(self, answer: BaseModel | dict[str, Any], status: int = 200) -> None:
         self.set_status(status)
@@ -45,15 +42,15 @@ class _Handler(APIHandler):
 
         A service may have the name of a user, and is none.
         """
-        if self.extension.link is None:
+        if self.service.link is None:
             return True
         kind = getattr(self.current_user, "hub_user", {}).get("kind", "user")
         name = getattr(self.current_user, "username", None)
-        return (kind, name) == ("user", self.extension.owner)
+        return (kind, name) == ("user", self.service.owner)
 
     async def ask(self, kind: Any, seconds: float | None = None) -> None:
         """Put a button's request to the agent."""
-        link = self.extension.link
+        link = self.service.link
         if link is None:
             self.refuse(404, sentence("not-managed"))
             return
@@ -83,7 +80,7 @@ class StatusHandler(_Handler):
 
     @web.authenticated
     async def get(self) -> None:
-        status = await self.extension.status()
+        status = await self.service.status()
         if not self.is_owners():
             status = for_guest(status)
         self.say(status)
@@ -100,7 +97,7 @@ class HistoryHandler(_Handler):
             self.refuse(400, INVALID)
             return
         self.set_header("Cache-Control", "no-store")
-        self.finish(self.extension.history.answer(since))
+        self.finish(self.service.history.answer(since))
 
 
 class ExtendHandler(_Handler):
@@ -154,10 +151,10 @@ class SavedHandler(_Handler):
         except ValidationError:
             self.refuse(400, INVALID)
             return
-        if self.extension.pages is None:
+        if self.service.pages is None:
             self.refuse(409, sentence("not-stopping"))
             return
-        self.extension.pages.saved(report.page)
+        self.service.pages.saved(report.page)
         self.reply(True)
 
 
@@ -166,5 +163,5 @@ class InputHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
-        self.extension.observer.input()
+        self.service.observer.input()
         self.reply(True)

@@ -34,7 +34,7 @@ NO_POLICY = IdlePolicy(server_seconds=0, kernel_seconds=0, warn_seconds=0)
 """Nothing follows from being idle: that is somebody else's to decide here."""
 
 
-class Alone:
+class Standalone:
     """GPU and idleness of a server that no agent stands behind."""
 
     def __init__(

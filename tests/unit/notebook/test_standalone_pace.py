@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
-from ec2spawner.notebook.standalone import UNASKED_SECONDS, Alone
+from ec2spawner.notebook.standalone import UNASKED_SECONDS, Standalone
 from ec2spawner.telemetry import HistoryBuffer
 from ec2spawner.wire import Observation
 
@@ -19,7 +19,7 @@ class Observer:
 async def test_slowly_while_nobody_asks() -> None:
     now = 1000.0
     observer: Any = Observer()
-    alone = Alone(observer, HistoryBuffer(), monotonic=lambda: now)
+    alone = Standalone(observer, HistoryBuffer(), monotonic=lambda: now)
     running = asyncio.create_task(alone.run())
     try:
         async with asyncio.timeout(90):

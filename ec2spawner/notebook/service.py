@@ -1,0 +1,236 @@
+"""Runs beside the notebook server: observes it, talks to the agent, culls idle kernels."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any
+
+from jupyter_server.serverapp import ServerApp
+
+from ..core.idle.policy import shortest_limit
+from ..telemetry import HistoryBuffer
+from ..wire import (
+    AgentState,
+    DocumentsSaved,
+    NotebookStatus,
+    Observation,
+)
+from .agent_link import AgentLink
+from .metrics import on_metrics_endpoint
+from .notice_events import NoticeEvents
+from .notices import notices
+from .observer import Observer
+from .open_pages import OpenPages
+from .standalone import Standalone
+
+OBSERVE_SECONDS = 1.0
+"""Between two scans of the kernels; messages of a kernel start one at once."""
+
+KERNEL_ACTIONS = "https://events.jupyter.org/jupyter_server/kernel_actions/v1"
+
+SEND_SECONDS = 5.0
+"""The agent is sent an observation at least this often, whether something changed or not."""
+
+RESEND_SECONDS = 0.05
+"""Before a message is sent again because the agent has not read the last one yet."""
+
+NOTICE_SECONDS = 1.0
+"""Between two checks for new notices."""
+
+
+class NotebookService:
+    """Observations for the agent, status and notices for browsers.
+
+    `agent_socket` is empty where no agent runs: the service then measures by itself. `end_url` is
+    the page to open after a stop, and `owner` the user who may control the server.
+    """
+
+    def __init__(
+        self,
+        server: ServerApp,
+        log: logging.Logger,
+        *,
+        agent_socket: str,
+        owner: str,
+        end_url: str,
+    ) -> None:
+        self._server = server
+        self.owner = owner
+        self.end_url = end_url
+        self.log = log
+        self.history = HistoryBuffer()
+        self.link = AgentLink(agent_socket, self._learn) if agent_socket else None
+        self.observer = Observer(server)
+        self.standalone = None if self.link else Standalone(self.observer, self.history)
+        self.pages: OpenPages | None = None
+        """Set when a stop is announced."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._culling: set[str] = set()
+        self._check_notices = asyncio.Event()
+        """Set to check for new notices without waiting for the interval."""
+        self._on_stop = contextlib.ExitStack()
+
+    def start(self) -> None:
+        """Start the tasks."""
+        events = self._server.event_logger
+        if events is not None and KERNEL_ACTIONS in events.schemas:
+            # A kernel's first execution may follow its start at once; without these events the
+            # next scan finds the kernel, within a second.
+            events.add_listener(schema_id=KERNEL_ACTIONS, listener=self._kernel_acted)
+        self._spawn(self._emit_notices(NoticeEvents(events)), "notices")
+        if self.link is not None:
+            self._spawn(self.link.run(), "agent link")
+            self._spawn(self._observe_for_agent(self.link), "observe")
+        else:
+            assert self.standalone is not None
+            self._spawn(self.standalone.run(), "standalone")
+        self._on_stop.enter_context(on_metrics_endpoint(self._last_status))
+
+    async def stop(self) -> None:
+        """Cancel the tasks and close sockets and threads."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._on_stop.close()
+        self.observer.close()
+        if self.standalone is not None:
+            self.standalone.close()
+
+    async def _kernel_acted(self, logger: Any, schema_id: str, data: Any) -> None:
+        self.observer.changed.set()
+
+    async def status(self) -> NotebookStatus:
+        """The status that browsers are shown."""
+        status = (
+            self._managed_status() if self.standalone is None else await self.standalone.status()
+        )
+        update: dict[str, Any] = {"notices": notices(status, self.history.hour())}
+        if status.telemetry is not None:
+            update["telemetry"] = self.observer.with_terminals(status.telemetry)
+        return status.model_copy(update=update)
+
+    def _last_status(self) -> NotebookStatus | None:
+        """The last status, without a new measurement; None before the first."""
+        return self._managed_status() if self.standalone is None else self.standalone.last
+
+    async def _emit_notices(self, events: NoticeEvents) -> None:
+        """Emit new notices to every open tab, hidden ones included."""
+        while True:
+            self._check_notices.clear()
+            try:
+                status = self._last_status()
+                if status is not None:
+                    events.tell(notices(status, self.history.hour()), status.now)
+            except Exception:
+                self.log.exception("ec2spawner: emitting notices failed")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(NOTICE_SECONDS):
+                    await self._check_notices.wait()
+
+    def _managed_status(self) -> NotebookStatus:
+        link = self.link
+        assert link is not None
+        now = datetime.now(UTC)
+        state = link.state
+        if state is None:
+            return NotebookStatus(
+                now=now, managed=True, agent_connected=False, end_url=self.end_url
+            )
+        return NotebookStatus(
+            now=now,
+            managed=True,
+            agent_connected=link.connected.is_set(),
+            cost=state.cost,
+            profile=state.profile,
+            instance_type=state.instance_type,
+            idle_policy=state.idle_policy,
+            idleness=state.idleness,
+            extended_until=state.extended_until,
+            keep=state.keep,
+            telemetry=state.telemetry,
+            stop=state.stop,
+            hub_reachable=state.hub_reachable,
+            full_disks=state.full_disks,
+            interruption_at=state.interruption_at,
+            files_kept=state.files_kept,
+            end_url=self.end_url,
+        )
+
+    async def _observe_for_agent(self, link: AgentLink) -> None:
+        """Send what changed when it changes, and something every few seconds."""
+        sent: Observation | None = None
+        sent_at = 0.0
+        while True:
+            await link.connected.wait()
+            self.observer.changed.clear()
+            try:
+                seen = await self.observer.observe()
+                is_news = sent is None or seen != sent.model_copy(update={"at": seen.at})
+                if (
+                    is_news or time.monotonic() - sent_at >= self._paced(SEND_SECONDS)
+                ) and link.send(seen):
+                    sent, sent_at = seen, time.monotonic()
+            except Exception:
+                # Continue: the next scan may succeed.
+                self.log.exception("ec2spawner: scanning the kernels failed")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._paced(OBSERVE_SECONDS)):
+                    await self.observer.changed.wait()
+            # At most ten observations a second of a kernel that runs cell after cell.
+            await asyncio.sleep(0.1)
+
+    def _paced(self, seconds: float) -> float:
+        """The interval, shortened for idle limits of seconds, as in demos and tests."""
+        state = self.link.state if self.link else None
+        limit = shortest_limit(state.idle_policy) if state else 0.0
+        return min(seconds, limit / 10) if limit else seconds
+
+    def _learn(self, state: AgentState) -> None:
+        """Apply a state that the agent sent."""
+        self.history.add(state.telemetry)
+        self._cull(state)
+        if state.stop is not None and self.pages is None and self.link is not None:
+            self.pages = OpenPages(self._server.event_logger)
+            self._check_notices.set()
+            self._spawn(self._report_saved(self.link, self.pages), "saved")
+
+    async def _report_saved(self, link: AgentLink, pages: OpenPages) -> None:
+        """Report to the agent once every open page has saved; it stops this server after 5 s."""
+        await pages.until_saved()
+        while not link.send(DocumentsSaved()):
+            await asyncio.sleep(RESEND_SECONDS)
+
+    def _cull(self, state: AgentState) -> None:
+        """Shut down the kernels that have been idle for too long, if nothing has happened since."""
+        silent_seconds = state.idle_policy.silent_kernel_seconds
+        for kernel_id in state.idleness.cull_kernels:
+            is_unused = self.observer.is_unused(kernel_id, state.at, silent_seconds)
+            if kernel_id not in self._culling and is_unused:
+                self._culling.add(kernel_id)
+                self._spawn(self._shut_down(kernel_id), "cull")
+
+    async def _shut_down(self, kernel_id: str) -> None:
+        self.log.info("ec2spawner: kernel %s was idle for too long and is shut down", kernel_id)
+        try:
+            async with asyncio.timeout(30):
+                await self.observer.kernels.shut_down(kernel_id)
+        except Exception:
+            self.log.exception("ec2spawner: kernel %s could not be shut down", kernel_id)
+        finally:
+            self._culling.discard(kernel_id)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.log.error("ec2spawner: the task %s failed", task.get_name(), exc_info=error)
