@@ -11,7 +11,7 @@ little and bounds what a stranger can make the hub remember."""
 
 
 A_TOKEN = 1 - 1e-6
-"""Who waits exactly as long as they were told has a token, whatever the sums of floats say."""
+"""A caller that waits exactly as long as required has a token, despite rounding of floats."""
 
 
 @dataclass(frozen=True, slots=True)

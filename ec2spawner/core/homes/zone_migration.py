@@ -110,7 +110,7 @@ class MoveStep(StrEnum):
 
 def next_step(move: Move, copy: str | None, *, was_ready: bool, now: datetime) -> MoveStep:
     """`copy` is the state of its snapshot in a complete listing, None where there is none;
-    `was_ready` tells that a server got ready with the new volume."""
+    `was_ready`: a server was ready with the new volume."""
     if move.volume_id is not None:
         return MoveStep.CLEAN_UP if was_ready and move.opened_at is not None else MoveStep.OPEN
     if copy == CopyState.COMPLETED:
@@ -130,7 +130,7 @@ class Estimate:
     """What a move takes. All of it is an estimate."""
 
     seconds: tuple[float, float]
-    """At least and at most, as far as we can tell."""
+    """Estimates of the minimum and the maximum."""
     usd: float
     """For the snapshot and the second volume while both are there, at list prices."""
 

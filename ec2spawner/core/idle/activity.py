@@ -1,6 +1,6 @@
 """What works on a server, and when somebody or something was last active there. Pure.
 
-Work goes on for a while and keeps the server: a busy kernel, a terminal's foreground job, a GPU
+Work lasts for a while and keeps the server: a busy kernel, a terminal's foreground job, a GPU
 or the user's programs above the policy's threshold. Activity is an instant and starts the idle
 time over: an execution, a key or pointer event. An open tab is neither.
 """
@@ -50,7 +50,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Everything idleness is told by. Instants in UTC."""
+    """Everything that idleness is derived from. Instants in UTC."""
 
     started_at: datetime
     """When the server started; nothing is idle longer than that."""

@@ -19,7 +19,7 @@ from .activity import Signals, computes, in_english, instants, is_watched, work
 
 CLOCK_SET = timedelta(seconds=5)
 """Wall clock and monotonic clock apart by more than this between two calls: somebody set the
-clock. Idle time cannot be told then, so it starts over: better an hour too long than a job lost."""
+clock. Idle time is unknown then, so it starts over: better an hour too long than a job lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def assess(
         known.append(past.last_active)
     if clock_set_at is not None:
         known.append(clock_set_at)
-    # What is later than now was told by a clock that has been set back since.
+    # What is later than now comes from a clock that has been set back since.
     believed = (instant for instant in known if instant <= now + CLOCK_SET)
     last_active = now if works else min(max(believed, default=now), now)
     idle_since = None if works else last_active
@@ -106,7 +106,7 @@ def stop_at(
     idle_since: datetime | None,
     extended_until: datetime | None,
 ) -> datetime | None:
-    """When a server must stop if nothing happens; None while something works and may go on.
+    """When a server must stop if nothing happens; None while something works and may continue.
 
     The instance says it to its user by this, and the hub decides by this.
     """

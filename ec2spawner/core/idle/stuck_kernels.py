@@ -17,8 +17,8 @@ NOTHING_PERCENT = 3.0
 """Of a core in the mean, or of a GPU: whoever uses less does nothing. A kernel that waits in
 `input()` looks for an answer a hundred times a second: measured, 1.1 % of a core."""
 
-STRETCH_MIN = 2.0
-STRETCH_MAX = 60.0
+MIN_INTERVAL = 2.0
+MAX_INTERVAL = 60.0
 """Seconds. Use is looked at over stretches of a twentieth of the limit, within these bounds: Linux
 counts CPU time in hundredths of a second."""
 
@@ -35,8 +35,8 @@ class Silence:
 
     seconds: float = 0.0
     """For how long neither it nor a GPU has done anything."""
-    stretch: float = 0.0
-    """Length of the stretch that is being looked at,"""
+    interval: float = 0.0
+    """Length of the interval that is being looked at,"""
     cpu_seconds: float = 0.0
     """what the kernel and all it has started have used in it,"""
     gpu: bool = False
@@ -59,11 +59,11 @@ def follow(
     use = _use(signals, signals.workers)
     step = min(max(elapsed, 0.0), LONGEST_STEP)
     gpu = _gpu_did_something(signals, now, max(timedelta(seconds=step), LONGEST_GAP))
-    # Where there are more workers than are told of, one that is missing may do anything.
-    not_told = 0.0 if len(signals.workers) < MAX_WORKERS else None
+    # If there are more workers than are reported, a missing one may do anything.
+    unreported = 0.0 if len(signals.workers) < MAX_WORKERS else None
     silences = {}
     for kernel in signals.kernels:
-        percent = use.get(kernel.id, not_told)
+        percent = use.get(kernel.id, unreported)
         if kernel.execution_state == "busy" and kernel.pid is not None and percent is not None:
             was = before.get(kernel.id, Silence())
             silences[kernel.id] = _after(was, percent, gpu, step, policy)
@@ -73,7 +73,7 @@ def follow(
 def _use(signals: Signals, workers: Sequence[Worker]) -> dict[str, float | None]:
     """Percent of a core by kernel id; None where nobody knows what it does.
 
-    Such as one that holds memory of a GPU whose use the driver does not tell (slices of one).
+    Such as one that holds memory of a GPU whose use the driver does not report (slices of one).
     """
     return {
         each.kernel_id: None if each.gpus and not signals.gpu else each.cpu_percent
@@ -93,12 +93,12 @@ def counted_out(silences: Mapping[str, Silence], policy: IdlePolicy) -> dict[str
 
 
 def _after(was: Silence, percent: float, gpu: bool, step: float, policy: IdlePolicy) -> Silence:
-    stretch, cpu = was.stretch + step, was.cpu_seconds + percent / 100 * step
+    interval, cpu = was.interval + step, was.cpu_seconds + percent / 100 * step
     gpu = was.gpu or gpu
-    if stretch < min(max(policy.silent_kernel_seconds / 20, STRETCH_MIN), STRETCH_MAX):
-        return Silence(was.seconds, stretch, cpu, gpu)
-    did_something = gpu or cpu >= NOTHING_PERCENT / 100 * stretch
-    return Silence(0.0 if did_something else was.seconds + stretch)
+    if interval < min(max(policy.silent_kernel_seconds / 20, MIN_INTERVAL), MAX_INTERVAL):
+        return Silence(was.seconds, interval, cpu, gpu)
+    did_something = gpu or cpu >= NOTHING_PERCENT / 100 * interval
+    return Silence(0.0 if did_something else was.seconds + interval)
 
 
 def _gpu_did_something(signals: Signals, now: datetime, lately: timedelta) -> bool:

@@ -103,7 +103,7 @@ def _why_in_use(thing: Thing, known: Known) -> str:
             return "it has ended"
         return known.held.get(thing.thing_id, "")
     if thing.kind in {Kind.VOLUME, Kind.INTERFACE} and thing.state != "available":
-        return f"it is {thing.state or 'in a state that EC2 does not tell'}"
+        return f"it is {thing.state or 'in an unknown state'}"
     return ""
 
 

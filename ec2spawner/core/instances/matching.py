@@ -105,7 +105,7 @@ class _Handover(NamedTuple):
 
 
 class _Matching:
-    """Who holds which supply, by shapes: needs of one shape are all the same to a supply.
+    """Who holds which supply, by shapes: a supply does not distinguish needs of one shape.
 
     Supplies are numbered in their order, and the first that will do is taken.
     """

@@ -1,4 +1,4 @@
-"""What the numbers of NVIDIA's Xid errors mean, which a driver tells of and never takes back. Pure.
+"""What the numbers of NVIDIA's Xid errors mean, which a driver reports and never withdraws. Pure.
 
 From NVIDIA's "XID Errors" and its "Xid Catalog".
 """
@@ -40,6 +40,6 @@ def gravity(number: int) -> Gravity:
 
 
 def is_history(number: int, at: datetime | None, now: datetime) -> bool:
-    """Whether what came at an instant is nothing to be told of any more."""
+    """Whether an error of this instant is no longer worth reporting."""
     passes = gravity(number) < Gravity.MACHINE
     return passes and at is not None and now - at > HOLDS

@@ -94,7 +94,7 @@ _NO_ANSWER = frozenset(
         "gaierror",
     }
 )
-"""Not EC2's codes but names of what befell the call on its way."""
+"""Not EC2's codes but names of failures of the call itself."""
 
 _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
     {

@@ -33,7 +33,7 @@ def overhead_key(launched_at: datetime, follows: str) -> str:
     """Names the time in which an instance serves no lease: one of its boots, after one lease.
 
     `launched_at` is EC2's, `follows` the id of the lease before, empty where there was none.
-    Nothing here is by the hub's clock: told again after somebody has set that, the time begins
+    Nothing here uses the hub's clock: reported again after that was set, the time begins
     elsewhere and is the same.
     """
     return f"{launched_at.isoformat()} {follows}".rstrip()

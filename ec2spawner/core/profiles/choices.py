@@ -40,7 +40,7 @@ MAX_NAMED = 20
 
 
 class OptionsRefused(ValueError):
-    """User options that cannot be followed: names the option, its bounds and how to mend it.
+    """User options that cannot be followed: names the option, its bounds and how to fix it.
 
     One short line of plain text, whatever was sent.
     """

@@ -1,8 +1,8 @@
 """moto's EC2 in this process: spoken to in its wire format, touched inside only where it must be.
 
 moto holds the resources (networks, images, templates, volumes, instances) and words the
-answers. Calls go through its WSGI application, as a form in and XML out. What moto cannot be
-told over the wire, the state of an instance by another clock than its own, is set on its
+answers. Calls go through its WSGI application, as a form in and XML out. What cannot be
+set over the wire, the state of an instance by another clock than its own, is set on its
 objects; `tests/integration/embedded/test_moto_contract.py` holds what we rely on there.
 
 moto's world is one per process and not safe across threads: every call of every embedded EC2

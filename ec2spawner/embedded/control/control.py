@@ -92,7 +92,7 @@ class ControlHandler(RequestHandler):
             super().log_exception(*error)
 
     def order(self, model: type[Any]) -> Any:
-        """The body as this model; 400 that names the field and how to mend it."""
+        """The body as this model; 400 that names the field and how to fix it."""
         try:
             found = model.model_validate_json(self.request.body or b"{}")
         except ValidationError as error:

@@ -277,7 +277,7 @@ def _end_what_the_hub_left(mark: Mark, pid_file: Path) -> None:
 def _end_with_us() -> Callable[[], None]:
     """For `preexec_fn`: the child gets SIGTERM when this process ends, be it by SIGKILL.
 
-    It runs between fork and exec, where a lock of another thread would stay closed for ever: so
+    It runs between fork and exec, where a lock of another thread would stay locked: so
     it makes system calls only, and what it calls is found before the fork.
     """
     prctl, our_id = ctypes.CDLL(None).prctl, os.getpid()

@@ -44,7 +44,7 @@ from .throttle import Throttle
 log = logging.getLogger(__name__)
 
 SERVICES = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
-"""AWS services that one endpoint answers for; told apart by the request's signature."""
+"""AWS services that one endpoint answers for; distinguished by the request's signature."""
 
 EC2_DENIALS = {
     Denial.MISSING: ("MissingAuthenticationToken", 403),

@@ -35,7 +35,7 @@ class ClientTokens:
         """The answer of `call`, or of the same call before it.
 
         Raises `IdempotentParameterMismatch` when the token was used with other parameters. The
-        call goes on when its caller is cut off, as one that has reached EC2 does.
+        call continues when its caller disconnects, as one that has reached EC2 does.
         """
         token = parameters.get("ClientToken")
         if action not in ACTIONS or not token:

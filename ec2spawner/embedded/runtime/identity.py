@@ -2,7 +2,7 @@
 
 AWS's `/rsa2048` is a PKCS7 SignedData over the document, SHA-256, the document inside and no
 certificate: who verifies it must already hold the region's. Ours is made at the first start,
-lifecycles under the data directory, and is told by `GET /embedded/certificate`.
+lifecycles under the data directory, and is served by `GET /embedded/certificate`.
 """
 
 from __future__ import annotations

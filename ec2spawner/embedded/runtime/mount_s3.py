@@ -1,7 +1,7 @@
 """What answers as `mount-s3` on a simulated instance: the bucket's objects, copied to a folder.
 
 As Mountpoint does, it returns when the folder is there. What changes in a folder that may be
-written is brought to the bucket by a process that goes on beside it until the instance ends.
+written is brought to the bucket by a process that continues beside it until the instance ends.
 Simulated: it is no file system, and shows what was in the bucket when it was mounted. As
 Mountpoint does, it asks the metadata service for the credentials of the instance's role. Only the
 options that the agent gives are known. A program of its own: it imports nothing of ours, so that
@@ -30,7 +30,7 @@ from urllib.parse import quote, urlencode, urlsplit
 ENDPOINT: Final = "EC2SPAWNER_SIMULATED_S3"
 """Environment variable with the address of the embedded EC2."""
 
-LOOK_SECONDS = 0.5
+SCAN_SECONDS = 0.5
 """Between two looks at what has changed."""
 
 CALL_SECONDS = 20.0
@@ -178,13 +178,13 @@ def _request(
     return said
 
 
-def _go_on(bucket: Bucket) -> None:
-    """Bring changes to the bucket until told to end, and those of the last moment then."""
+def _upload_changes(bucket: Bucket) -> None:
+    """Upload changes until SIGTERM, and then the last ones."""
     ended: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: ended.append(number))
     seen: Seen = {name: (changed, size) for name, (changed, size) in json.load(sys.stdin).items()}
     while not ended:
-        time.sleep(LOOK_SECONDS)
+        time.sleep(SCAN_SECONDS)
         try:
             seen = bucket.bring(seen)
         except OSError as error:
@@ -199,13 +199,19 @@ def main() -> int:
     parser.add_argument("--prefix", default="")
     parser.add_argument("--uid", type=int, default=os.getuid())
     parser.add_argument("--gid", type=int, default=os.getgid())
-    for flag in ("--read-only", "--allow-other", "--allow-delete", "--allow-overwrite", "--go-on"):
+    for flag in (
+        "--read-only",
+        "--allow-other",
+        "--allow-delete",
+        "--allow-overwrite",
+        "--upload-changes",
+    ):
         parser.add_argument(flag, action="store_true")
     words = parser.parse_args()
     try:
         bucket = Bucket(words.bucket, words.prefix, words.folder)
-        if words.go_on:
-            _go_on(bucket)
+        if words.upload_changes:
+            _upload_changes(bucket)
             return 0
         words.folder.chmod(0o755)
         bucket.fetch(0o444 if words.read_only else 0o644, (words.uid, words.gid))
@@ -218,14 +224,14 @@ def main() -> int:
             if os.geteuid() == 0:
                 os.chown(parent, 0, 0)
     else:
-        command = [sys.executable, "-P", __file__, *sys.argv[1:], "--go-on"]
+        command = [sys.executable, "-P", __file__, *sys.argv[1:], "--upload-changes"]
         beside = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
         )
         assert beside.stdin is not None
         # What is written from here on is new, however soon.
-        with beside.stdin as told:
-            told.write(json.dumps(bucket.seen()).encode())
+        with beside.stdin as pipe:
+            pipe.write(json.dumps(bucket.seen()).encode())
     sys.stdout.write(f"bucket {words.bucket} is mounted (simulated: a copy of its objects)\n")
     return 0
 
