@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from jupyterhub.spawner import Spawner
@@ -25,21 +26,18 @@ from .hub.app.restart_check import RestartCheck
 from .hub.app.server_rename import rename_server
 from .hub.app.service import HubService
 from .hub.app.spawn_error import SpawnError
+from .hub.failure.diagnosis import Diagnosis
+from .hub.failure.rendering import spawn_error
 from .hub.pages.migration_progress import moving
 from .hub.pages.progress import progress_event
-from .hub.pages.spawn_failure import (
-    could_not_start,
-    home_zone_of,
-    none_in_this_zone,
-    too_late,
-)
 from .hub.pages.spawn_page import render_options_form
 from .hub.pages.spot_wait_status import spot_wait_status
 from .hub.pages.stop_notice import StopNotice, notice_of
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
-from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed
+from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed, start_url
 from .hub.spawn import user_options
 from .hub.spawn.home_choice import release_home
+from .hub.spawn.home_migration import home_zone_of
 from .hub.spawn.idle_policy import follow_configuration, policy_of
 from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
 from .hub.spawn.server_options import per_server_options
@@ -49,6 +47,7 @@ from .provisioner.model.cloud import CloudError
 from .provisioner.model.lease import OPEN, Lease, LeaseState
 from .provisioner.provisioner import Provisioner
 from .provisioner.store.store import StoreError
+from .wire import Stop
 
 CLICK_TIMEOUT = 2.0
 """Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""
@@ -58,6 +57,9 @@ HUB_START_TIMEOUT = 60.0
 
 STOP_MARGIN = 30.0
 """Seconds beyond `stop_timeout` for detaching and terminating."""
+
+MAX_STOP_MESSAGE = 500
+"""Characters that `Stop.message` holds."""
 
 LAST_WORDS = 1.5
 """Seconds before the end of `start_timeout` in which a start says that it is late, and why."""
@@ -146,6 +148,7 @@ class EC2Spawner(OptionTraits, Spawner):
             api_token=self.api_token,
             base_url=self.server.base_url,
         )
+        diagnosis = Diagnosis(self, options, provisioner)
         try:
             async with asyncio.timeout_at(deadline):
                 lease = await new_lease(
@@ -165,19 +168,28 @@ class EC2Spawner(OptionTraits, Spawner):
                 ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
             raise SpawnError(
-                "The hub cannot write its database; an admin must mend it",
+                "The hub cannot write to its database, so no server can start. Tell an admin; the "
+                "hub's log has the reason",
                 reason="store",
                 log_message=str(error),
                 status_code=503,
             ) from error
         except NotOfferedInHomeZone as error:
-            slug = choice.profile.slug
-            raise await none_in_this_zone(self, options, provisioner, error, slug) from error
+            message, slug = error.jupyterhub_message, choice.profile.slug
+            failure = await diagnosis.of_missing_offer(message, slug)
+            raise spawn_error(failure, self._start_link) from error
         except StartFailed as error:
-            raise await could_not_start(self, options, provisioner, error.stop) from error
+            raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
         except TimeoutError as error:
-            raise await too_late(provisioner, self.lease_id, self.start_timeout) from error
+            failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
+            with suppress(StoreError):  # it holds in memory, and the next pass stores it
+                stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
+                await provisioner.ending.begin(self.lease_id, stop)
+            raise spawn_error(failure, self._start_link) from error
         return ready.url
+
+    def _start_link(self, user_options: Mapping[str, str]) -> str:
+        return start_url(self, user_options, service.utc_now())
 
     async def poll(self) -> int | None:
         """None while there is a lease; 0 when there is none. Never asks AWS, never raises."""

@@ -1,4 +1,4 @@
-"""A home on its way to another zone, as the progress page shows it to whoever waits for it."""
+"""The progress of a home that moves to another zone, as the progress page shows it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from ...core.homes.zone_migration import estimate
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
-from ..spawn.home_migration import range_words
+from ..spawn.home_migration import duration_text
 
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """Files that are being copied now."""
+    """A home that is being copied to another zone."""
 
     zone: str
-    """Where to."""
+    """The destination."""
     percent: int
-    """Of the snapshot, as EC2 says."""
+    """Of the snapshot, 0–100, as EC2 reports it."""
     takes: str = ""
-    """How long, as an estimate, for people."""
+    """The estimated duration, in words."""
 
     @property
     def advice(self) -> str:
@@ -31,7 +31,7 @@ class Moving:
 
 
 def moving(provisioner: Provisioner, lease: Lease) -> Moving | None:
-    """The move that this start waits for; None where it waits for none."""
+    """The move that this start waits for, or None."""
     home = provisioner.homes.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
     if home is None or home.move is None or home.move.volume_id is not None:
         return None
@@ -40,5 +40,5 @@ def moving(provisioner: Provisioner, lease: Lease) -> Moving | None:
     return Moving(
         zone=home.move.zone,
         percent=provisioner.zone_migrations.percent(home.move.move_id),
-        takes=f"estimated at {range_words(takes)}",
+        takes=f"estimated at {duration_text(takes)}",
     )

@@ -81,9 +81,8 @@ async def test_timed_out_start_says_what_it_waited_for_and_leaves_no_instance(
     reply = await hub.request_server("ann")
     assert reply.status_code == 503
     message = reply.json()["message"]
-    assert message.startswith("Your server was not ready within 8 seconds: ")
-    assert " was still " in message
-    assert "Try again, or choose another" in message
+    assert "8 seconds" in message
+    assert "still booting" in message
     await wait_until_nothing_runs(embedded)
 
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from ec2spawner.core.offers.purchase import Offer, ranked
 from ec2spawner.core.profiles.choices import MARKETS_OF
-from ec2spawner.hub.pages.alternatives import (
-    MAX,
+from ec2spawner.hub.failure.alternatives import (
+    MAX_ALTERNATIVES,
     Alternative,
     Candidate,
     alternatives,
@@ -60,7 +60,7 @@ def known(alternative: Alternative) -> float:
 def test_only_what_is_open_and_allowed_the_cheapest_first_and_not_too_many(
     hub: tuple[Candidate, ...], wanted: str, reference: float | None, most: int
 ) -> None:
-    found = alternatives(hub, wanted, reference, most=most)
+    found = alternatives(hub, wanted, reference, limit=most)
     by_slug = {candidate.slug: candidate for candidate in hub}
     assert len(found) <= most
     assert len({(each.profile, each.market) for each in found}) == len(found)
@@ -144,7 +144,7 @@ def test_what_is_near_is_chosen_before_what_is_merely_cheap() -> None:
     ]
     found = told(alternatives(hub, "a10g", 0.42))
     assert [slug for slug, _, _ in found] == ["t4", "l4", "l40s", "a100"]
-    assert len(found) == MAX
+    assert len(found) == MAX_ALTERNATIVES
 
 
 def test_another_profile_is_nearer_than_the_same_one_twice() -> None:
@@ -154,7 +154,7 @@ def test_another_profile_is_nearer_than_the_same_one_twice() -> None:
         candidate("l4", offer(SPOT, 0.4), offer(ON_DEMAND, 0.8), markets=both),
         candidate("a10g"),
     ]
-    found = told(alternatives(hub, "a10g", 0.5, most=2))
+    found = told(alternatives(hub, "a10g", 0.5, limit=2))
     assert found == [("t4", "spot", 0.19), ("l4", "spot", 0.4)]
 
 
@@ -175,9 +175,9 @@ def test_what_costs_many_times_as_much_is_no_alternative_but_the_same_machine_is
 def test_the_lowest_of_several_prices_is_known_as_that() -> None:
     zones = [offer(SPOT, usd, zone) for usd, zone in zip((0.2, 0.19, 0.2), ZONES, strict=True)]
     (several,) = alternatives([candidate("t4", *zones)], "a10g", 0.42)
-    assert (several.usd_per_hour, several.dearer_may_come) == (0.19, True)
+    assert (several.usd_per_hour, several.may_cost_more) == (0.19, True)
     (one,) = alternatives([candidate("t4", zones[0], zones[2])], "a10g", 0.42)
-    assert (one.usd_per_hour, one.dearer_may_come) == (0.2, False)
+    assert (one.usd_per_hour, one.may_cost_more) == (0.2, False)
 
 
 def test_an_unknown_price_is_offered_last_and_stays_unknown() -> None:

@@ -286,7 +286,7 @@ require(["jhapi"], function (JHAPI) {
   }
 
   // JupyterHub's event of a failure has room for a text and for HTML only, so the alternatives are
-  // read from our HTML (not_started.html). What it parses into is not a page: nothing in it runs or
+  // read from our HTML (start_failure.html). What it parses into is not a page: nothing in it runs or
   // loads, and only words and addresses are taken over.
   function drawAlternatives(box, html) {
     const parsed = new DOMParser().parseFromString(html, "text/html");

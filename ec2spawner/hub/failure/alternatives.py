@@ -1,7 +1,7 @@
-"""What somebody may start instead, when what they asked for is sold out. Pure.
+"""What a user may start instead of a profile that is sold out. Pure.
 
-Profiles with their open offers go in; a few alternatives come out. Which ones: what is nearest
-to what was asked for. In which order: the same profile first, then the cheapest.
+Profiles with their open offers go in; a few alternatives come out: those nearest to what was
+requested, the same profile first, then the cheapest.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from ...core.offers.purchase import Offer, Purchase, next_purchase
 from ...core.profiles.choices import MARKETS_OF
 from ...wire import Market
 
-MAX = 4
-"""So many can be read at a glance by somebody who wanted something else."""
+MAX_ALTERNATIVES = 4
+"""As many as can be read at a glance."""
 
-MAX_TIMES = 10.0
-"""Another profile that costs more than so many times what was asked for is nobody's alternative,
-and a button that is pressed by mistake costs money."""
+MAX_PRICE_RATIO = 10.0
+"""Another profile that costs more than this many times the requested one is not offered: a button
+pressed by mistake costs money."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A profile that somebody may use, and what it can be had for right now."""
+    """A profile that the user may start, with its open offers."""
 
     slug: str
     name: str
     has_gpu: bool
     markets: tuple[str, ...]
-    """The words that its user may send for `market`; the profile's own is the first."""
+    """The values of `market` that its user may send; the profile's own is the first."""
     offers: tuple[Offer, ...] = ()
     """Open now, of both markets, in the zones that the user's home allows, best first."""
 
@@ -44,13 +44,13 @@ class Alternative:
     name: str
     """The profile's display name."""
     market: Market
-    """Where its machine comes from."""
+    """The market in which its instance is bought."""
     usd_per_hour: float | None
     """Of the cheapest offer, USD/hour; None is unknown."""
-    dearer_may_come: bool
-    """It may as well become another offer that costs more, or an unknown price."""
+    may_cost_more: bool
+    """The start may get another offer, at a higher or an unknown price."""
     user_options: dict[str, str] = field(default_factory=dict, hash=False)
-    """What to give JupyterHub, so that exactly this is started."""
+    """What to send to JupyterHub for this start."""
 
 
 def alternatives(
@@ -59,16 +59,16 @@ def alternatives(
     reference: float | None,
     *,
     chosen: Mapping[str, object] = {},
-    most: int = MAX,
+    limit: int = MAX_ALTERNATIVES,
 ) -> tuple[Alternative, ...]:
-    """Up to `most` alternatives: one for each profile and market that has an open offer.
+    """Up to `limit` alternatives: one for each profile and market that has an open offer.
 
-    `wanted` is the slug that was asked for, with the user options `chosen`; `reference` is what it
-    would have cost, USD/hour, or None. The same profile keeps what was chosen of it. Nearest are
-    the same profile in another market, then what has a GPU or none as the wanted one, then each
-    profile's cheapest market, then what costs about the same.
+    `wanted` is the slug that was requested, with the user options `chosen`; `reference` is its
+    price in USD/hour, or None. An alternative in the same profile keeps the chosen options. Nearest
+    are the same profile in another market, then profiles that have a GPU if the wanted one has and
+    none if not, then each profile's cheapest market, then the closest price.
     """
-    asked = next((each for each in candidates if each.slug == wanted), None)
+    requested = next((each for each in candidates if each.slug == wanted), None)
     found: list[tuple[tuple[bool, bool, bool, float], Alternative]] = []
     for candidate in candidates:
         own = sorted(_of(candidate), key=_price)
@@ -77,7 +77,7 @@ def alternatives(
                 continue
             if candidate.slug == wanted:
                 alternative = _with_choices(alternative, chosen)
-            other_kind = asked is not None and candidate.has_gpu is not asked.has_gpu
+            other_kind = requested is not None and candidate.has_gpu is not requested.has_gpu
             nearness = (
                 candidate.slug != wanted,
                 other_kind,
@@ -85,20 +85,20 @@ def alternatives(
                 _distance(alternative.usd_per_hour, reference),
             )
             found.append((nearness, alternative))
-    nearest = sorted(found, key=lambda pair: (pair[0], _price(pair[1])))[:most]
-    # Shown the same profile first, then those of the same kind, the cheaper before the dearer.
+    nearest = sorted(found, key=lambda pair: (pair[0], _price(pair[1])))[:limit]
+    # Shown: the same profile first, then those with or without a GPU alike, the cheapest first.
     nearest.sort(key=lambda pair: (pair[0][:2], _price(pair[1])))
     return tuple(alternative for _, alternative in nearest)
 
 
 def _of(candidate: Candidate) -> Iterable[Alternative]:
-    """One for each market in which a start of the profile would buy first right now."""
+    """One for each market in which a start of the profile would buy first now."""
     bought: dict[Market, tuple[str, Purchase]] = {}
     for word in candidate.markets:
         offers = [offer for offer in candidate.offers if offer.market in MARKETS_OF[word]]
         paid = {offer.instance_type: 1 for offer in offers if offer.paid}
         purchase = next_purchase(offers, frozenset(), paid)
-        # Of two ways to on-demand the plain one: "spot-first" may find a spot one by then.
+        # On-demand by its own name: "spot-first" might find spot capacity by then.
         if purchase and (purchase.market not in bought or word == purchase.market.value):
             bought[purchase.market] = (word, purchase)
     for market, (word, purchase) in bought.items():
@@ -108,14 +108,14 @@ def _of(candidate: Candidate) -> Iterable[Alternative]:
             name=candidate.name,
             market=market,
             usd_per_hour=min((usd for usd in prices if usd is not None), default=None),
-            dearer_may_come=len(prices) > 1,
+            may_cost_more=len(prices) > 1,
             user_options={"profile": candidate.slug, "market": word},
         )
 
 
 def _with_choices(alternative: Alternative, chosen: Mapping[str, object]) -> Alternative:
-    """With the disk and the idle time that were chosen: they are its profile's to allow. Not with
-    a price limit: this one's price is on its button."""
+    """With the chosen disk and idle time, which the same profile allows. Without the price limit:
+    the button names this alternative's own price."""
     replaced = ("profile", "market", "max_usd_per_hour")
     kept = {name: str(value) for name, value in chosen.items() if name not in replaced}
     return replace(alternative, user_options=alternative.user_options | kept)
@@ -127,11 +127,11 @@ def _price(alternative: Alternative) -> tuple[float, str, str]:
 
 
 def _is_too_dear(usd: float | None, reference: float | None) -> bool:
-    return usd is not None and reference is not None and usd > MAX_TIMES * reference
+    return usd is not None and reference is not None and usd > MAX_PRICE_RATIO * reference
 
 
 def _distance(usd: float | None, reference: float | None) -> float:
-    """How many times dearer or cheaper, either way alike; unknown is far."""
+    """The ratio of two prices, the same up or down; an unknown price is farthest."""
     if not usd or not reference:
         return inf
     return abs(log(usd / reference))

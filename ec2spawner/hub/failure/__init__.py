@@ -1,0 +1,1 @@
+"""Why a server did not start and what its user can do: found, modelled and rendered."""

@@ -1,0 +1,158 @@
+"""Finds out why a start failed, from what the provisioner knows, and what its user can do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...config import Options, Profile
+from ...core.profiles.choices import MARKETS_OF, open_markets
+from ...core.text.durations import approximate
+from ...provisioner.launch.error_hints import in_words
+from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.lease import Lease
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market, Step, Stop
+from ..pages.attempt_text import usd
+from ..pages.progress import current_step
+from ..spawn.allowed_profiles import allowed_profiles
+from ..spawn.home_migration import home_zone_of
+from .alternatives import Alternative, Candidate, alternatives
+from .home_actions import move_actions, replacement_actions
+from .start_failure import Action, ActionKind, StartFailure
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+NO_CAPACITY = frozenset({"capacity", "quota"})
+"""Values of `Stop.reason` for which another profile, market or zone may have capacity."""
+
+WAITED_FOR = {
+    Step.REQUEST: "the hub was still looking for a machine",
+    Step.BOOT: "its machine was still booting",
+    Step.HOME: "your home was still being opened",
+    Step.NOTEBOOK: "JupyterLab was still starting",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Explains the failed start of one server; `options` are as they apply to this server."""
+
+    spawner: Spawner
+    options: Options
+    provisioner: Provisioner
+
+    async def of_stop(self, stop: Stop) -> StartFailure:
+        """A lease that ended before it was ready."""
+        message = stop.message or "The start was ended"
+        lease = self.provisioner.registry.get(self.spawner.lease_id)
+        if lease is None:
+            return StartFailure(stop.reason, message)
+        no_capacity = stop.reason in NO_CAPACITY
+        others = await self._others(lease) if no_capacity else ()
+        of_home = await self._of_home(lease.profile, no_capacity=no_capacity)
+        return StartFailure(stop.reason, message, (*others, *of_home))
+
+    async def of_missing_offer(self, message: str, slug: str) -> StartFailure:
+        """The home's zone does not offer the profile, but another zone may."""
+        return StartFailure("not-offered", message, await self._of_home(slug, no_capacity=True))
+
+    async def of_timeout(self, lease_id: str, seconds: float) -> StartFailure:
+        """A start that was not ready within `seconds`."""
+        provisioner = self.provisioner
+        lease = provisioner.registry.get(lease_id)
+        usual = await provisioner.start_durations.of_steps(lease.profile) if lease else {}
+        if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
+            message = still_moving(home_zone_of(provisioner, lease), seconds)
+        elif failure := provisioner.instance_cache.failure:
+            message = not_listed(failure, seconds)
+        elif busy := provisioner.retention.why_not_started(lease_id):
+            message = f"{_not_ready(seconds)}: {busy}"
+        else:
+            message = late(current_step(lease) if lease else Step.REQUEST, usual, seconds)
+        return StartFailure("timeout", message)
+
+    async def _of_home(self, slug: str, *, no_capacity: bool) -> tuple[Action, ...]:
+        spawner, options, provisioner = self.spawner, self.options, self.provisioner
+        profiles = await allowed_profiles(options, spawner)
+        profile = next((each for each in profiles if each.slug == slug), None)
+        if profile is None or options.home.kind != "ebs":
+            return ()
+        home, chosen = provisioner.homes.of(spawner.user.name, spawner.name), spawner.user_options
+        if not no_capacity:
+            return replacement_actions(provisioner, home, profile, chosen)
+        markets = MARKETS_OF.get(str(chosen.get("market")), MARKETS_OF[profile.market])
+        return move_actions(provisioner, options, home, profile, markets, chosen)
+
+    async def _others(self, lease: Lease) -> tuple[Action, ...]:
+        provisioner = self.provisioner
+        zones = provisioner.placement.zones_of(lease.spec)
+        offers = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
+        prices = (offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None)
+        profiles = await allowed_profiles(self.options, self.spawner)
+        candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
+        chosen = dict(self.spawner.user_options)
+        if provisioner.retention.of_server(lease.user, lease.server):
+            chosen["afresh"] = "true"  # the retained instance could not be started
+        found = alternatives(candidates, lease.profile, min(prices, default=None), chosen=chosen)
+        return tuple(map(start_other, found))
+
+
+def _candidate(profile: Profile, provisioner: Provisioner, zones: Iterable[str]) -> Candidate:
+    types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
+    return Candidate(
+        slug=profile.slug,
+        name=profile.display_name,
+        has_gpu=any(kind.gpu for kind in types),
+        markets=open_markets(profile),
+        offers=provisioner.offers.open([kind.name for kind in types], zones, tuple(Market)),
+    )
+
+
+def start_other(alternative: Alternative) -> Action:
+    """An alternative as an action, such as `A10G, 24 GB, on-demand at $1.01/h`.
+
+    `spot from` names the lowest of several prices.
+    """
+    usd_per_hour = alternative.usd_per_hour
+    if usd_per_hour is None:
+        price = ", price unknown"
+    else:
+        price = f" {'from' if alternative.may_cost_more else 'at'} {usd(usd_per_hour)}/h"
+    label = f"{alternative.name}, {alternative.market}{price}"
+    return Action(ActionKind.START_OTHER, label, alternative.user_options)
+
+
+# --- timeouts --------------------------------------------------------------------------------
+
+
+def late(step: Step, usual: Mapping[Step, float], seconds: float) -> str:
+    """Which step was not done when the `seconds` of a start were over, and what to do."""
+    waited_for = WAITED_FOR.get(step, WAITED_FOR[Step.NOTEBOOK])
+    if step in usual:
+        waited_for += f", which usually takes {approximate(usual[step])}"
+    released = "" if step is Step.REQUEST else " Its machine is being released."
+    return (
+        f"{_not_ready(seconds)}: {waited_for}.{released} "
+        "Try again or choose another profile. If it happens again, tell an admin"
+    )
+
+
+def still_moving(zone: str, seconds: float) -> str:
+    """The home is still being copied to `zone` after `seconds`."""
+    return (
+        f"Your files are still being moved to {zone}, after {approximate(seconds)}. The move "
+        "continues: start your server again in a few minutes. No machine is running meanwhile, "
+        "so none is charged"
+    )
+
+
+def not_listed(failure: CloudError, seconds: float) -> str:
+    """EC2 did not list the hub's instances during the start."""
+    return f"{_not_ready(seconds)}: the hub could not list its machines in EC2. {in_words(failure)}"
+
+
+def _not_ready(seconds: float) -> str:
+    return f"Your server was not ready within {approximate(seconds)}"

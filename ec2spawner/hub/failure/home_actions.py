@@ -1,0 +1,85 @@
+"""What a user can do if their home prevents a start: move it, or replace a lost one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from ...config import Options, Profile
+from ...core.offers.purchase import Offer
+from ...core.profiles.choices import ONCE
+from ...provisioner.model.lease import Home
+from ...provisioner.provisioner import Provisioner
+from ...wire import Market
+from ..spawn.home_choice import EMPTY
+from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
+from .start_failure import Action, ActionKind
+
+
+def move_actions(
+    provisioner: Provisioner,
+    options: Options,
+    home: Home | None,
+    profile: Profile,
+    markets: Collection[Market],
+    user_options: Mapping[str, object],
+) -> tuple[Action, ...]:
+    """Move the home to the zone that has the profile at the lowest price; empty if none has it."""
+    if home is None or not may_move(options, home):
+        return ()
+    best = cheapest_elsewhere(provisioner, home, profile, markets)
+    if best is None:
+        return ()
+    move = Action(
+        kind=ActionKind.MOVE_HOME,
+        label=f"Move my files to {best.zone} and start {_described(profile, best)}",
+        user_options={**_same_choice(profile, user_options), "move_home": best.zone},
+        consequence=consequence_of_move(provisioner, home, best.zone),
+    )
+    return (move,)
+
+
+def replacement_actions(
+    provisioner: Provisioner,
+    home: Home | None,
+    profile: Profile,
+    user_options: Mapping[str, object],
+) -> tuple[Action, ...]:
+    """For a home whose volume was deleted in EC2: its newest snapshot, or an empty home."""
+    if home is None or home.home_id not in provisioner.homes.gone:
+        return ()
+    same, actions = _same_choice(profile, user_options), []
+    newest = provisioner.homes.newest.get(home.home_id)
+    if newest is not None:
+        actions.append(
+            Action(
+                kind=ActionKind.RESTORE_HOME,
+                label=f"Restore my files of {_timestamp(newest.started_at)}",
+                user_options={**same, "replace_home": newest.snapshot_id},
+                consequence="Anything that you wrote after that is lost.",
+            )
+        )
+    actions.append(
+        Action(
+            kind=ActionKind.EMPTY_HOME,
+            label="Start with an empty home",
+            user_options={**same, "replace_home": EMPTY},
+            consequence="Ask an admin first whether your files can still be recovered.",
+        )
+    )
+    return tuple(actions)
+
+
+def _described(profile: Profile, offer: Offer) -> str:
+    price = "price unknown" if offer.usd_per_hour is None else f"${offer.usd_per_hour:.2f}/h"
+    return f"{profile.display_name}, {offer.market} at {price}"
+
+
+def _same_choice(profile: Profile, user_options: Mapping[str, object]) -> dict[str, str]:
+    """The options of the start that failed, without those that hold for one start."""
+    lasting = {name: str(value) for name, value in user_options.items() if name not in ONCE}
+    return {**lasting, "profile": profile.slug}
+
+
+def _timestamp(instant: datetime) -> str:
+    return f"{instant:%d %B, %H:%M} UTC"
