@@ -197,7 +197,7 @@ class Provisioner:
             store=store,
             now=now,
             zones_of=placement.zones_of,
-            supplies=lambda: self.inventory.take_stock().supplies,
+            supplies=self.inventory.supplies,
             spawn_task=background.spawn,
             fail=self.ending.begin,
             stopped=self.ending.agent_stopped,
@@ -332,8 +332,9 @@ class Provisioner:
             stop = Stop(reason="failed", message="The hub could not write its database")
             await self.ending.begin(lease.lease_id, stop)
             raise
-        for instance_id in list(self.claims.waiting):
-            self.claims.wake(instance_id)
+        self.inventory.wake_claim_for(self.starting.need_of(lease))
+        for retained in self.retention.of_server(lease.user, lease.server):
+            self.claims.wake(retained.instance_id)
         self.wake()
 
     async def agent_stopped(self, lease: Lease, message: str) -> None:

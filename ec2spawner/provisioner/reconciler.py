@@ -212,7 +212,7 @@ class Reconciler:
             await self.launches.look_up(tokens)
         stock = self.inventory.take_stock()
         result = balance(self.starting.needs(), stock.supplies)
-        missing = frozenset(result.missing)
+        missing, unneeded = frozenset(result.missing), frozenset(result.surplus)
         self.start_timeouts.never_spoke(stock.silent, missing)
         listed = self.instance_cache.instances
         surplus = [listed[supply_id] for supply_id in result.surplus if supply_id in listed]
@@ -224,6 +224,9 @@ class Reconciler:
             current = self.registry.get(lease.lease_id)
             if current is not None and current.state is LeaseState.WAITING:
                 await self.ending.begin(lease.lease_id, stop)
+        for supply in stock.supplies:
+            if supply.supply_id in listed and supply.supply_id not in unneeded:
+                self.claims.wake(supply.supply_id)
         await self.ending.terminate_unleased([*stock.dead, *surplus, *unknown])
 
     def _until_next_deadline(self) -> float:

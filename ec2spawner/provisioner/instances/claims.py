@@ -136,6 +136,11 @@ class Claims:
             for known in (self.unwanted, self._last_claim, self._bindings, self._former):
                 known.pop(instance_id, None)
 
+    def is_waiting(self, instance_id: str) -> bool:
+        """True for a claim that waits and has not been woken yet."""
+        event = self.waiting.get(instance_id)
+        return event is not None and not event.is_set()
+
     def wake(self, instance_id: str) -> None:
         if event := self.waiting.get(instance_id):
             event.set()

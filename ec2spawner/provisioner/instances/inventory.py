@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...core.instances.matching import Supply
+from ...core.instances.matching import Need, Supply, fits
 from ...core.instances.retention import CLAIM_SILENCE
 from ...core.tags import (
     INTENT,
@@ -54,6 +54,8 @@ class Inventory:
     uptime: UptimeClock
     is_kept: Callable[[str], bool]
     """Waits for its user: nobody else's, and no surplus."""
+    _stock: Stock | None = field(default=None, init=False)
+    """As the last pass computed it; None before the first."""
     _seen_at: dict[str, float] = field(default_factory=dict)
     """By instance id, in seconds awake: when this process first saw it listed."""
 
@@ -76,7 +78,21 @@ class Inventory:
             if instance_id not in listed and expected.launched.instance_type
         ]
 
+    def supplies(self) -> Sequence[Supply]:
+        """What the last pass found to be able to take a lease, and that has none since."""
+        stock = self._stock or self.take_stock()
+        leased = {lease.instance_id for lease in self.registry.open()}
+        return [supply for supply in stock.supplies if supply.supply_id not in leased]
+
+    def wake_claim_for(self, need: Need) -> None:
+        """Let one waiting claim that fits take a new lease at once, before the next pass."""
+        for supply in self.supplies():
+            if self.claims.is_waiting(supply.supply_id) and fits(need, supply):
+                self.claims.wake(supply.supply_id)
+                return
+
     def take_stock(self) -> Stock:
+        """Compute the stock from the last listing and the launches: once for each pass."""
         supplies: list[Supply] = []
         dead: list[Instance] = []
         unknown: list[Instance] = []
@@ -95,6 +111,8 @@ class Inventory:
                 silent.append(instance)
             else:
                 supplies.append(supply_of(instance))
+        # First, so that an instance whose agent waits is not surplus beside one that still boots.
+        supplies.sort(key=lambda supply: supply.supply_id not in self.claims.waiting)
         seen = {*self.instance_cache.instances, *leased, *served}
         supplies += [
             self._supply_of_expected(expected)
@@ -103,7 +121,8 @@ class Inventory:
         ]
         # Last, so that a booted instance is not given up for a promise that may be broken.
         supplies += self.launches.outstanding()
-        return Stock(tuple(supplies), (*dead, *silent), tuple(unknown), tuple(silent))
+        self._stock = Stock(tuple(supplies), (*dead, *silent), tuple(unknown), tuple(silent))
+        return self._stock
 
     def _is_ours(self, instance: Instance) -> bool:
         """Carries our store's id and is not somebody's copy of our tags."""

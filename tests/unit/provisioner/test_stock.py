@@ -1,0 +1,59 @@
+"""How often the stock of free instances is computed."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.provisioner.instances.inventory import Inventory, Stock
+from ec2spawner.provisioner.model.lease import LeaseState
+from tests.unit.provisioner.virtual_time import in_virtual_time
+from tests.unit.provisioner.world import Agent, World
+
+CLASS = 100
+
+
+@in_virtual_time
+async def test_the_stock_is_computed_once_for_each_pass_however_many_claims_wait(
+    tmp_path: Path, empty_store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 claims wait on free instances when 100 requests arrive: all between two passes."""
+    computed = 0
+    take_stock = Inventory.take_stock
+
+    def counted(inventory: Inventory) -> Stock:
+        nonlocal computed
+        computed += 1
+        return take_stock(inventory)
+
+    monkeypatch.setattr(Inventory, "take_stock", counted)
+    shutil.copy(empty_store, tmp_path / "store.sqlite")
+    world = World(tmp_path)
+    await world.start(busy_interval=2.0, quiet_interval=30.0, price_interval=300.0)
+    cancelled = [await world.request(f"before-{n}") for n in range(CLASS)]
+    running = await world.boot(CLASS)
+    reconciler = world.provisioner.reconciler
+    reconciler.settings = replace(reconciler.settings, batch_window=60.0)
+    await asyncio.sleep(1)  # the last pass for a minute
+    for lease in cancelled:
+        await world.stop(lease)
+    agents = [Agent(world, instance_id) for instance_id in running]
+    claims = asyncio.gather(*(agent.claim(wait=200) for agent in agents))
+    waiting = world.provisioner.claims.waiting
+    while len(waiting) < CLASS:
+        await asyncio.sleep(0.1)
+
+    computed, passes = 0, world.passes
+    leases = [await world.request(f"user-{n}") for n in range(CLASS)]
+    assert world.passes == passes, "no pass yet"
+    granted = await claims
+    assert all(granted)
+    assert computed <= world.passes - passes + 1, "one that began, and has not ended"
+    states = {world.now(lease).state for lease in leases}
+    assert states == {LeaseState.STARTING}
+    assert world.cloud.running() == running, "no more are launched, and none is terminated"
+    await world.kill()
