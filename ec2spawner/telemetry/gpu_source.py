@@ -21,7 +21,7 @@ class GpuProcess:
     """Index of the GPU."""
     memory_mib: float | None = None
     use_percent: float | None = None
-    """Of the GPU; unknown where the driver does not tell by process, as with slices."""
+    """Of the GPU; unknown if the driver does not report it by process, as with slices."""
 
 
 class GpuSource(Protocol):

@@ -45,7 +45,7 @@ Measured = tuple[float | None, ...]
 
 
 class _Column:
-    """One figure over the last hour; and what was measured of it in the step that goes on."""
+    """One figure over the last hour; and what was measured of it in the current step."""
 
     def __init__(self) -> None:
         self.steps = array("h", [GAP]) * STEPS
@@ -58,7 +58,7 @@ class _Column:
             self._count += 1
 
     def finish(self, place: int) -> None:
-        """Write down the step that goes on, and begin anew."""
+        """Write down the current step, and begin a new one."""
         self.steps[place] = round(10 * self._sum / self._count) if self._count else GAP
         self._sum, self._count = 0.0, 0
 
@@ -74,7 +74,7 @@ class _Gpu:
 class HistoryBuffer:
     """Takes samples and answers the last hour. Thread-safe.
 
-    Steps go by a clock that nobody sets. The instants that are told are the wall clock's; when
+    Steps go by a clock that nobody sets. Reported instants are the wall clock's; when
     that is set, the whole hour moves along, and stays in order.
     """
 
@@ -83,12 +83,12 @@ class HistoryBuffer:
         clock: Callable[[], float] = lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
         wall: Callable[[], float] = time.time,
     ) -> None:
-        """`clock` goes on while the machine sleeps."""
+        """`clock` also counts while the machine sleeps."""
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
         self._step: int | None = None
-        """The number of the step that goes on."""
+        """The number of the current step."""
         self._first = 0
         """The number of the first step that was measured."""
         self._offset = wall() - clock()
@@ -108,7 +108,7 @@ class HistoryBuffer:
                 return
             self._sampled_at = telemetry.at
             now = self._clock()
-            self._go_on(now)
+            self._advance(now)
             missed = self._step_of(now) - 1
             if self._step_of(self._added_at) == missed - 1 and now - self._added_at <= BRIDGED:
                 self._take(telemetry)
@@ -141,16 +141,16 @@ class HistoryBuffer:
     # --- steps -----------------------------------------------------------------------------------
 
     def _over(self) -> range:
-        """The steps that are over; not one of which the next sample may tell yet."""
+        """The steps that are over; not one that the next sample may still belong to."""
         if self._step is None:
             return range(0)
         now = self._clock()
-        self._go_on(now)
+        self._advance(now)
         is_open = now - self._added_at <= BRIDGED
         end = min(self._step, self._step_of(self._added_at) + 1) if is_open else self._step
         return range(max(self._first, self._step - STEPS), end)
 
-    def _go_on(self, now: float) -> None:
+    def _advance(self, now: float) -> None:
         """Write down what is over."""
         if abs(self._wall() - now - self._offset) > CLOCK_SET_SECONDS:
             self._offset = self._wall() - now
@@ -198,7 +198,7 @@ class HistoryBuffer:
         """Those that ended after `since`."""
         if since is None or not math.isfinite(since) or since > self._wall() + STEP_SECONDS:
             return steps
-        # Instants are told in milliseconds.
+        # Instants are reported in milliseconds.
         after = math.floor((since - self._offset + 0.001) / STEP_SECONDS)
         return range(min(max(after, steps.start), steps.stop), steps.stop)
 

@@ -49,7 +49,7 @@ class Machine:
     def figures(self) -> dict[str, Any]:
         """Fields of `Telemetry` by their names."""
         memory = _or_none(psutil.virtual_memory)
-        used, total = self._space.look() if self._space is not None else (None, None)
+        used, total = self._space.scan() if self._space is not None else (None, None)
         return {
             "cpu_percent": _bounded(_or_none(psutil.cpu_percent), 100.0),
             "cpu_count": os.cpu_count(),
@@ -57,7 +57,7 @@ class Machine:
             "memory_total_mib": memory and round(memory.total / MIB, 1),
             "disk_used_mib": used,
             "disk_total_mib": total,
-            **self._rates.look(),
+            **self._rates.scan(),
         }
 
 
@@ -73,7 +73,7 @@ class Rates:
         self._disks: set[str] = set()
         self._interfaces: set[str] = set()
 
-    def look(self) -> Mapping[str, float | None]:
+    def scan(self) -> Mapping[str, float | None]:
         """MiB/s of disks and network since the last reading; None before there are two."""
         now = self._clock()
         elapsed = now - self._at
@@ -110,7 +110,7 @@ class DiskSpace:
     """How full the file system of a path is.
 
     Each question has a thread of its own, one at a time: a file system on the network that does
-    not answer holds whoever asks it, for ever.
+    not answer blocks its callers indefinitely.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -121,7 +121,7 @@ class DiskSpace:
         self._found: tuple[float, float | None, float | None] = (-math.inf, None, None)
         """(when, used, total)"""
 
-    def look(self) -> tuple[float | None, float | None]:
+    def scan(self) -> tuple[float | None, float | None]:
         """(used, total) in MiB, as they were a few seconds ago; None where that is not known."""
         now = self._clock()
         is_asking = self._thread is not None and self._thread.is_alive()

@@ -1,6 +1,6 @@
 """Whether a process that the driver names is one of here.
 
-In a container, processes have numbers of the container's own. A driver may tell the machine's
+In a container, processes have numbers of the container's own. A driver may report the machine's
 numbers even there, and one of these may be that of another process here: its notebook would be
 blamed for somebody else's work. So in a container a process is believed to be on a GPU
 when it has a device of NVIDIA's open, as each that computes has.
@@ -31,8 +31,8 @@ class Namespace:
         self._is_container = _link(place) not in ("", OF_THE_MACHINE)
         self._uses: dict[tuple[int, int], bool] = {}
 
-    def told(self, found: GpuProcess, processes: Mapping[int, Process]) -> GpuProcess:
-        """What the driver told; with number 0 where that is not of the process it belongs to."""
+    def translated(self, found: GpuProcess, processes: Mapping[int, Process]) -> GpuProcess:
+        """What the driver reported; with number 0 if that is not of its process here."""
         process = processes.get(found.pid)
         if not self._is_container or process is None:
             return found

@@ -33,7 +33,7 @@ SAID_SECONDS = 3600.0
 """What has been logged is not logged again for so long."""
 
 EVENTS_AT_ONCE = 16
-"""A GPU that fails may tell so without end; the rest is heard with the next sample."""
+"""A GPU that fails may report errors without end; the rest is heard with the next sample."""
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 NVIDIA_VENDOR = "0x10de"
@@ -61,7 +61,7 @@ class NvmlGpus:
         self._events: Any = None
         self._ask_again_at = clock()
         self._lost_retry_seconds = LOST_RETRY_SECONDS
-        self._look_for_lost_at: float | None = None
+        self._check_for_lost_at: float | None = None
         self._said: dict[str, float] = {}
         self.error: Sentence | None = None
 
@@ -70,7 +70,7 @@ class NvmlGpus:
         try:
             if self._nvml is None and self._clock() >= self._ask_again_at:
                 self._open()
-            elif self._look_for_lost_at is not None and self._clock() >= self._look_for_lost_at:
+            elif self._check_for_lost_at is not None and self._clock() >= self._check_for_lost_at:
                 self._reopen()
             if self._nvml is not None:
                 self._hear()
@@ -96,7 +96,7 @@ class NvmlGpus:
         """Shut NVML down; the next sample opens it again."""
         self._shut()
         self._gpus, self.kind, self.error = [], "none", None
-        self._look_for_lost_at = None
+        self._check_for_lost_at = None
         self._ask_again_at = self._clock()
 
     # --- the driver --------------------------------------------------------------------------
@@ -123,8 +123,8 @@ class NvmlGpus:
         self._listen()
 
     def _reopen(self) -> None:
-        """Look for lost GPUs: a driver finds one that came back only when it is opened anew."""
-        self._look_for_lost_at = None
+        """Scan for lost GPUs: a driver finds one that came back only when it is opened anew."""
+        self._check_for_lost_at = None
         self._shut()
         self._open()
 
@@ -164,7 +164,7 @@ class NvmlGpus:
         for each in self._gpus:
             each.lose(quietly=True)
         self._ask_again_at = self._clock() + RETRY_SECONDS
-        self._look_for_lost_at = None
+        self._check_for_lost_at = None
 
     def _shut(self) -> None:
         if self._nvml is not None:
@@ -179,11 +179,11 @@ class NvmlGpus:
         """Plan when lost GPUs are looked for again."""
         if not any(each.is_lost for each in self._gpus):
             self._lost_retry_seconds = LOST_RETRY_SECONDS
-        elif self._look_for_lost_at is None:
-            self._look_for_lost_at = self._clock() + self._lost_retry_seconds
+        elif self._check_for_lost_at is None:
+            self._check_for_lost_at = self._clock() + self._lost_retry_seconds
             self._lost_retry_seconds = min(self._lost_retry_seconds * 2, LOST_RETRY_MAX_SECONDS)
 
-    # --- critical errors, which the driver tells of by itself ------------------------------------
+    # --- critical errors, which the driver reports unasked ---------------------------------------
 
     def _listen(self) -> None:
         nvml = self._nvml
@@ -196,10 +196,10 @@ class NvmlGpus:
                         each.handle, nvml.nvmlEventTypeXidCriticalError, self._events
                     )
         except nvml.NVMLError as error:
-            log.debug("the driver tells of no errors: %s", error)
+            log.debug("the driver reports no errors: %s", error)
 
     def _hear(self) -> None:
-        """Take what the driver has told of since the last sample; waits for nothing."""
+        """Take what the driver has reported since the last sample, without waiting."""
         nvml = self._nvml
         for _ in range(EVENTS_AT_ONCE):
             if self._events is None:
@@ -209,7 +209,7 @@ class NvmlGpus:
             except nvml.NVMLError_Timeout:
                 return
             except nvml.NVMLError as error:
-                log.debug("the driver tells of errors no more: %s", error)
+                log.debug("the driver no longer reports errors: %s", error)
                 self._events = None
                 return
             if event.eventType == nvml.nvmlEventTypeXidCriticalError:

@@ -32,8 +32,8 @@ UNSUPPORTED_SECONDS = 600.0
 it may depend on a mode."""
 
 USE_SECONDS = 5.0
-"""For so long the use by a process counts; the driver tells of it once a second, while there is
-some."""
+"""How long the use by a process counts; the driver reports it once a second, while there is
+any."""
 
 SLOWED_BY: dict[SlowedBy, int] = {"power": 0x4, "heat": 0x20 | 0x40, "sync": 0x10}
 """Bits of `nvmlClocksEventReason...`; NVML's older name for the same is throttle reasons."""
@@ -134,7 +134,7 @@ class NvmlGpu:
         self.is_lost = True
 
     def take_xid(self, number: int, at: datetime) -> None:
-        """The driver has told of an error. None hides a graver one that still matters."""
+        """The driver has reported an error. It never hides a more severe one that still matters."""
         before = self.xid
         if (
             before is None
@@ -170,7 +170,7 @@ class NvmlGpu:
         return sample
 
     def processes(self, now: float) -> list[GpuProcess]:
-        """Who has memory on it; empty where the driver does not tell."""
+        """Processes with memory on it; empty if the driver does not report them."""
         if self.is_lost:
             return []
         self._clock = now
@@ -288,7 +288,7 @@ class NvmlGpu:
         ]
 
     def _use_by_process(self) -> dict[int, float] | None:
-        """Use of the multiprocessors by process, those without any left out; None: not told."""
+        """Use of the multiprocessors by process, those without any left out; None: not reported."""
         is_first = not self._use_seen
         if self._clock < self._not_before.get((PROCESS_USE, True), -math.inf):
             return None
@@ -302,7 +302,7 @@ class NvmlGpu:
             return None
         for each in sorted(samples, key=lambda sample: sample.timeStamp):
             self._use_seen = max(self._use_seen, each.timeStamp)
-            # The first answer may be hours old; and some drivers tell of shares that are none.
+            # The first answer may be hours old; and some drivers report invalid shares.
             if not is_first and each.smUtil <= 100:
                 self._uses[each.pid] = (float(each.smUtil), self._clock)
         self._uses = {

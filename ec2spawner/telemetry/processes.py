@@ -13,7 +13,7 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 TURNS = 10
-"""A process that is none of the user's is looked at in every tenth look, and a thread of the kernel
+"""A process that is none of the user's is looked at in every tenth scan, and a thread of the kernel
 once: a machine with a hundred cores has two thousand of these in its list."""
 
 MANY = 400
@@ -55,7 +55,7 @@ class Process(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Scan:
     """One pass over the user's processes."""
 
     processes: list[Process]
@@ -91,7 +91,7 @@ class Processes:
             if each.pid not in users and each.state != "Z"
         )
 
-    def look(self, everything: Mapping[int, Process] | None = None) -> Look:
+    def scan(self, everything: Mapping[int, Process] | None = None) -> Scan:
         """The user's among `everything`, or among what runs now."""
         if everything is None:
             everything = ProcessTable().read()
@@ -114,11 +114,11 @@ class Processes:
         cpu_seconds = sum(each.cpu_seconds + each.buried_cpu_seconds for each in found.values())
         if self.root_pid in everything and not self.include_root:
             cpu_seconds += everything[self.root_pid].buried_cpu_seconds
-        return Look(list(found.values()), cpu_seconds)
+        return Scan(list(found.values()), cpu_seconds)
 
     def list(self) -> list[Process]:
         """Every process of the user, parents before their children."""
-        return self.look().processes
+        return self.scan().processes
 
 
 class ProcessTable:
@@ -126,13 +126,13 @@ class ProcessTable:
 
     def __init__(self) -> None:
         self._known: dict[int, Process] = {}
-        self._look = 0
+        self._scans = 0
         self._listed_at = -math.inf
 
     def read(self, closely: Collection[int] = ()) -> dict[int, Process]:
         """All processes now. Those in `closely` are as they are; of the others a tenth is, and the
         rest as it was in one of the last looks."""
-        self._look += 1
+        self._scans += 1
         now = time.monotonic()
         if len(self._known) > MANY and now - self._listed_at < LIST_SECONDS:
             self._known = self._reread(closely)
@@ -152,7 +152,7 @@ class ProcessTable:
         return found
 
     def _list(self, closely: Collection[int]) -> dict[int, Process]:
-        known, turn = self._known, self._look % TURNS
+        known, turn = self._known, self._scans % TURNS
         has_kernel = KTHREADD in known and known[KTHREADD].name == "kthreadd"
         found: dict[int, Process] = {}
         for entry in os.listdir("/proc"):  # noqa: PTH208 - hot

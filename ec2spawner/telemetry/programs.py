@@ -67,8 +67,8 @@ def command_line(pid: int) -> list[str]:
 
 
 def program(line: Sequence[str]) -> str:
-    """A command line in a word or two. Its other arguments are nobody's business: the hub is told
-    what runs, and a password may be among them."""
+    """A command line in a word or two. Its other arguments are left out: the hub gets what runs,
+    and a password may be among them."""
     if not line or not line[0].strip():
         return ""
     # A program that has given itself a title has one long word, with its arguments in it.

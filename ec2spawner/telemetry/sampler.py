@@ -17,10 +17,10 @@ from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace
 from .processes import (
-    Look,
     Process,
     Processes,
     ProcessTable,
+    Scan,
 )
 from .programs import NOTEBOOK_SERVER, ProgramNames
 from .terminals import terminals
@@ -37,7 +37,7 @@ KEPT = 2 * WINDOW_MAX
 """How far back readings are kept: `core.idle` averages over up to `WINDOW_MAX`."""
 
 OLD_SECONDS = 30.0
-"""Figures older than this are not told as if they were new. They stand still where a driver hangs:
+"""Figures older than this are not reported as current. They stand still where a driver hangs:
 its call does not return, and nothing can end it."""
 
 STILL_TRUE = {"index", "name", "uuid", "memory_total_mib"}
@@ -46,7 +46,7 @@ STILL_TRUE |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
 
 DRIVER_SILENT = sentence("gpu-driver-silent")
 
-LOOK_SECONDS = 1.0
+CHECK_SECONDS = 1.0
 """Between two looks whether it is time: a pace that is made faster is followed after so long."""
 
 
@@ -82,7 +82,7 @@ class Sampler:
         self._latest_at = 0.0
         """When it was taken, or before there was one, when the first one was asked for."""
         self._without_figures: Telemetry | None = None
-        """What is told in its place once it is old."""
+        """What is reported in its place once it is old."""
         self._asks_driver = False
         self._rest: Sampler | None = None
         """Samples all but the GPUs while their driver hangs."""
@@ -166,7 +166,7 @@ class Sampler:
             before.join()
         work = _Work(self._gpus, self._processes, self._home, self._server_pid)
         sampled_at, wait = time.monotonic(), min(self.interval, 0.2)
-        while not stopping.wait(min(max(sampled_at + wait - time.monotonic(), 0.0), LOOK_SECONDS)):
+        while not stopping.wait(min(max(sampled_at + wait - time.monotonic(), 0.0), CHECK_SECONDS)):
             if time.monotonic() < sampled_at + min(wait, self.interval):
                 continue
             sampled_at, wait = time.monotonic(), self.interval
@@ -176,15 +176,15 @@ class Sampler:
             except Exception as error:
                 # A driver or a /proc that misbehaves shall not end the thread, nor fill the log.
                 if repr(error) != self._failure:
-                    log.exception("a sample failed; the next ones go on")
+                    log.exception("a sample failed; the next ones follow")
                 self._failure = repr(error)
         self._gpus.close()
         with self._lock:
             self._terminals = []
 
     def _sample(self, work: _Work) -> None:
-        look = work.look()
-        in_terminals = terminals(look.processes)
+        scan = work.scan()
+        in_terminals = terminals(scan.processes)
         with self._lock:
             self._terminals = in_terminals
             kernels = self._kernels
@@ -194,7 +194,7 @@ class Sampler:
         try:
             gpus = self._gpus.sample(user_cpu)
             now = self._now()
-            at_work = work.workers(look, kernels, in_terminals)
+            at_work = work.workers(scan, kernels, in_terminals)
         finally:
             self._asks_driver = False
         latest = Telemetry(
@@ -217,7 +217,7 @@ class Sampler:
             self._on_sample(latest)
 
     def _instead(self) -> Sampler | None:
-        """The one that goes on while the driver hangs, once it has something to tell.
+        """The sampler that continues while the driver hangs, once it has a sample.
 
         What works beside the GPUs is not idle because nobody looks.
         """
@@ -308,7 +308,7 @@ class _Work:
     ) -> None:
         self.machine = Machine(home)
         self.user_cpu_percent = 0.0
-        """The user's processes in the last look without the notebook server itself, in percent of
+        """The user's processes in the last scan without the notebook server itself, in percent of
         one core, and of no more than there are."""
         self._gpus = gpus
         self._processes = processes
@@ -320,25 +320,25 @@ class _Work:
         self._past = Past()
         self._elapsed = 0.0
         self._on_gpus: set[int] = set()
-        """Numbers of the processes with memory on a GPU, at the last look."""
-        self._cpu_seconds = self._user_cpu_seconds(processes.look(self._read()))
-        self._looked_at = time.monotonic()
+        """Numbers of the processes with memory on a GPU, at the last scan."""
+        self._cpu_seconds = self._user_cpu_seconds(processes.scan(self._read()))
+        self._scanned_at = time.monotonic()
 
-    def look(self) -> Look:
-        look = self._processes.look(self._read())
+    def scan(self) -> Scan:
+        scan = self._processes.scan(self._read())
         now = time.monotonic()
-        cpu_seconds = self._user_cpu_seconds(look)
-        taken, self._elapsed = cpu_seconds - self._cpu_seconds, now - self._looked_at
-        self._cpu_seconds, self._looked_at = cpu_seconds, now
-        # A process that is buried in the middle of a look is missed, and counts twice in the next.
+        cpu_seconds = self._user_cpu_seconds(scan)
+        taken, self._elapsed = cpu_seconds - self._cpu_seconds, now - self._scanned_at
+        self._cpu_seconds, self._scanned_at = cpu_seconds, now
+        # A process that is buried in the middle of a scan is missed, and counts twice in the next.
         use = min(max(taken / self._elapsed, 0.0), os.cpu_count() or 1) if self._elapsed > 0 else 0
         self.user_cpu_percent = 100.0 * use
-        return look
+        return scan
 
     def workers(
-        self, look: Look, kernels: Sequence[KernelState], in_terminals: Sequence[TerminalState]
+        self, scan: Scan, kernels: Sequence[KernelState], in_terminals: Sequence[TerminalState]
     ) -> list[Worker]:
-        seen = {each.pid: each for each in look.processes}
+        seen = {each.pid: each for each in scan.processes}
         for pid, started in self._past.owners:
             # What has left the user's processes and still runs has detached.
             process = self._everything.get(pid)
@@ -351,7 +351,7 @@ class _Work:
         at_work = [(identity[0], use) for identity, use in groups.cpu_percent.items()]
         on_gpus = self._gpus.processes(at_work)
         if self._gpus.kind == "nvml":
-            on_gpus = [self._namespace.told(each, self._everything) for each in on_gpus]
+            on_gpus = [self._namespace.translated(each, self._everything) for each in on_gpus]
         self._on_gpus = {each.pid for each in on_gpus}
         return workers(groups, on_gpus, self._name_of)
 
@@ -360,9 +360,9 @@ class _Work:
             return NOTEBOOK_SERVER
         return self._names.name(self._everything[pid]) if pid in self._everything else ""
 
-    def _user_cpu_seconds(self, look: Look) -> float:
+    def _user_cpu_seconds(self, scan: Scan) -> float:
         server = self._everything.get(self._server_pid() or 0)
-        return look.cpu_seconds - (server.cpu_seconds if server is not None else 0.0)
+        return scan.cpu_seconds - (server.cpu_seconds if server is not None else 0.0)
 
     def _read(self) -> dict[int, Process]:
         closely = {pid for pid, _ in self._past.owners} | self._on_gpus

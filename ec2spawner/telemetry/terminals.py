@@ -44,7 +44,7 @@ SUDO_WITH_WORD = re.compile("-[a-zA-Z]*?[CDghpRrTtUu](?P<word>.*)")
 `-uada`, `-Hu ada`."""
 
 MAX = 100
-"""More terminals than this are not told of."""
+"""More terminals than this are not reported."""
 
 
 def terminals(processes: Sequence[Process]) -> list[TerminalState]:

@@ -16,7 +16,7 @@ from .gpu_source import GpuProcess
 from .processes import Process
 
 MAX = 50
-"""More than this are not told of; the busiest are."""
+"""More than this are not reported; the busiest are."""
 
 MIN_CPU_PERCENT = 1.0
 """A program with less, and without a GPU, works at nothing."""
@@ -39,7 +39,7 @@ class Seen:
     kernels: Sequence[KernelState] = ()
     terminals: Sequence[TerminalState] = ()
     elapsed: float = 0.0
-    """Seconds since the look before."""
+    """Seconds since the previous scan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What one look hands to the next."""
+    """What one scan hands to the next."""
 
     processes: Mapping[int, Process] = field(default_factory=dict)
     owners: Mapping[Identity, Identity] = field(default_factory=dict)
@@ -70,12 +70,12 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """The processes of a look, by whose they are."""
+    """The processes of a scan, by whose they are."""
 
     roots: Mapping[int, Root]
     """By process, its worker."""
     cpu_percent: Mapping[Identity, float]
-    """By the first process of each worker, in percent of one core; empty in the first look."""
+    """By the first process of each worker, in percent of one core; empty in the first scan."""
     past: Past
     members: Mapping[Identity, list[Process]]
 
@@ -116,7 +116,7 @@ def workers(
     found = [
         _worker(groups, root, by_root.get(root.identity, []), name_of)
         for root in {each.identity: each for each in groups.roots.values()}.values()
-        if _is_told_of(groups, root, root.identity in by_root)
+        if _is_reported(groups, root, root.identity in by_root)
     ]
     found += [
         Worker(
@@ -133,7 +133,7 @@ def workers(
 def cpu_use(
     before: Mapping[int, Process], now: Mapping[int, Process], elapsed: float
 ) -> dict[int, float]:
-    """CPU use of each process since the look before, in percent of one core.
+    """CPU use of each process since the previous scan, in percent of one core.
 
     A process that has ended leaves its time to its parent; what was counted while it ran is not
     counted again.
@@ -252,7 +252,7 @@ def _within_kernels(
 # --- how a worker looks ------------------------------------------------------------------------
 
 
-def _is_told_of(groups: Groups, root: Root, has_gpu: bool) -> bool:
+def _is_reported(groups: Groups, root: Root, has_gpu: bool) -> bool:
     works = has_gpu or groups.cpu_percent.get(root.identity, 0.0) >= MIN_CPU_PERCENT
     return works or root.kind == "kernel" or bool(root.terminal and root.terminal.foreground)
 
@@ -279,7 +279,7 @@ def _worker(
 
 
 def _short(name: str) -> str:
-    """The end of a path is what tells two apart."""
+    """The end of a path distinguishes two."""
     return name if len(name) <= MAX_NAME_LETTERS else "…" + name[1 - MAX_NAME_LETTERS :]
 
 

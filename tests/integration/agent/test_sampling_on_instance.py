@@ -41,7 +41,7 @@ def seconds(text: str) -> float:
 
 def test_the_cpu_time_of_short_lived_processes_counts_and_is_not_lost() -> None:
     processes = Processes(os.getpid())
-    before = processes.look().cpu_seconds
+    before = processes.scan().cpu_seconds
     shell = subprocess.Popen(
         ["bash", "-c", SHORT_LIVED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -49,9 +49,9 @@ def test_the_cpu_time_of_short_lived_processes_counts_and_is_not_lost() -> None:
     shell.stdout.readline()
     taken = seconds(shell.stdout.readline())
     assert taken > 0.1
-    assert processes.look().cpu_seconds - before >= taken - 0.05
+    assert processes.scan().cpu_seconds - before >= taken - 0.05
     shell.communicate("\n", timeout=60)
-    assert processes.look().cpu_seconds - before >= taken - 0.05
+    assert processes.scan().cpu_seconds - before >= taken - 0.05
 
 
 class SlowGpus:

@@ -31,8 +31,8 @@ class Terminal:
     def foreground(self) -> str | None:
         """None while the terminal is not there."""
         session = Path(f"/proc/{self.pty.pid}/fd/0").stat().st_rdev
-        look = Processes(os.getpid()).look()
-        found = {int(each.name): each.foreground for each in terminals(look.processes)}
+        scan = Processes(os.getpid()).scan()
+        found = {int(each.name): each.foreground for each in terminals(scan.processes)}
         return found.get(session)
 
     def until(self, condition: Callable[[str | None], bool]) -> None:
@@ -105,7 +105,7 @@ def test_a_terminal_in_a_terminal_is_seen_too(terminal: Terminal) -> None:
     terminal.type(f'{sys.executable} -c "{inner}"')
 
     def jobs() -> list[str]:
-        return [each.foreground for each in terminals(Processes(os.getpid()).look().processes)]
+        return [each.foreground for each in terminals(Processes(os.getpid()).scan().processes)]
 
     terminal.until(lambda _: "sleep" in jobs())
 

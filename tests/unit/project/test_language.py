@@ -28,7 +28,9 @@ CLEAN_PACKAGES = (
     "data",
     "embedded",
     "gpu_check",
+    "reap",
     "survey",
+    "telemetry",
     "wire",
 )
 CLEAN = (

@@ -56,8 +56,8 @@ def test_a_file_system_that_does_not_answer_is_asked_by_one_thread(
 ) -> None:
     clock, answers = Clock(), threading.Event()
     space = DiskSpace(tmp_path, clock)
-    space.look()
-    until(lambda: space.look()[1])
+    space.scan()
+    until(lambda: space.scan()[1])
     asked = []
     real = os.statvfs
 
@@ -69,22 +69,22 @@ def test_a_file_system_that_does_not_answer_is_asked_by_one_thread(
     monkeypatch.setattr(os, "statvfs", hangs)
     for _ in range(20):
         clock.now += 5
-        space.look()
+        space.scan()
     assert not answers.is_set(), "nothing waited for it"
     assert len(asked) == 1
     assert clock.now > 100 + SPACE_LIMIT_SECONDS
-    assert space.look() == (None, None), "what it said long ago holds no more"
+    assert space.scan() == (None, None), "what it said long ago holds no more"
     answers.set()
-    until(lambda: space.look()[1])
+    until(lambda: space.scan()[1])
 
 
 def test_a_file_system_without_an_end_has_no_total(monkeypatch: pytest.MonkeyPatch) -> None:
     efs = SimpleNamespace(f_blocks=2**43, f_bfree=2**43 - 1024, f_bavail=2**43 - 1024, f_frsize=MIB)
     monkeypatch.setattr(os, "statvfs", lambda path: efs)
     space = DiskSpace(Path("/home"), Clock())
-    space.look()
-    until(lambda: space.look()[0])
-    assert space.look() == (1024, None)
+    space.scan()
+    until(lambda: space.scan()[0])
+    assert space.scan() == (1024, None)
 
 
 Disk = namedtuple("Disk", "read_bytes write_bytes")
@@ -112,10 +112,10 @@ def test_rates_are_of_disks_alone_and_unknown_where_a_counter_went_back(
         lambda **_: {"ens5": Nic(counters["nic"], 0), "lo": Nic(10**12, 10**12)},
     )
     rates = Rates(clock)
-    assert rates.look() == {}
+    assert rates.scan() == {}
     clock.now += 2
     counters |= {"disk": 8 * MIB, "nic": MIB}
-    assert rates.look() == {
+    assert rates.scan() == {
         "disk_read_mib_per_s": 4,
         "disk_write_mib_per_s": 8,
         "network_in_mib_per_s": 0.5,
@@ -123,7 +123,7 @@ def test_rates_are_of_disks_alone_and_unknown_where_a_counter_went_back(
     }
     clock.now += 2
     counters |= {"disk": 0}
-    assert rates.look()["disk_read_mib_per_s"] is None
+    assert rates.scan()["disk_read_mib_per_s"] is None
 
 
 def test_a_strange_proc_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

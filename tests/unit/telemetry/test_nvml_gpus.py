@@ -210,8 +210,8 @@ def test_processes_with_their_memory_and_use(fake: FakeNvml) -> None:
         ("gpu 0 use 0\nprocess 0 100 4096 0\nprocess 0 200 2048 25\n", 2.0, 5),
     )
 
-    def uses(look: Any) -> dict[int, float]:
-        return {each["pid"]: each["use_percent"] for each in look["processes"]}
+    def uses(scan: Any) -> dict[int, float]:
+        return {each["pid"]: each["use_percent"] for each in scan["processes"]}
 
     assert uses(told.looks[3]) == {100: 60, 200: 0, 300: 0}
     assert uses(told.last) == {100: 0, 200: 25}

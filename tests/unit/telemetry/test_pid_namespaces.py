@@ -25,18 +25,18 @@ def test_only_who_has_a_gpu_open_is_believed_to_be_on_one(
     processes = ProcessTable().read()
     told = GpuProcess(os.getpid(), 0, 100.0, 50.0)
     inside = Namespace(place(tmp_path, "pid:[4026532001]"))
-    assert inside.told(told, processes) == GpuProcess(0, 0, 100.0, 50.0)
+    assert inside.translated(told, processes) == GpuProcess(0, 0, 100.0, 50.0)
     # Whoever has the device open is who the driver means.
     device = tmp_path / "nvidia0"
     monkeypatch.setattr(namespaces, "DEVICES", str(device))
     with device.open("w"):
-        assert Namespace(tmp_path / "pid").told(told, processes) == told
+        assert Namespace(tmp_path / "pid").translated(told, processes) == told
     unknown = GpuProcess(2**22 + 5, 0)
-    assert inside.told(unknown, processes) == unknown
+    assert inside.translated(unknown, processes) == unknown
 
 
 def test_on_the_machine_itself_the_driver_is_right(tmp_path: Path) -> None:
     processes = ProcessTable().read()
     told = GpuProcess(os.getpid(), 0)
-    assert Namespace(place(tmp_path, OF_THE_MACHINE)).told(told, processes) == told
-    assert Namespace(tmp_path / "nothing").told(told, processes) == told
+    assert Namespace(place(tmp_path, OF_THE_MACHINE)).translated(told, processes) == told
+    assert Namespace(tmp_path / "nothing").translated(told, processes) == told
