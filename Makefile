@@ -22,7 +22,7 @@ ARGS ?=
 VENV := .venv
 DONE := $(VENV)/.done
 CONSTRAINTS := ec2spawner/data/constraints.txt
-LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/style/*' \)) \
+LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(VENV)/node/node_modules/.bin:$(PATH)

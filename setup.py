@@ -20,7 +20,14 @@ BUNDLE = ROOT / "ec2spawner" / "labextension"
 DIGEST = BUNDLE / "sources.sha256"
 """What the bundle was built from: a checkout gives files any time of day, so times say nothing."""
 
-SOURCE_FILES = ("package.json", "package-lock.json", "tsconfig.json", "src/**/*", "style/**/*")
+SOURCE_FILES = (
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "src/**/*",
+    "schema/*",
+    "style/**/*",
+)
 INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
 INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
 INSTALLED_STARTUP = Path("etc/ipython/startup")

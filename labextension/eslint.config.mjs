@@ -8,7 +8,8 @@ import tseslint from 'typescript-eslint';
 
 export default defineConfig([
   { ignores: ['lib', 'node_modules'] },
-  js.configs.recommended,
+  { plugins: { jupyter: jupyterPlugin } },
+  { files: ['**/*.js', '**/*.mjs', '**/*.ts'], extends: [js.configs.recommended] },
   {
     files: ['**/*.ts'],
     extends: [tseslint.configs.recommendedTypeChecked, tseslint.configs.stylisticTypeChecked],
@@ -16,7 +17,6 @@ export default defineConfig([
       globals: globals.browser,
       parserOptions: { project: 'tsconfig.json', tsconfigRootDir: import.meta.dirname }
     },
-    plugins: { jupyter: jupyterPlugin },
     rules: {
       '@typescript-eslint/consistent-type-imports': ['error', { fixStyle: 'inline-type-imports' }],
       '@typescript-eslint/naming-convention': [

@@ -5,33 +5,48 @@ import {
 } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager } from '@jupyterlab/apputils';
 import { IConnectionStatus } from '@jupyterlab/services';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
-import { ITranslator, nullTranslator, type TranslationBundle } from '@jupyterlab/translation';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { DisposableSet, type IDisposable } from '@lumino/disposable';
 
-import { ServerActions } from './commands/serverActions.js';
-import { HistoryModel } from './model/historyModel.js';
-import { connectionLostPlugins } from './notices/connectionLostPlugin.js';
-import { chipIcon } from './icon.js';
 import { reportInput } from './api/inputReport.js';
-import { ConnectionLostNotification } from './notices/connectionLostNotification.js';
+import { addCommands } from './commands/commands.js';
+import { ServerActions } from './commands/serverActions.js';
+import { chipIcon } from './icon.js';
+import { HistoryModel } from './model/historyModel.js';
+import { ServerCost } from './model/serverCost.js';
+import { SettingsModel } from './model/settingsModel.js';
 import { StatusModel } from './model/statusModel.js';
+import { ConnectionLostNotification } from './notices/connectionLostNotification.js';
+import { connectionLostPlugins } from './notices/connectionLostPlugin.js';
 import { NoticeNotifications } from './notices/noticeNotifications.js';
-import { WorkerOpener } from './panel/workerOpener.js';
-import { Panel } from './panel/panel.js';
-import { StatusItem } from './statusbar/statusItem.js';
 import { loadToasts } from './notices/toast.js';
+import { Panel } from './panel/panel.js';
+import { WorkerOpener } from './panel/workerOpener.js';
+import { StatusItem } from './statusbar/statusItem.js';
+import { IServerCost } from './tokens.js';
 
-const plugin: JupyterFrontEndPlugin<void> = {
-  id: 'ec2spawner-lab:status',
+export { IServerCost } from './tokens.js';
+
+const PLUGIN_ID = 'ec2spawner-lab:plugin';
+
+/** All that the plugin has made; empty while it is not active. */
+let made = new DisposableSet();
+
+const plugin: JupyterFrontEndPlugin<IServerCost> = {
+  id: PLUGIN_ID,
   description: 'What this server costs, what its GPU does, and when it stops.',
   autoStart: true,
+  provides: IServerCost,
   optional: [
     IStatusBar,
     ICommandPalette,
     ITranslator,
     ILayoutRestorer,
     IThemeManager,
-    IConnectionStatus
+    IConnectionStatus,
+    ISettingRegistry
   ],
   activate: (
     app: JupyterFrontEnd,
@@ -40,47 +55,63 @@ const plugin: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
     themes: IThemeManager | null,
-    connection: IConnectionStatus | null
-  ): void => {
+    connection: IConnectionStatus | null,
+    registry: ISettingRegistry | null
+  ): IServerCost => {
+    made = new DisposableSet();
+    const own = <T extends IDisposable>(item: T): T => {
+      made.add(item);
+      return item;
+    };
     const trans = (translator ?? nullTranslator).load('ec2spawner_lab');
     const { serverSettings, events } = app.serviceManager;
-    const model = new StatusModel(serverSettings);
-    const actions = new ServerActions(app, model, trans);
-    const panel = newPanel(app, model, actions, themes, trans);
+    const settings = own(new SettingsModel({ registry, pluginId: PLUGIN_ID }));
+    const model = own(new StatusModel({ serverSettings }));
+    const actions = new ServerActions({ app, model, trans });
+    const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
+    const history = own(new HistoryModel({ serverSettings, isWatched }));
+    const opener = new WorkerOpener(app);
+    const panel: Panel = own(
+      new Panel({ model, history, actions, opener, settings, themes, trans })
+    );
+    panel.id = 'ec2spawner-panel';
+    panel.title.icon = chipIcon;
+    panel.title.caption = trans.__('This Server');
     app.shell.add(panel, 'right', { rank: 1000 });
     restorer?.add(panel, panel.id);
     const openPanel = (): void => app.shell.activateById(panel.id);
-    const item = new StatusItem(model, trans, openPanel);
+    const item = own(new StatusItem({ model, settings, trans, open: openPanel }));
     item.id = 'ec2spawner-status';
-    showItem(app, statusBar, item, model);
-    addCommands(app, palette, model, actions, openPanel, trans);
+    own(showItem(app, statusBar, item, model));
+    own(addCommands({ app, palette, model, actions, openPanel, trans }));
     void app.restored.then(loadToasts);
-    new NoticeNotifications(model, actions, events.stream, openPanel, trans);
-    new ConnectionLostNotification(app, model, connection, trans);
-    reportInput(serverSettings, () => model.view.phase === 'live');
-  }
+    own(
+      new NoticeNotifications({
+        model,
+        actions,
+        settings,
+        shell: app.shell,
+        events: events.stream,
+        openPanel,
+        trans
+      })
+    );
+    own(new ConnectionLostNotification({ app, model, connection, trans }));
+    own(reportInput(serverSettings, () => model.view.phase === 'live'));
+    const cost = own(new ServerCost({ model }));
+    // A server without this extension has nothing to show; not within the model's own signal.
+    model.changed.connect(() => {
+      if (model.view.phase === 'absent') {
+        queueMicrotask(deactivate);
+      }
+    }, made);
+    return cost;
+  },
+  deactivate
 };
 
-function newPanel(
-  app: JupyterFrontEnd,
-  model: StatusModel,
-  actions: ServerActions,
-  themes: IThemeManager | null,
-  trans: TranslationBundle
-): Panel {
-  const isWatched = (): boolean => panel.isVisible && model.view.phase === 'live';
-  const history = new HistoryModel(app.serviceManager.serverSettings, isWatched);
-  const panel: Panel = new Panel(model, history, actions, new WorkerOpener(app), themes, trans);
-  panel.id = 'ec2spawner-panel';
-  panel.title.icon = chipIcon;
-  panel.title.caption = trans.__('This Server');
-  model.changed.connect(() => {
-    if (model.view.phase === 'absent') {
-      history.dispose();
-      panel.dispose();
-    }
-  });
-  return panel;
+function deactivate(): void {
+  made.dispose();
 }
 
 /** In the status bar, or at the top where there is none: Notebook has its status up there. */
@@ -89,12 +120,12 @@ function showItem(
   statusBar: IStatusBar | null,
   item: StatusItem,
   model: StatusModel
-): void {
+): IDisposable {
   if (!statusBar) {
     app.shell.add(item, 'top', { rank: 1000 });
-    return;
+    return item;
   }
-  statusBar.registerStatusItem(item.id, {
+  return statusBar.registerStatusItem(item.id, {
     item,
     align: 'right',
     // Outermost of the right side, so that nothing else moves when its width changes.
@@ -104,43 +135,6 @@ function showItem(
     isActive: () => model.view.phase !== 'absent',
     activeStateChanged: model.changed
   });
-}
-
-function addCommands(
-  app: JupyterFrontEnd,
-  palette: ICommandPalette | null,
-  model: StatusModel,
-  actions: ServerActions,
-  openPanel: () => void,
-  trans: TranslationBundle
-): void {
-  const category = trans.__('Server');
-  const commands = {
-    'ec2spawner:open-panel': {
-      label: trans.__('Show Server Cost and Usage'),
-      isVisible: () => model.view.phase !== 'absent',
-      execute: openPanel
-    },
-    'ec2spawner:keep': {
-      label: trans.__('Keep This Server On'),
-      isEnabled: () => actions.keepUntil !== null,
-      isVisible: () => model.view.phase !== 'absent',
-      execute: () => actions.keep()
-    },
-    'ec2spawner:stop': {
-      label: trans.__('Stop This Server…'),
-      isEnabled: () => actions.available,
-      isVisible: () => model.view.phase !== 'absent',
-      execute: () => actions.stop()
-    }
-  };
-  for (const [id, options] of Object.entries(commands)) {
-    app.commands.addCommand(id, {
-      ...options,
-      describedBy: { args: { type: 'object', properties: {} } }
-    });
-    palette?.addItem({ command: id, category });
-  }
 }
 
 export default [plugin, ...connectionLostPlugins()];

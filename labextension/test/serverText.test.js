@@ -3,7 +3,8 @@ import { test } from 'node:test';
 
 import { sentenceText } from '../lib/text/sentenceText.js';
 import { announcement, sentences, sharedSentence } from '../lib/text/serverText.js';
-import { parts } from '../lib/text/statusItemText.js';
+import { DEFAULT_SETTINGS } from '../lib/settings.js';
+import { parts as partsOf } from '../lib/text/statusItemText.js';
 import { timeOfDay } from '../lib/text/format.js';
 import { stopText } from '../lib/text/stopText.js';
 import { canControl, costAt, keepChoices, nextKeep, stateOf } from '../lib/model/state.js';
@@ -25,6 +26,9 @@ const gpu = (changes = {}) => ({
   memory_total_mib: 22888,
   ...changes
 });
+
+const parts = (view, form, trans, changes = {}) =>
+  partsOf({ view, form, settings: { ...DEFAULT_SETTINGS, ...changes }, trans });
 
 const keep = (minutes, changes = true) => ({ until: at(minutes), changes });
 
@@ -257,4 +261,17 @@ test('with whom a server is shared has no buttons, and is told whose they are', 
   assert.ok(sentences(view(shared), trans).includes(said));
   assert.ok(!sentences(view({ idleness: idle(9) }), trans).includes(said));
   assert.ok(!sentences(view({ ...shared, managed: false }), trans).includes(said));
+});
+
+test('the status bar shows the figures that were chosen, and always an imminent stop', () => {
+  const shown = (changes, status = {}, form = 'wide') =>
+    plain(parts(view(status), form, trans, changes));
+  const [usage, cost, state] = shown({});
+  assert.deepEqual(shown({ statusBarUsage: false }), [cost, state]);
+  assert.deepEqual(shown({ statusBarCost: false }), [usage, state]);
+  assert.deepEqual(shown({ statusBarState: false }), [usage, cost]);
+  assert.deepEqual(shown({ statusBarCost: false }, {}, 'narrow'), ['GPU 80 %']);
+  const none = { statusBarUsage: false, statusBarCost: false, statusBarState: false };
+  assert.deepEqual(shown(none), []);
+  assert.deepEqual(shown(none, { idleness: idle(9) }), ['stops in 9:00']);
 });

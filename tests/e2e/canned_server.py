@@ -177,6 +177,15 @@ class Server:
         file = self.settings / "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
         file.write_text(json.dumps({"theme": f"JupyterLab {theme}"}))
 
+    def choose_settings(self, text: str | None) -> None:
+        """What the settings of the lab extension are from now on; None for the defaults."""
+        file = self.settings / "ec2spawner-lab/plugin.jupyterlab-settings"
+        file.parent.mkdir(exist_ok=True)
+        if text is None:
+            file.unlink(missing_ok=True)
+        else:
+            file.write_text(text)
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -251,6 +260,7 @@ def page(server: Server, browser: Any) -> Iterator[Any]:
     server.ends(None)
     server.forget_posts()
     server.choose_theme("Light")
+    server.choose_settings(None)
     context = browser.new_context(
         viewport={"width": 1280, "height": 800}, locale="en-GB", timezone_id="Asia/Kolkata"
     )

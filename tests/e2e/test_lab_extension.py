@@ -469,3 +469,82 @@ def test_reports_a_person_at_work_but_not_an_open_tab(page: Any, server: Server)
     with page.expect_response(STATUS_URL):
         pass
     assert len(server.posts("input")) == 1
+
+
+def test_settings_choose_what_is_shown(page: Any, server: Server) -> None:
+    minutes = timedelta(minutes=1)
+    server.choose_settings('{"statusBarUsage": false, "statusBarState": false, "notices": false}')
+    server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
+    item = open_lab(page, server)
+    expect(item.locator("span")).to_have_count(2)  # a stop within minutes is shown in any case
+    assert texts(item)[0] == "$1.37 · $0.42/h spot"
+    page.locator(".jp-Notebook-cell .cm-content").first.click()
+    page.keyboard.insert_text("1")
+    expect(page.locator(".jp-mod-dirty")).not_to_have_count(0)
+    server.says(status(interruption_at=datetime.now(UTC) + 2 * minutes))
+    expect(page.locator(".jp-mod-dirty")).to_have_count(0)  # saved, though nothing is said
+    expect(page.locator(".Toastify__toast")).to_have_count(0)
+
+
+def test_bad_settings_break_nothing(page: Any, server: Server) -> None:
+    server.choose_settings('{"statusBarCost": "perhaps", "notices": 7, "of later": []}')
+    item = open_lab(page, server)
+    assert texts(item) == ["A10G 87 % · 14.2/24 GB", "$1.37 · $0.42/h spot", "in use"]
+    item.click()
+    expect(page.locator(PANEL)).to_contain_text("$1.37")
+
+
+LEAKS = """
+  const mine = () => new Error().stack.includes('ec2spawner-lab');
+  const held = (window.held = new Set());
+  const { addEventListener: add, removeEventListener: remove } = EventTarget.prototype;
+  EventTarget.prototype.addEventListener = function (type, listener, ...rest) {
+    if (mine() && (this === document || this === window)) held.add(listener);
+    return add.call(this, type, listener, ...rest);
+  };
+  EventTarget.prototype.removeEventListener = function (type, listener, ...rest) {
+    held.delete(listener);
+    return remove.call(this, type, listener, ...rest);
+  };
+  for (const kind of ['Interval', 'Timeout']) {
+    const [set, clear] = [window[`set${kind}`], window[`clear${kind}`]];
+    window[`set${kind}`] = (task, ...rest) => {
+      const key = { kind };
+      const id = set(() => { if (kind === 'Timeout') held.delete(key); task(); }, ...rest);
+      if (mine()) { key.id = id; held.add(key); }
+      return id;
+    };
+    window[`clear${kind}`] = id => {
+      for (const key of held) if (key.kind === kind && key.id === id) held.delete(key);
+      clear(id);
+    };
+  }
+  const Observer = window.ResizeObserver;
+  window.ResizeObserver = class extends Observer {
+    constructor(...args) { super(...args); if (mine()) held.add(this); }
+    disconnect() { held.delete(this); super.disconnect(); }
+  };
+"""
+
+
+def test_nothing_is_left_of_it_after_it_is_deactivated(page: Any, server: Server) -> None:
+    page.add_init_script(LEAKS)
+    minutes = timedelta(minutes=1)
+    server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))
+    item = open_lab(page, server)
+    item.click()
+    toast = page.locator(".Toastify__toast")
+    expect(toast).to_have_count(1)
+    expect(page.locator(PANEL)).to_be_visible()
+    assert page.evaluate("held.size") > 0
+    page.evaluate("window.jupyterapp.deactivatePlugin('ec2spawner-lab:plugin')")
+    expect(toast).to_have_count(0)
+    expect(page.locator(PANEL)).to_have_count(0)
+    expect(page.locator(ITEM)).to_have_count(0)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(4000)  # longer than from one question for the status to the next
+    assert not [url for url in asked if "ec2spawner/api" in url]
+    left = "[...held].map(each => each.kind ?? each.name ?? each.constructor.name)"
+    assert page.evaluate(left) == []
+    assert not page.evaluate("window.jupyterapp.commands.hasCommand('ec2spawner:stop')")

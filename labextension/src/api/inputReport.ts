@@ -1,31 +1,39 @@
 import type { ServerConnection } from '@jupyterlab/services';
+import { DisposableDelegate, type IDisposable } from '@lumino/disposable';
 
 import { request } from './request.js';
 
-/** A person who works is reported at most this often. */
-const REPORT_EVERY_MS = 30_000;
+/** Input is reported at most this often. */
+const REPORT_INTERVAL_MS = 30_000;
+
+const EVENTS = ['keydown', 'pointerdown', 'wheel'];
 
 /**
- * Tell the server that a person is at work here. An open tab is none: only keys and pointers
- * count, and only those that the browser itself vouches for.
+ * Report to the server that a person is using this page, until disposed. An open tab does not
+ * count: only keys and pointers do, and only events that the browser itself trusts.
  *
- * @param isAnswering - Whether the server answers at all.
+ * @param isAnswering - Whether the server responds at all.
  */
 export function reportInput(
   serverSettings: ServerConnection.ISettings,
   isAnswering: () => boolean
-): void {
+): IDisposable {
   let reportedAt = -Infinity;
   const onInput = (event: Event): void => {
     const now = performance.now();
-    if (!event.isTrusted || now - reportedAt < REPORT_EVERY_MS || !isAnswering()) {
+    if (!event.isTrusted || now - reportedAt < REPORT_INTERVAL_MS || !isAnswering()) {
       return;
     }
     reportedAt = now;
-    // A lost report is made good by the next key.
+    // The next key makes up for a lost report.
     request(serverSettings, 'input').catch(() => undefined);
   };
-  for (const type of ['keydown', 'pointerdown', 'wheel']) {
+  for (const type of EVENTS) {
     document.addEventListener(type, onInput, { capture: true, passive: true });
   }
+  return new DisposableDelegate(() => {
+    for (const type of EVENTS) {
+      document.removeEventListener(type, onInput, { capture: true });
+    }
+  });
 }

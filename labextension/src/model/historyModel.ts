@@ -13,11 +13,8 @@ const MAX_POLL_MS = 60_000;
 
 /** The last hour of this server, asked for only while somebody looks at it. */
 export class HistoryModel implements IDisposable {
-  /** @param isWatched - Whether somebody looks at charts now. */
-  constructor(
-    private readonly serverSettings: ServerConnection.ISettings,
-    isWatched: () => boolean
-  ) {
+  constructor({ serverSettings, isWatched }: HistoryModel.IOptions) {
+    this._serverSettings = serverSettings;
     this._poll = new Poll({
       name: 'ec2spawner:history',
       factory: () => this._ask(),
@@ -61,10 +58,19 @@ export class HistoryModel implements IDisposable {
   }
 
   private async _since(seconds: number): Promise<IHistory> {
-    return (await request(this.serverSettings, `history?since=${seconds}`)) as IHistory;
+    return (await request(this._serverSettings, `history?since=${seconds}`)) as IHistory;
   }
 
+  private readonly _serverSettings: ServerConnection.ISettings;
   private readonly _poll: Poll<void, unknown>;
   private readonly _changed = new Signal<this, void>(this);
   private _history: IHistory | null = null;
+}
+
+export namespace HistoryModel {
+  export interface IOptions {
+    serverSettings: ServerConnection.ISettings;
+    /** Whether a person has charts on the screen now. */
+    isWatched: () => boolean;
+  }
 }

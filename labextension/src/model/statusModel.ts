@@ -31,7 +31,7 @@ export interface IView {
 
 /** Asks the notebook server for its status, and lets time pass between its answers. */
 export class StatusModel implements IDisposable {
-  constructor(serverSettings: ServerConnection.ISettings) {
+  constructor({ serverSettings }: StatusModel.IOptions) {
     this._serverSettings = serverSettings;
     this._poll = new Poll({
       name: 'ec2spawner:status',
@@ -163,4 +163,10 @@ export class StatusModel implements IDisposable {
   private _answeredAt = 0;
   private _problem = '';
   private _end: IServerEnd | null = null;
+}
+
+export namespace StatusModel {
+  export interface IOptions {
+    serverSettings: ServerConnection.ISettings;
+  }
 }

@@ -3,8 +3,10 @@ import { Notification } from '@jupyterlab/apputils';
 import { PageConfig, URLExt } from '@jupyterlab/coreutils';
 import type { IConnectionStatus } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
 
-import { hasUnsaved } from '../commands/serverActions.js';
+import { hasUnsaved } from '../commands/documents.js';
 import { connectionLostText, type IConnectionLostText } from '../text/connectionLostText.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { isOnScreen } from './toast.js';
@@ -15,20 +17,35 @@ import { isOnScreen } from './toast.js';
  * No dialog: it would cover what is not saved. Meanwhile JupyterLab's own polling pauses, which
  * would only fill the console.
  */
-export class ConnectionLostNotification {
-  constructor(
-    private readonly app: JupyterFrontEnd,
-    private readonly model: StatusModel,
-    private readonly connection: IConnectionStatus | null,
-    private readonly trans: TranslationBundle
-  ) {
-    model.changed.connect(() => this._update());
+export class ConnectionLostNotification implements IDisposable {
+  constructor({ app, model, connection, trans }: ConnectionLostNotification.IOptions) {
+    this._app = app;
+    this._model = model;
+    this._connection = connection;
+    this._trans = trans;
+    model.changed.connect(this._update, this);
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    Signal.clearData(this);
+    this._withdraw();
+    if (this._connection && this._isLost) {
+      this._connection.isConnected = true;
+    }
   }
 
   private _update(): void {
-    const lost = connectionLostText(this.model.view, hasUnsaved(this.app.shell), this.trans);
-    if (this.connection && this._isLost !== (lost !== null)) {
-      this.connection.isConnected = lost === null;
+    const lost = connectionLostText(this._model.view, hasUnsaved(this._app.shell), this._trans);
+    if (this._connection && this._isLost !== (lost !== null)) {
+      this._connection.isConnected = lost === null;
     }
     this._isLost = lost !== null;
     if (lost?.kind !== this._shown?.kind || lost?.level !== this._shown?.level) {
@@ -59,7 +76,7 @@ export class ConnectionLostNotification {
     if (!lost.startable || !PageConfig.getOption('hubPrefix')) {
       return [];
     }
-    const label = this.trans.__('Start server again');
+    const label = this._trans.__('Start server again');
     return [{ label, displayType: 'accent', callback: () => this._start() }];
   }
 
@@ -68,16 +85,31 @@ export class ConnectionLostNotification {
     const { pathname, search, hash } = window.location;
     const next = URLExt.objectToQueryString({ next: `${pathname}${search}${hash}` });
     const url = `${spawnUrl()}${next}`;
-    if (hasUnsaved(this.app.shell)) {
+    if (hasUnsaved(this._app.shell)) {
       window.open(url, '_blank', 'noopener');
     } else {
       window.location.assign(url);
     }
   }
 
+  private readonly _app: JupyterFrontEnd;
+  private readonly _model: StatusModel;
+  private readonly _connection: IConnectionStatus | null;
+  private readonly _trans: TranslationBundle;
+  private _isDisposed = false;
   private _isLost = false;
   private _shown: IConnectionLostText | null = null;
   private _id = '';
+}
+
+export namespace ConnectionLostNotification {
+  export interface IOptions {
+    app: JupyterFrontEnd;
+    model: StatusModel;
+    /** JupyterLab's own: its polling pauses while the server is away. */
+    connection: IConnectionStatus | null;
+    trans: TranslationBundle;
+  }
 }
 
 /** Where the hub starts this server. */

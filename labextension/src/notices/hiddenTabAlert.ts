@@ -1,3 +1,5 @@
+import type { IDisposable } from '@lumino/disposable';
+
 /** So long before the end a hidden tab says so: browsers wake a hidden tab once a minute. */
 const SIGN_MS = 75_000;
 
@@ -5,9 +7,9 @@ const SIGN_MS = 75_000;
  * Shows in a hidden tab that the end is near: in its title, and as the browser's notification where
  * the user has allowed those to this site.
  */
-export class HiddenTabAlert {
+export class HiddenTabAlert implements IDisposable {
   constructor() {
-    document.addEventListener('visibilitychange', () => this._update());
+    document.addEventListener('visibilitychange', this._update);
   }
 
   /**
@@ -19,12 +21,12 @@ export class HiddenTabAlert {
     this._title = left === null ? '' : title;
     this._endsAt = left === null ? Infinity : performance.now() + left;
     if (left !== null) {
-      this._timer = window.setTimeout(() => this._update(), Math.max(0, left - SIGN_MS));
+      this._timer = window.setTimeout(this._update, Math.max(0, left - SIGN_MS));
     }
     this._update();
   }
 
-  private _update(): void {
+  private readonly _update = (): void => {
     const left = this._endsAt - performance.now();
     const isNear = this._title !== '' && left <= SIGN_MS;
     if (!document.hidden || !isNear) {
@@ -32,7 +34,7 @@ export class HiddenTabAlert {
     } else if (this._before === null) {
       this._show(this._title);
     }
-  }
+  };
 
   private _show(text: string): void {
     this._before = document.title;
@@ -53,6 +55,17 @@ export class HiddenTabAlert {
     this._notification = null;
   }
 
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    this._isDisposed = true;
+    this.expect('', null);
+    document.removeEventListener('visibilitychange', this._update);
+  }
+
+  private _isDisposed = false;
   private _timer: number | undefined;
   private _title = '';
   private _endsAt = Infinity;

@@ -1,22 +1,24 @@
-import { Notification } from '@jupyterlab/apputils';
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { Notification } from '@jupyterlab/apputils';
 import type { Event } from '@jupyterlab/services';
 import type { TranslationBundle } from '@jupyterlab/translation';
+import type { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
 
+import { saveAll } from '../commands/documents.js';
 import type { ServerActions } from '../commands/serverActions.js';
 import { keepLabel } from '../text/serverText.js';
 import { HiddenTabAlert } from './hiddenTabAlert.js';
+import type { SettingsModel } from '../model/settingsModel.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { duration } from '../text/format.js';
 import { announcesStop, noticeText, noticeTitle } from '../text/noticeText.js';
 import { instant } from '../model/state.js';
-import { isOnScreen } from './toast.js';
+import { NoticeNotification } from './noticeNotification.js';
+import { isShown, markShown } from './shownSuggestions.js';
 import type { INotebookStatus, INotice, INoticesEvent } from '../api/wire.js';
 
 const SCHEMA_ID = 'https://events.ec2spawner.org/notices/v1';
-
-/** Ids of suggestions that this browser has shown: they are made once, and never again. */
-const SHOWN_KEY = 'ec2spawner:shown-notices';
-const MAX_REMEMBERED = 50;
 
 /** No answer is later than this: what seems to be comes from a clock that has been set back. */
 const MAX_LATE_MS = 60_000;
@@ -32,26 +34,42 @@ const SAVED_AGAIN_MS = 15_000;
  *
  * It hears of them in each status, and on the event websocket: a hidden tab asks for no status.
  */
-export class NoticeNotifications {
-  constructor(
-    private readonly model: StatusModel,
-    private readonly actions: ServerActions,
-    events: Event.Stream,
-    private readonly openPanel: () => void,
-    private readonly trans: TranslationBundle
-  ) {
-    this._hiddenTabAlert = new HiddenTabAlert();
-    model.changed.connect(() => this._hearStatus());
-    events.connect((_, emission) => this._hearEvent(emission));
+export class NoticeNotifications implements IDisposable {
+  constructor(options: NoticeNotifications.IOptions) {
+    this._model = options.model;
+    this._actions = options.actions;
+    this._settings = options.settings;
+    this._shell = options.shell;
+    this._events = options.events;
+    this._openPanel = options.openPanel;
+    this._trans = options.trans;
+    this._model.changed.connect(this._onStatus, this);
+    this._events.connect(this._onEvent, this);
   }
 
-  private _hearStatus(): void {
-    const { status } = this.model.view;
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this._events.disconnect(this._onEvent, this);
+    Signal.clearData(this);
+    this._shown.forEach(shown => shown.dispose());
+    this._shown.clear();
+    this._hiddenTabAlert.dispose();
+  }
+
+  private _onStatus(): void {
+    const { status } = this._model.view;
     if (status && status !== this._status) {
       this._status = status;
       this._take(status);
     }
-    if (this.model.view.phase === 'away') {
+    if (this._model.view.phase === 'away') {
       this._withdrawEnds();
     }
     this._shown.forEach(shown => this._refresh(shown));
@@ -62,13 +80,13 @@ export class NoticeNotifications {
     for (const [id, shown] of this._shown) {
       if (SAVED_BEFORE.includes(shown.notice.kind)) {
         this._shown.delete(id);
-        shown.withdraw();
+        shown.dispose();
       }
     }
     this._hiddenTabAlert.expect('', null);
   }
 
-  private _hearEvent(emission: Event.Emission): void {
+  private _onEvent(_: Event.IManager, emission: Event.Emission): void {
     if (emission.schema_id === SCHEMA_ID) {
       this._take(emission as unknown as INoticesEvent);
     }
@@ -86,7 +104,7 @@ export class NoticeNotifications {
     for (const [id, shown] of this._shown) {
       if (!holding.has(id)) {
         this._shown.delete(id);
-        shown.withdraw();
+        shown.dispose();
       }
     }
     this._expectEnd(notices);
@@ -102,48 +120,49 @@ export class NoticeNotifications {
   }
 
   private _expectEnd(notices: INotice[]): void {
-    const ends = notices.filter(({ kind, until }) => SAVED_BEFORE.includes(kind) && until !== null);
+    const ends = this._settings.current.notices
+      ? notices.filter(({ kind, until }) => SAVED_BEFORE.includes(kind) && until !== null)
+      : [];
     const [first] = ends.sort((a, b) => (instant(a.until) ?? 0) - (instant(b.until) ?? 0));
     this._hiddenTabAlert.expect(
-      first ? noticeTitle(first, duration(60_000, this.trans), this.trans) : '',
+      first ? noticeTitle(first, duration(60_000, this._trans), this._trans) : '',
       first ? (instant(first.until) ?? 0) - this._now : null
     );
   }
 
   private _add(notice: INotice): void {
-    const shown = new Shown(notice);
+    const shown = new NoticeNotification(notice);
     this._shown.set(notice.id, shown);
-    if (notice.level === 'info' && isRemembered(notice.id)) {
-      return;
+    if (this._settings.current.notices && !(notice.level === 'info' && isShown(notice.id))) {
+      shown.show(this._text(notice), this._buttons(notice));
+      if (notice.level === 'info') {
+        markShown(notice.id);
+      }
     }
-    if (notice.level === 'info') {
-      remember(notice.id);
-    }
-    shown.show(this._text(notice), this._buttons(notice));
     if (SAVED_BEFORE.includes(notice.kind)) {
       this._save(shown);
     }
   }
 
-  private _save(shown: Shown): void {
+  private _save(shown: NoticeNotification): void {
     if (announcesStop(shown.notice)) {
-      void this.actions.saveForStop();
+      void this._actions.saveForStop();
       return;
     }
-    void this.actions.saveAll();
+    void saveAll(this._shell);
     const until = instant(shown.notice.until);
     if (until !== null && until - this._now > SAVED_AGAIN_MS) {
-      const save = (): void => void this.actions.saveAll();
-      shown.later = window.setTimeout(save, until - this._now - SAVED_AGAIN_MS);
+      const save = (): void => void saveAll(this._shell);
+      shown.timer = window.setTimeout(save, until - this._now - SAVED_AGAIN_MS);
     }
   }
 
-  private _refresh(shown: Shown): void {
+  private _refresh(shown: NoticeNotification): void {
     shown.refresh(this._text(shown.notice), this._buttons(shown.notice));
   }
 
   private _text(notice: INotice): string {
-    return noticeText(notice, this._now, this.model.view, this.trans);
+    return noticeText(notice, this._now, this._model.view, this._trans);
   }
 
   /** The server's clock, as far as anybody here knows. */
@@ -152,23 +171,23 @@ export class NoticeNotifications {
   }
 
   private _buttons(notice: INotice): Notification.IAction[] {
-    const until = this.actions.keepUntil;
+    const until = this._actions.keepUntil;
     return notice.actions.flatMap<Notification.IAction>((action, index) => {
       const displayType = index === 0 ? 'accent' : 'default';
       if (action === 'panel') {
         return [
-          { label: this.trans.__('Show details'), displayType, callback: () => this.openPanel() }
+          { label: this._trans.__('Show details'), displayType, callback: () => this._openPanel() }
         ];
       }
       if (action === 'keep') {
-        const keep = (): Promise<boolean> => this.actions.keep(until);
+        const keep = (): Promise<boolean> => this._actions.keep(until);
         return until === null
           ? []
-          : [this._button(notice.id, keepLabel(until, this.trans), displayType, keep)];
+          : [this._button(notice.id, keepLabel(until, this._trans), displayType, keep)];
       }
-      const stop = (): Promise<boolean> => this.actions.stop();
-      return this.actions.available
-        ? [this._button(notice.id, this.trans.__('Stop now'), displayType, stop)]
+      const stop = (): Promise<boolean> => this._actions.stop();
+      return this._actions.available
+        ? [this._button(notice.id, this._trans.__('Stop now'), displayType, stop)]
         : [];
     });
   }
@@ -191,69 +210,30 @@ export class NoticeNotifications {
     }
   }
 
-  private readonly _hiddenTabAlert: HiddenTabAlert;
-  private readonly _shown = new Map<string, Shown>();
+  private readonly _model: StatusModel;
+  private readonly _actions: ServerActions;
+  private readonly _settings: SettingsModel;
+  private readonly _shell: JupyterFrontEnd.IShell;
+  private readonly _events: Event.Stream;
+  private readonly _openPanel: () => void;
+  private readonly _trans: TranslationBundle;
+  private readonly _hiddenTabAlert = new HiddenTabAlert();
+  private readonly _shown = new Map<string, NoticeNotification>();
   private _status: INotebookStatus | null = null;
   private _serverNow = 0;
   private _heardAt = 0;
+  private _isDisposed = false;
 }
 
-/** One notice as JupyterLab's notification. */
-class Shown {
-  /** The timer of what is still to be done while it holds. */
-  later: number | undefined;
-
-  constructor(public notice: INotice) {}
-
-  show(text: string, actions: Notification.IAction[]): void {
-    this._id = Notification.emit(text, this.notice.level, { autoClose: false, actions });
-    this._last = summary(text, actions);
-  }
-
-  /** To update one that is not seen would bring back a toast that the user has just put away. */
-  refresh(message: string, actions: Notification.IAction[]): void {
-    const now = summary(message, actions);
-    if (this._id === null || now === this._last || !isOnScreen(this._id)) {
-      return;
-    }
-    this._last = now;
-    Notification.update({ id: this._id, message, autoClose: false, actions });
-  }
-
-  withdraw(): void {
-    window.clearTimeout(this.later);
-    if (this._id !== null) {
-      Notification.dismiss(this._id);
-      this._id = null;
-    }
-  }
-
-  private _id: string | null = null;
-  private _last = '';
-}
-
-function summary(text: string, actions: Notification.IAction[]): string {
-  return [text, ...actions.map(action => action.label)].join('\n');
-}
-
-function remembered(): string[] {
-  try {
-    const found: unknown = JSON.parse(localStorage.getItem(SHOWN_KEY) ?? '[]');
-    return Array.isArray(found) ? found.filter(id => typeof id === 'string') : [];
-  } catch {
-    return [];
-  }
-}
-
-function isRemembered(id: string): boolean {
-  return remembered().includes(id);
-}
-
-function remember(id: string): void {
-  try {
-    const ids = [id, ...remembered()].slice(0, MAX_REMEMBERED);
-    localStorage.setItem(SHOWN_KEY, JSON.stringify(ids));
-  } catch {
-    // A browser that keeps nothing shows it again.
+export namespace NoticeNotifications {
+  export interface IOptions {
+    model: StatusModel;
+    actions: ServerActions;
+    settings: SettingsModel;
+    shell: JupyterFrontEnd.IShell;
+    /** Jupyter Server's events: a hidden tab does not poll. */
+    events: Event.Stream;
+    openPanel: () => void;
+    trans: TranslationBundle;
   }
 }

@@ -15,13 +15,18 @@ import {
   type ITrouble
 } from '../text/instanceText.js';
 import { sentenceText } from '../text/sentenceText.js';
+import type { SettingsModel } from '../model/settingsModel.js';
 import type { IView } from '../model/statusModel.js';
+import type { TemperatureUnit } from '../settings.js';
 import { Section } from './section.js';
 import type { IGpuSample, IHistory, IMigSlice } from '../api/wire.js';
 
 /** Each GPU: its use and memory with their last hour, its heat, power and clocks, its troubles. */
 export class GpuSection extends Section {
-  constructor(private readonly trans: TranslationBundle) {
+  constructor(
+    private readonly settings: SettingsModel,
+    private readonly trans: TranslationBundle
+  ) {
     super(trans.__('GPU'));
     this.node.append(this._none, this._list);
   }
@@ -42,7 +47,8 @@ export class GpuSection extends Section {
     );
     setAttribute(this._list, 'data-many', `${gpus.length > 1}`);
     this._keep(gpus);
-    gpus.forEach((gpu, index) => this._gpus[index].update(gpu, view.now));
+    const { temperatureUnit } = this.settings.current;
+    gpus.forEach((gpu, index) => this._gpus[index].update(gpu, view.now, temperatureUnit));
   }
 
   setHistory(history: IHistory): void {
@@ -98,8 +104,13 @@ class GpuPart {
     const [use, memory] = isOneOfMany
       ? [trans.__('GPU %1', index), trans.__('Memory of GPU %1', index)]
       : [trans.__('GPU'), trans.__('GPU memory')];
-    this.use = new MetricChart(trans.__('GPU'), use, trans);
-    this.memory = new MetricChart(trans.__('Memory'), memory, trans, true);
+    this.use = new MetricChart({ name: trans.__('GPU'), fullName: use, trans });
+    this.memory = new MetricChart({
+      name: trans.__('Memory'),
+      fullName: memory,
+      trans,
+      filled: true
+    });
     this._slices.setAttribute('aria-label', trans.__('Slices of %1', use));
     this.node.append(
       this._title,
@@ -111,7 +122,7 @@ class GpuPart {
     );
   }
 
-  update(gpu: IGpuSample, now: number): void {
+  update(gpu: IGpuSample, now: number, unit: TemperatureUnit): void {
     const { trans, isOneOfMany } = this;
     show(this._title, isOneOfMany);
     setText(this._title, trans.__('GPU %1', gpu.index));
@@ -120,7 +131,7 @@ class GpuPart {
     this.use.setValue(isCut ? trans.__('by slice') : percentText(gpu.use_percent));
     const { memory_used_mib: used, memory_total_mib: total } = gpu;
     this.memory.setValue((isOneOfMany ? usedText : memoryText)(used, total, trans));
-    setText(this._heat, heatText(gpu, trans));
+    setText(this._heat, heatText(gpu, trans, unit));
     const clock = clockText(gpu, trans);
     setText(this._clock, clock);
     setAttribute(this._clock, 'title', clock);

@@ -11,8 +11,13 @@ import type { IHistory, ITelemetry } from '../api/wire.js';
 export class InstanceSection extends Section {
   constructor(private readonly trans: TranslationBundle) {
     super(trans.__('Machine'));
-    this._cpu = new MetricChart(trans.__('CPU'), trans.__('CPU'), trans);
-    this._memory = new MetricChart(trans.__('Memory'), trans.__('Memory'), trans, true);
+    this._cpu = new MetricChart({ name: trans.__('CPU'), fullName: trans.__('CPU'), trans });
+    this._memory = new MetricChart({
+      name: trans.__('Memory'),
+      fullName: trans.__('Memory'),
+      trans,
+      filled: true
+    });
     this._disk = new Line(trans.__('Disk'));
     this._network = new Line(trans.__('Network'));
     this.node.append(

@@ -10,13 +10,9 @@ import { summary } from '../model/history.js';
 export class MetricChart implements IDisposable {
   readonly node = element('div', 'ec2-Figure');
 
-  /** @param fullName - Says which one it is, without what stands around it. */
-  constructor(
-    name: string,
-    private readonly fullName: string,
-    private readonly trans: TranslationBundle,
-    filled = false
-  ) {
+  constructor({ name, fullName, trans, filled = false }: MetricChart.IOptions) {
+    this._fullName = fullName;
+    this._trans = trans;
     this._chart = new Chart({ filled, onPoint: index => this._point(index) });
     this.node.append(
       element('div', 'ec2-Line', element('span', 'ec2-Line-name', name), this._value),
@@ -64,27 +60,40 @@ export class MetricChart implements IDisposable {
       return;
     }
     const at = this._at[index] * 1000;
-    setText(this._value, this.trans.__('%1 at %2', percent(then).trim(), timeOfDay(at, at)));
+    setText(this._value, this._trans.__('%1 at %2', percent(then).trim(), timeOfDay(at, at)));
   }
 
   private _label(): string {
     const found = summary(this._values);
     if (!found) {
-      return this.trans.__('%1 in the last hour: unknown', this.fullName);
+      return this._trans.__('%1 in the last hour: unknown', this._fullName);
     }
     const [mean, max] = [found.mean, found.max].map(Math.round);
-    return this.trans.__(
+    return this._trans.__(
       '%1 in the last hour: average %2 %, maximum %3 %',
-      this.fullName,
+      this._fullName,
       mean,
       max
     );
   }
 
+  private readonly _fullName: string;
+  private readonly _trans: TranslationBundle;
   private readonly _chart: Chart;
   private readonly _value = element('span', 'ec2-Line-value');
   private _now = '';
   private _at: number[] = [];
   private _values: Values = [];
   private _pointed: number | null = null;
+}
+
+export namespace MetricChart {
+  export interface IOptions {
+    name: string;
+    /** Names the metric without what stands around it. */
+    fullName: string;
+    trans: TranslationBundle;
+    /** Fill the area below the line: for what is held rather than done. */
+    filled?: boolean;
+  }
 }

@@ -9,6 +9,7 @@ import { CostSection } from './costSection.js';
 import { sentences, troubleSentences } from '../text/serverText.js';
 import { element, fill, setAttribute, setText } from '../dom.js';
 import { GpuSection } from './gpuSection.js';
+import type { SettingsModel } from '../model/settingsModel.js';
 import type { HistoryModel } from '../model/historyModel.js';
 import { InstanceSection } from './instanceSection.js';
 import type { IView, StatusModel } from '../model/statusModel.js';
@@ -19,25 +20,21 @@ import { WorkerSection } from './workerSection.js';
 
 /** The sidebar: what this server costs, what it does and who uses it, and when it stops. */
 export class Panel extends Widget {
-  constructor(
-    private readonly model: StatusModel,
-    private readonly history: HistoryModel,
-    actions: ServerActions,
-    opener: WorkerOpener,
-    themes: IThemeManager | null,
-    private readonly trans: TranslationBundle
-  ) {
+  constructor({ model, history, actions, opener, settings, themes, trans }: Panel.IOptions) {
     super();
+    this._model = model;
+    this._history = history;
+    this._trans = trans;
     this.addClass('ec2-Panel');
     this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('This server'));
     this._liveRegion = new LiveRegion(trans);
     this._cost = new CostSection(trans);
-    this._gpus = new GpuSection(trans);
+    this._gpus = new GpuSection(settings, trans);
     this._machine = new InstanceSection(trans);
     this._workers = new WorkerSection(opener, trans);
-    this._stop = new StopSection(actions, opener, trans);
+    this._stop = new StopSection({ actions, opener, trans });
     const sections = [this._cost, this._gpus, this._workers, this._machine, this._stop];
     this.node.append(
       this._liveRegion.node,
@@ -45,6 +42,7 @@ export class Panel extends Widget {
       ...sections.map(section => section.node)
     );
     model.changed.connect(this._onChanged, this);
+    settings.changed.connect(this._onChanged, this);
     history.changed.connect(this._onHistory, this);
     themes?.themeChanged.connect(this._onTheme, this);
   }
@@ -62,16 +60,18 @@ export class Panel extends Widget {
 
   protected override onAfterShow(message: Message): void {
     super.onAfterShow(message);
-    this.model.refresh();
-    this.history.refresh();
+    this._model.refresh();
+    this._history.refresh();
     this.update();
   }
 
   protected override onUpdateRequest(message: Message): void {
     super.onUpdateRequest(message);
-    const view = withoutPastUse(this.model.view);
+    const view = withoutPastUse(this._model.view);
     setAttribute(this.node, 'data-state', stateOf(view).kind);
-    const troubles = view.status ? troubleSentences(view, this.trans) : sentences(view, this.trans);
+    const troubles = view.status
+      ? troubleSentences(view, this._trans)
+      : sentences(view, this._trans);
     fill(
       this._troubles,
       troubles.filter(Boolean),
@@ -91,7 +91,7 @@ export class Panel extends Widget {
   }
 
   private _onHistory(): void {
-    const { history } = this.history;
+    const { history } = this._history;
     if (history && this.isVisible) {
       this._gpus.setHistory(history);
       this._machine.setHistory(history);
@@ -103,6 +103,9 @@ export class Panel extends Widget {
     this._machine.recolour();
   }
 
+  private readonly _model: StatusModel;
+  private readonly _history: HistoryModel;
+  private readonly _trans: TranslationBundle;
   private readonly _liveRegion: LiveRegion;
   private readonly _troubles = element('div', 'ec2-Panel-troubles');
   private readonly _cost: CostSection;
@@ -110,6 +113,18 @@ export class Panel extends Widget {
   private readonly _machine: InstanceSection;
   private readonly _workers: WorkerSection;
   private readonly _stop: StopSection;
+}
+
+export namespace Panel {
+  export interface IOptions {
+    model: StatusModel;
+    history: HistoryModel;
+    actions: ServerActions;
+    opener: WorkerOpener;
+    settings: SettingsModel;
+    themes: IThemeManager | null;
+    trans: TranslationBundle;
+  }
 }
 
 /** A stopped server uses nothing: what was measured last is not shown as if it still held. */

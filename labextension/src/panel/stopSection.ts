@@ -13,15 +13,14 @@ import type { INotebookStatus } from '../api/wire.js';
 
 /** When this server stops and why it does not now; what can be done about it. */
 export class StopSection extends Section {
-  constructor(
-    private readonly actions: ServerActions,
-    private readonly opener: WorkerOpener,
-    private readonly trans: TranslationBundle
-  ) {
+  constructor({ actions, opener, trans }: StopSection.IOptions) {
     super(trans.__('When it stops'));
+    this._actions = actions;
+    this._opener = opener;
+    this._trans = trans;
     this._bar.append(element('div', 'ec2-Bar-part'));
     this._stop = button(() => void actions.stop());
-    this._jump = button(() => this.opener.openNotebook(this._path));
+    this._jump = button(() => this._opener.openNotebook(this._path));
     this._jump.className = 'ec2-Link';
     this._select.className = 'ec2-Choice-select';
     this._select.addEventListener('change', () => void this._choose());
@@ -39,7 +38,7 @@ export class StopSection extends Section {
   }
 
   update(view: IView): void {
-    const { trans } = this;
+    const trans = this._trans;
     const status = view.status;
     this.setShown(status !== null && (status.managed || status.idleness !== null));
     if (!status) {
@@ -65,11 +64,11 @@ export class StopSection extends Section {
   private _writeJump(status: INotebookStatus): void {
     this._path = status.idleness?.busy_path ?? '';
     show(this._jump, this._path !== '');
-    setText(this._jump, this.trans.__('Go to %1', this._path));
+    setText(this._jump, this._trans.__('Go to %1', this._path));
   }
 
   private _writeButtons(view: IView, urgent: boolean): void {
-    const { trans, actions } = this;
+    const { _trans: trans, _actions: actions } = this;
     const offered = actions.available ? keepChoices(view) : [];
     show(this._keep, offered.length > 0);
     show(this._stop, actions.available);
@@ -90,7 +89,7 @@ export class StopSection extends Section {
   }
 
   private _writeKeep(node: HTMLButtonElement, choice: IKeep, isMain: boolean): void {
-    const { trans } = this;
+    const trans = this._trans;
     setText(node, time(choice.until));
     setAttribute(node, 'aria-label', keepLabel(choice.until, trans));
     setAttribute(
@@ -101,7 +100,7 @@ export class StopSection extends Section {
     // Not `disabled`: the one that has just been pressed keeps the focus, and says why it is off.
     setAttribute(node, 'aria-disabled', `${!choice.changes}`);
     node.classList.toggle('jp-mod-accept', isMain);
-    node.onclick = choice.changes ? () => void this.actions.keep(choice.until) : null;
+    node.onclick = choice.changes ? () => void this._actions.keep(choice.until) : null;
   }
 
   private _writeChoice(status: INotebookStatus): void {
@@ -117,10 +116,10 @@ export class StopSection extends Section {
       this._offered = key;
       const options = offered.map(
         seconds =>
-          new Option(this.trans.__('%1 idle', duration(seconds * 1000, this.trans)), `${seconds}`)
+          new Option(this._trans.__('%1 idle', duration(seconds * 1000, this._trans)), `${seconds}`)
       );
       if (limit === null) {
-        const unchosen = new Option(this.trans.__('the default'), '');
+        const unchosen = new Option(this._trans.__('the default'), '');
         unchosen.disabled = true;
         options.unshift(unchosen);
       }
@@ -136,13 +135,13 @@ export class StopSection extends Section {
   }
 
   private async _choose(): Promise<void> {
-    if (!(await this.actions.chooseIdle(Number(this._select.value)))) {
+    if (!(await this._actions.chooseIdle(Number(this._select.value)))) {
       this._select.value = this._chosen;
     }
   }
 
   private _writePolicy(status: INotebookStatus): void {
-    const { trans } = this;
+    const trans = this._trans;
     const policy = status.managed ? status.idle_policy : null;
     const [first = '', ...others] = policy ? policySentences(policy, trans) : [];
     setText(
@@ -160,6 +159,9 @@ export class StopSection extends Section {
     );
   }
 
+  private readonly _actions: ServerActions;
+  private readonly _opener: WorkerOpener;
+  private readonly _trans: TranslationBundle;
   private readonly _headline = element('p', 'ec2-Stop-headline');
   private readonly _bar = element('div', 'ec2-Bar ec2-Stop-bar');
   private readonly _sentence = element('p', 'ec2-Stop-sentence');
@@ -176,6 +178,14 @@ export class StopSection extends Section {
   private _path = '';
   private _offered = '';
   private _chosen = '';
+}
+
+export namespace StopSection {
+  export interface IOptions {
+    actions: ServerActions;
+    opener: WorkerOpener;
+    trans: TranslationBundle;
+  }
 }
 
 function button(onClick: (() => void) | null = null): HTMLButtonElement {

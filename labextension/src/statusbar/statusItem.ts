@@ -5,24 +5,25 @@ import type { Message } from '@lumino/messaging';
 import { sentences } from '../text/serverText.js';
 import { FORMS, parts } from '../text/statusItemText.js';
 import { OverflowObserver } from './overflow.js';
+import type { SettingsModel } from '../model/settingsModel.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { stateOf } from '../model/state.js';
 
 /** `● A10G 87 % · 14.2/24 GB │ $1.37 · $0.42/h spot │ in use`, and shorter where room is short. */
 export class StatusItem extends Widget {
-  /** @param open - Called when a person asks for more: by click, Enter or Space. */
-  constructor(
-    private readonly model: StatusModel,
-    private readonly trans: TranslationBundle,
-    private readonly open: () => void
-  ) {
+  constructor({ model, settings, trans, open }: StatusItem.IOptions) {
     super();
+    this._model = model;
+    this._settings = settings;
+    this._trans = trans;
+    this._open = open;
     this.addClass('jp-StatusBar-TextItem');
     this.addClass('jp-mod-highlighted');
     this.addClass('ec2-StatusItem');
     this.node.tabIndex = 0;
     this.node.setAttribute('role', 'button');
     model.changed.connect(this.update, this);
+    settings.changed.connect(this.update, this);
     this.update();
   }
 
@@ -31,7 +32,7 @@ export class StatusItem extends Widget {
       return;
     }
     event.preventDefault();
-    this.open();
+    this._open();
   }
 
   override dispose(): void {
@@ -56,10 +57,10 @@ export class StatusItem extends Widget {
 
   protected override onUpdateRequest(message: Message): void {
     super.onUpdateRequest(message);
-    const view = this.model.view;
+    const view = this._model.view;
     this.setHidden(view.phase === 'absent');
     this.node.dataset.state = stateOf(view).kind;
-    const label = sentences(view, this.trans).join('\n');
+    const label = sentences(view, this._trans).join('\n');
     if (this.node.title !== label) {
       this.node.title = label;
       this.node.setAttribute('aria-label', label);
@@ -85,7 +86,12 @@ export class StatusItem extends Widget {
   /** Writes the parts; answers their length. */
   private _write(): number {
     const form = FORMS.find(each => each === this.node.dataset.form) ?? 'narrow';
-    const texts = parts(this.model.view, form, this.trans);
+    const texts = parts({
+      view: this._model.view,
+      form,
+      settings: this._settings.current,
+      trans: this._trans
+    });
     while (this.node.children.length > texts.length) {
       this.node.lastElementChild?.remove();
     }
@@ -98,8 +104,22 @@ export class StatusItem extends Widget {
     return texts.join().length;
   }
 
+  private readonly _model: StatusModel;
+  private readonly _settings: SettingsModel;
+  private readonly _trans: TranslationBundle;
+  private readonly _open: () => void;
   private _watch: OverflowObserver | null = null;
   private _length = 0;
+}
+
+export namespace StatusItem {
+  export interface IOptions {
+    model: StatusModel;
+    settings: SettingsModel;
+    trans: TranslationBundle;
+    /** Called on click, Enter or Space. */
+    open: () => void;
+  }
 }
 
 function newPart(): HTMLElement {

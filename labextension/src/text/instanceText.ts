@@ -2,6 +2,7 @@
 
 import type { TranslationBundle } from '@jupyterlab/translation';
 
+import type { TemperatureUnit } from '../settings.js';
 import * as format from './format.js';
 import type { IGpuSample, IMigSlice, ITelemetry, IWorker, SlowedBy } from '../api/wire.js';
 
@@ -47,11 +48,19 @@ export function percentText(percent: number | null | undefined): string {
 }
 
 /** `61 °C · 212 of 300 W`; empty where nothing is known. */
-export function heatText(gpu: IGpuSample, trans: TranslationBundle): string {
+export function heatText(
+  gpu: IGpuSample,
+  trans: TranslationBundle,
+  unit: TemperatureUnit = 'celsius'
+): string {
   const { temperature_c: heat, power_w: power, power_limit_w: limit } = gpu;
   const texts = [];
   if (heat !== null) {
-    texts.push(trans.__('%1 °C', padded(Math.round(heat), 2)));
+    texts.push(
+      unit === 'celsius'
+        ? trans.__('%1 °C', padded(Math.round(heat), 2))
+        : trans.__('%1 °F', padded(Math.round(heat * 1.8 + 32), 3))
+    );
   }
   if (power !== null) {
     const watts = padded(Math.round(power), 3);

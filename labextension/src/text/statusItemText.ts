@@ -5,30 +5,36 @@ import type { TranslationBundle } from '@jupyterlab/translation';
 import type { INotebookStatus } from '../api/wire.js';
 import { costAt, gpusOf, stateOf, type State } from '../model/state.js';
 import type { IView } from '../model/statusModel.js';
+import type { ISettings } from '../settings.js';
 import * as format from './format.js';
 
 /** How much room the status item may take. */
 export type Form = 'wide' | 'medium' | 'narrow';
 export const FORMS: readonly Form[] = ['wide', 'medium', 'narrow'];
 
-/** The parts of the status item. */
-export function parts(view: IView, form: Form, trans: TranslationBundle): string[] {
+export interface IPartsOptions {
+  view: IView;
+  form: Form;
+  settings: Readonly<ISettings>;
+  trans: TranslationBundle;
+}
+
+/** The parts of the status item. A stop within minutes and a full disk are shown in any case. */
+export function parts({ view, form, settings, trans }: IPartsOptions): string[] {
   const state = stateOf(view);
   const { status, now } = view;
   const text = stateText(state, now, trans);
   if (!status || state.kind === 'away') {
     return [text];
   }
-  if (state.kind === 'stopped') {
-    return [costText(status, now, 'narrow', trans), text].filter(Boolean);
-  }
-  const usage = usageText(status, form, trans);
-  const cost = costText(status, now, form, trans);
-  if (form !== 'narrow') {
-    return [usage, cost, text].filter(Boolean);
-  }
+  const isOver = state.kind === 'stopped';
   const isUrgent = ['interrupted', 'warned', 'disk-full'].includes(state.kind);
-  return [cost || usage, isUrgent ? text : ''].filter(Boolean);
+  const isNarrow = form === 'narrow';
+  const usage = settings.statusBarUsage && !isOver ? usageText(status, form, trans) : '';
+  const cost = settings.statusBarCost ? costText(status, now, isOver ? 'narrow' : form, trans) : '';
+  const showsState = isOver || isUrgent || (settings.statusBarState && !isNarrow);
+  const figures = isNarrow ? [cost || usage] : [usage, cost];
+  return [...figures, showsState ? text : ''].filter(Boolean);
 }
 
 function usageText(status: INotebookStatus, form: Form, trans: TranslationBundle): string {

@@ -1,0 +1,37 @@
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { DocumentRegistry, IDocumentWidget } from '@jupyterlab/docregistry';
+import type { Widget } from '@lumino/widgets';
+
+/** A document that cannot be saved must not keep the server on. */
+const SAVE_TIMEOUT_MS = 10_000;
+
+/**
+ * Save every open document with changes that can be saved; never fails, and takes
+ * `SAVE_TIMEOUT_MS` at most.
+ *
+ * Not by `docmanager:save-all`: that also saves unchanged documents, and stops at the first one
+ * that fails. One that opens a dialog, as on a conflict, delays no other.
+ */
+export async function saveAll(shell: JupyterFrontEnd.IShell): Promise<void> {
+  const unsaved = new Map<string, DocumentRegistry.Context>();
+  for (const widget of shell.widgets('main')) {
+    const { context } = widget as Widget & Partial<Pick<IDocumentWidget, 'context'>>;
+    if (context?.model.dirty && context.contentsModel?.writable) {
+      unsaved.set(context.path, context);
+    }
+  }
+  const saves = [...unsaved.values()].map(context => context.save().catch(() => undefined));
+  let timer: number | undefined;
+  const timeout = new Promise(resolve => {
+    timer = window.setTimeout(resolve, SAVE_TIMEOUT_MS);
+  });
+  await Promise.race([Promise.all(saves), timeout]);
+  window.clearTimeout(timer);
+}
+
+/** Whether an open document has unsaved changes, as JupyterLab marks its tab. */
+export function hasUnsaved(shell: JupyterFrontEnd.IShell): boolean {
+  return [...shell.widgets('main')].some(({ title }) =>
+    title.className.split(' ').includes('jp-mod-dirty')
+  );
+}

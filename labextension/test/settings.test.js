@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { test } from 'node:test';
+
+import { DEFAULT_SETTINGS, readSettings } from '../lib/settings.js';
+import { heatText } from '../lib/text/instanceText.js';
+import { trans } from './trans.js';
+
+const schema = JSON.parse(readFileSync(new URL('../schema/plugin.json', import.meta.url), 'utf8'));
+
+test('the schema has the same settings and defaults', () => {
+  const defaults = Object.entries(schema.properties).map(([name, each]) => [name, each.default]);
+  assert.deepEqual(Object.fromEntries(defaults), DEFAULT_SETTINGS);
+});
+
+test('what a person chose holds', () => {
+  const chosen = { ...DEFAULT_SETTINGS, notices: false, temperatureUnit: 'fahrenheit' };
+  assert.deepEqual(readSettings(chosen), chosen);
+});
+
+test('a value that is not allowed counts as the default', () => {
+  for (const bad of [null, 'yes', 7, [], {}, undefined]) {
+    const names = Object.keys(DEFAULT_SETTINGS).map(name => [name, bad]);
+    assert.deepEqual(readSettings(Object.fromEntries(names)), DEFAULT_SETTINGS);
+  }
+  assert.deepEqual(readSettings({ ofLater: true }), DEFAULT_SETTINGS);
+});
+
+test('a temperature is shown in the unit that was chosen', () => {
+  const gpu = { temperature_c: 61, power_w: null, power_limit_w: null };
+  assert.equal(heatText(gpu, trans), '61 °C');
+  assert.equal(heatText(gpu, trans, 'fahrenheit'), '142 °F');
+});
