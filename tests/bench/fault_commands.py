@@ -9,14 +9,13 @@ from collections.abc import Awaitable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from tests.bench.fault_timeout import HURRIED
-
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig, load
 from ec2spawner.check.run import check
 from ec2spawner.survey.region import survey
 from tests.bench.fault_cells import Cell, Ended, unclear
 from tests.bench.fault_site import HERE, USUAL, Site, timed
+from tests.bench.fault_timeout import HURRIED
 from tests.harness import OF_EACH_HUB, free_ports
 
 NAME = "notebooks"

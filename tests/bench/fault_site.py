@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from tests.bench.fault_timeout import REAPS, SLOWNESS
 
 from tests.aws_actions import Action, called_actions
 from tests.bench.fault_cells import ENTRY, Cell, Ended, unclear
+from tests.bench.fault_timeout import REAPS, SLOWNESS
 from tests.harness import START_TIMEOUT, Embedded, Hub, end, until
 
 HERE = Path(__file__).parent

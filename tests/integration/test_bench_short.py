@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.bench.fault_timeout import SLOWNESS_VARIABLE
 
+from tests.bench.fault_timeout import SLOWNESS_VARIABLE
 from tests.bench.faults import SHORT
 
 pytestmark = pytest.mark.long

@@ -6,7 +6,6 @@ from dataclasses import astuple
 from pathlib import Path
 
 import pytest
-from tests.bench.fault_timeout import HURRIED, HubTimeouts, bounds_table, hurry
 
 from ec2spawner.core.offers.launch_errors import ErrorClass, error_class
 from tests.aws_actions import Action, called_actions
@@ -27,6 +26,7 @@ from tests.bench.fault_cells import (
     unclear,
     why_not,
 )
+from tests.bench.fault_timeout import HURRIED, HubTimeouts, bounds_table, hurry
 from tests.bench.faults import SHORT, Found, figures_of
 
 FLEET = Action("ec2", "CreateFleet")
