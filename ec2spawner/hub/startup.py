@@ -175,7 +175,7 @@ async def _begin(app: JupyterHub) -> None:
         ):
             with attempt:
                 await provisioner.start()
-        service.provisioner = provisioner
+        service.started(provisioner)
         standing = metrics.show(provisioner)
         # What is imported and loaded by now stays: a full collection that walks all of it again
         # and again stalls the loop for 35 to 80 ms.

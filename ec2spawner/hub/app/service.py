@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -59,6 +60,11 @@ class HubService:
     def _knows(self, instance_id: str) -> bool:
         return self.provisioner is not None and self.provisioner.inventory.knows(instance_id)
 
+    def started(self, provisioner: Provisioner) -> None:
+        """Offer a provisioner that runs to those who wait for it."""
+        self.provisioner = provisioner
+        _announce()
+
     def lease_ended(self, lease: Lease) -> None:
         """Let JupyterHub notice at once what its next poll would tell it."""
         spawner = self.spawners.get(lease.lease_id)
@@ -71,6 +77,8 @@ async def _notify(spawner: Spawner) -> None:
 
 
 _service: HubService | None = None
+_changed = asyncio.Event()
+"""Set and replaced at each change of the service or its provisioner."""
 
 
 def current() -> HubService | None:
@@ -82,16 +90,22 @@ def publish(service: HubService | None) -> None:
     """Make a service the current one, or end it with None."""
     global _service
     _service = service
+    _announce()
+
+
+def _announce() -> None:
+    global _changed
+    done, _changed = _changed, asyncio.Event()
+    done.set()
 
 
 async def wait_for_provisioner(timeout: float) -> Provisioner | None:
     """The provisioner once it runs; None when it does not within `timeout` seconds."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout
-    while loop.time() < deadline:
-        if _service is not None and _service.provisioner is not None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(timeout):
+            while _service is None or _service.provisioner is None:
+                await _changed.wait()
             return _service.provisioner
-        await asyncio.sleep(0.05)
     return None
 
 

@@ -78,7 +78,6 @@ async def new_lease(
         ),
     )
     types = _types(provisioner, profile, options, provisioner.placement.zones_of(spec))
-    provisioner.prices.want(types)
     spec = replace(spec, instance_types=types)
     return Lease(
         lease_id=lease_id,

@@ -162,7 +162,7 @@ async def test_a_named_type_that_no_zone_has_is_told_by_its_name(world: World) -
 async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:
     world.cloud.prices["g6e.xlarge", "us-east-1a"] = 0.71
     assert "g6e.xlarge" not in world.settings.want_types
-    await leased(world, {"display_name": "L40S", "gpu": "L40S"})
+    await world.provisioner.request(await leased(world, {"display_name": "L40S", "gpu": "L40S"}))
     prices = world.provisioner.prices
     await until(lambda: prices.price(Market.SPOT, "g6e.xlarge", "us-east-1a"), "its price")
 
