@@ -1,5 +1,5 @@
 """The instance agent: what runs on the instance beside the notebook.
 
-`agent.py` tells the story from boot to power-off, `lease_run.py` that of the lease in it; each
+`agent.py` is the sequence from boot to power-off, `lease_run.py` that of the lease in it; each
 other module is one thing they do.
 """

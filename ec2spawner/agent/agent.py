@@ -1,6 +1,6 @@
-"""The story of an instance: boot, claim, lease, power-off. `lease_run.py` tells the lease.
+"""The story of an instance: boot, claim, lease, power-off. `lease_run.py` has the lease.
 
-An instance that is kept for its user after a stop goes on: it claims again, with the same key.
+An instance that is kept for its user after a stop continues: it claims again, with the same key.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Agent:
             log.info("powering off: %s", error)
             await power_off(self._settings.poweroff)
         except Exception:
-            # Without its agent an instance would run for ever where no hub looks after it.
+            # Without its agent an instance would run indefinitely if no hub supervises it.
             log.exception("the agent failed; powering off")
             await power_off(self._settings.poweroff)
 

@@ -2,8 +2,8 @@
 
 Only a GPU that has proved itself broken keeps a machine from being given to anybody. A check that
 fails by itself, says nothing, or takes too long never does: at the first boot a disk is cold and a
-driver may load late, and nobody can tell that from a fault. A GPU that hangs is told apart from
-both by the check itself, which has a watchdog around what only the GPU can hold up.
+driver may load late, which cannot be distinguished from a fault. A GPU that hangs can be, by
+the check itself, which has a watchdog around what only the GPU can hold up.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ async def broken_gpu(device: Path | None, *, seconds: float = CHECK_SECONDS) -> 
     if device is None or not await asyncio.to_thread(device.exists):
         return ""
     try:
-        told = json.loads(await _run(seconds))
-        state, said = told["verdict"]["state"], told["verdict"]["line"]
+        report = json.loads(await _run(seconds))
+        state, said = report["verdict"]["state"], report["verdict"]["line"]
         broken = [
             f"GPU {gpu['index']} ({gpu['name']}): {gpu['broken']}"
-            for gpu in told["gpus"]
+            for gpu in report["gpus"]
             if gpu["broken"]
         ]
     except TimeoutError:

@@ -52,7 +52,7 @@ PUSH_SECONDS = 2.0
 TIDY_SECONDS = 10.0
 """How often orphans are buried, and disks are looked at."""
 
-TOLD_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 """How long the last report may take: the hub waits for it before it detaches the home."""
 
 GOODBYE_SECONDS = 3.0
@@ -241,7 +241,7 @@ class LeaseRun:
         A kept instance does neither: it claims again, which says the same as the report.
         """
         self._reports.tell(end.step, end.message)
-        await self._reports.until_told(GOODBYE_SECONDS if self._off.done() else TOLD_SECONDS)
+        await self._reports.until_reported(GOODBYE_SECONDS if self._off.done() else REPORT_SECONDS)
         if self._is_kept and self._in_order:
             return
         raise PowerOffError(await self._off)
@@ -250,16 +250,16 @@ class LeaseRun:
         """The machine goes down: end in order, as quickly as that can be done."""
         end = await self._let_go(end)
         with contextlib.suppress(HubError):
-            await self._reports.tell_now(end.step, end.message, GOODBYE_SECONDS)
+            await self._reports.report_now(end.step, end.message, GOODBYE_SECONDS)
 
     async def _open_socket(self) -> None:
-        """A server without it is a server still, whose terminals, GPU and CPU tell idleness."""
+        """The server works without it: idleness is derived from terminals, GPU and CPU."""
         try:
             await self._socket.start()
         except OSError as error:
             log.error("the notebook will not reach the agent: %s", error)
 
-    # --- what goes on beside them ------------------------------------------------------------
+    # --- background tasks --------------------------------------------------------------------
 
     @asynccontextmanager
     async def _in_background(self) -> AsyncIterator[None]:
@@ -267,7 +267,7 @@ class LeaseRun:
             asyncio.create_task(self._reports.run(), name="reports"),
             asyncio.create_task(self._heartbeat(), name="beat"),
             asyncio.create_task(self._tick(), name="tick"),
-            asyncio.create_task(self._look_at_disks(), name="disks"),
+            asyncio.create_task(self._check_disks(), name="disks"),
             asyncio.create_task(self._interruption.run(), name="interruption"),
         ]
         for task in tasks:
@@ -291,23 +291,23 @@ class LeaseRun:
         while True:
             try:
                 self._notebook.bound_log()
-                if self._look() or time.monotonic() - pushed_at >= PUSH_SECONDS:
+                if self._check() or time.monotonic() - pushed_at >= PUSH_SECONDS:
                     pushed_at = time.monotonic()
                     self._socket.push(self._watch.state())
                 if time.monotonic() - tidied_at >= TIDY_SECONDS:
                     tidied_at = time.monotonic()
                     await asyncio.to_thread(self._notebook.tidy)
             except Exception:
-                # One look that fails must not leave the server unwatched for good.
-                log.exception("a look at the lease failed; the next ones go on")
-            # Whatever the notebook says, and however often: ten looks a second are enough.
+                # One failed check must not leave the server unwatched for good.
+                log.exception("a check of the lease failed; the next ones follow")
+            # Whatever the notebook says, and however often: ten checks a second are enough.
             await asyncio.sleep(0.1)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._paced(TICK_SECONDS)):
                     await self._observed.wait()
             self._observed.clear()
 
-    async def _look_at_disks(self) -> None:
+    async def _check_disks(self) -> None:
         """A task of its own: a disk that does not answer holds up nothing else."""
         while True:
             full = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
@@ -318,7 +318,7 @@ class LeaseRun:
                 self._socket.push(self._watch.state())
             await asyncio.sleep(TIDY_SECONDS)
 
-    def _look(self) -> bool:
+    def _check(self) -> bool:
         """Assess idleness and the hub's silence; True when there is something new to show."""
         shown = self._watch.idleness
         if self._watch.assess():
@@ -335,7 +335,7 @@ class LeaseRun:
     def _is_abandoned(self) -> bool:
         """No hub and no work, both for `hub_lost_after_seconds`: nobody will ever stop us.
 
-        What works, or was asked to be kept, goes on under its last policy, which may have an end.
+        What works, or was asked to be kept, continues under its last policy, which may have an end.
         """
         limit = self._grant.hub_lost_after_seconds
         if self._heart.lost_seconds < limit:
@@ -360,7 +360,7 @@ class LeaseRun:
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
 
     async def _learn_of_interruption(self, at: datetime | None) -> None:
-        """Everybody is told at once; what they then save is written down."""
+        """All open pages learn of it at once; what they then save is flushed."""
         if at != self._watch.interruption_at:
             self._watch.interruption_at = at
             self._socket.push(self._watch.state())

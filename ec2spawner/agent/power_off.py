@@ -16,7 +16,7 @@ COMMAND_SECONDS = 60.0
 """For the command itself, which only has to ask systemd."""
 
 ASKED_POLITELY = 2
-"""From the next time on by force: a service that does not stop may hold up a shutdown for ever."""
+"""From the next time on by force: a service that does not stop may block a shutdown."""
 
 
 async def power_off(command: Sequence[str], again_after: float = AGAIN_SECONDS) -> None:

@@ -1,4 +1,4 @@
-"""Which kernels work: told from their own messages, not from `last_activity`.
+"""Which kernels work: derived from their own messages, not from `last_activity`.
 
 Jupyter Server's `last_activity` moves when a tab connects, and its `execution_state` turns idle
 when a tab's debugger greets a kernel in the middle of a cell. So the kernel's own words about
@@ -37,10 +37,10 @@ STARTING = ("starting", "restarting", "autorestarting")
 longer than `STARTING_LIMIT` counts as idle since its start, and is shut down in its turn."""
 
 MAX = 100
-"""More kernels than this are not told of: an observation stays a message, not a file."""
+"""More kernels than this are not reported: an observation stays a message, not a file."""
 
 MAX_PATH = 500
-"""A longer path than this is not told: cut off it would lead elsewhere."""
+"""A longer path than this is not reported: truncated it would lead elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class KernelWatch:
         pid = getattr(getattr(self._kernel, "provisioner", None), "pid", None)
         return pid if isinstance(pid, int) else None
 
-    def look(self) -> State:
+    def check(self) -> State:
         """What the kernel does now. Follows a restart: a new process has nothing running."""
         self._listen()
         if self.pid != self._pid:
@@ -95,7 +95,7 @@ class KernelWatch:
         else:
             self._busy_since = None
         if own in STARTING:
-            return self._look_at_start()
+            return self._check_start()
         self._starting_since = None
         if own not in ("idle", "busy"):
             return "unknown"
@@ -104,7 +104,7 @@ class KernelWatch:
             return "busy"
         return "idle"
 
-    def _look_at_start(self) -> State:
+    def _check_start(self) -> State:
         if self._starting_since is None:
             # Somebody has started it, or it died at work.
             self._starting_since = self.last_activity = self._now()
@@ -133,7 +133,7 @@ class KernelWatch:
         try:
             self._stream = self._kernel.connect_iopub()
             # ZeroMQ drops what exceeds 1000 waiting messages: a cell that prints faster than this
-            # server reads would lose its "idle", and keep the server on for ever.
+            # server reads would lose its "idle", and keep the server on indefinitely.
             self._stream.socket.rcvhwm = 0
             self._stream.on_recv(self._receive)
         except Exception as error:
@@ -202,7 +202,7 @@ class KernelWatches:
                 id=kernel_id,
                 name=opened.get(kernel_id, NOT_OPEN).name[:200],
                 path=opened.get(kernel_id, NOT_OPEN).path,
-                execution_state=watch.look(),
+                execution_state=watch.check(),
                 pid=watch.pid,
                 last_activity=watch.last_activity,
             )
@@ -215,7 +215,7 @@ class KernelWatches:
         watch = self._watches.get(kernel_id)
         if watch is None:
             return False
-        state = watch.look()
+        state = watch.check()
         return state == "idle" or (state == "busy" and 0 < seconds <= watch.busy_seconds())
 
     async def shut_down(self, kernel_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Notices on Jupyter Server's event websocket: a hidden tab asks for nothing, and must be told."""
+"""Notices on Jupyter Server's event websocket: a hidden tab does not poll, and must be notified."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..wire import Notice, NoticesEvent
 
 SCHEMA_ID = "https://events.ec2spawner.org/notices/v1"
 
-RETELL_SECONDS = 60.0
-"""A websocket that was down for a moment has missed what was told meanwhile, and nobody says so.
-So what holds is told again after so long; a browser knows it by its id."""
+RESEND_SECONDS = 60.0
+"""A websocket that was down for a moment has missed what was sent meanwhile, unnoticed.
+So current notices are sent again after this long; a browser recognizes them by their ids."""
 
-RETOLD = 5
-"""So often each list is told again: then whoever else listens to the log has silence."""
+RESENDS = 5
+"""How often each list is sent again; after that other listeners of the log get nothing."""
 
 
 def schema() -> dict[str, Any]:
@@ -40,10 +40,10 @@ class NoticeEvents:
     def __init__(self, logger: Any, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
         self._clock = clock
-        self._told: list[Notice] = []
-        self._told_at = clock()
+        self._sent: list[Notice] = []
+        self._sent_at = clock()
         self._left = 0
-        """How often what was told last will be told again."""
+        """How often the last list will be sent again."""
         if logger is not None and SCHEMA_ID not in logger.schemas:
             logger.register_event_schema(schema())
 
@@ -52,12 +52,12 @@ class NoticeEvents:
         if self._logger is None:
             return
         found = list(notices)
-        if found == self._told:
-            if not self._left or self._clock() - self._told_at < RETELL_SECONDS:
+        if found == self._sent:
+            if not self._left or self._clock() - self._sent_at < RESEND_SECONDS:
                 return
             self._left -= 1
         else:
-            self._left = RETOLD
-        self._told, self._told_at = found, self._clock()
+            self._left = RESENDS
+        self._sent, self._sent_at = found, self._clock()
         event = NoticesEvent(now=now, notices=found)
         self._logger.emit(schema_id=SCHEMA_ID, data=event.model_dump(mode="json"))

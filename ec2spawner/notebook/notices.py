@@ -25,7 +25,7 @@ from ..wire import (
 )
 
 BUDGET_PERCENT = (80, 100)
-"""Shares of the month's budget at which the user is told."""
+"""Shares of the month's budget at which the user is notified."""
 
 UNUSED_PERCENT = 1.0
 """A GPU that was never used more than this was not needed."""

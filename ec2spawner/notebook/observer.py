@@ -81,7 +81,7 @@ class Observer:
                 for each in sessions
             }
         except Exception as error:
-            # Names are decoration: without them the kernels are seen all the same.
+            # Names are decoration: the kernels are seen without them, too.
             log.debug("no names of notebooks: %r", error)
             return {}
 

@@ -24,7 +24,7 @@ from .observer import Observer
 log = logging.getLogger(__name__)
 
 UNASKED_SECONDS = 60.0
-"""Nobody has asked for this long: sampling goes on more slowly."""
+"""Nobody has asked for this long: sampling continues more slowly."""
 
 ASKED_INTERVAL = 1.0
 UNASKED_INTERVAL = 5.0
@@ -63,15 +63,14 @@ class Standalone:
         )
 
     async def run(self) -> None:
-        """Measure until cancelled: the history and what has to be told want it without a browser,
-        too."""
+        """Measure until cancelled: history and notices need it without a browser, too."""
         self.sampler.start()
         while True:
             try:
-                await self.look()
+                await self.check()
             except Exception:
-                # One look that fails must not be the last.
-                log.exception("ec2spawner: a look at this server failed")
+                # One failed check must not be the last.
+                log.exception("ec2spawner: a check of this server failed")
             await asyncio.sleep(self.sampler.interval)
 
     async def status(self) -> NotebookStatus:
@@ -79,10 +78,10 @@ class Standalone:
         self._asked_at = self._monotonic()
         self.sampler.interval = ASKED_INTERVAL
         if self.last is None or self._asked_at - self._assessed_at > 2 * ASKED_INTERVAL:
-            return await self.look()
+            return await self.check()
         return self.last.model_copy(update={"now": self._now()})
 
-    async def look(self) -> NotebookStatus:
+    async def check(self) -> NotebookStatus:
         """The status now, though nobody asked for it."""
         is_asked = self._monotonic() - self._asked_at <= UNASKED_SECONDS
         self.sampler.interval = ASKED_INTERVAL if is_asked else UNASKED_INTERVAL

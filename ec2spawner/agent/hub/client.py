@@ -44,7 +44,7 @@ class HubError(Exception):
 
 
 class HubUnreachableError(HubError):
-    """No answer, a 5xx, a 429 or nonsense: try again, the notebook goes on."""
+    """No answer, a 5xx, a 429 or nonsense: try again, the notebook continues."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)

@@ -27,7 +27,7 @@ MIN_GAP_SECONDS = 0.25
 """Under any policy: the hub answers 429 to more than 10 calls a second about one lease."""
 
 UNREACHABLE_SECONDS = 5.0
-"""The user is told that the hub does not answer after this long, not at every dropped call."""
+"""The user learns that the hub does not answer after this long, not at every dropped call."""
 
 RETRY_SECONDS = 4.0
 """At most this long between two tries while the hub does not answer: a restarted hub makes a server
@@ -72,7 +72,7 @@ class Heartbeat:
             except HubError as error:
                 wait = error.retry_after + backoff.next()
                 if self._failing_since is None:
-                    log.warning("beat: %s; the notebook goes on", error)
+                    log.warning("heartbeat: %s; the notebook continues", error)
                     self._failing_since = time.monotonic()
                 self._watch.hub_reachable = self.lost_seconds < UNREACHABLE_SECONDS
                 await asyncio.sleep(wait)

@@ -1,4 +1,4 @@
-"""Steps of the lease, told to the hub in order, without holding up the work itself."""
+"""Steps of the lease, reported to the hub in order, without delaying the work itself."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reports:
             AgentEvent(step=step, at=self._now(), message=message[:500], port=port)
         )
 
-    async def tell_now(self, step: StepName, message: str, timeout: float) -> None:
+    async def report_now(self, step: StepName, message: str, timeout: float) -> None:
         """Post an event past the queue, once. Raises `HubError`."""
         event = AgentEvent(step=step, at=self._now(), message=message[:500])
         try:
@@ -62,13 +62,13 @@ class Reports:
             finally:
                 self._queue.task_done()
 
-    async def until_told(self, timeout: float) -> None:
+    async def until_reported(self, timeout: float) -> None:
         """Wait until nothing is queued, for `timeout` seconds at most."""
         try:
             async with asyncio.timeout(timeout):
                 await self._queue.join()
         except TimeoutError:
-            log.warning("the hub could not be told everything in %.0f s", timeout)
+            log.warning("not everything could be reported to the hub in %.0f s", timeout)
 
     async def _post(self, event: AgentEvent) -> None:
         backoff = Backoff()

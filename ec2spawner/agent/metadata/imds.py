@@ -17,7 +17,7 @@ class MetadataError(Exception):
 
 
 class Metadata:
-    """What the instance is told of itself, below `/latest/`."""
+    """What EC2 says about the instance, below `/latest/`."""
 
     def __init__(self, endpoint: str, http: aiohttp.ClientSession) -> None:
         self._root = f"{endpoint}/latest"

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-LOOK_SECONDS = 5.0
+POLL_SECONDS = 5.0
 
 LIFE_CYCLE = "meta-data/instance-life-cycle"
 NOTICE = "meta-data/spot/instance-action"
@@ -46,34 +46,34 @@ def parse_notice(text: str) -> datetime:
 class InterruptionWatch:
     """Looks for the notice while `run` runs, on a spot instance; on any other it never comes.
 
-    `notice` is told when EC2 takes the machine, at each look while the notice stands; and None
-    once where EC2 has withdrawn it. A metadata service that does not answer is no news.
+    `notice` gets the time at which EC2 reclaims the instance, at each check until it is withdrawn,
+    and None once if EC2 has withdrawn it. A metadata service that does not answer is no news.
     """
 
     def __init__(
         self,
         metadata: Metadata,
         notice: Callable[[datetime | None], Awaitable[None]],
-        look_seconds: float = LOOK_SECONDS,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._metadata = metadata
         self._notice = notice
-        self._look_seconds = look_seconds
+        self._poll_seconds = poll_seconds
         self._at: datetime | None = None
         self._trouble = ""
 
     async def run(self) -> None:
-        """Look until cancelled. Returns soon where this is no spot instance."""
+        """Poll until cancelled. Returns soon if this is no spot instance."""
         while (is_spot := await self._unless_in_trouble(self._is_spot())) is None:
-            await asyncio.sleep(self._look_seconds)
+            await asyncio.sleep(self._poll_seconds)
         while is_spot:
-            await self._unless_in_trouble(self._look())
-            await asyncio.sleep(self._look_seconds)
+            await self._unless_in_trouble(self._check())
+            await asyncio.sleep(self._poll_seconds)
 
     async def _is_spot(self) -> bool:
         return (await self._metadata.find(LIFE_CYCLE) or "").strip() == "spot"
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         text = await self._metadata.find(NOTICE)
         at = None if text is None else parse_notice(text)
         if at is None and self._at is None:
@@ -83,10 +83,10 @@ class InterruptionWatch:
         self._at = at
         await self._notice(at)
 
-    async def _unless_in_trouble(self, look: Awaitable[T]) -> T | None:
-        """What was found, or None where that cannot be known. Said once, not at each look."""
+    async def _unless_in_trouble(self, check: Awaitable[T]) -> T | None:
+        """What was found, or None where that cannot be known. Logged once, not at each check."""
         try:
-            found = await look
+            found = await check
         except (MetadataError, NoNoticeError, OSError) as error:
             if str(error) != self._trouble:
                 log.warning("spot notices cannot be seen: %s", error)

@@ -18,7 +18,7 @@ async def find_volume(devices: Path, volume_id: str, seconds: float) -> Path:
     path = devices / f"nvme-Amazon_Elastic_Block_Store_{serial}"
     try:
         async with asyncio.timeout(seconds):
-            # Udev tells nobody who does not listen to it as root, so it is looked for.
+            # Udev notifies only listeners that are root, so the device is polled.
             while not await asyncio.to_thread(path.exists):
                 await asyncio.sleep(0.05)
     except TimeoutError:

@@ -71,7 +71,7 @@ class EfsHome:
         said = await unmount(self._user.home, UMOUNT_SECONDS)
         await unmount(self._base, UMOUNT_SECONDS)
         if said:
-            raise HomeError(f"the home was still in use and was let go all the same: {said}")
+            raise HomeError(f"the home was still in use and was detached anyway: {said}")
 
     # --- the file system ---------------------------------------------------------------------
 

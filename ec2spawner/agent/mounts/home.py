@@ -68,7 +68,7 @@ class Home:
         if self._kind == "none":
             return
         if said := await unmount(self._user.home):
-            raise HomeError(f"the home was still in use and was let go all the same: {said}")
+            raise HomeError(f"the home was still in use and was detached anyway: {said}")
 
     async def _wait_for_volume(self) -> Path:
         try:

@@ -100,7 +100,7 @@ class Scratch:
                 raise MountError(f"{disk.name} is in use by something of the image's own")
             return
         if status != 2:
-            raise MountError(f"nobody can tell what is on {disk.name}")
+            raise MountError(f"the content of {disk.name} is unknown")
         status, said = await run(
             "mkfs.ext4", "-q", "-m", "0", "-L", LABEL, "-E", "nodiscard", str(disk)
         )

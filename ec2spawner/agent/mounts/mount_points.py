@@ -121,8 +121,8 @@ def link_in_place_of(place: Path, target: Path) -> None:
 
 
 def is_mounted(place: Path) -> bool:
-    """As the kernel's own list says: to look at the place itself could take for ever, where the
-    file server does not answer."""
+    """As the kernel's own list says: to access the place itself could hang, if the file server
+    does not answer."""
     real = str(place.parent.resolve() / place.name)
     points = (line.split()[4] for line in MOUNTS.read_text(errors="replace").splitlines())
     return any(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), each) == real for each in points)
@@ -132,7 +132,7 @@ async def unmount(place: Path, seconds: float = UMOUNT_SECONDS) -> str:
     """Let go of what is mounted there, which writes everything down; nothing there is no error.
 
     What umount said where it was still in use, or did not come to an end within `seconds`: then it
-    is gone from there all the same, and what holds it can no longer open anything below it. What
+    is gone from there anyway, and what holds it can no longer open anything below it. What
     was in use is flushed, what hangs cannot be. Else empty.
     """
     if not await asyncio.to_thread(is_mounted, place):

@@ -28,7 +28,7 @@ FLUSH_SECONDS = 20.0
 """For one flush: the release of the home waits for one that is under way."""
 
 RELEASE_SECONDS = 20.0
-"""For all but the home together: the hub waits for the end of a lease, and not for ever."""
+"""For all but the home together: the hub waits for the end of a lease, for a limited time."""
 
 
 class Mount(Protocol):
@@ -81,7 +81,7 @@ class Mounts:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What the notebook is told of it: SCRATCH, where there is one."""
+        """Environment of the notebook: SCRATCH, if there is one."""
         place = self._scratch.place if self._scratch else None
         return {"SCRATCH": str(place)} if place else {}
 
@@ -122,4 +122,4 @@ class Mounts:
         try:
             await mount.release()
         except (MountError, OSError) as error:
-            log.error("%s was still in use and was let go all the same: %s", mount.name, error)
+            log.error("%s was still in use and was detached anyway: %s", mount.name, error)

@@ -264,7 +264,7 @@ class NotebookProcess:
         """Empty the log when it exceeds `MAX_LOG_BYTES`, so that a chatty server fills no disk."""
         with contextlib.suppress(OSError):
             if self._log_file.stat().st_size > MAX_LOG_BYTES:
-                # The server appends, so it goes on at the new end.
+                # The server appends, so it continues at the new end.
                 os.truncate(self._log_file, 0)
 
     def tidy(self) -> None:

@@ -30,11 +30,11 @@ from ...wire import (
 
 OBSERVATION_LIMIT = timedelta(seconds=60)
 """What the extension said is believed for this long after it fell silent. Then terminals, GPU
-and CPU alone tell idleness, and the whole `server_seconds` still has to pass."""
+and CPU alone decide about idleness, and the whole `server_seconds` still has to pass."""
 
 NEAR = timedelta(seconds=90)
-"""The hub is told of activity at once when the deadline it knows is nearer than this; farther
-away it learns it with the next beat, in time."""
+"""Activity is reported to the hub at once when the deadline it knows is nearer than this;
+otherwise the next heartbeat is early enough."""
 
 
 class Watch:
@@ -59,7 +59,7 @@ class Watch:
         self._observed_at = 0.0
         self._past: Past | None = None
         self._assessed_at = 0.0
-        self._told: datetime | None = self._started_at
+        self._reported: datetime | None = self._started_at
         self.policy = grant.idle
         self.cost: Cost | None = None
         self.extended_until: datetime | None = None
@@ -119,9 +119,9 @@ class Watch:
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
 
     def heartbeat(self, hold_seconds: float) -> Heartbeat:
-        """What the hub is told, as it is now and not as it was at the last look."""
+        """What the hub gets, as it is now and not as it was at the last check."""
         self.assess()
-        self._told = self.idleness.idle_since
+        self._reported = self.idleness.idle_since
         return Heartbeat(
             protocol=PROTOCOL,
             sent_at=self._now(),
@@ -177,11 +177,11 @@ class Watch:
         )
 
     def _is_news(self, idle_since: datetime | None, now: datetime) -> bool:
-        if idle_since == self._told:
+        if idle_since == self._reported:
             return False
-        if idle_since is None or self._told is None:
+        if idle_since is None or self._reported is None:
             return True
-        deadline = stop_at(self.policy, self._started_at, self._told, None)
+        deadline = stop_at(self.policy, self._started_at, self._reported, None)
         return deadline is not None and deadline - now < NEAR
 
 

@@ -35,7 +35,7 @@ class SpotInstance:
         self.told: list[datetime | None] = []
 
     def watch(self) -> asyncio.Task[None]:
-        watch = InterruptionWatch(Metadata(self.url, self.http), self.hear, look_seconds=0.02)
+        watch = InterruptionWatch(Metadata(self.url, self.http), self.hear, poll_seconds=0.02)
         self.watching = asyncio.create_task(watch.run(), name="interruption")
         return self.watching
 

@@ -56,7 +56,7 @@ class Kernel:
             self.changes += 1
 
         watch = KernelWatch(self, lambda: self.now, changed)
-        watch.look()
+        watch.check()
         return watch
 
     def later(self, seconds: float) -> None:
@@ -82,10 +82,10 @@ def kernel() -> Kernel:
 def test_an_execution_is_work_and_its_end_is_the_last_activity(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "execute_request")
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
     kernel.later(60)
     kernel.say("idle", "execute_request")
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     assert watch.last_activity == kernel.now
     assert kernel.changes == 2
 
@@ -98,9 +98,9 @@ def test_a_tab_that_connects_is_not_activity(kernel: Kernel, kind: str) -> None:
     watch = kernel.watch()
     kernel.later(60)
     kernel.say("busy", kind)
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     kernel.say("idle", kind)
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     assert watch.last_activity == NOW
 
 
@@ -109,7 +109,7 @@ def test_a_debugger_that_greets_does_not_end_a_running_cell(kernel: Kernel) -> N
     kernel.say("busy", "execute_request", "cell")
     kernel.say("busy", "debug_request", "hello")
     kernel.say("idle", "debug_request", "hello")
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
 
 
 @pytest.mark.parametrize("state", ["starting", "restarting", "autorestarting"])
@@ -117,29 +117,29 @@ def test_a_kernel_that_never_gets_ready_is_idle_since_its_start(kernel: Kernel, 
     watch = kernel.watch()
     kernel.later(7200)
     kernel.execution_state = state
-    assert watch.look() == "starting"
+    assert watch.check() == "starting"
     started = kernel.now
     assert watch.last_activity == started, "whoever starts it is there"
     kernel.later(120)
-    assert watch.look() == "starting"
+    assert watch.check() == "starting"
     kernel.later(1)
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     assert watch.last_activity == started
     kernel.later(7200)
     kernel.execution_state = "idle"
-    assert (watch.look(), watch.last_activity) == ("idle", started)
+    assert (watch.check(), watch.last_activity) == ("idle", started)
     kernel.execution_state = state
-    assert watch.look() == "starting", "another start has a time of its own"
+    assert watch.check() == "starting", "another start has a time of its own"
 
 
 def test_a_widgets_long_callback_is_work(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "comm_msg")
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     kernel.later(CALLBACK_SECONDS.total_seconds())
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
     kernel.say("idle", "comm_msg")
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     assert watch.last_activity == kernel.now
 
 
@@ -148,27 +148,27 @@ def test_subshells_run_side_by_side(kernel: Kernel) -> None:
     kernel.say("busy", "execute_request", "main")
     kernel.say("busy", "execute_request", "other", subshell_id="s1")
     kernel.say("idle", "execute_request", "other", subshell_id="s1")
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
     kernel.say("idle", "execute_request", "main")
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
 
 
 def test_a_restart_ends_what_ran(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "execute_request")
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
     kernel.provisioner.pid = 200
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
 
 
 def test_an_execution_from_before_we_listened_is_seen_after_a_moment(kernel: Kernel) -> None:
     kernel.execution_state = "busy"
     watch = kernel.watch()
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
     kernel.later(CALLBACK_SECONDS.total_seconds())
-    assert watch.look() == "busy"
+    assert watch.check() == "busy"
     kernel.execution_state = "idle"
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
 
 
 async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
@@ -188,7 +188,7 @@ async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
         watch = kernel.watch()
         parent = {"msg_type": "execute_request", "msg_id": "m1"}
         async with asyncio.timeout(90):
-            while watch.look() != "busy":
+            while watch.check() != "busy":
                 iopub.send_multipart(message("status", parent, "busy"))
                 await asyncio.sleep(0.05)
         for number in range(10_000):
@@ -199,7 +199,7 @@ async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
         time.sleep(0.3)  # noqa: ASYNC251
         iopub.send_multipart(message("status", parent, "idle"))
         async with asyncio.timeout(90):
-            while watch.look() != "idle":
+            while watch.check() != "idle":
                 await asyncio.sleep(0.05)
         watch.close()
 
@@ -217,7 +217,7 @@ async def test_the_end_of_a_cell_that_prints_faster_than_we_read_is_not_lost(
 def test_other_states(kernel: Kernel, own: str, shown: str) -> None:
     watch = kernel.watch()
     kernel.execution_state = own
-    assert watch.look() == shown
+    assert watch.check() == shown
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_other_states(kernel: Kernel, own: str, shown: str) -> None:
 def test_what_is_no_message_is_no_work(kernel: Kernel, frames: list[bytes]) -> None:
     watch = kernel.watch()
     kernel.stream.receive(frames)
-    assert watch.look() == "idle"
+    assert watch.check() == "idle"
 
 
 async def test_kernels_are_seen_where_the_notebooks_names_are_not(kernel: Kernel) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.instances.xids import GRAVITY
-from ec2spawner.notebook.notice_events import RETELL_SECONDS, SCHEMA_ID, NoticeEvents, schema
+from ec2spawner.notebook.notice_events import RESEND_SECONDS, SCHEMA_ID, NoticeEvents, schema
 from ec2spawner.notebook.notices import notices
 from ec2spawner.telemetry.nvml_gpu import NvmlGpu
 from ec2spawner.wire import (
@@ -344,7 +344,7 @@ def test_what_holds_is_told_when_it_changes_and_once_a_minute() -> None:
     events = NoticeEvents(recorder, lambda: clock[0])
     assert schema()["$id"] == SCHEMA_ID in recorder.schemas
     told = notices(status(idleness=IDLE))
-    second = RETELL_SECONDS / 60
+    second = RESEND_SECONDS / 60
 
     def told_in(seconds: float, found: list[Notice]) -> list[int]:
         """How many notices each event had, that was emitted in these seconds."""

@@ -29,7 +29,7 @@ async def test_slowly_while_nobody_asks() -> None:
         assert alone.last.telemetry.cpu_count
         assert alone.sampler.interval == 1
         now += UNASKED_SECONDS + 1
-        await alone.look()
+        await alone.check()
         assert alone.sampler.interval == 5
         await alone.status()
         assert alone.sampler.interval == 1

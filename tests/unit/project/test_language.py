@@ -21,6 +21,7 @@ PATTERNS = ("*.py", "*.md", "*.html", "*.css", "*.js", "*.ts", "*.tsx")
 TOP_LEVEL = ("README", "CHANGELOG", "CONTRIBUTING", "RELEASING", "SECURITY")
 CODE = ("ec2spawner", "labextension/src", "tests")
 CLEAN_PACKAGES = (
+    "agent",
     "aws",
     "config",
     "core",
@@ -28,6 +29,7 @@ CLEAN_PACKAGES = (
     "data",
     "embedded",
     "gpu_check",
+    "notebook",
     "reap",
     "survey",
     "telemetry",
