@@ -11,12 +11,14 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import boto3
 import httpx
+
+from tests.nursery import ForkedProcess, Nursery
 
 T = TypeVar("T")
 
@@ -88,6 +90,29 @@ def demo_config(directory: Path, *lines: str) -> Path:
     return config
 
 
+class Nurseries:
+    """One for each program, from its first use on."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: dict[str, Nursery] = {}
+
+    def of(self, program: str) -> Nursery:
+        if program not in self._started:
+            log = self._directory / f"nursery-of-{program}.log"
+            self._started[program] = Nursery(program, log)
+        return self._started[program]
+
+    def stop(self) -> None:
+        for each in self._started.values():
+            each.stop()
+
+
+nurseries: Nurseries | None = None
+"""Where tests have their hubs and embedded EC2s from. Without, as in the benches, each is a Python
+that has to import everything first."""
+
+
 class Embedded:
     """`python -m ec2spawner.embedded`, steered over its control calls."""
 
@@ -96,21 +121,23 @@ class Embedded:
         self.boot_seconds = boot_seconds
         self.described: dict[str, Any] = {}
         self.log = data_dir / "embedded.log"
+        self.process: asyncio.subprocess.Process | ForkedProcess
 
     async def start(self) -> Embedded:
         self.data_dir.mkdir(parents=True, exist_ok=True)
+        arguments = (
+            *("--json", "--port", "0", "--data-dir", str(self.data_dir / "ec2")),
+            *("--boot-seconds", str(self.boot_seconds)),
+        )
+        if nurseries is not None:
+            await self._fork(nurseries.of("embedded"), arguments)
+            return self
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
                 "ec2spawner.embedded",
-                "--json",
-                "--port",
-                "0",
-                "--data-dir",
-                str(self.data_dir / "ec2"),
-                "--boot-seconds",
-                str(self.boot_seconds),
+                *arguments,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,
                 start_new_session=True,
@@ -119,6 +146,19 @@ class Embedded:
         line = await asyncio.wait_for(self.process.stdout.readline(), START_TIMEOUT)
         self.described = json.loads(line)
         return self
+
+    async def _fork(self, nursery: Nursery, arguments: Sequence[str]) -> None:
+        output = self.data_dir / "embedded.json"
+        output.unlink(missing_ok=True)
+        process = nursery.fork(arguments, os.environ, Path.cwd(), output, self.log)
+        self.process = process
+
+        async def described() -> bool:
+            assert process.returncode is None, self.log.read_text()
+            return output.exists() and output.read_text().endswith("\n")
+
+        await until(described, START_TIMEOUT, "the embedded EC2 to start", pause=0.02)
+        self.described = json.loads(output.read_text())
 
     async def control(self, path: str, body: dict[str, Any] | None = None) -> Any:
         """A control call: POST with a body, GET without."""
@@ -168,6 +208,9 @@ class Embedded:
 class Hub:
     """JupyterHub with the demo's configuration, on ports that stay the same over restarts."""
 
+    may_be_forked = True
+    """Not where its exit status is of interest."""
+
     def __init__(
         self,
         directory: Path,
@@ -184,7 +227,7 @@ class Hub:
         self.port, self.api_port, self.proxy_port = free_ports(3)
         self.url = f"http://127.0.0.1:{self.port}"
         self.log = directory / "jupyterhub.log"
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: asyncio.subprocess.Process | ForkedProcess | None = None
         self.api = httpx.AsyncClient(
             base_url=f"{self.url}/hub/api",
             headers={"Authorization": f"token {ADMIN_TOKEN}"},
@@ -199,15 +242,17 @@ class Hub:
         """Start the process, without waiting for it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         environment = self.process_environment()
+        arguments = ["--config", str(self.config), PATIENT_HUB, *self.arguments]
+        if nurseries is not None and self.may_be_forked:
+            nursery = nurseries.of("jupyterhub")
+            self.process = nursery.fork(arguments, environment, self.directory, self.log, self.log)
+            return
         with self.log.open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-c",
                 QUICK_JUPYTERHUB,
-                "--config",
-                str(self.config),
-                PATIENT_HUB,
-                *self.arguments,
+                *arguments,
                 cwd=self.directory,
                 env=environment,
                 stdout=log,
@@ -321,7 +366,7 @@ class Hub:
         return token
 
 
-async def end(process: asyncio.subprocess.Process, timeout: float = 20.0) -> None:
+async def end(process: asyncio.subprocess.Process | ForkedProcess, timeout: float = 20.0) -> None:
     """SIGTERM, then SIGKILL for what is left of the session."""
     if process.returncode is None:
         process.terminate()

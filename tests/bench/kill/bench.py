@@ -26,12 +26,13 @@ from rich.table import Table
 from tests.bench.bench_hub import StartFailedError
 from tests.bench.figures import Figure, Goal, Result
 from tests.bench.kill.checks import KINDS
-from tests.bench.kill.killable_hub import KillableHub, Nursery
+from tests.bench.kill.killable_hub import KillableHub
 from tests.bench.kill.legs import ANN, BOB, LEGS, SHORT_LEGS
 from tests.bench.kill.life import Life, Outcome
 from tests.bench.kill.points import Point, by_leg, sample
 from tests.bench.machine import describe_machine
 from tests.harness import Embedded
+from tests.nursery import Nursery
 
 SHORT_POINTS = 10
 
@@ -131,14 +132,13 @@ class Bench:
         self._legs = SHORT_LEGS if short else LEGS
         self._lives = 0
         self._ec2s = 0
-        self._nursery = Nursery()
 
     async def measure(self, findings: Findings, only: str, listing: bool) -> dict[str, list[Point]]:
         """Record, then kill; the points by leg."""
         async with AsyncExitStack() as running:
             first = await self._new_ec2(running)
-            await self._nursery.start(self._directory / "nursery.log")
-            running.push_async_callback(self._nursery.stop)
+            self._nursery = Nursery("jupyterhub", self._directory / "nursery.log")
+            running.callback(self._nursery.stop)
             legs = await self._record(first)
             if self._short:
                 legs = sample(legs, SHORT_POINTS)

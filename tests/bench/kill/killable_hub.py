@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import signal
 import sqlite3
-import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -19,7 +17,8 @@ import httpx
 
 from tests.bench.kill.moments import ORDERS, PASSES, TRACE
 from tests.bench.kill.points import Point, parse_trace
-from tests.harness import START_TIMEOUT, TREE, Embedded, Hub, end
+from tests.harness import TREE, Embedded, Hub, end
+from tests.nursery import Nursery
 
 T = TypeVar("T")
 
@@ -40,79 +39,6 @@ SETTINGS = {
 
 QUIET = 0.7
 """Seconds without a moment, after which a hub that has just started has read what it reads."""
-
-
-class Nursery:
-    """`hub_nursery` as a process."""
-
-    async def start(self, log: Path) -> Nursery:
-        with log.open("ab") as written:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "tests.bench.kill.hub_nursery",
-                cwd=TREE,
-                env=os.environ | {"PYTHONPATH": str(TREE)},
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=written,
-            )
-        self._turn = asyncio.Lock()
-        await self._say()
-        return self
-
-    async def fork(self, order: dict[str, Any]) -> ForkedProcess:
-        assert self.process.stdin is not None
-        async with self._turn:
-            self.process.stdin.write(json.dumps(order).encode() + b"\n")
-            return ForkedProcess(int(await self._say()))
-
-    async def stop(self) -> None:
-        await end(self.process)
-
-    async def _say(self) -> str:
-        assert self.process.stdout is not None
-        line = await asyncio.wait_for(self.process.stdout.readline(), START_TIMEOUT)
-        assert line, "the hubs' nursery has ended; see its log"
-        return line.decode().strip()
-
-
-class ForkedProcess:
-    """As much of `asyncio.subprocess.Process` as a hub needs, for one that is nobody's child."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.returncode: int | None = None
-        self._ended = asyncio.get_running_loop().create_future()
-        try:
-            self._descriptor = os.pidfd_open(pid)
-        except ProcessLookupError:
-            self._end()
-        else:
-            asyncio.get_running_loop().add_reader(self._descriptor, self._note_end)
-
-    def send_signal(self, number: int) -> None:
-        if self.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(self._descriptor, number)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    async def wait(self) -> int:
-        await asyncio.shield(self._ended)
-        assert self.returncode is not None
-        return self.returncode
-
-    def _note_end(self) -> None:
-        asyncio.get_running_loop().remove_reader(self._descriptor)
-        os.close(self._descriptor)
-        self._end()
-
-    def _end(self) -> None:
-        self.returncode = -1  # of a process that is not our child, more is not known
-        self._ended.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +97,11 @@ class KillableHub(Hub):
         await self.order_and_wait("-", QUIET)
 
     async def launch(self) -> None:
-        order = {
-            "arguments": ["--config", str(self.config)],
-            "environment": self.process_environment(),
-            "cwd": str(self.directory),
-            "log": str(self.log),
-        }
         (self.directory / PASSES).unlink(missing_ok=True)
-        self.process = await self._nursery.fork(order)
+        arguments = ["--config", str(self.config)]
+        self.process = self._nursery.fork(
+            arguments, self.process_environment(), self.directory, self.log, self.log
+        )
 
     async def start(self) -> KillableHub:
         await super().start()

@@ -150,6 +150,7 @@ async def hubs(
 
     async def start(name: str) -> Refused:
         hub = Hub(directory / name, nowhere, *HUBS[name])
+        hub.may_be_forked = False
         await hub.launch()
         assert hub.process is not None
         try:

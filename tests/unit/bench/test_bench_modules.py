@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.kill.hub_nursery import PRELOADED
-from tests.bench.kill.killable_hub import KillableHub, Nursery
+from tests.bench.kill.killable_hub import KillableHub
 from tests.harness import TREE, Embedded
 
 BENCH = TREE / "tests" / "bench"
@@ -34,7 +33,7 @@ asyncio.run(load())
 """Within a running event loop, as JupyterHub loads them."""
 
 
-@pytest.mark.parametrize("module", [*MODULES, *PRELOADED])
+@pytest.mark.parametrize("module", MODULES)
 def test_a_module_of_the_benches_can_be_imported(module: str) -> None:
     importlib.import_module(module)
 
@@ -52,7 +51,7 @@ def test_the_configurations_of_the_benches_hubs_load(tmp_path: Path) -> None:
         "aws_secret_access_key": "testing",
     }
     assert CONFIGURATIONS
-    hub = KillableHub("bench", tmp_path / "hub", embedded, Nursery())
+    hub = KillableHub("bench", tmp_path / "hub", embedded, nursery=None)
     result = subprocess.run(
         [sys.executable, "-c", LOAD, *CONFIGURATIONS],
         env={**hub.process_environment(), "BENCH_LOOP_LOG": str(tmp_path / "loop")},
