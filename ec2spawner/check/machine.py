@@ -103,7 +103,7 @@ def judge_store(url: str) -> Finding:
 
 def _judge_server(url: URL) -> Finding:
     try:
-        return ok("store", PostgreSQL(url).look())
+        return ok("store", PostgreSQL(url).probe())
     except StoreError as error:
         said, _, fix = str(error).rpartition(": ")
         return failed("store", said, f"{fix} (c.EC2Spawner.store_url)")

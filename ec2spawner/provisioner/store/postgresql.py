@@ -132,7 +132,7 @@ class PostgreSQL:
             self._engine.dispose()
             self._engine = None
 
-    def look(self) -> str:
+    def probe(self) -> str:
         """What answers there, in words, after a look that holds and changes nothing.
 
         Raises `StoreError` where the store could not be opened there; a hub that holds it is none.
