@@ -15,8 +15,8 @@ from ..aws.ec2 import EC2Cloud
 from ..config import Profile
 from ..core.profiles.profiles import resolve
 from ..data import InstanceType
-from ..provisioner.launch.error_hints import in_words
 from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.error_hints import describe_error
 from ..provisioner.offers.instance_types import read_types
 from ..provisioner.offers.prices import LIST_SOURCE
 from .rows import Region
@@ -92,7 +92,7 @@ def _why(name: str, endpoint_url: str | None, error: CloudError) -> str:
     if error.code in NOT_ENABLED:
         return f"{said} (is the region enabled for this account?)"
     if endpoint_url or not error.retryable or name in (known := known_regions()):
-        return in_words(error)
+        return describe_error(error)
     near = difflib.get_close_matches(name, sorted(known), n=1)
     return f"AWS has no region of this name{f': did you mean {near[0]}?' if near else ''} ({said})"
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from ...config import Options, Profile
 from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
-from ...provisioner.launch.error_hints import in_words
 from ...provisioner.model.cloud import CloudError
+from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
@@ -151,7 +151,8 @@ def still_moving(zone: str, seconds: float) -> str:
 
 def not_listed(failure: CloudError, seconds: float) -> str:
     """EC2 did not list the hub's instances during the start."""
-    return f"{_not_ready(seconds)}: the hub could not list its machines in EC2. {in_words(failure)}"
+    reason = describe_error(failure)
+    return f"{_not_ready(seconds)}: the hub could not list its machines in EC2. {reason}"
 
 
 def _not_ready(seconds: float) -> str:

@@ -19,7 +19,7 @@ from ..runtime.task_group import Background
 from ..state.launches import Launches, Round
 from ..state.lease_registry import LeaseRegistry
 from . import attempts
-from .failure_message import why_not, with_terms
+from .failure_message import launch_failure, with_user_limits
 from .fleet_calls import FleetCalls
 from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
 from .spot_waits import spot_turns
@@ -103,7 +103,7 @@ class LaunchController:
         spec, zones = lease.spec, self._offers.zones()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
-        stop = why_not(
+        stop = launch_failure(
             outcome,
             [(offer, self._offers.mark_of(offer)) for offer in self._offers.all_for(spec)],
             home_zone=here[0] if bound and here else "",
@@ -111,7 +111,7 @@ class LaunchController:
         )
         every = self._offers.all(spec.instance_types, here, spec.markets)
         waited = now - lease.requested_at if lease.wait is not None else None
-        return with_terms(stop, every, spec.max_usd_per_hour, waited)
+        return with_user_limits(stop, every, spec.max_usd_per_hour, waited)
 
     # --- the purchase loop ---
 

@@ -11,17 +11,17 @@ from ...core.offers.purchase import Offer, affordable
 from ...core.offers.quotas import quota_words
 from ...core.offers.sold_out import Mark
 from ...wire import Stop
+from ..model.error_hints import FIX, fix_of
 from .attempts import (
     MARKS,
     error_words,
     price_words,
     zones_words,
 )
-from .error_hints import FIX, fix_of
 from .fleet_response import Outcome
 
-LONGEST = 500
-"""Characters: what `Stop.message` holds."""
+MAX_CHARACTERS = 500
+"""What `Stop.message` holds."""
 
 _TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
 """Of several reasons in one market and zone, which one is told."""
@@ -31,7 +31,7 @@ LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
 _SOON = timedelta(hours=12)
 
 
-def why_not(
+def launch_failure(
     outcome: Outcome, offers: Sequence[tuple[Offer, Mark | None]], home_zone: str, now: datetime
 ) -> Stop:
     """For a round that left somebody without a machine.
@@ -49,20 +49,20 @@ def why_not(
     # What has no mark was asked for in vain, and is sold out; or it was refused.
     sold_out = _sold_out(marked if refused and marked else offers)
     said = [*sold_out, *quotas] or [_nowhere(home_zone)]
-    sentences = [f"EC2 has no machine of this kind for you right now: {'; '.join(said)}."]
+    sentences = [f"EC2 has no machine of this kind available right now: {'; '.join(said)}."]
     if quotas:
         sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
     if refused:
-        sentences.append(f"Some of it EC2 refused; please tell an admin: {_fix(refused)}.")
+        sentences.append(f"EC2 refused part of the request; please tell an admin: {_fix(refused)}.")
     if home_zone:
         sentences.append(f"Your home is in {home_zone}, so only machines there can be used.")
     if marked:
         again = min(mark.until for _, mark in marked)
-        sentences.append(f"It is not worth asking again before {_at(again, now)}.")
+        sentences.append(f"Try again after {_at(again, now)}.")
     return _stop("quota" if quotas else "capacity", " ".join(sentences))
 
 
-def with_terms(
+def with_user_limits(
     stop: Stop,
     every: Sequence[Offer],
     max_usd_per_hour: float | None,
@@ -78,21 +78,21 @@ def with_terms(
     if max_usd_per_hour is not None:
         limit, within = price_words(max_usd_per_hour), affordable(every, max_usd_per_hour)
         if every and not within:
-            message = f"Nothing of this kind costs at most {limit}, your limit: {_cheapest(every)}."
+            message = f"Your limit is {limit}, and {_cheapest(every)}."
         elif len(within) < len(every):
-            message += f" What costs more than {limit}, your limit, was not asked for."
+            message += f" Offers above your limit of {limit} were not requested."
     if waited is not None:
         minutes = max(1, round(waited.total_seconds() / 60))
-        message = f"No spot came within {minutes} min. {message}"
+        message = f"No spot capacity was found within {minutes} min. {message}"
     return stop.model_copy(update={"message": _short(message)})
 
 
 def _cheapest(offers: Iterable[Offer]) -> str:
     priced = [(offer.usd_per_hour, offer.market) for offer in offers if offer.usd_per_hour]
     if not priced:
-        return "its prices are not known yet"
+        return "the prices of these machines are not known yet"
     usd_per_hour, market = min(priced)
-    return f"the cheapest is {market} at {price_words(usd_per_hour)}"
+    return f"the cheapest machine of this kind is {market} at {price_words(usd_per_hour)}"
 
 
 def _nowhere(home_zone: str) -> str:
@@ -149,7 +149,7 @@ def _fix(refused: Iterable[LaunchError]) -> str:
 def _busy(errors: Sequence[LaunchError]) -> str:
     last = errors[-1]
     return (
-        "EC2 is busy and has not started a machine in time. That does not mean that it is sold "
+        "EC2 is busy and did not start a machine in time. This does not mean that it is sold "
         f"out: please try again in a few minutes ({error_words(last)})"
     )
 
@@ -164,4 +164,4 @@ def _stop(reason: Literal["capacity", "quota", "failed"], message: str) -> Stop:
 
 
 def _short(message: str) -> str:
-    return message if len(message) <= LONGEST else f"{message[: LONGEST - 1]}…"
+    return message if len(message) <= MAX_CHARACTERS else f"{message[: MAX_CHARACTERS - 1]}…"

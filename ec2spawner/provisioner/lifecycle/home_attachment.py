@@ -12,8 +12,8 @@ from ...wire import Step, Stop
 from ..homes import volumes as homes
 from ..homes.volumes import HomeElsewhere, HomeGone, Homes
 from ..instances.claims import Claims
-from ..launch.error_hints import AGAIN, in_words
 from ..model.cloud import CloudError, Instance
+from ..model.error_hints import AGAIN, describe_error
 from ..model.lease import Home, Lease, LeaseState
 from ..state.lease_registry import LeaseRegistry
 from ..store.store import StoreError
@@ -115,5 +115,5 @@ def _why_no_home(error: Exception) -> str:
             f"The volume with your files, {error.home.volume_id}, was deleted in EC2.{copy} "
             "Please tell an admin"
         )
-    reason = in_words(error) if isinstance(error, CloudError) else f"no answer. {AGAIN}"
+    reason = describe_error(error) if isinstance(error, CloudError) else f"no answer. {AGAIN}"
     return f"Your home could not be attached: {reason}"

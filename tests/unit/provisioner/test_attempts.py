@@ -10,7 +10,7 @@ from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.provisioner.launch import attempts
-from ec2spawner.provisioner.launch.failure_message import LONGEST, why_not
+from ec2spawner.provisioner.launch.failure_message import MAX_CHARACTERS, launch_failure
 from ec2spawner.provisioner.launch.fleet_response import Outcome
 from ec2spawner.provisioner.model.cloud import FleetResponse
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
@@ -148,14 +148,14 @@ def test_ec2s_own_words_are_one_line_at_most() -> None:
     ],
 )
 def test_a_refusal_says_what_mends_it(error: LaunchError, fix: str) -> None:
-    stop = why_not(Outcome((error,), 1, ErrorClass.REFUSED), [], "", NOON)
+    stop = launch_failure(Outcome((error,), 1, ErrorClass.REFUSED), [], "", NOON)
     assert stop.reason == "failed"
     assert fix in stop.message
 
 
 def test_of_several_refusals_one_is_told_in_full() -> None:
     errors = [LaunchError(code, "It is so.") for code in ("First", "Second", "First", "Third")]
-    stop = why_not(Outcome(tuple(errors), 1, ErrorClass.REFUSED), [], "", NOON)
+    stop = launch_failure(Outcome(tuple(errors), 1, ErrorClass.REFUSED), [], "", NOON)
     assert stop.message.endswith("(First: It is so.; also Second; also Third)")
 
 
@@ -165,32 +165,32 @@ def test_one_reason_is_told_of_a_market_and_zone() -> None:
         (offer("a", "g5.xlarge"), mark()),
         (offer("b"), mark(ErrorClass.TYPE_IN_ZONE)),
     ]
-    message = why_not(Outcome((), 1), offers, "", NOON).message
+    message = launch_failure(Outcome((), 1), offers, "", NOON).message
     assert "spot is sold out in us-east-1a; spot is not offered in us-east-1b." in message
 
 
 def test_a_home_zone_without_the_type_is_named() -> None:
-    message = why_not(Outcome((), 1), [], "us-east-1a", NOON).message
+    message = launch_failure(Outcome((), 1), [], "us-east-1a", NOON).message
     assert "right now: us-east-1a has no type that fits. Your home is in us-east-1a" in message
 
 
 def test_a_long_wait_is_told_with_its_day() -> None:
     offers = [(offer("a"), mark(ErrorClass.TYPE_IN_ZONE, timedelta(hours=24)))]
-    stop = why_not(Outcome((), 1), offers, "", NOON)
+    stop = launch_failure(Outcome((), 1), offers, "", NOON)
     assert stop.message == (
-        "EC2 has no machine of this kind for you right now: spot is not offered in us-east-1a. "
-        "It is not worth asking again before 21 November, 12:00 UTC."
+        "EC2 has no machine of this kind available right now: spot is not offered in us-east-1a. "
+        "Try again after 21 November, 12:00 UTC."
     )
 
 
 def test_no_message_is_longer_than_it_may_be() -> None:
     error = LaunchError("UnauthorizedOperation", "x" * 5000)
-    stop = why_not(Outcome((error,) * 5, 1, ErrorClass.REFUSED), [], "", NOON)
-    assert len(stop.message) <= LONGEST
+    stop = launch_failure(Outcome((error,) * 5, 1, ErrorClass.REFUSED), [], "", NOON)
+    assert len(stop.message) <= MAX_CHARACTERS
     kinds = ("g4dn.xlarge", "p3.2xlarge", "p5.48xlarge", "m5.large", "x1.16xlarge", "inf1.xlarge")
     quotas = [
         (offer("a", kind, market), mark(ErrorClass.QUOTA)) for kind in kinds for market in Market
     ]
-    stop = why_not(Outcome((), 1), quotas, "us-east-1a", NOON)
+    stop = launch_failure(Outcome((), 1), quotas, "us-east-1a", NOON)
     assert stop.reason == "quota"
-    assert len(stop.message) <= LONGEST
+    assert len(stop.message) <= MAX_CHARACTERS

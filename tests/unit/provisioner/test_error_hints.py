@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ec2spawner.provisioner.launch.error_hints import AGAIN, FIX, in_words
 from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.error_hints import AGAIN, FIX, describe_error
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InsufficientVolumeCapacity"])
 def test_what_passes_is_worth_another_try(code: str) -> None:
-    said = in_words(CloudError(code, "Not now.", retryable=code == "RequestLimitExceeded"))
+    said = describe_error(CloudError(code, "Not now.", retryable=code == "RequestLimitExceeded"))
     assert said == f"Not now ({code}). {AGAIN}"
 
 
@@ -24,7 +24,7 @@ def test_what_passes_is_worth_another_try(code: str) -> None:
     ],
 )
 def test_what_is_refused_is_an_admins(code: str, message: str, fix: str) -> None:
-    said = in_words(CloudError(code, message, retryable=False))
+    said = describe_error(CloudError(code, message, retryable=False))
     assert "Please tell an admin: " in said
     assert fix in said
     assert code in said
@@ -33,13 +33,13 @@ def test_what_is_refused_is_an_admins(code: str, message: str, fix: str) -> None
 def test_a_long_message_leaves_room_for_the_mend() -> None:
     """EC2 adds an encoded part of some 700 characters to an UnauthorizedOperation."""
     long = f"You may not.\n Encoded authorization failure message: {'x' * 900}"
-    said = in_words(CloudError("UnauthorizedOperation", long, retryable=False))
+    said = describe_error(CloudError("UnauthorizedOperation", long, retryable=False))
     assert said.endswith("configs/iam-policy.json")
     assert len(said) < 450
 
 
 def test_our_own_words_stay_whole() -> None:
-    said = in_words(
+    said = describe_error(
         CloudError("ForeignHome", f"vol-1 {'y' * 300} restart the hub", retryable=False)
     )
     assert said.endswith("restart the hub. Please tell an admin")

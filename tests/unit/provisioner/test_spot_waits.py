@@ -154,7 +154,7 @@ async def test_a_price_that_has_risen_since_it_was_agreed_to_is_not_paid(world: 
     await waits(world, lease)
     await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.50)
     stop = await world.ending_of(lease)
-    assert "your limit" in stop.message
+    assert "$0.50/h" in stop.message
     assert ON_DEMAND not in markets_asked(world)
 
 
@@ -187,7 +187,7 @@ async def test_nothing_above_the_limit_is_asked_for(world: World) -> None:
     spec = replace(SPEC, max_usd_per_hour=0.30)
     stop = await world.ending_of(await world.request(spec=spec))
     assert markets_asked(world) == [SPOT]
-    assert "What costs more than $0.30/h, your limit, was not asked for." in stop.message
+    assert "limit of $0.30/h" in stop.message
     assert "on-demand" not in stop.message, "that has not sold out"
 
 
@@ -195,7 +195,10 @@ async def test_a_limit_below_every_price_is_said_at_once_with_the_cheapest(world
     await priced(world, 0.19)
     spec = replace(SPEC, max_usd_per_hour=0.10)
     stop = await world.ending_of(await world.request(spec=spec))
-    assert "costs at most $0.10/h, your limit: the cheapest is spot at $0.19/h" in stop.message
+    assert (
+        "Your limit is $0.10/h, and the cheapest machine of this kind is spot at $0.19/h"
+        in stop.message
+    )
     assert world.cloud.requests() == []
 
 

@@ -1,9 +1,9 @@
-"""What stands behind an AWS error for those who can do something about it. Pure."""
+"""What an AWS error means for a user, and what an admin can do about it. Pure."""
 
 from __future__ import annotations
 
 from ...core.offers.launch_errors import ErrorClass, error_class
-from ..model.cloud import CloudError
+from .cloud import CloudError
 
 FIXES = (
     ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
@@ -25,15 +25,18 @@ FIXES = (
     ("InvalidIamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
     ("iamInstanceProfile", "c.EC2Spawner.instance_profile must name one of this account"),
     ("InvalidKeyPair", "c.EC2Spawner.key_name must name a key pair of this region"),
-    ("IdempotentParameterMismatch", "another hub may use this one's store; a new start may work"),
-    ("VolumeLimitExceeded", "AWS gives a larger quota for disks in Service Quotas, Amazon EBS"),
+    (
+        "IdempotentParameterMismatch",
+        "another hub may be using this hub's store; starting again may work",
+    ),
+    ("VolumeLimitExceeded", "ask AWS for a larger quota of disks in Service Quotas, Amazon EBS"),
 )
-"""The beginning of a code, or a parameter that EC2 names in its message, and what to do about it.
-The first that fits counts."""
+"""The start of a code, or a parameter that EC2 names in its message, and what to do about it. The
+first match applies."""
 
-FIX = "`ec2spawner check` tells what is wrong"
+FIX = "`ec2spawner check` shows what is wrong"
 
-OWN_WORDS = frozenset({"ForeignHome"})
+OWN_CODES = frozenset({"ForeignHome"})
 """Codes of this project's own errors, whose messages name the mend themselves."""
 
 MAX_MESSAGE = 250
@@ -43,14 +46,14 @@ AGAIN = "Please try again in a few minutes"
 
 
 def fix_of(code: str, message: str) -> str:
-    """What an admin can do, empty where nothing is known that fits just this."""
+    """What an admin can do about just this error; empty if unknown."""
     fitting = (fix for start, fix in FIXES if code.startswith(start) or start in message)
     return next(fitting, "")
 
 
-def in_words(error: CloudError) -> str:
-    """What EC2 answered, and what to do about it: for a person who waits for what it was asked."""
-    if error.code in OWN_WORDS:
+def describe_error(error: CloudError) -> str:
+    """EC2's answer and what to do about it, for a user who waits for the result of the call."""
+    if error.code in OWN_CODES:
         return f"{error.message.rstrip('.')}. Please tell an admin"
     said = f"{shortened(error.message)} ({error.code})"
     if error.retryable or error_class(error.code) in {ErrorClass.BUSY, ErrorClass.OFFER}:
@@ -59,7 +62,9 @@ def in_words(error: CloudError) -> str:
 
 
 def shortened(message: str) -> str:
-    """EC2's own words without what would push the mend out of sight, such as the encoded part of
-    an UnauthorizedOperation."""
+    """EC2's message on one line of at most `MAX_MESSAGE` characters.
+
+    The encoded part of an UnauthorizedOperation would leave no room for the fix.
+    """
     text = " ".join(message.split())
     return text.rstrip(".") if len(text) <= MAX_MESSAGE else f"{text[: MAX_MESSAGE - 1]}…"
