@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 
+from ..core.backoff import Backoff
 from ..wire import (
     PROTOCOL,
     Claim,
     ClaimWait,
     LeaseGrant,
 )
-from .hub.backoff import Backoff
 from .hub.client import (
     HubClient,
     HubError,

@@ -8,10 +8,10 @@ import logging
 import time
 from collections.abc import Callable
 
+from ...core.backoff import Backoff
 from ...core.idle.policy import shortest_limit
 from ...wire import HeartbeatResponse
 from ..notebook_server.watch import Watch
-from .backoff import Backoff
 from .client import HubClient, HubError, PowerOffError
 
 log = logging.getLogger(__name__)

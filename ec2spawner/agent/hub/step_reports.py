@@ -8,8 +8,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Literal
 
+from ...core.backoff import Backoff
 from ...wire import AgentEvent
-from .backoff import Backoff
 from .client import (
     HubClient,
     HubRefusedError,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from ..hub.backoff import Backoff
+from ...core.backoff import Backoff
 from ..hub.client import PowerOffError
 from .imds import Metadata, MetadataError
 

@@ -19,8 +19,8 @@ from ..offers.images import ImageCache
 from ..offers.offers import Order
 from ..state.launches import Launches
 from ..store.store import Store
-from .backoff import Backoff
 from .fleet_response import is_partly_busy
+from .shared_backoff import SharedBackoff
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class FleetCalls:
         self._images = images
         self._settings = settings
         self._now = now
-        self._backoff = Backoff(settings.launch_pause)
+        self._backoff = SharedBackoff(settings.launch_pause)
 
     def deadline(self) -> float:
         """Until when a call that begins now may be repeated, in seconds of the loop's clock."""

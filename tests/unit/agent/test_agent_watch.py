@@ -12,13 +12,13 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from ec2spawner.agent.hub.backoff import Backoff
 from ec2spawner.agent.hub.client import HubClient
 from ec2spawner.agent.lease_run import LeaseRun
 from ec2spawner.agent.metadata.identity import Identity
 from ec2spawner.agent.notebook_server.process import NotebookProcess
 from ec2spawner.agent.notebook_server.watch import OBSERVATION_LIMIT, Watch
 from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
+from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from ec2spawner.provisioner.launch.backoff import Backoff
+from ec2spawner.provisioner.launch.shared_backoff import SharedBackoff
 from tests.unit.provisioner.virtual_time import in_virtual_time
 
 CALL_SECONDS = 0.01
@@ -22,7 +22,7 @@ def now() -> float:
     return asyncio.get_running_loop().time()
 
 
-async def ask(shared: Backoff, *, busy: bool, timeout: float = 5.0) -> float:
+async def ask(shared: SharedBackoff, *, busy: bool, timeout: float = 5.0) -> float:
     """Make one call; when it was made."""
     async with shared.turn(now() + timeout) as turn:
         at = now()
@@ -33,7 +33,7 @@ async def ask(shared: Backoff, *, busy: bool, timeout: float = 5.0) -> float:
 
 @in_virtual_time
 async def test_nobody_waits_while_ec2_is_well() -> None:
-    shared = Backoff(10)
+    shared = SharedBackoff(10)
     began = now()
     calls = await asyncio.gather(*(ask(shared, busy=False) for _ in range(5)))
     assert calls == [began] * 5
@@ -41,7 +41,7 @@ async def test_nobody_waits_while_ec2_is_well() -> None:
 
 @in_virtual_time
 async def test_calls_refused_at_once_count_once() -> None:
-    shared = Backoff(0.1)
+    shared = SharedBackoff(0.1)
     await asyncio.gather(*(ask(shared, busy=True) for _ in range(5)))
     began = now()
     assert await ask(shared, busy=False) - began == pytest.approx(0.1), "the first, not the fifth"
@@ -49,7 +49,7 @@ async def test_calls_refused_at_once_count_once() -> None:
 
 @in_virtual_time
 async def test_one_at_a_time_asks_and_the_first_answer_lets_all_others_go() -> None:
-    shared = Backoff(0.05)
+    shared = SharedBackoff(0.05)
     await ask(shared, busy=True)
     all_four = asyncio.Barrier(4)
 
@@ -66,7 +66,7 @@ async def test_one_at_a_time_asks_and_the_first_answer_lets_all_others_go() -> N
 
 @in_virtual_time
 async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
-    shared = Backoff(0.005)
+    shared = SharedBackoff(0.005)
     for _ in range(8):
         await ask(shared, busy=True)
     began = now()
@@ -75,7 +75,7 @@ async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
 
 @in_virtual_time
 async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
-    shared = Backoff(10)
+    shared = SharedBackoff(10)
     await ask(shared, busy=True)
     with pytest.raises(TimeoutError):
         await ask(shared, busy=False, timeout=0.02)
@@ -85,7 +85,7 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
 
 @in_virtual_time
 async def test_an_answer_to_an_older_call_is_no_news() -> None:
-    shared = Backoff(0.1)
+    shared = SharedBackoff(0.1)
     async with shared.turn(now() + 5) as slow:
         await ask(shared, busy=True)
         shared.report(slow, busy=False)
@@ -95,7 +95,7 @@ async def test_an_answer_to_an_older_call_is_no_news() -> None:
 
 @in_virtual_time
 async def test_whoever_gives_up_its_turn_leaves_it_to_the_next() -> None:
-    shared = Backoff(0.1)
+    shared = SharedBackoff(0.1)
     await ask(shared, busy=True)
     cancelled = asyncio.create_task(ask(shared, busy=False))
     await asyncio.sleep(0)
