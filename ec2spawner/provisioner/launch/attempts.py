@@ -1,4 +1,4 @@
-"""A launch call as the person who waits for it sees it: asked, answered, in words. Pure."""
+"""A launch call as the user of a waiting start sees it: requested, answered, in words. Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..model.cloud import FleetResponse, Launched, LaunchRequest
 from ..model.lease import Attempt, AttemptOutcome
 from ..offers.offers import Order
 
-KEPT = 12
-"""Attempts of a lease: the last ones, of a start that EC2 is slow to serve."""
+MAX_ATTEMPTS = 12
+"""Attempts stored with a lease: the latest of a start that EC2 is slow to serve."""
 
-MARKS = {
+SKIP_REASONS = {
     ErrorClass.OFFER: "sold out",
     ErrorClass.TYPE_IN_ZONE: "not offered",
     ErrorClass.QUOTA: "the account's quota is used up",
     ErrorClass.SUBNET: "without a free network address",
 }
-"""Why something is not asked for, in words."""
+"""Why an offer is skipped, in words."""
 
 _WORST_FIRST = (
     (AttemptOutcome.QUOTA, {ErrorClass.QUOTA}),
@@ -34,18 +34,18 @@ _WORST_FIRST = (
     (AttemptOutcome.REFUSED, {ErrorClass.REFUSED}),
     (AttemptOutcome.BUSY, {ErrorClass.BUSY}),
 )
-"""Of several errors in one answer, the one that decides what the call is said to have met."""
+"""Which of several errors in one response decides the outcome of the attempt."""
 
 _OPEN = frozenset({AttemptOutcome.ASKING, AttemptOutcome.BUSY})
-"""An attempt that is repeated is one attempt."""
+"""Outcomes of an attempt without a response; a repeated call is still the same attempt."""
 
 _MAX_GROUPS = 4
 _MAX_MESSAGE = 120
-"""Characters of EC2's own words: a line, with the code before them."""
+"""Characters of EC2's message, which shares a line with its code."""
 
 
 def asking(order: Order, at: datetime) -> Attempt:
-    """A call that is about to be made."""
+    """The attempt of a call that is about to be made."""
     known = [offer.usd_per_hour for offer in order.offers if offer.usd_per_hour is not None]
     return Attempt(
         market=order.market,
@@ -59,7 +59,7 @@ def asking(order: Order, at: datetime) -> Attempt:
 
 
 def asking_again(request: LaunchRequest, zones: Mapping[str, str], at: datetime) -> Attempt:
-    """A call that an earlier process may have made. `zones`: subnet -> zone."""
+    """The attempt of a call that an earlier process may have made. `zones`: subnet -> zone."""
     return Attempt(
         market=request.market,
         instance_types=tuple(dict.fromkeys(name for name, _ in request.offers)),
@@ -69,15 +69,15 @@ def asking_again(request: LaunchRequest, zones: Mapping[str, str], at: datetime)
 
 
 def begun(attempts: Sequence[Attempt], attempt: Attempt) -> tuple[Attempt, ...]:
-    """The attempts with one more; a call that is repeated takes its own place, and began first."""
+    """The attempts with one more. A repeated call replaces its attempt and keeps its start time."""
     last = attempts[-1] if attempts else None
     if last is not None and last.outcome in _OPEN and last.market is attempt.market:
         return (*attempts[:-1], replace(attempt, at=last.at))
-    return (*attempts, attempt)[-KEPT:]
+    return (*attempts, attempt)[-MAX_ATTEMPTS:]
 
 
 def is_open(attempts: Sequence[Attempt], request: LaunchRequest) -> bool:
-    """True while the last attempt is this call's, and without its answer."""
+    """True while the last attempt is this call's and has no response."""
     return (
         bool(attempts) and attempts[-1].outcome in _OPEN and attempts[-1].market is request.market
     )
@@ -97,9 +97,9 @@ def found(attempt: Attempt, launched: Launched, usd_per_hour: float | None) -> A
     )
 
 
-def not_found(attempt: Attempt, answer: FleetResponse, zones: Mapping[str, str]) -> Attempt:
-    """A call that brought nothing for this lease. `zones`: subnet -> zone."""
-    outcome, errors = _verdict(answer.errors)
+def not_found(attempt: Attempt, response: FleetResponse, zones: Mapping[str, str]) -> Attempt:
+    """The attempt of a call without an instance for this lease. `zones`: subnet -> zone."""
+    outcome, errors = _verdict(response.errors)
     words = ""
     match outcome:
         case AttemptOutcome.SOLD_OUT | AttemptOutcome.QUOTA:
@@ -113,7 +113,7 @@ def not_found(attempt: Attempt, answer: FleetResponse, zones: Mapping[str, str])
 
 
 def _verdict(errors: Sequence[LaunchError]) -> tuple[AttemptOutcome, Sequence[LaunchError]]:
-    """How a call without instances went, and the errors that say so."""
+    """The outcome of a call without instances, and the errors that decide it."""
     for outcome, classes in _WORST_FIRST:
         if said := [error for error in errors if error_class(error.code) in classes]:
             return outcome, said
@@ -124,7 +124,7 @@ def skipped_words(skipped: Iterable[tuple[Offer, Mark]]) -> str:
     """Such as `spot g4dn.xlarge in us-east-1a and b (sold out, seen at 12:01 UTC)`."""
     zones: dict[tuple[str, str, str], set[str]] = {}
     for offer, mark in skipped:
-        seen = f"{MARKS[mark.error_class]}, seen at {mark.since:%H:%M} UTC"
+        seen = f"{SKIP_REASONS[mark.error_class]}, seen at {mark.since:%H:%M} UTC"
         zones.setdefault((offer.market, offer.instance_type, seen), set()).add(offer.zone)
     types: dict[tuple[str, str, str], list[str]] = {}
     for (market, instance_type, seen), where in zones.items():
@@ -146,7 +146,7 @@ def types_words(instance_types: Sequence[str]) -> str:
 
 
 def zones_words(zones: Iterable[str]) -> str:
-    """`us-east-1a`, `us-east-1a, b and c`: the region once."""
+    """`us-east-1a`, or `us-east-1a, b and c`, which names the region once."""
     first, *others = sorted(set(zones))
     short = [first, *(zone.removeprefix(first[:-1]) for zone in others)]
     return short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
@@ -158,7 +158,7 @@ def price_words(usd_per_hour: float) -> str:
 
 
 def error_words(error: LaunchError) -> str:
-    """EC2's code and its message, on one line."""
+    """EC2's error code and message, on one line."""
     message = " ".join(error.message.split())
     if len(message) > _MAX_MESSAGE:
         message = f"{message[: _MAX_MESSAGE - 1]}…"

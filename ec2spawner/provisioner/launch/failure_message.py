@@ -1,4 +1,4 @@
-"""Why a start got no machine: one plain sentence or two for its user, and who can mend it. Pure."""
+"""Why a start got no machine, for its user: one or two sentences, and who can fix it. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...core.offers.sold_out import Mark
 from ...wire import Stop
 from ..model.error_hints import FIX, fix_of
 from .attempts import (
-    MARKS,
+    SKIP_REASONS,
     error_words,
     price_words,
     zones_words,
@@ -23,8 +23,8 @@ from .fleet_response import Outcome
 MAX_CHARACTERS = 500
 """What `Stop.message` holds."""
 
-_TOLD_FIRST = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
-"""Of several reasons in one market and zone, which one is told."""
+_REPORT_ORDER = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
+"""Of several reasons in one market and zone, the one that is reported, in this order."""
 
 LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
 
@@ -34,10 +34,10 @@ _SOON = timedelta(hours=12)
 def launch_failure(
     outcome: Outcome, offers: Sequence[tuple[Offer, Mark | None]], home_zone: str, now: datetime
 ) -> Stop:
-    """For a round that left somebody without a machine.
+    """The stop of a start that a round left without an instance.
 
-    `offers` are all that the start could have had, `home_zone` the only zone that its home
-    allows, or empty.
+    `offers` are all that the start may use; `home_zone` is the only zone that its home allows, or
+    empty.
     """
     if outcome.ended_by is ErrorClass.REFUSED:
         return _stop("failed", _refused(outcome.errors))
@@ -46,7 +46,7 @@ def launch_failure(
     marked = [(offer, mark) for offer, mark in offers if mark is not None]
     quotas = _quotas(offer for offer, mark in marked if mark.error_class is ErrorClass.QUOTA)
     refused = _of_class(ErrorClass.REFUSED, outcome.errors)
-    # What has no mark was asked for in vain, and is sold out; or it was refused.
+    # An offer without a mark was requested and not launched: it is sold out, or was refused.
     sold_out = _sold_out(marked if refused and marked else offers)
     said = [*sold_out, *quotas] or [_nowhere(home_zone)]
     sentences = [f"EC2 has no machine of this kind available right now: {'; '.join(said)}."]
@@ -68,7 +68,7 @@ def with_user_limits(
     max_usd_per_hour: float | None,
     waited: timedelta | None,
 ) -> Stop:
-    """The same for a start whose user set a price limit (USD/hour), or waited for spot.
+    """Extend the stop of a start whose user set a price limit (USD/hour) or waited for spot.
 
     `every` are all offers of what was chosen, those above the limit too.
     """
@@ -102,7 +102,7 @@ def _nowhere(home_zone: str) -> str:
 
 
 def _sold_out(offers: Iterable[tuple[Offer, Mark | None]]) -> list[str]:
-    """`spot and on-demand are sold out in us-east-1a and b`: quotas are said apart.
+    """`spot and on-demand are sold out in us-east-1a and b`; quotas are reported separately.
 
     One reason for each market and zone: a type that a zone does not have is no news beside one
     that it has sold.
@@ -113,8 +113,8 @@ def _sold_out(offers: Iterable[tuple[Offer, Mark | None]]) -> list[str]:
         reasons.setdefault((offer.market, offer.zone), set()).add(found)
     zones: dict[tuple[str, str], set[str]] = {}
     for (market, zone), all_found in reasons.items():
-        if told := next((each for each in _TOLD_FIRST if each in all_found), None):
-            zones.setdefault((market, MARKS[told]), set()).add(zone)
+        if reason := next((each for each in _REPORT_ORDER if each in all_found), None):
+            zones.setdefault((market, SKIP_REASONS[reason]), set()).add(zone)
     markets: dict[tuple[str, str], list[str]] = {}
     for (market, why), where in zones.items():
         markets.setdefault((why, zones_words(where)), []).append(market)

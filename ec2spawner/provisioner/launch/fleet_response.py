@@ -1,4 +1,4 @@
-"""What the answer to a launch call says about the rest of its round. Pure."""
+"""What a CreateFleet response means for the rest of its round. Pure."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from ..model.cloud import FleetResponse
 from ..offers.offers import Order
 
 _SUMMARY = "UnfulfillableCapacity"
-"""EC2's code for a fleet that it could not fulfil, for whatever reason."""
+"""EC2's error code for a fleet that it could not fulfil, whatever the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a round of launch calls ended. `errors` of all its calls, oldest first."""
+    """How a round of launch calls ended; `errors` are those of all its calls, oldest first."""
 
     errors: tuple[LaunchError, ...]
     missing: int
-    """Instances that the round was still to bring."""
+    """Instances that the round could not launch and that leases still wait for."""
     ended_by: ErrorClass | None = None
     """BUSY or REFUSED where that ended the round; None where nothing was left to ask for."""
 
@@ -28,66 +28,67 @@ class Outcome:
 _OTHER_REASONS = frozenset({ErrorClass.REFUSED, ErrorClass.BUSY})
 
 
-def without_summary(answer: FleetResponse) -> FleetResponse:
+def without_summary(response: FleetResponse) -> FleetResponse:
     """The response without EC2's summary entry where that says nothing about capacity.
 
-    Where nothing came because EC2 refused the request, or was too busy, it may sum that up by an
-    entry of its own that names no offer: "Unable to fulfill capacity due to your request
-    configuration". That is no word about capacity. Seen in the answer to an instance profile that
-    did not exist (karpenter#3051).
+    If EC2 launched nothing because it refused the request or was too busy, it may add a summary
+    that names no offer: "Unable to fulfill capacity due to your request configuration". That does
+    not mean that an offer is sold out. Seen in the response to an instance profile that did not
+    exist (karpenter#3051).
     """
-    if answer.instances or not _classes(answer) & _OTHER_REASONS:
-        return answer
-    errors = tuple(error for error in answer.errors if not _is_summary(error))
-    return replace(answer, errors=errors)
+    if response.instances or not _classes(response) & _OTHER_REASONS:
+        return response
+    errors = tuple(error for error in response.errors if not _is_summary(error))
+    return replace(response, errors=errors)
 
 
 def _is_summary(error: LaunchError) -> bool:
     return error.code == _SUMMARY and not (error.instance_type or error.subnet or error.zone)
 
 
-def _classes(answer: FleetResponse) -> Set[ErrorClass]:
-    return {error_class(error.code) for error in answer.errors}
+def _classes(response: FleetResponse) -> Set[ErrorClass]:
+    return {error_class(error.code) for error in response.errors}
 
 
-def is_busy(answer: FleetResponse) -> bool:
-    """True where nothing came, and all that EC2 says is that it is busy."""
-    return not answer.instances and _classes(answer) == {ErrorClass.BUSY}
+def is_busy(response: FleetResponse) -> bool:
+    """True if nothing was launched and every error says that EC2 is busy."""
+    return not response.instances and _classes(response) == {ErrorClass.BUSY}
 
 
-def is_partly_busy(answer: FleetResponse) -> bool:
-    """True where nothing came, and EC2 was too busy to try every offer."""
-    return not answer.instances and ErrorClass.BUSY in _classes(answer)
+def is_partly_busy(response: FleetResponse) -> bool:
+    """True if nothing was launched and EC2 was too busy to try every offer."""
+    return not response.instances and ErrorClass.BUSY in _classes(response)
 
 
-def is_refused(answer: FleetResponse) -> bool:
-    """True where nothing came, and no other offer would bring anything either."""
-    classes = _classes(answer)
+def is_refused(response: FleetResponse) -> bool:
+    """True if nothing was launched and no other offer would help."""
+    classes = _classes(response)
     return (
-        not answer.instances
+        not response.instances
         and ErrorClass.REFUSED in classes
         and classes <= {ErrorClass.REFUSED, ErrorClass.BUSY}
     )
 
 
-def done_with(order: Order, answer: FleetResponse) -> set[OfferKey]:
-    """The offers of a call that have had their say.
+def done_with(order: Order, response: FleetResponse) -> set[OfferKey]:
+    """The offers of a call that its round need not request again.
 
-    Not those that EC2 was too busy to try, nor those of a full subnet, for their zone may have
-    another one; and none where all came that was asked for, as with the places of a discount: at
+    Not those that EC2 was too busy to try, nor those of a full subnet, because their zone may have
+    another subnet. None if everything requested was launched, as with the places of a discount: at
     the ordinary price there may be more.
     """
-    if len(answer.instances) >= order.count:
+    if len(response.instances) >= order.count:
         return set()
     return {
         offer.key
         for offer, subnet in zip(order.offers, order.subnets, strict=True)
-        if _outcome_of(offer, subnet, answer.errors) not in {ErrorClass.BUSY, ErrorClass.SUBNET}
+        if _error_class_of(offer, subnet, response.errors)
+        not in {ErrorClass.BUSY, ErrorClass.SUBNET}
     }
 
 
-def _outcome_of(offer: Offer, subnet: str, errors: Iterable[LaunchError]) -> ErrorClass | None:
-    """What the errors say of an offer; the one that names most of it counts."""
+def _error_class_of(offer: Offer, subnet: str, errors: Iterable[LaunchError]) -> ErrorClass | None:
+    """The class of the error that names the offer most closely; None if no error names it."""
     of_it = [
         error
         for error in errors

@@ -37,7 +37,7 @@ first match applies."""
 FIX = "`ec2spawner check` shows what is wrong"
 
 OWN_CODES = frozenset({"ForeignHome"})
-"""Codes of this project's own errors, whose messages name the mend themselves."""
+"""Codes of this project's own errors, whose messages name the fix themselves."""
 
 MAX_MESSAGE = 250
 """Characters of EC2's own words: a `Stop.message` holds 500."""
