@@ -21,6 +21,8 @@ ARGS ?=
 
 VENV := .venv
 DONE := $(VENV)/.done
+# Their tests start no process and no database.
+PURE := $(addprefix tests/unit/,core config cost reap survey)
 CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)
@@ -39,16 +41,18 @@ help:  ## What there is to make
 demo: venv  ## JupyterHub on an embedded EC2, on this machine: open the address it prints
 	ec2spawner demo $(ARGS)
 
-quick: venv  ## At each save: lint, types, unit tests
+quick: venv  ## At each save: lint, types, unit tests of what is pure
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) lint types
 	$(MAKE) --no-print-directory unit
 
 test: venv chromium postgresql  ## What a change must pass, browser tests included
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
-	$(MAKE) --no-print-directory pytest
+	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
+	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
+	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
 test-long: venv chromium postgresql  ## Before a release: what takes too long for each change
-	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP $(ARGS)
+	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend
 
@@ -62,7 +66,7 @@ types: venv
 	mypy
 
 unit: venv
-	pytest -m "not long and not slow" -n $(CORES) --dist worksteal tests/unit
+	pytest -m "not long and not slow" -n $(CORES) --dist worksteal $(PURE)
 
 frontend: venv
 	npm --prefix labextension --silent test
