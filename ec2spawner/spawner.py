@@ -1,7 +1,7 @@
-"""EC2Spawner: what JupyterHub asks of a spawner, in the provisioner's words.
+"""EC2Spawner: JupyterHub's spawner interface on top of the provisioner.
 
 `start` puts a lease on the waiting list and returns when the notebook listens; `poll` reads
-memory; `stop` ends the lease. What happens in between is the provisioner's.
+memory; `stop` ends the lease. The provisioner does everything in between.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from .provisioner.store.store import StoreError
 from .wire import Stop
 
 CLICK_TIMEOUT = 2.0
-"""Seconds that a person's request waits for an EC2 that has not answered since the hub's start."""
+"""Seconds that a user's request waits while EC2 has not answered since the hub's start."""
 
 HUB_START_TIMEOUT = 60.0
 """Seconds a poll waits after a hub start for the store and the first listing."""
@@ -61,8 +61,8 @@ STOP_MARGIN = 30.0
 MAX_STOP_MESSAGE = 500
 """Characters that `Stop.message` holds."""
 
-LAST_WORDS = 1.5
-"""Seconds before the end of `start_timeout` in which a start says that it is late, and why."""
+TIMEOUT_MARGIN = 1.5
+"""Seconds before the end of `start_timeout` at which a start ends itself, to say why it is late."""
 
 PROGRESS_INTERVAL = 5.0
 """Seconds between two progress events while nothing changes: the bar still moves."""
@@ -83,11 +83,11 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @default("env_keep")
     def _env_keep_default(self) -> list[str]:
-        return []  # the hub's PATH means nothing on an instance
+        return []  # the hub's PATH does not apply to an instance
 
     @default("start_timeout")
     def _start_timeout_default(self) -> int:
-        return 900  # a GPU instance, its boot and another one when the first dies
+        return 900  # seconds: a GPU instance, its boot, and a replacement if the first one fails
 
     @default("http_timeout")
     def _http_timeout_default(self) -> int:
@@ -105,10 +105,10 @@ class EC2Spawner(OptionTraits, Spawner):
     def _apply_user_options_default(self) -> Any:
         return user_options.resolve
 
-    # --- certificates: signed when the instance claims, whose address nobody knows before ---
+    # --- certificates: signed at the claim, because the instance's address is unknown before ---
 
     async def create_certs(self) -> dict[str, str]:
-        """Nothing yet: the hub signs at the claim, when the instance's address is known."""
+        """No certificates yet: the hub signs at the claim, when the instance's address is known."""
         return {}
 
     async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
@@ -122,19 +122,21 @@ class EC2Spawner(OptionTraits, Spawner):
         return await render_options_form(self, running.options, provisioner)
 
     def options_from_query(self, query_data: dict[str, Any]) -> dict[str, Any]:
-        """A link that this hub has signed starts a server; any other makes the choice alone."""
+        """A link signed by this hub starts a server; any other link only fills in the form."""
         options, signed = user_options.read_link(query_data), query_data.get(SIGNED, [""])[0]
-        # JupyterHub takes any query for options, also the `_xsrf` of its own form.
+        # JupyterHub treats any query as options, even the `_xsrf` of its own form.
         if not is_signed(self, options, signed, service.utc_now()):
-            raise NotByThisLink("the link is not this hub's: the spawn page shows its choice")
+            raise NotByThisLink(
+                "the link is not signed by this hub: the spawn page opens with its choice"
+            )
         return options
 
     # --- start, poll, stop ---
 
     async def start(self) -> str:
         """The server's URL, once the notebook listens. Raises `SpawnError`."""
-        # JupyterHub's own end of the time has no words, so ours comes before it.
-        deadline = asyncio.get_running_loop().time() + self.start_timeout - LAST_WORDS
+        # JupyterHub's own timeout gives no reason, so ours comes before it.
+        deadline = asyncio.get_running_loop().time() + self.start_timeout - TIMEOUT_MARGIN
         self.lease_id, self._recovered = new_lease_id(), True
         options, choice = await user_options.resolve(self, self.user_options)
         user_options.drop_one_time_options(self)
@@ -197,18 +199,18 @@ class EC2Spawner(OptionTraits, Spawner):
             lease = await self._lease()
         except (CloudError, StoreError) as error:
             # Unknown is not gone.
-            self.log.warning("Nothing is known of %s right now: %s", self._log_name, error)
+            self.log.warning("The state of %s is unknown right now: %s", self._log_name, error)
             return None
         if lease is not None and lease.state is LeaseState.ENDING and self._check_pending:
-            # Its notebook has stopped: JupyterHub would look for it until `http_timeout`.
+            # Its notebook has stopped: JupyterHub would wait for it until `http_timeout`.
             return 0
         return None if lease is not None and lease.state in OPEN else 0
 
     async def stop(self, now: bool = False) -> None:
         """End the lease and wait a while for its instance to be released.
 
-        Never raises: JupyterHub would then forget the server and leave its token valid. What
-        could not be done now is made good by the provisioner's next pass.
+        Never raises: JupyterHub would then forget the server and leave its token valid. The
+        provisioner's next pass completes what fails now.
         """
         try:
             lease = await self._lease()
@@ -222,18 +224,20 @@ class EC2Spawner(OptionTraits, Spawner):
             timeout = provisioner.settings.stop_timeout + STOP_MARGIN
             await provisioner.ending.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
-            self.log.warning("%s is still being released; that goes on", self._log_name)
+            self.log.warning(
+                "%s is still being released; the provisioner continues", self._log_name
+            )
         except (CloudError, StoreError) as error:
-            self.log.error("Stopping %s is not finished yet: %s", self._log_name, error)
+            self.log.error("Stopping %s is not complete yet: %s", self._log_name, error)
 
     def run_post_stop_hook(self) -> Any:
-        """The end of every stop in JupyterHub, also of a start that it was killed in."""
+        """Called at the end of every stop, also after a start during which the hub was killed."""
         revoke_left_tokens(self)
         return super().run_post_stop_hook()
 
     async def delete_forever(self) -> None:
-        """The user, or this named server, is deleted in JupyterHub: the home goes where the
-        configuration says so, and is kept otherwise."""
+        """The user or this named server is deleted in JupyterHub: delete the home if the
+        configuration says so, and keep it otherwise."""
         provisioner = await self._provisioner()
         await provisioner.retention.give_up(self.user.name, self.name)
         await release_home(provisioner, self.user.name, self.name)
@@ -247,10 +251,10 @@ class EC2Spawner(OptionTraits, Spawner):
     async def get_url(self) -> str:
         """Where the notebook listens, also when the hub was killed before it wrote that down.
 
-        JupyterHub stops a server that does not answer at this address after a hub start, and
-        does so with all of them when the network is at fault. So that check waits here until the
-        server is known to run: silent ones are judged by the provisioner and its brake. For a
-        server that is to end, the hub itself answers: the check is over, and the stop follows.
+        After a hub start, JupyterHub stops every server that does not answer at this address,
+        which is all of them during a network failure. So its check waits here until the server is
+        known to run; silent servers are left to the provisioner's safeguards. For a server that is
+        about to stop, the hub's own URL is returned: the check succeeds, and the stop follows.
         """
         try:
             lease = await self._lease()
@@ -259,22 +263,22 @@ class EC2Spawner(OptionTraits, Spawner):
                 if lease is None:
                     return str(self.hub.url)
         except (CloudError, StoreError):
-            lease = None  # raised here, this server's check would never end
+            lease = None  # an exception here would leave this server's check pending
         if lease is None or not lease.url:
             return str(self.server.url)
         return str(url_path_join(lease.url, self.server.base_url))
 
     def start_polling(self) -> None:
-        """At the end of the check after a hub's start: add this server's route at once."""
+        """Called at the end of the check after a hub start: add this server's route at once."""
         super().start_polling()
         running = service.current()
         if self._check_pending and running is not None and running.provisioner is not None:
-            # JupyterHub clears that in this same step.
+            # JupyterHub clears `_check_pending` right after this call.
             following = self.start_check.done(self)
             running.provisioner.background.spawn(following, f"check of {self._log_name}")
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
-        """The story of the start from its beginning, to any browser that comes."""
+        """All events of the start from its beginning, for every browser that connects."""
         provisioner = await self._provisioner()
         while not (lease := provisioner.registry.get(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
@@ -290,7 +294,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
     @property
     def stop_notice(self) -> StopNotice | None:
-        """How this server's last run ended, for its pages; None where its user ended it."""
+        """How this server's last run ended, for its pages; None if its user ended it."""
         running = service.current()
         if running is None or running.provisioner is None:
             return None
@@ -323,9 +327,9 @@ class EC2Spawner(OptionTraits, Spawner):
         self._take_token_back(self._saved.sealed_start)
 
     def _take_token_back(self, sealed_start: str) -> None:
-        """The server's token of an earlier process, so that a stop can revoke it.
+        """Restore the server's token from an earlier process, so that a stop can revoke it.
 
-        At once: JupyterHub notes which token it will revoke before it polls.
+        At once: JupyterHub records which token to revoke before it polls.
         """
         try:
             start = Seal(self.user.settings["cookie_secret"]).open(sealed_start)
@@ -353,7 +357,7 @@ class EC2Spawner(OptionTraits, Spawner):
         if lease is not None and self._recovered:
             return lease
         if self._start_pending:
-            return None  # this start has asked for nothing yet
+            return None  # this start has requested nothing yet
         lease = provisioner.recovery.take_up(self.user.name, self.name, self.lease_id)
         if lease is None and self._saved is not None:
             if not await provisioner.instance_cache.first_listing(HUB_START_TIMEOUT):
@@ -366,7 +370,7 @@ class EC2Spawner(OptionTraits, Spawner):
     async def _recover(self, provisioner: Provisioner, lease: Lease) -> None:
         """Make a lease of an earlier process this spawner's own.
 
-        Gives back the token that only our store still knows.
+        Restores the token that only our store still knows.
         """
         running = await self._service()
         self.lease_id = lease.lease_id
@@ -388,7 +392,7 @@ class EC2Spawner(OptionTraits, Spawner):
         own = environment["JUPYTERHUB_API_URL"]
         reachable = running.options.hub_api_url.rstrip("/") or own
         if running.authority is not None:
-            # A notebook with certificates believes JupyterHub's own authorities and no others.
+            # A notebook with certificates trusts only JupyterHub's own authorities.
             return environment, reachable
         for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
             environment[name] = environment[name].replace(own, reachable, 1)
@@ -401,12 +405,12 @@ class EC2Spawner(OptionTraits, Spawner):
         return running
 
     async def _answering(self) -> tuple[HubService, Provisioner]:
-        """For somebody who waits. Raises `SpawnError` while EC2 has not answered."""
+        """For a user's request. Raises `SpawnError` while EC2 has not answered."""
         try:
             return await self._service(), await self._provisioner()
         except CloudError as error:
             raise SpawnError(
-                "EC2 does not answer the hub; try again in a minute",
+                "The hub gets no answer from EC2, so no server can start. Try again in a minute",
                 reason="cloud",
                 log_message=str(error),
                 status_code=503,

@@ -1,7 +1,7 @@
-"""Our part of a hub's start: check the options, open the store, run the provisioner.
+"""Starts with the hub: checks the options, opens the store and runs the provisioner.
 
 Resolving `spawner_class = "ec2"` calls `arrange`, so that this one line is enough: the
-provisioner runs from the hub's start, also when nobody logs in.
+provisioner runs from the hub's start, even before any user logs in.
 """
 
 from __future__ import annotations
@@ -70,18 +70,18 @@ from .security.notebook_certificates import AUTHORITY, NotebookAuthority
 from .security.sealed_start import Seal
 
 STORE_TIMEOUT = 15.0
-"""Seconds in which a hub that is just stopping may still hold the store, and a database server
-that starts with this machine may not answer yet."""
+"""Seconds to wait for a hub that is stopping to release the store, and for a database server
+that starts with this machine to answer."""
 
 _task: asyncio.Task[None] | None = None
 
 
 def arrange() -> None:
-    """Begin with the hub that is starting; do nothing in any other command, and nothing twice.
+    """Start with the hub, once; do nothing in any other command.
 
-    `jupyterhub token`, `upgrade-db` and the like load the same configuration, and must start
-    nothing. JupyterHub has no hook for "the hub starts"; what a starting hub does is to resolve
-    its spawner class, in its event loop and before it builds its handlers. That is our signal.
+    `jupyterhub token`, `upgrade-db` and the like load the same configuration and must start
+    nothing. JupyterHub has no hook for "the hub starts", but a starting hub resolves its spawner
+    class in its event loop before it builds its handlers. That is our signal.
     """
     global _task
     if _task is not None or not JupyterHub.initialized():
@@ -101,8 +101,8 @@ def arrange() -> None:
     apihandlers.default_handlers[:0] = jupyterhub_server_api.handlers
     app.proxy_class = saving_before_stop(app.proxy_class)
     _show_our_templates(app)
-    # JupyterHub serves nobody before it has looked at every running server, or for so long. Ours
-    # count as looked at once their agents are heard, which takes a hub that serves.
+    # JupyterHub serves no request until it has checked every running server, or until this
+    # timeout. Ours are checked once their agents call, which needs a hub that serves.
     app.init_spawners_timeout = 0
     logging.getLogger("ec2spawner").parent = app.log
     log_limits.install(app.log)
@@ -111,7 +111,7 @@ def arrange() -> None:
 
 
 def _show_our_templates(app: JupyterHub) -> None:
-    """Our spawn and progress pages come before JupyterHub's own and after the admin's."""
+    """Let our spawn and progress pages take precedence over JupyterHub's, but not the admin's."""
 
     def add(_change: object = None) -> None:
         if str(TEMPLATES) not in app.template_paths:
@@ -124,20 +124,20 @@ def _show_our_templates(app: JupyterHub) -> None:
 
 
 async def _begin_or_exit(app: JupyterHub) -> None:
-    """A hub that cannot start its servers does not start."""
+    """Exit the hub if it could not start any server."""
     try:
         await _begin(app)
     except (ConfigError, IdentitySetupError, StoreError) as error:
-        app.log.critical(str(error))  # several lines, of an admin's own words
+        app.log.critical(str(error))  # several lines, with values that the admin wrote
     except CloudError as error:
         app.log.critical(
-            "EC2 refuses what ec2spawner asks at its start: %s. Fix: the region, the subnets and "
-            "the credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
+            "EC2 refused the first calls of ec2spawner: %s. Fix: check region, subnets and "
+            "credentials of c.EC2Spawner, and the permissions in configs/iam-policy.json",
             str(error).rstrip("."),
         )
     except Exception:
         app.log.exception("ec2spawner cannot start")
-    # A store that is held keeps us waiting until JupyterHub has started its proxy.
+    # While we waited for a held store, JupyterHub has started its proxy.
     if getattr(app.proxy, "proxy_process", None) is not None:
         app.proxy.stop()
     sys.exit(1)
@@ -146,7 +146,7 @@ async def _begin_or_exit(app: JupyterHub) -> None:
 async def _begin(app: JupyterHub) -> None:
     """Validate, open, start; then keep running until the hub ends.
 
-    Runs at the first await after the configuration is loaded: before the proxy, so that a hub
+    Runs at the first await after the configuration is loaded, before the proxy starts: a hub
     that refuses its configuration leaves nothing behind.
     """
     options = validate(app)
@@ -177,8 +177,8 @@ async def _begin(app: JupyterHub) -> None:
                 await provisioner.start()
         service.started(provisioner)
         standing = metrics.show(provisioner)
-        # What is imported and loaded by now stays: a full collection that walks all of it again
-        # and again stalls the loop for 35 to 80 ms.
+        # Everything imported so far stays alive. Without this, each full garbage collection walks
+        # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()
         await asyncio.get_running_loop().create_future()
     finally:
@@ -191,7 +191,7 @@ async def _begin(app: JupyterHub) -> None:
 
 
 async def _open_store(app: JupyterHub, options: Options) -> Store:
-    # What an embedded EC2 ran ends with it: there is nothing that a copy could harm.
+    # Instances of an embedded EC2 end with it: a copied store could harm nothing.
     agents_at = (
         "" if options.endpoint_url else urlsplit(api_address.api_address(app, options).url).netloc
     )
@@ -225,13 +225,13 @@ def judge(app: JupyterHub) -> Judged:
     if judged.unsound & {"endpoint_url", "hub_api_url"}:
         return judged
     found = internal_ssl.problems(app, judged.options) if app.internal_ssl else []
-    # An instance that cannot reach the hub for two reasons has one of them named.
+    # If instances cannot reach the hub for two reasons, only the first is reported.
     found = found or api_address.problems(app, judged.options)
     return replace(judged, problems=(*judged.problems, *found))
 
 
 def authority(app: JupyterHub) -> NotebookAuthority | None:
-    """Who signs the certificates of notebooks; None without `internal_ssl`."""
+    """The authority that signs the certificates of notebooks; None without `internal_ssl`."""
     if not app.internal_ssl:
         return None
     return NotebookAuthority(
@@ -241,7 +241,7 @@ def authority(app: JupyterHub) -> NotebookAuthority | None:
 
 
 def configured(app: JupyterHub) -> Mapping[str, Any]:
-    """What the admin wrote under `c.EC2Spawner`, by file or command line, misspelt words too."""
+    """Everything under `c.EC2Spawner`, from file or command line, including misspelt names."""
     probe = app.spawner_class(config=app.config)
     raw = {name: getattr(probe, name) for name in Options.model_fields}
     written = app.config.get("EC2Spawner", {})
@@ -270,7 +270,7 @@ def settings_of(options: Options) -> Settings:
 
 
 def _keeps(options: Options) -> frozenset[tuple[str, str]] | None:
-    """Of which profiles instances are kept, and how; None where profiles are a function's."""
+    """Which profiles retain instances, and how; None if a function returns the profiles."""
     if callable(options.profile_list):
         return None
     return keeps_of({p.slug: options.after_stop_of(p).then for p in options.profiles})

@@ -77,7 +77,8 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await log_in(page, "ann")
     with holding_its_breath(embedded):
         await start(page, "L4, 24 GB")
-        await expect(lines(page)).to_have_text([re.compile("Spot, g6.xlarge in .*asking EC2…")])
+        waiting = re.compile("Spot, g6.xlarge in .*waiting for EC2…")
+        await expect(lines(page)).to_have_text([waiting])
     await expect(lines(page)).to_have_text(
         [
             re.compile(r"Spot, g6\.xlarge in \d zones, from \$[\d.]+/h: sold out in us-east-1a"),

@@ -1,8 +1,8 @@
-"""What a hub with `internal_ssl` must say besides, so that instances reach it and believe it.
+"""Further options that a hub with `internal_ssl` needs, so that instances reach and trust it.
 
 Agents call the hub before they have a certificate, so they use its public address; its own port
-lets nobody in without one. Notebooks have one, and it is that port whose certificate they can
-check: they believe JupyterHub's own authorities and no others.
+accepts no connection without one. Notebooks have a certificate and use that port, whose certificate
+they can verify: they trust only JupyterHub's own authorities.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from jupyterhub.app import JupyterHub
 from ...config import Options, Problem
 
 ALWAYS_NAMED = frozenset({"127.0.0.1", "::1", "localhost"})
-"""JupyterHub writes these into each hub's certificate, and the machine's own full name."""
+"""JupyterHub writes these into each hub's certificate, besides the machine's own full name."""
 
 
 def problems(app: JupyterHub, options: Options) -> list[Problem]:
-    """What would keep every server of this hub from starting, or end them all later."""
+    """Problems that would prevent every server of this hub from starting, or end them all later."""
     connect = app.spawner_class(config=app.config).hub_connect_url or app.hub.api_url
     own = urlsplit(connect)
     found = [*_own(own, app, options), *_public(options.hub_api_url, own)]

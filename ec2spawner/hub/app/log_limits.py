@@ -1,6 +1,4 @@
-"""Bounds for log lines that others can have written, as often as they like: a flood of calls must
-not fill the hub's disk.
-"""
+"""Rate limits for log lines that clients can cause: a flood must not fill the hub's disk."""
 
 from __future__ import annotations
 
@@ -15,17 +13,17 @@ from ..security.signed_link import NotByThisLink
 from .spawn_error import SpawnError
 
 LINES = Rate(burst=20, per_second=0.5)
-"""Of one kind. Agents in order cause none of them but 503s, while the hub cannot answer."""
+"""Of each kind. Correct agents cause only 503s, while the hub cannot answer."""
 
 UNPROVED_CLAIM = "Unproved claim from %s refused: %s"
 REFUSED_CLAIM = "Claim from %s refused: %s"
-"""Of an instance that AWS has signed for. A flood of unproved claims leaves out none of these."""
+"""Of an instance that AWS has vouched for. A flood of unproved claims suppresses none of these."""
 
 _REFUSED_CALL = re.compile(r"(?:4\d\d|503) \S+ [^?\s]*/hub/api/ec2/")
 
 
 class LogLimit(logging.Filter):
-    """Passes `LINES` of those records that `matches`, and all others. The next line that passes
+    """Passes `LINES` of the records that match, and all others. The next matching line that passes
     says how many were left out."""
 
     def __init__(
@@ -54,38 +52,38 @@ class LogLimit(logging.Filter):
 
 
 def is_refused_call(record: logging.LogRecord) -> bool:
-    """JupyterHub's line of a call of the agents' API that was answered 4xx or 503.
+    """JupyterHub's line about a call of the agents' API that was answered 4xx or 503.
 
-    The path alone counts: a query string that names it would hide other requests from the log.
+    Only the path counts: a query string that names it would hide other requests from the log.
     """
     return record.levelno >= logging.WARNING and bool(_REFUSED_CALL.match(record.getMessage()))
 
 
 def is_cut_off(record: logging.LogRecord) -> bool:
-    """Tornado's line of a connection that it closes: a late or too large body, or no HTTP."""
+    """Tornado's line about a connection that it closes: a late or too large body, or no HTTP."""
     return str(record.msg).startswith(("Timeout reading body", "Malformed HTTP message"))
 
 
 def is_unproved_claim(record: logging.LogRecord) -> bool:
-    """Our line of a claim that no signature of AWS proves."""
+    """Our line about a claim without a valid signature of AWS."""
     return record.msg == UNPROVED_CLAIM
 
 
 def is_refused_claim(record: logging.LogRecord) -> bool:
-    """Our line of a claim of an instance that gets no lease here."""
+    """Our line about a claim of an instance that gets no lease here."""
     return record.msg == REFUSED_CLAIM
 
 
 def is_out_of_descriptors(record: logging.LogRecord) -> bool:
-    """asyncio's line of a connection that cannot be accepted. It comes with a traceback, and again
-    in each turn of the loop until a descriptor is free."""
+    """asyncio's line about a connection that cannot be accepted. It has a traceback, and repeats in
+    each iteration of the loop until a descriptor is free."""
     error = record.exc_info[1] if record.exc_info else None
     return isinstance(error, OSError) and error.errno in {errno.EMFILE, errno.ENFILE}
 
 
 class WithoutTraceback(logging.Filter):
-    """Makes a warning of one line of a start that was refused. JupyterHub's spawn page logs the
-    traceback of each, and anyone who is logged in can have any number of them."""
+    """Logs a refused start as a warning of one line. JupyterHub's spawn page logs the traceback of
+    each, and any user who is logged in can cause any number of them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Log a refused start as one warning: its message is for the user, not a defect."""

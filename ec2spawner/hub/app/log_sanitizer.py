@@ -1,8 +1,8 @@
-"""Log lines of this package hold nothing that a terminal obeys.
+"""Makes control characters in the log lines of this package visible.
 
-Messages of AWS, of agents and of users are arguments of log lines. Who reads the hub's log in a
-terminal must see an escape sequence, or a line break that would forge another line, and not have
-it carried out.
+Messages of AWS, of agents and of users are arguments of log lines. An admin who reads the hub's log
+in a terminal must see an escape sequence, or a line break that would forge another line; the
+terminal must not execute it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ OURS = str(Path(__file__).parents[2])
 
 
 def install() -> None:
-    """Make the arguments of our log lines visible for as long as the process runs. Call it once.
+    """Sanitize the arguments of our log lines until the process ends. Call it once.
 
-    It is a record factory because that is the one place that all records pass, whatever their
-    logger and its handlers: spawners log through JupyterHub's.
+    A record factory is the one place that all records pass, whatever their logger and handlers:
+    spawners log through JupyterHub's.
     """
     make = logging.getLogRecordFactory()
 

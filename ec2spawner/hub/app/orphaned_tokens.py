@@ -1,7 +1,7 @@
-"""Server tokens that JupyterHub no longer knows to be a server's.
+"""Revokes server tokens that JupyterHub has lost track of.
 
-JupyterHub makes a server's token before it calls `start`, and revokes at the stop the one that the
-spawner knows. A hub that is killed in between has told nobody which it was.
+JupyterHub makes a server's token before it calls `start`, and revokes the one that the spawner
+knows when the server stops. If the hub is killed in between, nothing records which token it was.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def revoke_left_tokens(spawner: Spawner) -> None:
             user.db.delete(token)
         if left:
             user.db.commit()
-            log.info("%s: %d tokens of an earlier start revoked", spawner._log_name, len(left))
+            log.info("%s: revoked %d tokens of an earlier start", spawner._log_name, len(left))
     except SQLAlchemyError as error:
         user.db.rollback()
-        log.error("Tokens of %s may be left: %s", spawner._log_name, error)
+        log.error("Tokens of %s may not have been revoked: %s", spawner._log_name, error)

@@ -1,9 +1,9 @@
-"""JupyterHub's check of the servers that ran before its start, without one holding up another.
+"""JupyterHub's check, after its start, of the servers that ran before; one delays no other.
 
-JupyterHub polls each of them, asks for its URL, stops it when nothing answers there, and adds the
-routes of all once the last check is done. For us a server is checked when its agent has been heard
-and its notebook answers, which may take minutes. So each server gets its route when its own check
-is done, and a check is cut short when somebody asks for a stop.
+JupyterHub polls each server, asks for its URL, stops it if nothing answers there, and adds all
+routes when the last check is done. Our servers are checked when their agent has called and their
+notebook answers, which may take minutes. So each server gets its route when its own check is done,
+and a request to stop a server cuts its check short.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from ...wire import Stop
 log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT = 10.0
-"""Seconds for a notebook to answer before it is asked again."""
+"""Seconds for a notebook to answer before the next attempt."""
 
 RECHECK_INTERVAL = 30.0
-"""Seconds between two looks at a lease of which no change was reported."""
+"""Seconds between two checks of a lease for which no change was reported."""
 
 CUT_SHORT_TIMEOUT = 10.0
-"""Seconds for a check that is cut short to end: one request to the hub itself."""
+"""Seconds for a check to end after it is cut short: one request to the hub itself."""
 
 
 class RestartCheck:
@@ -43,9 +43,9 @@ class RestartCheck:
         self._cut_short = asyncio.Event()
 
     async def wait(self, spawner: Spawner, provisioner: Provisioner, lease: Lease) -> Lease | None:
-        """The lease once its server is known to run; None once it is over or its stop is wanted.
+        """The lease once its server is known to run; None once it ended or a stop was requested.
 
-        For as long as that takes: a server that nothing is heard of may run.
+        Waits without a timeout: a server whose agent is silent may still run.
         """
         settings, base_url = spawner.user.settings, spawner.server.base_url
         context = make_ssl_context(
@@ -60,7 +60,7 @@ class RestartCheck:
         return now if is_running and not self._cut_short.is_set() else None
 
     async def cut_short(self, spawner: Spawner) -> bool:
-        """End the check, so that JupyterHub can stop the server; False where it cannot end.
+        """End the check, so that JupyterHub can stop the server; False if it cannot end.
 
         A check that still waits for EC2's first answer cannot, and continues.
         """
@@ -75,7 +75,7 @@ class RestartCheck:
         return True
 
     def resume(self, spawner: Spawner, provisioner: Provisioner) -> None:
-        """Check again where the stop that a check was cut short for has been refused."""
+        """Check again if the stop for which the check was cut short was refused."""
         if not spawner.ready:
             return
         self._cut_short.clear()
@@ -83,7 +83,7 @@ class RestartCheck:
         provisioner.background.spawn(self._again(spawner), f"check of {spawner._log_name}")
 
     async def _again(self, spawner: Spawner) -> None:
-        """As JupyterHub checks, which has taken the hub's address for the server's meanwhile."""
+        """Check as JupyterHub does, which has recorded the hub's address for the server."""
         try:
             url = urlsplit(await spawner.get_url())
             server = spawner.server
@@ -98,9 +98,9 @@ class RestartCheck:
     async def done(self, spawner: Spawner) -> None:
         """Follow up on a check that JupyterHub has just completed with an answer."""
         if self._cut_short.is_set():
-            return  # whoever wanted that stops the server
+            return  # the request that cut it short stops the server
         if await spawner.poll_and_notify() is None:
-            # Of a start that the hub's end interrupted JupyterHub has saved nothing.
+            # JupyterHub saved no state of a start that the end of the hub interrupted.
             spawner.orm_spawner.state = spawner.get_state()
             spawner.user.db.commit()
             await _add_route(spawner)
@@ -113,15 +113,15 @@ async def settled(
     ssl_context: SSLContext | None,
     start_timeout: float,
 ) -> None:
-    """Return once the server runs for certain, or once its lease is over.
+    """Return once the server is known to run, or once its lease has ended.
 
-    A start that the hub's end interrupted continues, although JupyterHub believes it is done.
+    A start that the end of the hub interrupted continues, although JupyterHub considers it done.
     """
     if lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
         try:
             await provisioner.starting.wait_ready(lease.lease_id, start_timeout)
         except TimeoutError:
-            message = "The hub restarted during the start, which took too long then"
+            message = "The hub restarted during the start, which then took too long"
             await provisioner.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
         except StartFailed as error:
             log.warning("The start of %s failed: %s", lease.lease_id, error)
@@ -135,8 +135,8 @@ async def settled(
 async def _answers(url: str, ssl_context: SSLContext | None) -> None:
     """Wait until the notebook answers.
 
-    Its agent speaks, so the server runs. JupyterHub stops what does not answer within
-    `http_timeout`: all servers, when the network is at fault.
+    Its agent calls the hub, so the server runs. JupyterHub would stop what does not answer within
+    `http_timeout`, which is every server during a network failure.
     """
     while True:
         try:
@@ -144,7 +144,9 @@ async def _answers(url: str, ssl_context: SSLContext | None) -> None:
                 await wait_for_http_server(url, REQUEST_TIMEOUT, ssl_context)
             return
         except TimeoutError:
-            log.warning("Nothing answers at %s, although its instance's agent does", url)
+            log.warning(
+                "The notebook at %s does not answer, although the agent of its instance does", url
+            )
 
 
 async def _over(provisioner: Provisioner, lease: Lease) -> None:
@@ -156,20 +158,20 @@ async def _over(provisioner: Provisioner, lease: Lease) -> None:
 
 
 async def _add_route(spawner: Spawner) -> None:
-    """Make a checked server reachable now: JupyterHub does it when the last check is done."""
+    """Make a checked server reachable now; JupyterHub would wait for the last check."""
     app = JupyterHub.instance()
-    await app._start_future  # before, the proxy may not run
+    await app._start_future  # before that, the proxy may not run
     if not spawner.ready:
         return  # it was stopped meanwhile
     try:
         await app.proxy.add_user(spawner.user, spawner.name)
     except Exception:
-        # JupyterHub compares the routes again after the last check, and every few minutes.
-        log.exception("The route of %s is not added yet", spawner._log_name)
+        # JupyterHub repairs the routes after the last check, and every few minutes.
+        log.exception("The route of %s could not be added yet", spawner._log_name)
 
 
 async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when one of them has, or raise what it raised; the others are cancelled."""
+    """Return when the first of them returns, or raise its error; cancel the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

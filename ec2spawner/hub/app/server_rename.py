@@ -1,4 +1,4 @@
-"""A server gets another name in JupyterHub: its home and what is kept for it follow."""
+"""Renames a server in our records when JupyterHub does: its home and its retained instance."""
 
 from __future__ import annotations
 
@@ -18,34 +18,39 @@ async def rename_server(
 ) -> None:
     """Move the records of a stopped server to its new name.
 
-    Raises `HTTPError` where that cannot be: JupyterHub then keeps the old name.
+    Raises `HTTPError` if that is not possible: JupyterHub then keeps the old name.
     """
     if reason := _why_not(provisioner, home_kind, user, server, new):
         raise HTTPError(409, f"The server cannot be renamed: {reason}")
     home = provisioner.homes.of(user, server)
     try:
         await provisioner.retention.rename(user, server, new)
-        if home is not None:  # last: where JupyterHub keeps the old name, the files are under it
+        if (
+            home is not None
+        ):  # last: if JupyterHub keeps the old name, the files must still be under it
             await provisioner.homes.rename(home, new)
     except StoreError as error:
-        log.error("%s/%s is not renamed: %s", user, server, error)
-        raise HTTPError(503, "The hub cannot write its database now: try again later") from error
+        log.error("%s/%s could not be renamed: %s", user, server, error)
+        raise HTTPError(
+            503,
+            "The hub cannot write to its database, so the server keeps its name. Try again later",
+        ) from error
     if home is not None:
         provisioner.background.spawn(_tag(provisioner), f"tags of {home.home_id}")
 
 
 def _why_not(provisioner: Provisioner, home_kind: str, user: str, server: str, new: str) -> str:
-    """Why a server cannot get the new name, for people; empty where it can."""
+    """Why a server cannot get the new name, for people; empty if it can."""
     if home_kind == "efs":
         return (
-            "its files are on EFS, in a folder that has the server's name. Create a server with "
+            "its files are on EFS, in a folder named after the server. Create a server with "
             "the new name and copy the files there"
         )
     if provisioner.registry.of_server(user, server) is not None:
-        return "it is still being stopped. Try again in a minute"
+        return "it is still stopping. Try again in a minute"
     home = provisioner.homes.of(user, server)
     if home is not None and home.move is not None:
-        return "its files are being moved to another zone. Try again when it has run there"
+        return "its files are being moved to another zone. Start the server once, then try again"
     if provisioner.homes.of(user, new) is not None:
         return (
             f"the files of an earlier server named {new!r} are kept. Choose another name, or "
@@ -58,4 +63,4 @@ async def _tag(provisioner: Provisioner) -> None:
     try:
         await provisioner.homes.take_up_volumes()
     except (CloudError, StoreError) as error:
-        log.warning("The tags of a renamed home are set with the next listing: %s", error)
+        log.warning("The tags of a renamed home are set after the next listing: %s", error)

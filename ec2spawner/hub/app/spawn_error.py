@@ -1,9 +1,9 @@
-"""The exception that tells a user why there is no server.
+"""The exception that explains to a user why there is no server.
 
-Where JupyterHub 6.1 shows what of a `SpawnException`: REST tells `jupyterhub_message`; the
-progress stream, the spawn page and the page of a failed start (`not_running.html`) are given
-`jupyterhub_html_message` too, as HTML. So the message stands by itself, and the HTML says the same
-with links.
+Where JupyterHub 6.1 shows what of a `SpawnException`: REST returns `jupyterhub_message`; the
+progress stream, the spawn page and the page of a failed start (`not_running.html`) also get
+`jupyterhub_html_message`, as HTML. So the message must be complete without the HTML, which says
+the same with links.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 from jupyterhub.spawner import SpawnException
 
 HUB_STARTING = (
-    "The hub is starting; try again in a minute. If this stays, an admin must write "
-    'c.JupyterHub.spawner_class = "ec2", and not the name of the class'
+    "The hub is still starting; try again in a minute. If this message stays, an admin must set "
+    'c.JupyterHub.spawner_class = "ec2" instead of the name of the class'
 )
-"""Only the short name tells ec2spawner that a hub starts, see `hub.startup.arrange`."""
+"""Only the short name lets ec2spawner notice that a hub starts, see `hub.startup.arrange`."""
 
 
 class SpawnError(SpawnException):
-    """A start that ended without a server, in words for its user, on every page.
+    """A start that ended without a server; every page shows the message to its user.
 
-    `reason` is a label for metrics. A `html` is put on pages as it is: escape what is in it.
+    `reason` is a label for metrics. `html` is put on pages as it is: its content must be escaped.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""The launch calls of a start, in words for the person who waits for them. Pure.
+"""The launch calls of a start, worded for the user who waits. Pure.
 
-What was asked and what EC2 answered stay apart, so that a page can set them apart; where spot
-was wanted and on-demand came, or where the home left no choice of zone, that is said plainly.
+Request and response are separate texts, so that a page can set them apart. Notes explain why
+on-demand was bought although spot was wanted, and when the home left no choice of zone.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from ...wire import Market, Step
 MARKETS = {Market.SPOT: "Spot", Market.ON_DEMAND: "On-demand"}
 
 ANSWERS = {
-    AttemptOutcome.ASKING: "asking EC2",
+    AttemptOutcome.ASKING: "waiting for EC2",
     AttemptOutcome.FOUND: "found",
     AttemptOutcome.SOLD_OUT: "sold out",
-    AttemptOutcome.BUSY: "EC2 is busy and is asked again",
+    AttemptOutcome.BUSY: "EC2 is busy; trying again",
     AttemptOutcome.REFUSED: "EC2 refused",
 }
 
-NOT_TO_BE_HAD = frozenset({AttemptOutcome.SOLD_OUT, AttemptOutcome.QUOTA})
+NO_CAPACITY = frozenset({AttemptOutcome.SOLD_OUT, AttemptOutcome.QUOTA})
 
 
 def current_attempts(lease: Lease) -> tuple[Attempt, ...]:
-    """Those of the search that goes on or has ended well: an instance that died began another."""
+    """Those of the current or successful search: each instance that was lost started a new one."""
     begun = [event.at for event in lease.events if event.step is Step.REQUEST]
     return tuple(each for each in lease.attempts if not begun or each.at >= begun[-1])
 
 
 def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
-    """An attempt for the progress stream: its facts, and the words for them.
+    """An attempt for the progress stream: values and texts.
 
-    `is_in_title`: the title of its step says already what was found.
+    `is_in_title`: the title of its step already says what was found.
     """
     return {
         "market": attempt.market,
@@ -48,7 +48,7 @@ def shown(attempt: Attempt, *, is_in_title: bool = False) -> dict[str, Any]:
         "asked": request_text(attempt),
         "answer": response_text(attempt),
         "is_in_title": is_in_title,
-        "skipped": f"Not asked: {attempt.skipped}" if attempt.skipped else "",
+        "skipped": f"Not requested: {attempt.skipped}" if attempt.skipped else "",
     }
 
 
@@ -85,19 +85,19 @@ def response_text(attempt: Attempt) -> str:
 
 
 def quota_words(attempt: Attempt) -> str:
-    """The quota as AWS names it: an admin finds it by that."""
+    """The quota by AWS's name, by which an admin finds it."""
     quotas = {quota_of(attempt.market, name): None for name in attempt.instance_types}
     names = " and ".join(f"“{quota.name}”" for quota in quotas if quota is not None)
     return f"no room in the AWS account's quota {names}".strip()
 
 
 def market_note(lease: Lease) -> str:
-    """Where spot comes first and on-demand came: why, and what it costs. Else empty."""
+    """Why on-demand was bought although spot comes first, and what it costs; else empty."""
     attempts = current_attempts(lease)
     found = next((x for x in attempts if x.outcome is AttemptOutcome.FOUND), None)
     if found is None or found.market is Market.SPOT or Market.SPOT not in lease.spec.markets:
         return ""
-    spot = [x for x in attempts if x.market is Market.SPOT and x.outcome in NOT_TO_BE_HAD]
+    spot = [x for x in attempts if x.market is Market.SPOT and x.outcome in NO_CAPACITY]
     if not spot and Market.SPOT not in found.skipped_markets:
         return ""  # spot costs more than on-demand right now
     quota = bool(spot) and spot[-1].outcome is AttemptOutcome.QUOTA
@@ -109,13 +109,13 @@ def market_note(lease: Lease) -> str:
 
 
 def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
-    """Where the home left no choice of zone, and the search went ill: that it is the reason."""
-    refused = any(attempt.outcome in NOT_TO_BE_HAD or attempt.skipped for attempt in attempts)
-    # A home that was made on the way has a zone too, and had not when it was asked.
+    """If a search failed because the home leaves one zone: that this is the reason; else empty."""
+    refused = any(attempt.outcome in NO_CAPACITY or attempt.skipped for attempt in attempts)
+    # A home that was created during the start has a zone now, but had none at the first attempt.
     bound = all(set(attempt.zones) == {home_zone} for attempt in attempts)
     if not refused or not bound:
         return ""
-    return f"Only {home_zone} was asked: your files are there, and no other zone can open them."
+    return f"Only {home_zone} was tried: your files are there, and no other zone can open them."
 
 
 def usd(amount: float) -> str:

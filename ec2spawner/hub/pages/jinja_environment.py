@@ -1,4 +1,4 @@
-"""Our templates: where they lie, and how the parts of pages that we make are rendered."""
+"""The folder of our templates, and the environment that renders our parts of JupyterHub's pages."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-"""For what JupyterHub puts on its pages as HTML: all that is given is escaped."""
+"""For what JupyterHub puts on its pages as HTML: every value is escaped."""
 
 environment.filters["duration"] = approximate

@@ -1,6 +1,6 @@
-"""What a person needs to know of a profile to choose it: one model for the page and for JSON.
+"""What a user needs to know about a profile to choose it: one model for the page and for JSON.
 
-Pure: `hub.pages` asks the provisioner and hands its answers in.
+Pure: `profile_card_builder` reads the provisioner.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from ...wire import Market
 
 @dataclass(frozen=True, slots=True)
 class OfferSeen:
-    """An offer, with where its price is from and why it cannot be had."""
+    """An offer with the source of its price, and why it is not available."""
 
     offer: Offer
     source: str = ""
-    """Where the price is from, for people; empty while it is unknown."""
+    """The source of the price, for people; empty while it is unknown."""
     age_seconds: float | None = None
-    """How long ago it was read; None where the source says its own date."""
+    """Seconds since the price was read; None if the source states its own date."""
     mark: Mark | None = None
-    """Set while it is known to be sold out."""
+    """Set while the offer is known to be sold out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,13 @@ class Line:
     """Of the first sample, UTC."""
     interval_seconds: float
     usd_per_hour: tuple[float | None, ...]
-    """USD/hour, oldest first; None where nobody knows."""
+    """USD/hour, oldest first; None if unknown."""
     steadiness: Steadiness
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Both are allowed themselves."""
+    """Inclusive bounds."""
 
     min: float
     max: float
@@ -56,34 +56,34 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class SoldOutIn:
-    """How far a market is sold out for a profile."""
+    """The zones in which a market is sold out for a profile."""
 
     zones: tuple[str, ...]
-    """Where none of its types is to be had."""
+    """In which none of its types is available."""
     of: int
-    """Zones that have it at all."""
+    """Number of zones that offer it at all."""
     seen: datetime
-    """When that was last noticed, UTC."""
+    """When EC2 last reported it, UTC."""
     by_quota: bool
-    """The account's limit, and not EC2's room."""
+    """The account's quota is used up; EC2 may have capacity."""
 
     @property
     def everywhere(self) -> bool:
-        """Whether every zone of the offer is sold out."""
+        """Whether every zone is sold out."""
         return len(self.zones) == self.of
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another zone, where the profile is to be had for much less than where the user's files are,
-    or at all."""
+    """Another zone that offers the profile at a much lower price than the zone of the user's files,
+    or alone offers it."""
 
     home_zone: str
     zone: str
     offers: tuple[OfferSeen, ...]
-    """Open there, best first."""
+    """Available there, best first."""
     takes: str
-    """What a move there takes, for people."""
+    """What a move there takes, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,45 +97,44 @@ class Card:
     """Its model as EC2 names it; empty without a GPU."""
     description: str = ""
     market: str = "spot-first"
-    """What it buys where nobody chooses: `spot-first`, `spot-wait`, `spot-only` or
-    `on-demand`."""
+    """The default market: `spot-first`, `spot-wait`, `spot-only` or `on-demand`."""
     markets: tuple[str, ...] = ()
-    """What its user may choose among; its own is the first. One alone is no choice."""
+    """The markets to choose from, its own first. A single one is no choice."""
     offers: tuple[OfferSeen, ...] = ()
-    """What fits in the zones that the user's home allows, best first, sold out ones too."""
+    """All offers in the zones that the home allows, best first, including those sold out."""
     line: Line | None = None
     value: Value | None = None
     several: Several | None = None
     """Several GPUs against one of them."""
     usual_start_seconds: float | None = None
     disk_gib: int = 0
-    """The instance's own disk, where nobody chooses."""
+    """Default size of the instance's own disk."""
     disk_bounds: Bounds | None = None
     """In GiB; None leaves no choice."""
     idle_seconds: float = 0.0
-    """Idle for this long, it is stopped, where nobody chooses; 0 is never."""
+    """Default idle time in seconds after which the server stops; 0 is never."""
     idle_bounds: Bounds | None = None
     """In seconds; None leaves no choice."""
     default: bool = False
-    """Chosen where a user says nothing."""
+    """Selected if the user has no earlier choice."""
     after_stop: str = ""
-    """What becomes of its machine after a stop, in words; empty where it just ends."""
+    """What happens to its instance after a stop, in words; empty if it is terminated."""
     elsewhere: Elsewhere | None = None
-    """Where the user may move their home to pay less; None where that gains nothing."""
+    """A zone to move the home to; None if no move gains anything."""
 
     @property
     def ways(self) -> tuple[str, ...]:
-        """`markets`, and the profile's own where its user has no choice."""
+        """`markets`, or the profile's own if its user has no choice."""
         return self.markets or (self.market,)
 
     def may_buy(self, market: Market) -> bool:
-        """True where some choice of its user's would buy there."""
+        """True if some choice of its user would buy in this market."""
         return any(market in MARKETS_OF[way] for way in self.ways)
 
     def first(self, way: str = "") -> OfferSeen | None:
-        """What a start would ask for first; sold out only where everything is.
+        """The offer that a start would request first; a sold-out one only if all are sold out.
 
-        `way` is a word for markets; empty is the profile's own.
+        `way` is a value of `market`; empty is the profile's own.
         """
         among = [
             seen for seen in self.offers if seen.offer.market in MARKETS_OF[way or self.market]
@@ -144,7 +143,7 @@ class Card:
         return next(iter(still or among), None)
 
     def cheapest(self, market: Market) -> OfferSeen | None:
-        """The lowest known price of a market, of what is not sold out where there is such."""
+        """The offer with the lowest known price in a market; a sold-out one only if all are."""
         priced = [
             seen
             for seen in self.offers
@@ -157,23 +156,23 @@ class Card:
         )
 
     def sold_out(self, market: Market) -> SoldOutIn | None:
-        """Where a market has nothing left of this profile; None where it has some everywhere."""
+        """The zones in which a market is sold out; None if every zone has capacity."""
         return _sold_out([seen for seen in self.offers if seen.offer.market is market])
 
     def nothing_left(self, way: str = "") -> bool:
-        """True where all that a start would ask for is known to be sold out."""
+        """True if everything that a start would request is known to be sold out."""
         first = self.first(way)
         return first is not None and first.mark is not None
 
     def moved(self) -> Card | None:
-        """The same after the move to `elsewhere`."""
+        """The card as it would be after the move to `elsewhere`."""
         if self.elsewhere is None:
             return None
         return replace(self, offers=self.elsewhere.offers, elsewhere=None)
 
     @property
     def is_offered(self) -> bool:
-        """False where no zone that this user may use has the machine."""
+        """False if no zone that this user may use offers the profile."""
         return bool(self.offers)
 
 
@@ -194,7 +193,7 @@ def _sold_out(offers: Sequence[OfferSeen]) -> SoldOutIn | None:
 
 
 def initial_card(cards: Sequence[Card], wanted: str) -> str:
-    """The slug of the card to begin with: the wanted one, else the default, else the first.
+    """The slug of the card to select: the wanted one, else the default, else the first.
 
     Empty without cards.
     """

@@ -39,7 +39,7 @@ from .retention_text import after_stop_text
 from .spawn_form import HomeSize
 
 SAMPLES = 57
-"""Of a line: one for every three hours of seven days, both ends among them."""
+"""Of a line: one for every three hours of seven days, including both ends."""
 
 
 async def cards_for(
@@ -57,7 +57,7 @@ async def cards_for(
         if home is not None and may_move(options, home):
             card = replace(card, elsewhere=_elsewhere(provisioner, card, profile, home))
         cards.append(card)
-        await asyncio.sleep(0)  # thirty cards at once would hold up everyone else's page
+        await asyncio.sleep(0)  # thirty cards at once would delay all other requests
     return tuple(cards)
 
 
@@ -72,7 +72,7 @@ def _card(
     here = catalogue.types_for(profile, options.architecture)
     catalogue.want(profile.instance_types)
     provisioner.prices.want(kind.name for kind in here)
-    # What no zone has is shown all the same, and says so.
+    # A profile that no zone offers is still shown, and says so.
     types = here or resolve(profile, catalogue.types, options.architecture)
     hardware = describe(types) if types else Hardware("", 0, 0, 0)
     offers = _offers(provisioner, here, zones, now)
@@ -107,14 +107,14 @@ def _card(
 def _elsewhere(
     provisioner: Provisioner, card: Card, profile: Profile, home: Home
 ) -> Elsewhere | None:
-    """Where the home had better be for this profile; None where it is as well where it is."""
+    """A better zone for the home with this profile; None if the current one is as good."""
     best = cheapest_elsewhere(provisioner, home, profile, MARKETS_OF[card.market])
     if best is None:
         return None
     first = card.first()
-    to_be_had = first is not None and first.mark is None
+    is_available = first is not None and first.mark is None
     here = first.offer.usd_per_hour if first else None
-    if to_be_had and not is_worth_moving(here, best.usd_per_hour):
+    if is_available and not is_worth_moving(here, best.usd_per_hour):
         return None
     types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
     there = _offers(provisioner, types, (best.zone,), provisioner.now())
@@ -157,7 +157,7 @@ def _age(price: Price | None, now: datetime) -> float | None:
 
 
 def _line(provisioner: Provisioner, card: Card, now: datetime) -> Line | None:
-    """Of the cheapest spot offer, where its user could buy it; None where nobody knows it."""
+    """Price history of the cheapest spot offer; None if its user cannot buy spot, or if unknown."""
     if not card.may_buy(Market.SPOT) or (cheapest := card.cheapest(Market.SPOT)) is None:
         return None
     offer = cheapest.offer
@@ -190,7 +190,7 @@ def _value(kind: InstanceType | None, usd_per_hour: float | None) -> Value | Non
 
 
 def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | None:
-    """By list prices: they stand still, and every region has them for a machine with one."""
+    """By list prices: they are stable, and exist for a single GPU in every region."""
     if kind is None or kind.gpu_count < 2:
         return None
     ones = (
@@ -209,14 +209,14 @@ def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | N
 
 
 def home_sentence(options: Options) -> str:
-    """What becomes of one's files, in a sentence."""
+    """What happens to the user's files at a stop, in a sentence."""
     if options.home.kind == "none":
-        return "Nothing is kept when the server stops: save elsewhere what you need."
-    return "Your files are kept when the server stops, and are there under any choice."
+        return "Your files are deleted when the server stops: save elsewhere what you need."
+    return "Your files are kept when the server stops, and are there whatever you choose."
 
 
 def home_size(options: Options, home: Home | None) -> HomeSize | None:
-    """What its user may choose for the home; None for no choice."""
+    """Sizes that the user may choose for the home; None for no choice."""
     bounds = options.home.user_may_choose if options.home.kind == "ebs" else None
     if bounds is None:
         return None

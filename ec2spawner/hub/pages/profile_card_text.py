@@ -1,4 +1,4 @@
-"""What a card says, in the words of the spawn page. Pure."""
+"""The texts of a profile card on the spawn page. Pure."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ WAYS: Mapping[str, tuple[str, str]] = {
         "Cheap: spot or wait",
         "May be interrupted; waits if sold out, and asks you before it buys on-demand.",
     ),
-    "spot-only": ("Cheap: spot or nothing", "May be interrupted; no server if sold out."),
+    "spot-only": ("Cheap: spot only", "May be interrupted; no server if sold out."),
     "on-demand": ("Safe: on-demand", "Not interrupted."),
 }
-"""The words for `market` as a person reads them: the choice, and what follows from it."""
+"""Label and hint for each value of `market`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Some words, with how long ago they were found to be true where that matters."""
+    """A text, with the seconds since it was observed where that matters."""
 
     text: str
     age_seconds: float | None = None
@@ -36,12 +36,12 @@ class Phrase:
 
 @dataclass(frozen=True, slots=True)
 class PriceText:
-    """The figure that counts, and what to hold beside it."""
+    """The main price, and texts to compare it with."""
 
     usd: str
     """Such as `0.19`, in USD/hour; empty while unknown."""
     market: str
-    """Whose figure it is, such as `spot`."""
+    """The market of this price, such as `spot`."""
     saving: str = ""
     """Against on-demand, such as `−64 %`; empty for none."""
     beside: tuple[Phrase, ...] = ()
@@ -49,13 +49,13 @@ class PriceText:
 
 @dataclass(frozen=True, slots=True)
 class MoveText:
-    """What a move of one's files to another zone would gain."""
+    """What moving the user's files to another zone would gain."""
 
     zone: str
     here: str
     """Such as `Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c`."""
     choice: str
-    """For the panel, where it can be chosen."""
+    """The label of the choice in the panel."""
     takes: str
 
 
@@ -71,20 +71,20 @@ class WayText:
     start: str
     """What pressing Start buys, such as `spot, about $0.13/h; on-demand $0.53/h if sold out`."""
     start_moved: str = ""
-    """The same after the move to another zone; empty where there is none to be made."""
+    """The same after the move to another zone; empty if there is no such move."""
     warning: str = ""
-    """What is sold out of it."""
+    """What is sold out in it."""
 
 
 # --- the price -------------------------------------------------------------------------------
 
 
 def price_text(card: Card, now: datetime) -> PriceText:
-    """What a start would cost first, if nothing is chosen."""
+    """The price of a start with the profile's defaults."""
     first = card.first()
     if first is None:
         where = "the zone of your files does" if card.elsewhere else "this hub's zones do"
-        return PriceText("", "", beside=(Phrase(f"{where} not have it"),))
+        return PriceText("", "", beside=(Phrase(f"{where} not offer it"),))
     if first.offer.market is Market.SPOT:
         return _spot(card, first, now)
     return _on_demand(card, first, now)
@@ -117,7 +117,7 @@ def _on_demand(card: Card, first: OfferSeen, now: datetime) -> PriceText:
 
 
 def _shortages(card: Card, now: datetime) -> list[Phrase]:
-    """Where a market that the profile itself would buy in has nothing left."""
+    """The shortages in the profile's own markets."""
     found = {market: out for market in MARKETS_OF[card.market] if (out := card.sold_out(market))}
     said = {market: _shortage(out) for market, out in found.items()}
     if len(said) > 1 and len({*said.values()}) == 1:
@@ -128,7 +128,7 @@ def _shortages(card: Card, now: datetime) -> list[Phrase]:
 
 def _shortage(out: SoldOutIn) -> str:
     if out.by_quota and out.everywhere:
-        return "limit of this account used up"
+        return "quota of this account used up"
     if out.of == 1:
         return f"sold out in {out.zones[0]}"
     return f"sold out in {len(out.zones)} of {out.of} zones"
@@ -139,18 +139,18 @@ def _age(out: SoldOutIn, now: datetime) -> float:
 
 
 def badge(card: Card) -> str:
-    """`sold out`, `spot sold out` or empty: what to know before anything else."""
+    """`sold out`, `spot sold out`, `quota reached` or empty."""
     own = MARKETS_OF[card.market]
     found = {market: card.sold_out(market) for market in own}
     out = {market: each for market, each in found.items() if each and each.everywhere}
     if not out:
         return ""
-    what = "limit reached" if all(each.by_quota for each in out.values()) else "sold out"
+    what = "quota reached" if all(each.by_quota for each in out.values()) else "sold out"
     return what if len(out) == 2 else f"{next(iter(out))} {what}"
 
 
 def risk(card: Card) -> str:
-    """How often spot is taken back, of the cheapest offer there is; empty where unknown."""
+    """How often AWS interrupts the cheapest spot offer, in words; empty if unknown."""
     spot = card.cheapest(Market.SPOT)
     return risk_words(spot.offer.interruption_band if spot else None)
 
@@ -159,14 +159,14 @@ def risk(card: Card) -> str:
 
 
 def move_text(card: Card) -> MoveText | None:
-    """What a move to another zone would gain; None where it gains nothing."""
+    """What a move to another zone would gain; None if nothing."""
     elsewhere, moved = card.elsewhere, card.moved()
     if elsewhere is None or moved is None:
         return None
     first, then = card.first(), moved.first()
     there = _hourly(then) if then else ""
     if first is None:
-        here = ", which does not have this machine"
+        here = ", which does not offer this machine"
     elif first.mark is not None:
         here = ", where this is sold out"
     else:
@@ -188,9 +188,9 @@ def _hourly(seen: OfferSeen) -> str:
 
 
 def facts(card: Card) -> tuple[str, ...]:
-    """What the machine is and how soon it is there, in few words."""
+    """What the machine is and how long a start takes, in short phrases."""
     hardware = card.hardware
-    # A card called "T4, 16 GB" need not say "1 × T4, 16 GB" again.
+    # A card named "T4, 16 GB" does not repeat "1 × T4, 16 GB".
     in_name = hardware.gpu_text.removeprefix("1 × ") in card.name
     words = [] if in_name else [hardware.gpu_text]
     if hardware.vcpus:
@@ -206,7 +206,7 @@ def facts(card: Card) -> tuple[str, ...]:
 
 
 def value_lines(card: Card) -> tuple[str, ...]:
-    """What its work costs, and what several GPUs are worth against one; empty without a GPU."""
+    """Price per unit of work, and several GPUs compared with one; empty without a GPU."""
     if not card.gpu:
         return ()
     lines = []
@@ -228,7 +228,7 @@ def value_lines(card: Card) -> tuple[str, ...]:
 
 
 def drawing(card: Card) -> Sparkline | None:
-    """Seven days of the spot price; None where nobody knows them."""
+    """Seven days of the spot price; None if unknown."""
     if card.line is None:
         return None
     on_demand = card.cheapest(Market.ON_DEMAND)
@@ -236,7 +236,7 @@ def drawing(card: Card) -> Sparkline | None:
 
 
 def drawing_label(card: Card) -> str:
-    """The same for who cannot see it."""
+    """The drawing in words, for screen readers."""
     if card.line is None:
         return ""
     known = [sample for sample in card.line.usd_per_hour if sample is not None]
@@ -253,7 +253,7 @@ def drawing_label(card: Card) -> str:
 
 
 def ways(card: Card) -> tuple[WayText, ...]:
-    """The markets that a person may choose among, or the only one there is."""
+    """The markets to choose from, or the only one."""
     return tuple(_way(card, word) for word in card.ways)
 
 
@@ -276,11 +276,11 @@ def _way(card: Card, word: str) -> WayText:
 
 
 def _start(card: Card, word: str, first: OfferSeen | None) -> str:
-    """What a start buys first and at which price, and what it buys if that is sold out."""
+    """What a start buys first, at which price, and what it buys if that is sold out."""
     if first is None:
         return "not offered here"
     if first.mark is not None:
-        return f"sold out when last asked{'; waits' if word == WAITS else ''}"
+        return f"sold out when last checked{'; waits' if word == WAITS else ''}"
     known = first.offer.usd_per_hour
     price = "price unknown" if known is None else f"about ${usd(known)}/h"
     words = f"{first.offer.market}, {price}"
@@ -292,7 +292,7 @@ def _start(card: Card, word: str, first: OfferSeen | None) -> str:
 
 
 def _up_to(card: Card, market: Market) -> str:
-    """What a start may pay there, whichever of its offers it gets."""
+    """The most that a start may pay in this market, whichever offer it gets."""
     offers = [seen.offer for seen in card.offers if seen.offer.market is market and not seen.mark]
     prices = {offer.usd_per_hour for offer in offers}
     known = [price for price in prices if price is not None]
@@ -304,20 +304,20 @@ def _up_to(card: Card, market: Market) -> str:
 def _warning(card: Card, word: str, first: OfferSeen | None) -> str:
     if card.nothing_left(word):
         if word == WAITS:
-            return "Sold out when last asked: your start will wait."
-        return "Sold out when last asked. You can try all the same."
+            return "Sold out when last checked: your start will wait."
+        return "Sold out when last checked. You can still try."
     out = card.sold_out(Market.SPOT) if word == "spot-first" else None
     if out and out.everywhere and first:
-        return "Spot is sold out now: this is on-demand."
+        return "Spot is sold out now, so this is on-demand."
     return ""
 
 
 IDLE_STEPS = (300, 600, 900, 1200, 1800, 2700, 3600, 7200, 10800, 14400, 28800, 43200, 86400)
-"""Seconds that people choose between, within the bounds."""
+"""Idle times to choose from, in seconds, within the bounds."""
 
 
 def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str], ...]:
-    """Idle limits to choose between: seconds and words, with the bounds and what is picked."""
+    """Idle times to choose from, as seconds and text, including the bounds and the picked one."""
     bounds = card.idle_bounds
     if bounds is None:
         return ()
@@ -331,5 +331,5 @@ def idle_choices(card: Card, picked: int | None = None) -> tuple[tuple[int, str]
 
 
 def usd(amount: float | None) -> str:
-    """An amount as a page says it; empty where it is unknown."""
+    """An amount in USD for a page; empty if unknown."""
     return "" if amount is None else digits(amount)

@@ -1,4 +1,4 @@
-"""The story of a start as the progress page shows it: steps, times, usual times. Pure."""
+"""The steps of a start as the progress page shows them, with actual and usual times. Pure."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ TITLES = {
 }
 
 MOVE_SHARE = 60.0
-"""Seconds that stand in for a move in the bar's proportions; within it, the bar follows what is
+"""Share of a move in the bar, in seconds of a start; within it, the bar follows the percentage
 copied."""
 
 SHARE_WHEN_UNKNOWN = {Step.REQUEST: 5.0, Step.BOOT: 30.0, Step.HOME: 3.0, Step.NOTEBOOK: 4.0}
-"""Seconds that stand in for the bar's proportions before anyone knows better; never shown."""
+"""Shares of the steps in the bar, in seconds, while no usual times are known; never shown."""
 
 
 def progress_event(
@@ -46,9 +46,9 @@ def progress_event(
 ) -> dict[str, Any]:
     """One event for JupyterHub's progress stream; `usual` in seconds per step.
 
-    `home_zone` is the zone that the server's files are bound to; empty where they are not.
-    `waiting` says what it waits for instead of buying (`hub.pages.spot_wait_status`).
-    `moving` is the move of these files that the start waits for.
+    `home_zone` is the only zone in which the home can be used; empty if any can.
+    `waiting` is the status of a start that waits for spot (`hub.pages.spot_wait_status`).
+    `moving` is the move of the home that the start waits for.
     """
     begun = first_events(lease)
     has_moved = Step.MOVE in begun
@@ -84,7 +84,7 @@ def progress_event(
 
 
 def current_step(lease: Lease) -> Step:
-    """What a start is at."""
+    """The step that a start has reached."""
     return _latest(first_events(lease))
 
 
@@ -97,7 +97,7 @@ def first_events(lease: Lease) -> dict[Step, StepEvent]:
     begun: dict[Step, StepEvent] = {}
     for event in lease.events:
         is_over = event.step is Step.REQUEST and begun.keys() - {Step.REQUEST}
-        if is_over or event.step is Step.MOVE:  # nothing is looked for before the files are there
+        if is_over or event.step is Step.MOVE:  # the search begins after the move
             begun = {Step.MOVE: begun[Step.MOVE]} if Step.MOVE in begun else {}
         begun.setdefault(event.step, event)
     return begun
@@ -135,7 +135,7 @@ def _move_step(
     now: datetime,
     moving: Moving | None,
 ) -> dict[str, Any]:
-    """The copy of the home to another zone, before anything is looked for there."""
+    """The copy of the home to another zone, before the search for an instance there."""
     is_now = current is Step.MOVE
     last = next(event for event in reversed(lease.events) if event.step is Step.MOVE)
     copied = f"{moving.percent} % copied" if moving and moving.percent else last.detail
@@ -148,12 +148,12 @@ def _move_step(
 
 
 def _line(event: StepEvent) -> str:
-    """An event for the log. How far a move is stands in its detail."""
+    """An event as a line of the log; the detail of a move is its progress."""
     return f"{event.message}: {event.detail}" if event.step is Step.MOVE else event.message
 
 
 def _words(step: Step, begun: Mapping[Step, StepEvent]) -> tuple[str, str]:
-    """Title and detail of a step. What was found is told where it was looked for."""
+    """Title and detail of a step. The step of the search shows the instance that was found."""
     event, boot = begun.get(step), begun.get(Step.BOOT)
     if event is None or step is Step.MOVE:
         return TITLES.get(step, ""), ""
@@ -172,7 +172,7 @@ def _percent(
     now: datetime,
     moving: Moving | None,
 ) -> int:
-    """Where the bar is: steps done by their usual length, the current one up to 95 % of its."""
+    """The bar, 1–99: completed steps by usual length, the current one up to 95 % of its own."""
     length = {step: usual.get(step, SHARE_WHEN_UNKNOWN[step]) for step in TITLES}
     if Step.MOVE in begun:
         length[Step.MOVE] = MOVE_SHARE

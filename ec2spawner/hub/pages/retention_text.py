@@ -1,4 +1,4 @@
-"""What is kept of a stopped server, what it costs until when, and what would lose it: in words."""
+"""What is retained of a stopped server, what it costs and until when, and what would lose it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...wire import Market
 
 
 def retained_text(provisioner: Provisioner, user: str, server: str) -> str:
-    """For the spawn page; empty where nothing is kept."""
+    """For the spawn page; empty if nothing is retained."""
     kept = provisioner.retention.of_server(user, server)
     return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
 
@@ -25,15 +25,15 @@ def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
         if usd_per_hour:
             price = f"about ${digits(usd_per_hour)}/h (an estimate)"
         return (
-            f"Your last machine waits for you until {until}: start {kept.profile_name} with the "
-            f"same choices, and it is there in seconds. Until then it costs this hub {price}. "
-            "Any other choice gives it up."
+            f"Your last machine keeps running until {until}: start {kept.profile_name} with the "
+            f"same choices to use it again within seconds. Until then it costs this hub {price}. "
+            "Any other choice terminates it."
         )
     month = digits(disk_usd_per_month(kept.disk_gib))
     return (
         f"Your last machine is stopped, and its disk is kept until {until}: start "
-        f"{kept.profile_name} with the same choices to go on with it. Any other choice gives it "
-        "up, and then, as after that time, what is outside your home is lost. The disk costs "
+        f"{kept.profile_name} with the same choices to continue with it. With any other choice, "
+        "and after that time, everything outside your home is lost. The disk costs "
         f"about ${month} a month (an estimate)."
     )
 
@@ -45,15 +45,15 @@ def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
 
 
 def after_stop_text(after: AfterStop, markets: Sequence[str]) -> str:
-    """For a card: what its machine does after a stop; empty where it just ends."""
+    """For a card: what happens to its instance after a stop; empty if it is terminated."""
     lasts = approximate(after.seconds)
     if after.then == "linger":
-        return f"its machine waits {lasts} for your restart"
+        return f"the machine keeps running for {lasts} so that you can restart quickly"
     if after.then == "stop" and not any(
         Market.ON_DEMAND in MARKETS_OF[market] for market in markets
     ):
-        return "its machine ends: AWS keeps no disk of a spot machine"
+        return "the machine is deleted: AWS keeps no disk of a spot machine"
     if after.then == "stop":
         spot = any(market != "on-demand" for market in markets)
-        return f"its disk is kept for {lasts}" + ("; not that of a spot machine" if spot else "")
+        return f"the disk is kept for {lasts}" + ("; not that of a spot machine" if spot else "")
     return ""

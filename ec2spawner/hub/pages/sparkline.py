@@ -1,4 +1,4 @@
-"""A price's last days as a small line: numbers in, coordinates out. Pure."""
+"""The coordinates of a small line that shows a price over the last days. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 WIDTH = 140
 HEIGHT = 36
 MARGIN = 3.0
-"""Above and below, so that no stroke is cut off."""
+"""Above and below, so that no stroke is clipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,15 +16,15 @@ class Sparkline:
     """Coordinates within `WIDTH` x `HEIGHT`."""
 
     strokes: tuple[str, ...]
-    """`points` of SVG polylines; more than one where some of the time is unknown."""
+    """`points` of SVG polylines; more than one if some samples are unknown."""
     reference_y: float | None
-    """Where the dotted line lies; None without a reference."""
+    """Y of the dotted line; None without a reference."""
 
 
 def sparkline(samples: Sequence[float | None], reference: float | None) -> Sparkline | None:
     """The line, from 0 at the bottom to the highest of samples and reference; None without any.
 
-    From 0, so that the distance to the reference is the saving and a small move looks small.
+    From 0, so that the distance to the reference is the saving and small changes look small.
     """
     known = [sample for sample in samples if sample is not None]
     if not known:
@@ -38,7 +38,7 @@ def sparkline(samples: Sequence[float | None], reference: float | None) -> Spark
         else:
             strokes[-1].append(f"{index * step:.1f},{_y(sample, top):.1f}")
     return Sparkline(
-        # A lone sample is drawn as a short dash.
+        # A single sample is drawn as a short dash.
         strokes=tuple(" ".join(s if len(s) > 1 else _dash(s[0])) for s in strokes if s),
         reference_y=None if reference is None else round(_y(reference, top), 1),
     )

@@ -22,45 +22,44 @@ from .stop_notice import StopNotice
 
 @dataclass(frozen=True, slots=True)
 class HomeSize:
-    """What may be chosen for the home, in GiB."""
+    """Sizes to choose from for the home, in GiB."""
 
     least: int
-    """What the home has already, where there is one: it never shrinks."""
+    """At least the current size of an existing home: it never shrinks."""
     most: int
     now: int
-    """What it gets where nothing is chosen."""
+    """The size if the user chooses none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpawnForm:
-    """What the page shows besides the cards. Sentences are plain text."""
+    """What the page shows besides the cards. All texts are plain text."""
 
     region: str
     now: datetime
     chosen: Mapping[str, object] = field(default_factory=dict)
-    """User options to begin with: those of the last start, or of a link."""
+    """Initial user options: those of the last start, or of a link."""
     linked: bool = False
-    """They are a link's that this hub did not make, so that nothing has started yet though
-    somebody may think so."""
+    """They come from a link that this hub did not sign, so nothing has started yet."""
     notice: StopNotice | None = None
-    """How the last server ended."""
+    """Why and when the last server stopped."""
     home: str = ""
-    """What becomes of one's files."""
+    """What happens to the user's files at a stop."""
     keeps_home: bool = False
-    """Files outlive the machine."""
+    """The home outlives the instance."""
     kept: str = ""
-    """What is kept of the last server."""
+    """What is retained of the last server."""
     home_size: HomeSize | None = None
-    """None where there is no choice of it."""
+    """None if the user cannot choose it."""
     interruptions: str = ""
-    """Where the words on interruptions are from, and of when."""
+    """Source and date of the interruption rates."""
     contact: str = "an admin of this JupyterHub"
-    """Whom to ask when there is no card."""
+    """Whom to ask if there is no card."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceNote:
-    """Where a market's prices are from and how old they are, as the page says it once."""
+    """Source and age of a market's prices; the page shows each once."""
 
     market: str
     source: str
@@ -70,7 +69,7 @@ class PriceNote:
 def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
     """The HTML between JupyterHub's `<form>` tags. Everything given is escaped."""
     selected = initial_card(cards, str(form.chosen.get("profile", "")))
-    # What was chosen of a profile that is closed now was not chosen of the default.
+    # Choices for a profile that is closed now do not apply to the default profile.
     chosen = form.chosen if form.chosen.get("profile", selected) == selected else {}
     picked = {card.slug: _picked(card, chosen if card.slug == selected else {}) for card in cards}
     return environment.get_template("ec2spawner/form.html").render(
@@ -85,7 +84,7 @@ def render_spawn_form(cards: Sequence[Card], form: SpawnForm) -> str:
 
 
 def price_notes(cards: Sequence[Card]) -> tuple[PriceNote, ...]:
-    """Where the prices of all cards are from; of one source the oldest age counts."""
+    """The sources of all prices on the cards, each with its oldest age."""
     ages: dict[tuple[Market, str], float | None] = {}
     for card in cards:
         for seen in card.offers:
@@ -101,7 +100,7 @@ def price_notes(cards: Sequence[Card]) -> tuple[PriceNote, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """What the panel of a card begins with."""
+    """The initial values of a card's panel."""
 
     market: str
     max_usd_per_hour: str = ""
@@ -110,7 +109,7 @@ class Picked:
 
 
 def _picked(card: Card, chosen: Mapping[str, object]) -> Picked:
-    """Stored or linked choices as far as the card still allows them."""
+    """Stored or linked choices, as far as the card still allows them."""
     market, disk = str(chosen.get("market", "")), str(chosen.get("disk_gib", ""))
     try:
         idle: int | None = round(durations.seconds(chosen.get("idle")))
@@ -131,7 +130,7 @@ def _is_within(value: float, bounds: Bounds | None) -> bool:
 
 
 def _has_all(picked: Picked, chosen: Mapping[str, object]) -> bool:
-    """Whether the card is open for everything that was chosen."""
+    """Whether the card allows everything that was chosen."""
     return (
         chosen.get("market", picked.market) == picked.market
         and ("disk_gib" not in chosen or picked.disk_gib != "")

@@ -1,4 +1,4 @@
-"""Choosing a server: the page that offers it, and what becomes of what was sent."""
+"""Renders the spawn form of one user, with what the provisioner knows and what a link chose."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ async def render_options_form(
 async def cards_of(
     spawner: Spawner, hub_options: Options, provisioner: Provisioner
 ) -> tuple[Options, tuple[Card, ...]]:
-    """What this server may be, and the hub's options as they are for it. Raises `SpawnError`."""
+    """The hub's options for this server, and a card for each allowed profile.
+
+    Raises `SpawnError`.
+    """
     try:
         options = await options_for_page(hub_options, spawner)
     except ProfileListError as error:
@@ -64,8 +67,10 @@ async def cards_of(
 
 
 def linked_choice(spawner: Spawner, now: datetime) -> tuple[dict[str, object], bool]:
-    """What the link chooses by which the spawn page is being opened, and whether somebody else
-    made that link: one of this hub's own was pressed to start exactly that."""
+    """The options of the link that opened the spawn page, and whether the link is foreign.
+
+    A link that this hub signed is not: the user pressed it to start exactly that.
+    """
     request = spawner.handler.request if spawner.handler else None
     if request is None or request.method != "GET":
         return {}, False

@@ -1,4 +1,4 @@
-"""What a start waits for, for the person who waits with it: why, until when, and what instead."""
+"""Why a start waits for spot, until when, and what its user can accept instead."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .attempt_text import usd
 
 
 def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
-    """For the progress stream; None while something is bought or under way.
+    """For the progress stream; None while an instance is being bought or on its way.
 
-    `message` for people, `until` the wait's end and `again_at` when EC2 is asked next (None while
-    that depends on the price), both ISO 8601 in UTC. `instead` is what its user may agree to:
-    `market`, `usd_per_hour` (None is unknown) and the `words` for it; None for nothing.
+    `message` is for people; `until` is the end of the wait and `again_at` the next request to EC2
+    (None while that depends on the price), both ISO 8601 in UTC. `instead` is what the user can
+    accept: `market`, `usd_per_hour` (None is unknown) and its `words`; None for nothing.
     """
     if lease.wait is None or not provisioner.waits.is_waiting(lease):
         return None
@@ -66,7 +66,7 @@ def _cheapest(offers: Sequence[Offer]) -> float | None:
 
 
 def _on_demand(provisioner: Provisioner, lease: Lease) -> Offer | None:
-    """The cheapest that is open now, where the profile allows it."""
+    """The cheapest available on-demand offer, if the profile allows on-demand."""
     if lease.wait is None or Market.ON_DEMAND not in lease.wait.otherwise:
         return None
     zones = provisioner.placement.zones_of(lease.spec)

@@ -1,4 +1,4 @@
-"""How a server ended, for the pages on which its user meets it again."""
+"""Why a server stopped, shown to its user on the next spawn page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ...provisioner.model.lease import Lease
 
 @dataclass(frozen=True, slots=True)
 class StopNotice:
-    """How a server ended, for its user's pages. `reason` and `files` are plain text."""
+    """Why and when a server stopped. `reason` and `files` are plain text."""
 
     at: datetime
     reason: str
     files: str
-    """What became of the files, in a sentence."""
+    """What happened to the files, in a sentence."""
 
 
 def notice_of(lease: Lease | None) -> StopNotice | None:
-    """How the last server ended, where its user did not end it themself."""
+    """The notice for the last server; None if its user stopped it."""
     if lease is None or lease.stop is None or lease.ended_at is None:
         return None
     not_kept = lease.after_stop.then != "terminate" and lease.stop.then == "terminate"
@@ -28,5 +28,5 @@ def notice_of(lease: Lease | None) -> StopNotice | None:
     return StopNotice(
         at=lease.ended_at,
         reason=lease.stop.message.rstrip(". ") or "No reason was given",
-        files="Your files are kept." if lease.home_kind != "none" else "It kept no files.",
+        files="Your files are kept." if lease.home_kind != "none" else "Its files were not kept.",
     )

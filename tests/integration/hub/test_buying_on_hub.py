@@ -343,7 +343,7 @@ async def test_a_home_whose_zone_has_no_spot_is_opened_on_demand_and_its_user_to
     assert [attempt["zones"] for attempt in start.attempts] == [[home], [home]]
     market, zone = start.last["notes"]
     assert market.startswith("Spot is sold out, so this is an on-demand machine")
-    assert zone == f"Only {home} was asked: your files are there, and no other zone can open them."
+    assert zone == f"Only {home} was tried: your files are there, and no other zone can open them."
     # EC2 said by the way that the other zone has room again.
     assert await shop.marks(slug) == {
         ("spot", home): ("offer", "InsufficientInstanceCapacity", MINUTES)
@@ -431,7 +431,7 @@ async def test_an_offer_that_is_sold_out_is_left_alone_for_three_minutes(
     assert marks == {("spot", zone): ("offer", code, MINUTES) for zone in ZONES}
     assert second.story == [("on-demand", "found")]
     assert second.calls == ["ok"]
-    assert second.attempts[0]["skipped"].startswith("Not asked: spot ")
+    assert second.attempts[0]["skipped"].startswith("Not requested: spot ")
     assert "sold out, seen at" in second.attempts[0]["skipped"]
 
 

@@ -146,7 +146,7 @@ async def test_the_same_profile_in_the_other_market_is_offered_first_where_it_ma
 async def assert_only_shown(shown: httpx.Response, hub: Hub, user: str) -> None:
     """The spawn page with the link's choice made, and nothing started."""
     assert shown.status_code == 200
-    assert "A link has made this choice for you. Press Start" in shown.text
+    assert "A link filled in this form" in shown.text
     chosen = re.findall(r"<input[^>]*name=\"profile\"[^>]*>", shown.text)
     assert [re.search('value="([^"]+)"', tag)[1] for tag in chosen if " checked" in tag] == ["t4"]
     model = await hub.model(user)
@@ -234,12 +234,12 @@ async def test_each_launch_call_is_told_and_on_demand_says_why_and_what_it_costs
     again = await start_and_listen(hub, "fay", "cpu")
     (attempt,) = again["attempts"]
     assert attempt["market"] == "on-demand"
-    skipped = r"Not asked: spot m7i.xlarge in us-east-1.* \(sold out, seen at \d\d:\d\d UTC\)"
+    skipped = r"Not requested: spot m7i.xlarge in us-east-1.* \(sold out, seen at \d\d:\d\d UTC\)"
     assert re.match(skipped, attempt["skipped"])
     why, where = again["notes"]
     assert why.startswith("Spot is sold out, so this is an on-demand machine")
     (zone,) = attempt["zones"]
-    assert where.startswith(f"Only {zone} was asked: your files are there")
+    assert where.startswith(f"Only {zone} was tried: your files are there")
     await hub.stop_server("fay")
 
 

@@ -172,7 +172,7 @@ async def test_refusals_on_the_spawn_page_log_a_line_and_no_traceback(hub: Hub) 
         assert (await page.get("/hub/spawn/eve?opt-profile=cpu")).is_success
     said = hub.log.read_bytes()[size:].decode()
     assert "there is none called" in said
-    assert "the link is not this hub's" in said
+    assert "the link is not signed by this hub" in said
     assert "Traceback" not in said
 
 

@@ -227,7 +227,7 @@ async def test_the_forms_own_token_in_the_address_is_no_option(
         shown = await page.get("/hub/spawn/dan?_xsrf=anything", headers=same)
     assert shown.status_code == 200
     assert "spawn-error-msg" not in shown.text
-    assert "A link has made this choice" not in shown.text
+    assert "A link filled in this form" not in shown.text
     assert len(await embedded.calls("CreateFleet")) == calls
 
 

@@ -182,7 +182,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
 def test_each_launch_call_is_told_as_it_happens() -> None:
     looking = event(Step.REQUEST, 0)
     asking = told(lease(looking, attempts=(SPOT,)), {}, 1)
-    assert lines(asking) == ["Spot, g4dn.xlarge in 3 zones, from $0.19/h: asking EC2…"]
+    assert lines(asking) == ["Spot, g4dn.xlarge in 3 zones, from $0.19/h: waiting for EC2…"]
     assert asking["notes"] == []
     found = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)
     assert lines(found) == [
@@ -230,7 +230,7 @@ def test_a_home_that_leaves_one_zone_is_named_as_the_reason() -> None:
     story = lease(event(Step.REQUEST, 0), attempts=(at_home,))
     (note,) = progress_event(story, {}, NOW, "us-east-1b")["notes"]
     assert (
-        note == "Only us-east-1b was asked: your files are there, and no other zone can open them."
+        note == "Only us-east-1b was tried: your files are there, and no other zone can open them."
     )
     anywhere = lease(event(Step.REQUEST, 0), attempts=(SPOT_SOLD_OUT,))
     assert not progress_event(anywhere, {}, NOW, "us-east-1b")["notes"], "all zones were asked"

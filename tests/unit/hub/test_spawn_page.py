@@ -199,7 +199,7 @@ def card_of(*seen: Sequence[OfferSeen], **changes: Any) -> Card:
 
 def said_by(card: Card) -> str:
     """The card alone, without the page's other words."""
-    after = page(card).text.split("disks come on top. Profile ")[1]
+    after = page(card).text.split("disks cost extra. Profile ")[1]
     return re.split(" X (?=Cheap|Safe)", after)[0]
 
 
@@ -306,16 +306,16 @@ def test_spot_is_sold_out_so_on_demand_is_the_price() -> None:
     assert said_by(card) == (
         "X spot sold out $0.53/h on-demand spot sold out in 3 of 3 zones, 2 minutes ago"
     )
-    assert "Spot is sold out now: this is on-demand." in page(card).text
+    assert "Spot is sold out now, so this is on-demand." in page(card).text
     assert "Spot is sold out now" not in page(T4).text
 
 
-def test_everything_is_sold_out_and_can_be_chosen_all_the_same() -> None:
+def test_everything_is_sold_out_and_can_still_be_chosen() -> None:
     card = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES, minutes=1))
     shown = page(card)
     assert "X sold out $0.19/h spot" in shown.text
     assert "spot and on-demand sold out in 3 of 3 zones, 1 minute ago" in shown.text
-    assert "Sold out when last asked. You can try all the same." in shown.text
+    assert "Sold out when last checked. You can still try." in shown.text
     assert "disabled" not in shown.radios[0]
     assert "ec2-sold-out" in form(card).split("</style>")[1]
     assert "ec2-sold-out" not in form(T4).split("</style>")[1]
@@ -344,13 +344,13 @@ def test_a_market_that_the_profile_does_not_use_is_not_missed() -> None:
 def test_a_quota_is_no_shortage_of_ec2s() -> None:
     card = card_of(spot(0.19, out=ZONES, why=ErrorClass.QUOTA), on_demand(0.526))
     assert said_by(card) == (
-        "X spot limit reached $0.53/h on-demand spot limit of this account used up, 2 minutes ago"
+        "X spot quota reached $0.53/h on-demand spot quota of this account used up, 2 minutes ago"
     )
 
 
 def test_what_no_zone_has_says_so() -> None:
     shown = page(card_of())
-    assert "not offered this hub's zones do not have it" in shown.text
+    assert "not offered this hub's zones do not offer it" in shown.text
     assert "disabled" not in shown.radios[0]
 
 
@@ -394,7 +394,7 @@ def test_a_home_that_makes_a_machine_dearer_is_named_with_both_prices_and_the_mo
     [
         (spot(0.49, out=ZONES)[:1], "us-east-1a, where this is sold out; $0.29/h in us-east-1c"),
         (spot(None)[:1], "us-east-1a: price unknown there; $0.29/h in us-east-1c"),
-        ([], "us-east-1a, which does not have this machine; $0.29/h in us-east-1c"),
+        ([], "us-east-1a, which does not offer this machine; $0.29/h in us-east-1c"),
     ],
 )
 def test_a_zone_that_has_none_says_which_one_has(here: list[OfferSeen], says: str) -> None:
@@ -489,7 +489,7 @@ def test_choices_stand_beside_the_start_button_in_plain_words() -> None:
     )
     idle = [option["value"] for option in shown.options["idle.t4"]]
     assert idle == ["", "900", "1200", "1800", "2700", "7200", "10800", "14400"]
-    assert "Stop when idle for 1 hour, as usual" in shown.text
+    assert "Stop when idle for 1 hour (default)" in shown.text
 
 
 def test_each_disk_says_whose_it_is() -> None:
@@ -561,16 +561,14 @@ def test_an_idle_time_that_rest_chose_is_there_again_between_the_usual_ones() ->
 )
 def test_a_link_that_asks_for_more_than_is_open_says_so(chosen: dict[str, object]) -> None:
     text = page(WITH_CHOICES, chosen=chosen, linked=True).text
-    assert "not all of that is open to you" in text
-    assert "has made this choice" not in text
+    assert "you cannot use all of its choices" in text
 
 
 def test_a_link_that_chose_has_started_nothing() -> None:
     linked = page(WITH_CHOICES, chosen={"profile": "t4", "market": "on-demand"}, linked=True)
-    assert "A link has made this choice for you." in linked.text
-    assert "nothing has started yet" in linked.text
+    assert "Nothing has started yet: press Start" in linked.text
     assert linked.selected("market.t4") == ["on-demand"]
-    assert "nothing has started yet" not in page(WITH_CHOICES).text
+    assert "Nothing has started yet" not in page(WITH_CHOICES).text
 
 
 # --- the page around the cards ---------------------------------------------------------------
@@ -691,12 +689,12 @@ def test_the_form_is_in_jupyterhubs_page_with_a_start_button() -> None:
             "spot, about $0.19/h; on-demand up to $0.75/h if sold out",
         ),
         (spot(0.19), "spot-wait", "spot, about $0.19/h; waits if sold out"),
-        (spot(0.19, out=ZONES), "spot-wait", "sold out when last asked; waits"),
+        (spot(0.19, out=ZONES), "spot-wait", "sold out when last checked; waits"),
         ((*on_demand(0.526), *spot(0.60)), "spot-first", "on-demand, about $0.53/h"),
         ((*spot(0.19, out=ZONES), *on_demand(0.526)), "spot-first", "on-demand, about $0.53/h"),
         ((*spot(0.19), *on_demand(0.526)), "on-demand", "on-demand, about $0.53/h"),
         ((*spot(None), *on_demand(None)), "spot-first", "spot, price unknown; on-demand, price"),
-        (on_demand(0.526, out=ZONES), "on-demand", "sold out when last asked"),
+        (on_demand(0.526, out=ZONES), "on-demand", "sold out when last checked"),
         ((), "on-demand", "not offered here"),
     ],
 )
