@@ -1,4 +1,4 @@
-"""`ec2spawner-agent --hub-api-url URL`: started by user-data at the boot of an instance."""
+"""`ec2spawner-agent --hub-api-url URL`: started by user-data when an instance boots."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 async def _run(agent: Agent) -> None:
-    """Run the agent until it is done or a signal ends it in order."""
+    """Run the agent until it is done or a signal stops it."""
     task = asyncio.ensure_future(agent.run())
     loop = asyncio.get_running_loop()
 
     def end() -> None:
         if task.cancelling():
-            log.info("another signal: already ending in order")
+            log.info("another signal: already stopping")
         else:
             task.cancel()
 
@@ -52,7 +52,7 @@ async def _run(agent: Agent) -> None:
     try:
         await task
     except asyncio.CancelledError:
-        log.info("ended by a signal")
+        log.info("stopped by a signal")
 
 
 if __name__ == "__main__":

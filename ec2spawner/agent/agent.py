@@ -1,6 +1,6 @@
-"""The story of an instance: boot, claim, lease, power-off. `lease_run.py` has the lease.
+"""One boot of an instance: warm up, claim, run a lease, power off.
 
-An instance that is kept for its user after a stop continues: it claims again, with the same key.
+An instance that is retained for its user after a stop claims again, with the same key.
 """
 
 from __future__ import annotations
@@ -28,65 +28,65 @@ from .lease_run import LeaseRun
 from .metadata.identity import Identity, read_identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
-from .notebook_server.process import NotebookProcess, base_environment, recover_orphans
+from .notebook_server.process import NotebookProcess, base_environment, become_subreaper
 from .power_off import power_off
 from .settings import Settings
 
 log = logging.getLogger(__name__)
 
 KEEPALIVE_SECONDS = 3.0
-"""JupyterHub's proxy hangs up on connections idle for five seconds; we do it first."""
+"""JupyterHub's proxy closes connections that are idle for five seconds; the agent closes first."""
 
-GOODBYE_SECONDS = 3.0
-"""How long the notebook's processes get when nothing was in order anyway."""
+FAILURE_GRACE_SECONDS = 3.0
+"""For the notebook's processes to end after a failure."""
 
 
 class Agent:
-    """One boot of one instance. `run` returns when there is nothing left to do."""
+    """One boot of one instance."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._key = new_key()
 
     async def run(self) -> None:
-        """Live until powered off. Cancel it to end in order: the machine is shutting down."""
+        """Run until powered off. Cancel it for an orderly end when the instance shuts down."""
         try:
-            await self._live()
+            await self._run_leases()
         except PowerOffError as error:
             log.info("powering off: %s", error)
             await power_off(self._settings.poweroff)
         except Exception:
-            # Without its agent an instance would run indefinitely if no hub supervises it.
+            # Without its agent nothing would ever terminate an instance that no hub manages.
             log.exception("the agent failed; powering off")
             await power_off(self._settings.poweroff)
 
-    async def _live(self) -> None:
-        """From boot to the end of the last lease. Raises `PowerOffError` when it is time."""
+    async def _run_leases(self) -> None:
+        """One lease after another. Raises `PowerOffError` when the last one has ended."""
         await asyncio.to_thread(_prepare_run_dir, self._settings)
-        recover_orphans()
+        become_subreaper()
         connector = aiohttp.TCPConnector(
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
         )
-        # Beside everything else until the claim, which must know.
+        # Runs concurrently until the claim, which carries its result.
         check = asyncio.create_task(broken_gpu(self._settings.gpu_device), name="GPU check")
         try:
             async with aiohttp.ClientSession(connector=connector) as http:
                 while True:
                     await self._serve(http, check)
-                    log.info("this instance is kept for its user: claiming again")
+                    log.info("retained for the user of the last lease: claiming again")
         finally:
             check.cancel()
             await asyncio.gather(check, return_exceptions=True)
 
     async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[str]) -> None:
-        """One lease. Returns where the instance is kept; raises `PowerOffError` where it is not."""
+        """One lease. Returns if the instance is retained, and raises `PowerOffError` otherwise."""
         notebook = NotebookProcess(
             self._settings.user,
             self._settings.run_dir / "notebook.log",
             base_environment(self._settings.user, os.environ),
         )
         sampler = Sampler(
-            # Of its own: a driver that hung in the lease before may still have that one's thread.
+            # A new one per lease: a driver that hung may still block the thread of the last one.
             find_gpus(self._settings.simulated_gpu),
             notebook.processes,
             home=self._settings.user.home,
@@ -95,14 +95,14 @@ class Agent:
         try:
             await notebook.warm_up()
             identity = await self._read_identity(http)
-            log.info("this is %s, %s", identity.instance_id, identity.instance_type)
+            log.info("instance %s, %s", identity.instance_id, identity.instance_type)
             hub = HubClient(self._settings.hub_api_url, http)
             grant = await self._claim(hub, http, identity, broken=await check)
             sampler.start()
             run = LeaseRun(self._settings, identity, grant, notebook, sampler, hub, http)
-            await run.live()
+            await run.run()
         finally:
-            await notebook.stop(GOODBYE_SECONDS)
+            await notebook.stop(FAILURE_GRACE_SECONDS)
             sampler.stop()
 
     async def _read_identity(self, http: aiohttp.ClientSession) -> Identity:
@@ -115,7 +115,7 @@ class Agent:
     ) -> LeaseGrant:
         notice: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
 
-        async def learn(at: datetime | None) -> None:
+        async def on_notice(at: datetime | None) -> None:
             if at is not None and not notice.done():
                 notice.set_result(at)
 
@@ -124,20 +124,20 @@ class Agent:
             reclaimed_at = notice.result() if notice.done() else None
             return new_claim(identity, self._key, __version__, on_ec2, broken, reclaimed_at)
 
-        async def claim_anew() -> Claim:
+        async def renew_claim() -> Claim:
             return claim_as(await self._read_identity(http))
 
         metadata = Metadata(self._settings.metadata_endpoint, http)
-        watching = asyncio.create_task(InterruptionWatch(metadata, learn).run())
-        claiming = asyncio.create_task(claim_lease(hub, claim_as(identity), claim_anew))
+        watching = asyncio.create_task(InterruptionWatch(metadata, on_notice).run())
+        claiming = asyncio.create_task(claim_lease(hub, claim_as(identity), renew_claim))
         try:
             either: set[asyncio.Future[Any]] = {claiming, notice}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if claiming.done():
                 grant = claiming.result()
             else:
-                claiming.cancel()  # the hub must know before it gives this instance away
-                grant = await claim_lease(hub, claim_as(identity), claim_anew)
+                claiming.cancel()  # the hub must know before it assigns a lease
+                grant = await claim_lease(hub, claim_as(identity), renew_claim)
         finally:
             for task in (watching, claiming):
                 task.cancel()

@@ -1,4 +1,4 @@
-"""From an instance that is nobody's to one that holds a lease."""
+"""Claims a lease for this instance."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .metadata.identity import Identity
 log = logging.getLogger(__name__)
 
 WAIT_SECONDS = 25.0
-"""How long the hub may hold one claim: under the idle timeout of proxies and load balancers."""
+"""How long the hub may hold one claim: below the idle timeout of proxies and load balancers."""
 
 UNCLAIMED_LIMIT_SECONDS = 900.0
-"""Nobody's and without a usable answer from the hub for this long: the instance powers itself
-off, so that a hub that never comes back leaves nothing running."""
+"""An instance without a lease powers itself off after this long without a usable answer from the
+hub, so that a hub that never returns leaves nothing running."""
 
 
 def new_key() -> str:
@@ -48,8 +48,11 @@ def new_claim(
     broken: str = "",
     interruption_at: datetime | None = None,
 ) -> Claim:
-    """`broken`: what is broken on this machine, for people; empty where nothing is known to be.
-    `interruption_at`: when EC2 takes it back, where there is a notice."""
+    """A claim for this instance.
+
+    `broken`: what is broken on it, for people, or empty. `interruption_at`: when EC2 reclaims it,
+    if there is a notice.
+    """
     return Claim(
         protocol=PROTOCOL,
         document=identity.document,
@@ -66,19 +69,19 @@ def new_claim(
 async def claim_lease(
     hub: HubClient,
     claim: Claim,
-    claim_anew: Callable[[], Awaitable[Claim]],
+    renew_claim: Callable[[], Awaitable[Claim]],
     *,
     give_up_after: float = UNCLAIMED_LIMIT_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> LeaseGrant:
-    """The lease that this instance gets, however long that takes.
+    """Claim until a lease is granted, without a timeout.
 
-    Raises `PowerOffError` where the hub says so, or has given no usable answer for `give_up_after`
-    seconds. A refusal is logged and asked again, ever more rarely, with what `claim_anew` reads:
-    a hub that was misconfigured may be put right, an identity may have been misread, and a hub
-    that means it ends this instance.
+    Raises `PowerOffError` if the hub says so, or gives no usable answer for `give_up_after`
+    seconds. A refused claim is logged and repeated with backoff, as a new claim from
+    `renew_claim`: a misconfigured hub may be fixed, and an identity may have been misread. A hub
+    that refuses for good terminates the instance.
     """
-    silence, refusal = Backoff(), Backoff(first=1.0, longest=300.0)
+    unreachable, refused = Backoff(), Backoff(first=1.0, longest=300.0)
     answered_at = monotonic()
     while True:
         try:
@@ -88,17 +91,17 @@ async def claim_lease(
         except HubError as error:
             if monotonic() - answered_at > give_up_after:
                 raise PowerOffError(f"no usable answer for {give_up_after:.0f} s") from error
-            refused = isinstance(error, HubRefusedError)
-            wait = error.retry_after + (refusal if refused else silence).next()
-            log.warning("claim: %s; asking again in %.1f s", error, wait)
+            is_refusal = isinstance(error, HubRefusedError)
+            wait = error.retry_after + (refused if is_refusal else unreachable).next()
+            log.warning("claim: %s; retrying in %.1f s", error, wait)
             await asyncio.sleep(wait)
-            if refused:
-                claim = await claim_anew()
+            if is_refusal:
+                claim = await renew_claim()
             continue
         if isinstance(answer, LeaseGrant):
             return answer
-        silence.reset()
-        refusal.reset()
+        unreachable.reset()
+        refused.reset()
         answered_at = monotonic()
         await asyncio.sleep(_wait_of(answer))
 

@@ -1,4 +1,4 @@
-"""Programs of the system, run to their end, and what they said."""
+"""Runs system commands and returns their exit status and output."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import os
 import signal
 
 COMMAND_SECONDS = 300.0
-"""For one of mkfs, fsck, mount and umount; a check of a large file system takes a while."""
+"""For one mkfs, fsck, mount or umount; checking a large file system takes minutes."""
 
 KILLED_SECONDS = 5.0
-"""What is stuck in the kernel does not even die, and is not waited for."""
+"""For a killed command to end. One that is stuck in the kernel does not end."""
 
-MAX_SAID = 4096
-"""Bytes of what a command said that are looked at: the last ones."""
+MAX_OUTPUT_BYTES = 4096
+"""Of a command's output, its last bytes are read."""
 
 NOT_FOUND = 127
 TIMED_OUT = 124
@@ -28,12 +28,12 @@ async def run(
     user: int | None = None,
     group: int | None = None,
 ) -> tuple[int, str]:
-    """Exit status and the end of what the command said, both outputs together.
+    """Exit status and the end of stdout and stderr together.
 
-    `user` and `group`: whose rights it has; None for ours. A command that takes too long, or is
-    cancelled, is killed with all that it has started; what has become a daemon lives on.
+    `user` and `group` run the command; None means the agent's. A command that times out or is
+    cancelled is killed with its process group; a daemon that it started continues.
     """
-    # Into memory and not into a pipe: a daemon that keeps its end open would hold us up.
+    # Not a pipe: a daemon that keeps its end open would block the read.
     output = os.memfd_create("output", os.MFD_CLOEXEC)
     try:
         try:
@@ -73,5 +73,5 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 
 def _end_of(output: int) -> str:
-    said = os.pread(output, MAX_SAID, max(os.fstat(output).st_size - MAX_SAID, 0))
-    return said.decode(errors="replace").strip()[-300:]
+    tail = os.pread(output, MAX_OUTPUT_BYTES, max(os.fstat(output).st_size - MAX_OUTPUT_BYTES, 0))
+    return tail.decode(errors="replace").strip()[-300:]

@@ -1,9 +1,9 @@
-"""The GPU check at boot: a program of its own, bounded in time, beside the warm-up.
+"""The GPU check at boot: a separate process with a timeout, run during the warm-up.
 
-Only a GPU that has proved itself broken keeps a machine from being given to anybody. A check that
-fails by itself, says nothing, or takes too long never does: at the first boot a disk is cold and a
-driver may load late, which cannot be distinguished from a fault. A GPU that hangs can be, by
-the check itself, which has a watchdog around what only the GPU can hold up.
+Only a GPU that is proven broken keeps the instance from being assigned a lease. A check that
+fails, prints nothing or times out does not: at the first boot the disk is cold and a driver may
+load late, which cannot be distinguished from a fault. The check itself detects a hanging GPU, with
+a watchdog around the calls that only the GPU can block.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from typing import Final
 log = logging.getLogger(__name__)
 
 CHECK_SECONDS: Final = 20.0
-"""Longer than the check's own watchdog waits, and a part of what a boot takes."""
+"""Longer than the timeout of the check's own watchdog, and shorter than a boot."""
 
 MAX_BYTES: Final = 64 * 1024
-"""Of the check's one line: eight GPUs take 6 KiB."""
+"""Of the check's single line of output: eight GPUs take 6 KiB."""
 
 
 async def broken_gpu(device: Path | None, *, seconds: float = CHECK_SECONDS) -> str:
-    """What is broken, for people; empty where nothing is known to be. Raises nothing.
+    """What is broken, for people, or an empty string. Raises nothing.
 
-    `device`: without it this machine has no GPU, and there is nothing to check.
+    Without `device` this instance has no GPU, and nothing is checked.
     """
     if device is None or not await asyncio.to_thread(device.exists):
         return ""
     try:
         report = json.loads(await _run(seconds))
-        state, said = report["verdict"]["state"], report["verdict"]["line"]
+        state, line = report["verdict"]["state"], report["verdict"]["line"]
         broken = [
             f"GPU {gpu['index']} ({gpu['name']}): {gpu['broken']}"
             for gpu in report["gpus"]
             if gpu["broken"]
         ]
     except TimeoutError:
-        log.warning("the GPU check took more than %.0f s, and is left out", seconds)
+        log.warning("GPU check skipped: it took more than %.0f s", seconds)
         return ""
     except (OSError, ValueError, KeyError, TypeError) as error:
-        log.warning("the GPU check did not work, and is left out: %r", error)
+        log.warning("GPU check skipped: it failed: %r", error)
         return ""
-    log.log(logging.INFO if state == "fine" else logging.WARNING, "GPU check: %s", said)
+    log.log(logging.INFO if state == "fine" else logging.WARNING, "GPU check: %s", line)
     return broken[0][:400] if state == "broken" and broken else ""
 
 
 async def _run(seconds: float) -> bytes:
-    """The check's line. It is not waited for after that: a driver that hangs holds its end up."""
+    """The line that the check prints. Does not wait for its exit, which a hanging driver blocks."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "ec2spawner.gpu_check", "--short", "--json"),
         cwd="/",

@@ -1,4 +1,4 @@
-"""A lease on its instance: home, notebook, beats, and the end in order."""
+"""Runs one lease on its instance: mounts, notebook, heartbeats, and the orderly end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from ..wire import (
 )
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
-from .hub.step_reports import Reports
+from .hub.step_reports import StepReports
+from .lease_status import LeaseStatus
 from .metadata.identity import Identity
 from .metadata.imds import Metadata
 from .metadata.interruption import InterruptionWatch
@@ -38,25 +39,24 @@ from .mounts.mounts import Mounts
 from .notebook_server.certificates import NotebookCertificates
 from .notebook_server.local_socket import LocalSocket
 from .notebook_server.process import NotebookError, NotebookProcess
-from .notebook_server.watch import Watch
 from .settings import Settings
 
 log = logging.getLogger(__name__)
 
 TICK_SECONDS = 1.0
-"""How often idleness is assessed."""
+"""Interval of idleness assessments."""
 
 PUSH_SECONDS = 2.0
-"""How often the extension gets a new state when nothing but figures changed."""
+"""Interval of states for the extension when only figures changed."""
 
 TIDY_SECONDS = 10.0
-"""How often orphans are buried, and disks are looked at."""
+"""Interval of reaping orphans and of checking disks."""
 
-REPORT_SECONDS = 30.0
-"""How long the last report may take: the hub waits for it before it detaches the home."""
+FINAL_REPORT_SECONDS = 30.0
+"""Timeout of the last report: the hub waits for it before it detaches the home."""
 
-GOODBYE_SECONDS = 3.0
-"""The same when the machine is shutting down and waits for nobody."""
+SHUTDOWN_REPORT_SECONDS = 3.0
+"""The same while the instance shuts down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class End:
 
 
 class LeaseRun:
-    """A lease from its grant to its end on this instance."""
+    """One lease on this instance, from its grant to its end."""
 
     def __init__(
         self,
@@ -88,39 +88,39 @@ class LeaseRun:
         self._http = http
         self._mounts = Mounts(grant, settings, identity)
         self._certificates: NotebookCertificates | None = None
-        self._reports = Reports(hub)
+        self._reports = StepReports(hub)
         loop = asyncio.get_running_loop()
         self._end: asyncio.Future[End] = loop.create_future()
         self._off: asyncio.Future[str] = loop.create_future()
-        """Why nobody will terminate us but ourselves: the hub said 410, or is lost."""
-        self._is_kept = False
-        """The hub said so with the stop: powering off is not the end, nor is 410."""
-        self._in_order = True
-        """Nothing of the home is held any more."""
+        """Why the instance powers itself off: the hub said 410, or is lost."""
+        self._is_retained = False
+        """The hub retains this instance after the stop: it claims again instead of powering off."""
+        self._is_released = True
+        """Whether the home was unmounted."""
         self._observed = asyncio.Event()
         self._saved = asyncio.Event()
-        """No open page has anything left to save."""
-        self._watch = Watch(grant, identity.instance_type, sampler)
-        self._heart = Heartbeat(hub, self._watch, self._learn)
+        """Set when every open page has saved its documents."""
+        self._status = LeaseStatus(grant, identity.instance_type, sampler)
+        self._heartbeat = Heartbeat(hub, self._status, self._on_response)
         metadata = Metadata(settings.metadata_endpoint, http)
-        self._interruption = InterruptionWatch(metadata, self._learn_of_interruption)
+        self._interruption = InterruptionWatch(metadata, self._on_interruption)
         self._socket = LocalSocket(
             settings.run_dir, settings.user, self._observe, self._request, self._saved.set
         )
 
-    async def live(self) -> None:
-        """From the grant to the last report. Returns where the instance is kept for its user.
+    async def run(self) -> None:
+        """From the grant to the last report. Returns if the instance is retained for its user.
 
-        Raises `PowerOffError` when it is time for that.
+        Raises `PowerOffError` if it is not.
         """
         try:
             await self._open_socket()
             async with self._in_background():
                 end = await self._until_end()
-                log.info("the end: %s", end.message or end.step)
+                log.info("ending: %s", end.message or end.step)
                 await self._until_saved()
-                end = await self._let_go(end)
-                await self._say_goodbye(end)
+                end = await self._release(end)
+                await self._report_end(end)
         except asyncio.CancelledError:
             await self._end_at_once(End("stopped", "The machine was shut down."))
             raise
@@ -133,20 +133,20 @@ class LeaseRun:
         finally:
             await self._socket.close()
 
-    # --- the three acts ----------------------------------------------------------------------
+    # --- start, run, end ---------------------------------------------------------------------
 
     async def _until_end(self) -> End:
         """Start the notebook and wait until something ends the lease."""
         try:
             await self._unless_ended(self._start())
             await self._unless_ended(self._notebook.wait())
-            self._finish(End("stopped", self._notebook.how_it_ended()))
+            self._finish(End("stopped", await self._notebook.how_it_ended()))
         except (HomeError, NotebookError) as error:
             self._finish(End("failed", str(error)))
         return self._end.result()
 
     async def _unless_ended(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do this, or stop doing it when the lease ends."""
+        """Run `work`, and cancel it when the lease ends."""
         task: asyncio.Future[Any] = asyncio.ensure_future(work)
         try:
             await asyncio.wait({task, self._end}, return_when=asyncio.FIRST_COMPLETED)
@@ -157,14 +157,17 @@ class LeaseRun:
             await asyncio.gather(task, return_exceptions=True)
 
     async def _start(self) -> None:
-        """Home, notebook, ready. Raises `HomeError` or `NotebookError`."""
+        """Mount the home, start the notebook, report `ready`.
+
+        Raises `HomeError` or `NotebookError`.
+        """
         grant = self._grant
-        self._reports.tell("home")
+        self._reports.report("home")
         try:
             await self._mounts.mount()
         finally:
             self._notebook.spare_daemons()
-        self._reports.tell("notebook", " ".join(map(_sentence, self._mounts.missing)))
+        self._reports.report("notebook", " ".join(map(_sentence, self._mounts.missing)))
         began = time.monotonic()
         await self._write_certificates()
         scheme = "https" if self._certificates else "http"
@@ -178,8 +181,8 @@ class LeaseRun:
             environment |= self._certificates.environment
         await self._notebook.start(grant.command, environment)
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
-        self._watch.begin()
-        self._reports.tell(
+        self._status.begin()
+        self._reports.report(
             "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
         )
 
@@ -198,12 +201,12 @@ class LeaseRun:
             raise NotebookError(f"{what}: {error}") from error
 
     async def _until_saved(self) -> None:
-        """After a stop, give open pages time to save their documents: `SAVE_SECONDS` at most.
+        """After a stop, give open pages at most `SAVE_SECONDS` to save their documents.
 
-        Bounded here, because the notebook process is its user's: it can shorten the wait, not
-        extend it.
+        The agent limits the wait, because the notebook process belongs to the user: it can shorten
+        the wait, not extend it.
         """
-        if self._watch.stop is None or not self._socket.has_speaker:
+        if self._status.stop is None or not self._socket.has_extension:
             return
         began = time.monotonic()
         waits: list[asyncio.Future[Any]] = [
@@ -219,10 +222,10 @@ class LeaseRun:
                 each.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
         how = "saved" if self._saved.is_set() else "not reported as saved"
-        log.info("open documents are %s after %.1f s", how, time.monotonic() - began)
+        log.info("open documents %s after %.1f s", how, time.monotonic() - began)
 
-    async def _let_go(self, end: End) -> End:
-        """End every process of the user, then write down and unmount the home."""
+    async def _release(self, end: End) -> End:
+        """End every process of the user, then flush and unmount the home."""
         await self._notebook.stop()
         if self._certificates is not None:
             await asyncio.to_thread(self._certificates.remove)
@@ -230,34 +233,36 @@ class LeaseRun:
             await self._mounts.release()
         except HomeError as error:
             log.error("%s", error)
-            self._in_order = False
+            self._is_released = False
             return End(end.step, f"{end.message} {error}".strip())
         await self._notebook.end_daemons()
         return end
 
-    async def _say_goodbye(self, end: End) -> None:
-        """Report the end; then the hub terminates us, or there is reason to power off.
+    async def _report_end(self, end: End) -> None:
+        """Report the end; then the hub terminates the instance, or it powers itself off.
 
-        A kept instance does neither: it claims again, which says the same as the report.
+        A retained instance claims again instead, which tells the hub the same as the report.
         """
-        self._reports.tell(end.step, end.message)
-        await self._reports.until_reported(GOODBYE_SECONDS if self._off.done() else REPORT_SECONDS)
-        if self._is_kept and self._in_order:
+        self._reports.report(end.step, end.message)
+        await self._reports.until_sent(
+            SHUTDOWN_REPORT_SECONDS if self._off.done() else FINAL_REPORT_SECONDS
+        )
+        if self._is_retained and self._is_released:
             return
         raise PowerOffError(await self._off)
 
     async def _end_at_once(self, end: End) -> None:
-        """The machine goes down: end in order, as quickly as that can be done."""
-        end = await self._let_go(end)
+        """Release everything quickly: the instance shuts down, or the agent failed."""
+        end = await self._release(end)
         with contextlib.suppress(HubError):
-            await self._reports.report_now(end.step, end.message, GOODBYE_SECONDS)
+            await self._reports.report_now(end.step, end.message, SHUTDOWN_REPORT_SECONDS)
 
     async def _open_socket(self) -> None:
-        """The server works without it: idleness is derived from terminals, GPU and CPU."""
+        """Continue without the socket on an error: terminals, GPU and CPU still show idleness."""
         try:
             await self._socket.start()
         except OSError as error:
-            log.error("the notebook will not reach the agent: %s", error)
+            log.error("the notebook cannot connect to the agent: %s", error)
 
     # --- background tasks --------------------------------------------------------------------
 
@@ -265,13 +270,13 @@ class LeaseRun:
     async def _in_background(self) -> AsyncIterator[None]:
         tasks = [
             asyncio.create_task(self._reports.run(), name="reports"),
-            asyncio.create_task(self._heartbeat(), name="beat"),
+            asyncio.create_task(self._send_heartbeats(), name="heartbeat"),
             asyncio.create_task(self._tick(), name="tick"),
             asyncio.create_task(self._check_disks(), name="disks"),
             asyncio.create_task(self._interruption.run(), name="interruption"),
         ]
         for task in tasks:
-            task.add_done_callback(_say_if_failed)
+            task.add_done_callback(_log_failure)
         try:
             yield
         finally:
@@ -279,28 +284,27 @@ class LeaseRun:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _heartbeat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         try:
-            await self._heart.run()
+            await self._heartbeat.run()
         except PowerOffError as error:
             self._finish_for_good(f"The hub has ended this lease: {error}")
 
     async def _tick(self) -> None:
-        """Assess idleness, show it, notice a lost hub, and keep order."""
+        """Assess idleness, push states, detect a lost hub, reap orphans."""
         pushed_at = tidied_at = 0.0
         while True:
             try:
                 self._notebook.bound_log()
-                if self._check() or time.monotonic() - pushed_at >= PUSH_SECONDS:
+                if self._assess() or time.monotonic() - pushed_at >= PUSH_SECONDS:
                     pushed_at = time.monotonic()
-                    self._socket.push(self._watch.state())
+                    self._socket.push(self._status.state())
                 if time.monotonic() - tidied_at >= TIDY_SECONDS:
                     tidied_at = time.monotonic()
                     await asyncio.to_thread(self._notebook.tidy)
             except Exception:
-                # One failed check must not leave the server unwatched for good.
-                log.exception("a check of the lease failed; the next ones follow")
-            # Whatever the notebook says, and however often: ten checks a second are enough.
+                log.exception("assessing the lease failed; retrying")
+            # At most ten assessments a second, however often the notebook sends observations.
             await asyncio.sleep(0.1)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._paced(TICK_SECONDS)):
@@ -308,40 +312,42 @@ class LeaseRun:
             self._observed.clear()
 
     async def _check_disks(self) -> None:
-        """A task of its own: a disk that does not answer holds up nothing else."""
+        """Runs as a task of its own, because a disk that does not respond blocks the check."""
         while True:
             full = await asyncio.to_thread(full_disks, self._settings, self._grant.home.kind)
-            if full != self._watch.full_disks:
+            if full != self._status.full_disks:
                 codes = ", ".join(each.code for each in full)
-                log.warning("Full disks: %s", codes or "none, all have room again")
-                self._watch.full_disks = full
-                self._socket.push(self._watch.state())
+                log.warning("full disks: %s", codes or "none any more")
+                self._status.full_disks = full
+                self._socket.push(self._status.state())
             await asyncio.sleep(TIDY_SECONDS)
 
-    def _check(self) -> bool:
-        """Assess idleness and the hub's silence; True when there is something new to show."""
-        shown = self._watch.idleness
-        if self._watch.assess():
-            self._heart.news()
+    def _assess(self) -> bool:
+        """Assess idleness, and whether the hub is lost; True if idleness has changed."""
+        shown = self._status.idleness
+        if self._status.assess():
+            self._heartbeat.news()
         if self._is_abandoned():
-            self._finish_for_good("The hub has not answered for long and nothing works here.")
-        return self._watch.idleness != shown
+            self._finish_for_good(
+                "The hub was unreachable for too long while this server was idle."
+            )
+        return self._status.idleness != shown
 
     def _paced(self, seconds: float) -> float:
-        """Shorter under a policy of seconds, as demonstrations and tests have."""
-        limit = shortest_limit(self._watch.policy)
+        """The interval, shortened for idle limits of seconds, as in demos and tests."""
+        limit = shortest_limit(self._status.policy)
         return min(seconds, limit / 20) if limit else seconds
 
     def _is_abandoned(self) -> bool:
-        """No hub and no work, both for `hub_lost_after_seconds`: nobody will ever stop us.
+        """Whether the server has been idle and without a hub for `hub_lost_after_seconds`.
 
-        What works, or was asked to be kept, continues under its last policy, which may have an end.
+        A busy or extended server continues under its last policy, which may set a maximum age.
         """
         limit = self._grant.hub_lost_after_seconds
-        if self._heart.lost_seconds < limit:
+        if self._heartbeat.lost_seconds < limit:
             return False
-        nothing_works = self._watch.idle_seconds() >= limit and not self._watch.is_kept()
-        return nothing_works or self._watch.is_too_old() or self._end.done()
+        is_idle = self._status.idle_seconds() >= limit and not self._status.is_extended()
+        return is_idle or self._status.is_too_old() or self._end.done()
 
     def _finish(self, end: End) -> None:
         if not self._end.done():
@@ -352,28 +358,28 @@ class LeaseRun:
             self._off.set_result(why)
         self._finish(End("stopped", why))
 
-    def _learn(self, answer: HeartbeatResponse) -> None:
-        self._watch.learn(answer)
-        self._socket.push(self._watch.state())
+    def _on_response(self, answer: HeartbeatResponse) -> None:
+        self._status.learn(answer)
+        self._socket.push(self._status.state())
         if answer.stop is not None:
-            self._is_kept = answer.stop.then != "terminate"
+            self._is_retained = answer.stop.then != "terminate"
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
 
-    async def _learn_of_interruption(self, at: datetime | None) -> None:
-        """All open pages learn of it at once; what they then save is flushed."""
-        if at != self._watch.interruption_at:
-            self._watch.interruption_at = at
-            self._socket.push(self._watch.state())
-            self._heart.news()
+    async def _on_interruption(self, at: datetime | None) -> None:
+        """Notify hub and notebook at once, and flush the home: users save their work now."""
+        if at != self._status.interruption_at:
+            self._status.interruption_at = at
+            self._socket.push(self._status.state())
+            self._heartbeat.news()
         if at is not None:
             await self._mounts.flush()
 
     def _observe(self, observation: Observation) -> None:
-        self._watch.observe(observation)
+        self._status.observe(observation)
         self._observed.set()
 
     async def _request(self, request: NotebookRequest) -> NotebookReply:
-        """The user pressed a button; the hub decides."""
+        """Pass a request of the user on to the hub, which decides."""
         try:
             if request.type == "stop":
                 await self._hub.stop()
@@ -389,18 +395,18 @@ class LeaseRun:
         return NotebookReply(id=request.id, ok=True, sentence=granted)
 
     async def _extend(self, seconds: float) -> Sentence | None:
-        """None where it was granted as asked for."""
+        """None if the hub granted exactly what was requested."""
         answer = await self._hub.extend(seconds)
-        self._watch.extended_until = answer.extended_until
-        self._watch.assess()
-        self._socket.push(self._watch.state())
+        self._status.extended_until = answer.extended_until
+        self._status.assess()
+        self._socket.push(self._status.state())
         return sentence("extension-bounded") if answer.bounded else None
 
     async def _choose_idle(self, seconds: float) -> Sentence | None:
-        """None where it was granted as asked for."""
+        """None if the hub granted exactly what was requested."""
         answer = await self._hub.choose_idle(seconds)
-        self._watch.follow(answer.idle)
-        self._socket.push(self._watch.state())
+        self._status.follow(answer.idle)
+        self._socket.push(self._status.state())
         if not answer.bounded:
             return None
         shortest, longest = bounds(answer.idle)
@@ -416,6 +422,6 @@ def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
-def _say_if_failed(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("the task %s failed", task.get_name(), exc_info=error)

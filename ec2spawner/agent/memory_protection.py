@@ -1,4 +1,4 @@
-"""The agent's memory holds its key and the lease token: closed to other processes of its user."""
+"""Protects the agent's memory, which holds its key and the lease token, from other processes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ PR_SET_DUMPABLE = 4
 
 
 def close_to_others() -> None:
-    """No process but root's may read this one's memory and environment, and none gets a core dump.
+    """Let only root read this process's memory and environment, and disable core dumps.
 
-    A program that is executed from here on is open again.
+    Executing another program resets this.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
-        log.warning("the agent's memory is not closed: %s", os.strerror(ctypes.get_errno()))
+        log.warning("the agent's memory is not protected: %s", os.strerror(ctypes.get_errno()))

@@ -1,4 +1,4 @@
-"""Powering off, and making sure of it: a machine left on costs money."""
+"""Powers the instance off, and repeats that until it works: a running instance costs money."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from pathlib import Path
 
 log = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 30.0
-"""Whoever is powered off does not live to ask again: what still runs after this was not."""
+RETRY_SECONDS = 30.0
+"""An agent that still runs after this long repeats the command."""
 
 COMMAND_SECONDS = 60.0
-"""For the command itself, which only has to ask systemd."""
+"""For the command itself, which only sends a request to systemd."""
 
-ASKED_POLITELY = 2
-"""From the next time on by force: a service that does not stop may block a shutdown."""
+TRIES_BEFORE_FORCE = 2
+"""Further tries use `--force`: a service that does not stop can block a shutdown indefinitely."""
 
 
-async def power_off(command: Sequence[str], again_after: float = AGAIN_SECONDS) -> None:
+async def power_off(command: Sequence[str], retry_after: float = RETRY_SECONDS) -> None:
     """Power off. Does not return: cancel it when the shutdown comes (SIGTERM).
 
-    A command that succeeds is not believed. It has only asked, and systemd may not follow.
+    The command is repeated even after it succeeds: it only sends a request, which may be ignored.
     """
-    times = 0
+    tries = 0
     while True:
-        times += 1
-        await _try(_by_force(command) if times > ASKED_POLITELY else tuple(command))
-        await asyncio.sleep(again_after)
-        log.error("asked %d times to power off, and still on", times)
+        tries += 1
+        await _try(_forced(command) if tries > TRIES_BEFORE_FORCE else tuple(command))
+        await asyncio.sleep(retry_after)
+        log.error("still running after %d tries to power off", tries)
 
 
-def _by_force(command: Sequence[str]) -> tuple[str, ...]:
+def _forced(command: Sequence[str]) -> tuple[str, ...]:
     is_systemctl = Path(command[0]).name == "systemctl"
     return (*command, "--force") if is_systemctl else tuple(command)
 

@@ -1,4 +1,4 @@
-"""What the agent must know of its machine; the image says it in environment variables."""
+"""The agent's settings, from environment variables of the image."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pathlib import Path
 
 
 class SettingsError(Exception):
-    """An environment variable of the image cannot be used; the message names it."""
+    """An environment variable is invalid; the message names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotebookUser:
-    """Who the notebook runs as."""
+    """The user that the notebook runs as."""
 
     name: str
     uid: int
@@ -29,7 +29,7 @@ class NotebookUser:
 
     @property
     def is_agent(self) -> bool:
-        """True where the agent already runs as this user and has nothing to drop."""
+        """Whether the agent itself runs as this user, so that no privileges are dropped."""
         return self.uid == os.geteuid() and self.gid == os.getegid()
 
 
@@ -38,25 +38,25 @@ class Settings:
     """The agent's options, from its command line and environment variables."""
 
     hub_api_url: str
-    """`http(s)://host[:port]/.../hub/api`, without a slash at its end."""
+    """`http(s)://host[:port]/.../hub/api`, without a trailing slash."""
     metadata_endpoint: str
     metadata_is_amazon: bool
-    """False where the metadata service is not EC2's own, so that this is no real boot."""
+    """False if the metadata service is not EC2's own, so that this is not a real boot."""
     devices: Path
     root: Path
-    """Below which the paths of mounts are: `/`, but for simulated machines."""
+    """The root of all mount paths: `/`, except on simulated instances."""
     file_systems: Path | None
-    """Folders that stand in for EFS file systems; None mounts real ones."""
+    """Directories that simulate EFS file systems; None mounts real ones."""
     user: NotebookUser
     run_dir: Path
     poweroff: tuple[str, ...]
     simulated_gpu: str | None
     gpu_device: Path | None = None
-    """There where this machine has an NVIDIA GPU and its driver is loaded; None checks none."""
+    """Exists if an NVIDIA GPU is present and its driver loaded; None disables the check."""
 
     @classmethod
     def from_environment(cls, hub_api_url: str, environment: Mapping[str, str]) -> Settings:
-        """Settings of this machine. Raises `SettingsError`."""
+        """Settings of this instance. Raises `SettingsError`."""
         endpoint = environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "")
         poweroff = tuple(shlex.split(environment.get("EC2SPAWNER_POWEROFF", "systemctl poweroff")))
         if not poweroff:
@@ -84,7 +84,7 @@ class Settings:
 
 
 def _notebook_user(text: str, home: str | None) -> NotebookUser:
-    """A user by name, or by `uid:gid` where the machine need not know them by name."""
+    """A user by name, or by `uid:gid`, which needs no entry in passwd."""
     entry: pwd.struct_passwd | None = None
     if ":" in text:
         try:
@@ -102,7 +102,7 @@ def _notebook_user(text: str, home: str | None) -> NotebookUser:
             entry = pwd.getpwnam(text)
         except KeyError:
             raise SettingsError(
-                f"EC2SPAWNER_NOTEBOOK_USER={text!r}: this machine has no such user"
+                f"EC2SPAWNER_NOTEBOOK_USER={text!r}: no such user on this instance"
             ) from None
         uid, gid = entry.pw_uid, entry.pw_gid
     if not home and entry is None:
@@ -112,13 +112,13 @@ def _notebook_user(text: str, home: str | None) -> NotebookUser:
         name=name,
         uid=uid,
         gid=gid,
-        groups=tuple(os.getgrouplist(name, gid)) if entry else _groups_of_a_number(gid),
+        groups=tuple(os.getgrouplist(name, gid)) if entry else _groups_of_gid(gid),
         home=Path(home or (entry.pw_dir if entry else "/")),
         shell=(entry.pw_shell if entry else "") or "/bin/bash",
     )
 
 
-def _groups_of_a_number(gid: int) -> tuple[int, ...]:
+def _groups_of_gid(gid: int) -> tuple[int, ...]:
     try:
         return (grp.getgrgid(gid).gr_gid,)
     except KeyError:

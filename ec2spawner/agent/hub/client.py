@@ -1,4 +1,4 @@
-"""The calls from instance to hub, one try each; who calls decides what a failure means."""
+"""The calls from instance to hub. Each is tried once; callers decide about retries."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from ...wire import (
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 15.0
-"""A call that the hub answers at once; a held one gets this on top of its hold."""
+"""Timeout of a call that the hub answers at once; added to the hold of a long poll."""
 
 MAX_RESPONSE_BYTES = 1024 * 1024
-"""A lease carries an environment and perhaps certificates; anything larger is not our hub."""
+"""A grant carries an environment and perhaps certificates; a larger response is not the hub's."""
 
 MAX_RETRY_AFTER_SECONDS = 60.0
-"""Our hub asks for a few seconds. A proxy may ask for longer than an agent may be silent."""
+"""The hub asks for a few seconds. A proxy may ask for longer than an agent may be silent."""
 
 Model = TypeVar("Model", bound=BaseModel)
 
 
 class HubError(Exception):
-    """A call to the hub brought no answer that can be used. Messages hold no secret."""
+    """A call to the hub brought no usable answer. Messages contain no secrets."""
 
     retry_after = 0.0
-    """Seconds to wait before the next call, as a 429 says. Add the usual pause: it is random, so
-    that agents that were refused together do not come back together."""
+    """Seconds to wait before the next call, from a 429. Add the usual backoff: its jitter keeps
+    agents that were throttled together from retrying together."""
 
 
 class HubUnreachableError(HubError):
-    """No answer, a 5xx, a 429 or nonsense: try again, the notebook continues."""
+    """No answer, a 5xx, a 429 or an invalid body: retry; the notebook keeps running."""
 
     def __init__(self, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
@@ -52,7 +52,7 @@ class HubUnreachableError(HubError):
 
 
 class HubRefusedError(HubError):
-    """A 4xx: the hub understood and said no."""
+    """A 4xx: the hub refused the call."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"the hub answered {status}: {message}")
@@ -61,11 +61,11 @@ class HubRefusedError(HubError):
 
 
 class PowerOffError(HubError):
-    """410, or nobody to be asked for too long: this instance is nobody's any more."""
+    """410, or no answer for too long: this instance has no lease any more and powers off."""
 
 
 class HubClient:
-    """Speaks to `{hub_api_url}/ec2`. Cancelling a call closes its connection at once."""
+    """Calls `{hub_api_url}/ec2`. Cancelling a call closes its connection at once."""
 
     def __init__(self, hub_api_url: str, http: aiohttp.ClientSession) -> None:
         self._root = f"{hub_api_url}/ec2"
@@ -82,17 +82,17 @@ class HubClient:
         status, body = await self._post("claims", claim, claim.wait_seconds)
         return _parse(ClaimWait, body) if status == 202 else _parse(LeaseGrant, body)
 
-    async def tell(self, event: AgentEvent) -> None:
+    async def report(self, event: AgentEvent) -> None:
         """Report a step. Raises `HubError`."""
         await self._post(self._of_lease("events"), event)
 
     async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
-        """Beat; the hub may hold the answer back. Raises `HubError`."""
+        """Send a heartbeat, which the hub may hold. Raises `HubError`."""
         _, body = await self._post(self._of_lease("beat"), heartbeat, heartbeat.hold_seconds)
         return _parse(HeartbeatResponse, body)
 
     async def extend(self, seconds: float) -> ExtendResponse:
-        """Push the idle stop away on the owner's behalf. Raises `HubError`."""
+        """Postpone the idle stop on the owner's behalf. Raises `HubError`."""
         request = ExtendRequest(seconds=seconds)
         _, body = await self._post(self._of_lease("extend"), request)
         return _parse(ExtendResponse, body)
@@ -148,7 +148,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     async for chunk in response.content.iter_chunked(64 * 1024):
         body += chunk
         if len(body) > MAX_RESPONSE_BYTES:
-            raise HubUnreachableError(f"an answer of more than {MAX_RESPONSE_BYTES} bytes")
+            raise HubUnreachableError(f"a response of more than {MAX_RESPONSE_BYTES} bytes")
     return bytes(body)
 
 
@@ -156,12 +156,12 @@ def _parse(model: type[Model], body: bytes) -> Model:
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
-        # Without the input: a lease holds tokens.
+        # Without the input: a grant contains tokens.
         problems = "; ".join(
             f"{'.'.join(map(str, each['loc']))}: {each['msg']}"
             for each in error.errors(include_input=False, include_url=False)[:3]
         )
-        raise HubUnreachableError(f"an answer that is no {model.__name__}: {problems}") from None
+        raise HubUnreachableError(f"an invalid {model.__name__}: {problems}") from None
 
 
 def _message(body: bytes) -> str:

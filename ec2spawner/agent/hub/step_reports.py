@@ -1,4 +1,4 @@
-"""Steps of the lease, reported to the hub in order, without delaying the work itself."""
+"""Reports the steps of a lease to the hub, in order and without delaying the work."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .client import (
 log = logging.getLogger(__name__)
 
 UNKNOWN_LEASE = 404
-"""A hub that lost its store may still learn of this lease, and then wants to know."""
+"""A hub that lost its store may still recover this lease, and then needs the report."""
 
 StepName = Literal["home", "notebook", "ready", "failed", "stopped"]
 
 
-class Reports:
-    """A queue of events and the task that posts them. Run `run` as a task."""
+class StepReports:
+    """A queue of events, posted by `run`, which the caller starts as a task."""
 
     def __init__(
         self, hub: HubClient, now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -35,24 +35,24 @@ class Reports:
         self._now = now
         self._queue: asyncio.Queue[AgentEvent] = asyncio.Queue()
 
-    def tell(self, step: StepName, message: str = "", port: int | None = None) -> None:
-        """Queue an event; its time is now."""
+    def report(self, step: StepName, message: str = "", port: int | None = None) -> None:
+        """Queue an event with the current time."""
         log.info("%s%s", step, f": {message}" if message else "")
         self._queue.put_nowait(
             AgentEvent(step=step, at=self._now(), message=message[:500], port=port)
         )
 
     async def report_now(self, step: StepName, message: str, timeout: float) -> None:
-        """Post an event past the queue, once. Raises `HubError`."""
+        """Post an event once, bypassing the queue. Raises `HubError`."""
         event = AgentEvent(step=step, at=self._now(), message=message[:500])
         try:
             async with asyncio.timeout(timeout):
-                await self._hub.tell(event)
+                await self._hub.report(event)
         except TimeoutError:
             raise HubUnreachableError(f"no answer to {step} in {timeout:.0f} s") from None
 
     async def run(self) -> None:
-        """Post what is queued, each until the hub has it. Ends when the lease has ended."""
+        """Post queued events, each until the hub accepts it. Returns when the lease has ended."""
         while True:
             event = await self._queue.get()
             try:
@@ -62,24 +62,24 @@ class Reports:
             finally:
                 self._queue.task_done()
 
-    async def until_reported(self, timeout: float) -> None:
-        """Wait until nothing is queued, for `timeout` seconds at most."""
+    async def until_sent(self, timeout: float) -> None:
+        """Wait until the queue is empty, for at most `timeout` seconds."""
         try:
             async with asyncio.timeout(timeout):
                 await self._queue.join()
         except TimeoutError:
-            log.warning("not everything could be reported to the hub in %.0f s", timeout)
+            log.warning("some steps were not reported within %.0f s", timeout)
 
     async def _post(self, event: AgentEvent) -> None:
         backoff = Backoff()
         while True:
             try:
-                await self._hub.tell(event)
+                await self._hub.report(event)
                 return
             except (HubUnreachableError, HubRefusedError) as error:
                 if isinstance(error, HubRefusedError) and error.status != UNKNOWN_LEASE:
                     log.error("event %s: %s", event.step, error)
                     return
                 wait = error.retry_after + backoff.next()
-                log.warning("%s; telling it again in %.1f s", error, wait)
+                log.warning("%s; retrying in %.1f s", error, wait)
                 await asyncio.sleep(wait)

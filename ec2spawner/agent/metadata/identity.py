@@ -1,4 +1,4 @@
-"""Who this instance is: the instance identity document, read over IMDSv2."""
+"""The instance identity document, read over IMDSv2."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Identity:
     document: str
     """The exact JSON text that was signed."""
     signature: str
-    """PKCS7, base64 in one line, as `/rsa2048` gives it."""
+    """PKCS7 in base64 on one line, as from `/rsa2048`."""
     instance_id: str
     instance_type: str
     private_address: str
@@ -33,10 +33,9 @@ class Identity:
 async def read_identity(
     endpoint: str, http: aiohttp.ClientSession, *, give_up_after: float
 ) -> Identity:
-    """The identity of this instance; asks until the metadata service answers.
+    """The identity of this instance; retries until the metadata service answers.
 
-    Raises `PowerOffError` when it has not for `give_up_after` seconds: without an identity there
-    is no lease, and nobody would miss this instance.
+    Raises `PowerOffError` after `give_up_after` seconds: without an identity there is no lease.
     """
     backoff = Backoff(first=0.1, longest=10.0)
     began = time.monotonic()
@@ -47,7 +46,7 @@ async def read_identity(
             if time.monotonic() - began > give_up_after:
                 raise PowerOffError(f"no identity for {give_up_after:.0f} s") from error
             wait = backoff.next()
-            log.warning("%s; asking again in %.1f s", error, wait)
+            log.warning("%s; retrying in %.1f s", error, wait)
             await asyncio.sleep(wait)
 
 
@@ -65,4 +64,4 @@ async def _read_once(endpoint: str, http: aiohttp.ClientSession) -> Identity:
             private_address=str(fields["privateIp"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise MetadataError(f"the identity document is not as it should be: {error!r}") from error
+        raise MetadataError(f"invalid identity document: {error!r}") from error

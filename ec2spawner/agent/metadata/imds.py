@@ -1,11 +1,11 @@
-"""The instance metadata service, spoken to as IMDSv2 wants it: a token first."""
+"""A client of the instance metadata service (IMDSv2)."""
 
 from __future__ import annotations
 
 import aiohttp
 
 TOKEN_SECONDS = 21600
-"""The longest life of an IMDSv2 token. One that is refused is replaced."""
+"""Maximum lifetime of an IMDSv2 token. A refused token is replaced."""
 
 TIMEOUT = aiohttp.ClientTimeout(total=5)
 
@@ -13,11 +13,11 @@ MAX_RESPONSE_BYTES = 16 * 1024
 
 
 class MetadataError(Exception):
-    """The metadata service did not answer, or not with what it should."""
+    """The metadata service did not answer, or gave an invalid response."""
 
 
 class Metadata:
-    """What EC2 says about the instance, below `/latest/`."""
+    """The metadata of this instance, below `/latest/`."""
 
     def __init__(self, endpoint: str, http: aiohttp.ClientSession) -> None:
         self._root = f"{endpoint}/latest"
@@ -25,18 +25,18 @@ class Metadata:
         self._token = ""
 
     async def read(self, path: str) -> str:
-        """What is there. Raises `MetadataError`, also where nothing is."""
+        """The text at `path`. Raises `MetadataError`, also on 404."""
         text = await self.find(path)
         if text is None:
             raise MetadataError(f"GET {self._root}/{path} answered 404")
         return text
 
     async def find(self, path: str) -> str | None:
-        """What is there, or None where there is no such thing (404). Raises `MetadataError`."""
+        """The text at `path`, or None on 404. Raises `MetadataError`."""
         had_token = bool(self._token)
         status, text = await self._get(path)
         if status == 401 and had_token:
-            # It has expired: a lease may last longer than a token.
+            # The token has expired: a lease may last longer.
             self._token = ""
             status, text = await self._get(path)
         if status == 404:
@@ -51,8 +51,8 @@ class Metadata:
         return await self._ask("GET", path, {"X-aws-ec2-metadata-token": self._token})
 
     async def _new_token(self) -> str:
-        lasts = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
-        status, token = await self._ask("PUT", "api/token", lasts)
+        ttl = {"X-aws-ec2-metadata-token-ttl-seconds": str(TOKEN_SECONDS)}
+        status, token = await self._ask("PUT", "api/token", ttl)
         if status != 200:
             raise MetadataError(f"PUT {self._root}/api/token answered {status}")
         return token.strip()
@@ -62,7 +62,7 @@ class Metadata:
         try:
             async with self._http.request(method, url, headers=headers, timeout=TIMEOUT) as answer:
                 body = bytearray()
-                # To its end: one `read` gives what has come so far, and half a signature is none.
+                # Read to the end: a single `read` returns only what has arrived so far.
                 async for part in answer.content.iter_any():
                     body += part
                     if len(body) > MAX_RESPONSE_BYTES:

@@ -1,7 +1,7 @@
-"""EC2's notice that it takes a spot instance back, which stands in the instance metadata.
+"""Spot interruption notices, from the instance metadata.
 
-AWS gives it two minutes before, as best it can, and recommends to look every 5 seconds. From
-"Spot Instance interruption notices" in the EC2 User Guide.
+AWS gives them two minutes in advance, on a best-effort basis, and recommends polling every 5
+seconds ("Spot Instance interruption notices" in the EC2 User Guide).
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ POLL_SECONDS = 5.0
 
 LIFE_CYCLE = "meta-data/instance-life-cycle"
 NOTICE = "meta-data/spot/instance-action"
-"""There is nothing there (404) until there is a notice."""
+"""404 until there is a notice."""
 
 
 class NoNoticeError(ValueError):
-    """What stands in the place of a notice is none."""
+    """The metadata at `NOTICE` is not a notice."""
 
 
 def parse_notice(text: str) -> datetime:
-    """When EC2 takes the machine: `{"action": "terminate", "time": "2026-11-20T12:02:00Z"}`.
+    """When EC2 reclaims the instance: `{"action": "terminate", "time": "2026-11-20T12:02:00Z"}`.
 
-    In UTC, whatever the zone that it is written in; without one it is UTC. The action does not
-    matter here: to be terminated is what these instances were launched for. Raises `NoNoticeError`.
+    The result is in UTC; a time without a zone is UTC. The action is ignored: these instances are
+    launched to be terminated. Raises `NoNoticeError`.
     """
     try:
         at = datetime.fromisoformat(json.loads(text)["time"])
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise NoNoticeError(f"{text[:200]!r} is no notice: {error!r}") from error
+        raise NoNoticeError(f"invalid notice {text[:200]!r}: {error!r}") from error
 
 
 class InterruptionWatch:
-    """Looks for the notice while `run` runs, on a spot instance; on any other it never comes.
+    """Polls for the notice while `run` runs, on a spot instance only.
 
-    `notice` gets the time at which EC2 reclaims the instance, at each check until it is withdrawn,
-    and None once if EC2 has withdrawn it. A metadata service that does not answer is no news.
+    Each poll that finds a notice calls `notice` with its time; once after EC2 has withdrawn it,
+    `notice` is called with None. An error of the metadata service changes nothing.
     """
 
     def __init__(
@@ -60,37 +60,37 @@ class InterruptionWatch:
         self._notice = notice
         self._poll_seconds = poll_seconds
         self._at: datetime | None = None
-        self._trouble = ""
+        self._last_error = ""
 
     async def run(self) -> None:
-        """Poll until cancelled. Returns soon if this is no spot instance."""
-        while (is_spot := await self._unless_in_trouble(self._is_spot())) is None:
+        """Poll until cancelled. Returns at once on an on-demand instance."""
+        while (is_spot := await self._or_none(self._is_spot())) is None:
             await asyncio.sleep(self._poll_seconds)
         while is_spot:
-            await self._unless_in_trouble(self._check())
+            await self._or_none(self._poll())
             await asyncio.sleep(self._poll_seconds)
 
     async def _is_spot(self) -> bool:
         return (await self._metadata.find(LIFE_CYCLE) or "").strip() == "spot"
 
-    async def _check(self) -> None:
+    async def _poll(self) -> None:
         text = await self._metadata.find(NOTICE)
         at = None if text is None else parse_notice(text)
         if at is None and self._at is None:
             return
         if at != self._at:
-            log.warning("spot notice: %s", f"EC2 takes this machine at {at}" if at else "withdrawn")
+            log.warning("spot notice: %s", f"EC2 reclaims it at {at}" if at else "withdrawn")
         self._at = at
         await self._notice(at)
 
-    async def _unless_in_trouble(self, check: Awaitable[T]) -> T | None:
-        """What was found, or None where that cannot be known. Logged once, not at each check."""
+    async def _or_none(self, poll: Awaitable[T]) -> T | None:
+        """The result, or None on an error, which is logged once and not at each poll."""
         try:
-            found = await check
+            found = await poll
         except (MetadataError, NoNoticeError, OSError) as error:
-            if str(error) != self._trouble:
-                log.warning("spot notices cannot be seen: %s", error)
-            self._trouble = str(error)
+            if str(error) != self._last_error:
+                log.warning("spot notices cannot be read: %s", error)
+            self._last_error = str(error)
             return None
-        self._trouble = ""
+        self._last_error = ""
         return found

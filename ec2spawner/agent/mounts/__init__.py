@@ -1,1 +1,1 @@
-"""Everything a lease mounts: home, data sets, buckets, the instance store."""
+"""What a lease mounts: home, data sets, buckets, instance store."""

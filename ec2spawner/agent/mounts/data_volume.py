@@ -1,6 +1,6 @@
-"""A data set: a volume made from a snapshot with the instance, which everyone reads.
+"""A shared data set: a read-only volume, created from a snapshot at the instance's launch.
 
-A directory in its place (the embedded EC2 keeps a volume as a folder) is linked.
+A directory instead of a device (the embedded EC2 simulates volumes as directories) is linked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .mount_points import (
 )
 
 VOLUME_SECONDS = 30.0
-"""The volume is there before the instance boots; udev may be a little behind."""
+"""The volume is attached before the instance boots; udev may take a moment."""
 
 WITHOUT_REPLAY = {
     "ext3": ",noload",
@@ -28,7 +28,7 @@ WITHOUT_REPLAY = {
     "xfs": ",norecovery,nouuid",
     "btrfs": ",rescue=nologreplay",
 }
-"""A snapshot of a mounted file system has a journal to replay, which would write to it."""
+"""Options that skip the journal of a snapshot of a mounted file system: replaying it writes."""
 
 
 class DataVolume:
@@ -63,15 +63,15 @@ class DataVolume:
         _, kind = await run("blkid", "-p", "-o", "value", "-s", "TYPE", str(device))
         if not kind:
             raise MountError(
-                f"the snapshot of {self._mount.volume_id} holds no file system; one on a "
-                "partition is not looked for"
+                f"the snapshot of {self._mount.volume_id} holds no file system; partitions are "
+                "not supported"
             )
         options = f"ro,nosuid,nodev,noatime{WITHOUT_REPLAY.get(kind, '')}"
-        status, said = await run("mount", "-t", kind, "-o", options, str(device), str(place))
+        status, output = await run("mount", "-t", kind, "-o", options, str(device), str(place))
         if status != 0:
-            raise MountError(said)
+            raise MountError(output)
 
     async def release(self) -> None:
-        """Raises `MountError` when it was still in use."""
-        if said := await unmount(self._place):
-            raise MountError(said)
+        """Raises `MountError` if it was still in use."""
+        if output := await unmount(self._place):
+            raise MountError(output)

@@ -1,4 +1,4 @@
-"""EBS volumes as an instance sees them: found by their serial, not by a device name."""
+"""Finds EBS volumes by serial, because device names are not stable."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class VolumeError(Exception):
-    """The volume is not there; the message is for people and names it."""
+    """The volume did not appear; the message is for people and names it."""
 
 
 async def find_volume(devices: Path, volume_id: str, seconds: float) -> Path:
@@ -18,7 +18,7 @@ async def find_volume(devices: Path, volume_id: str, seconds: float) -> Path:
     path = devices / f"nvme-Amazon_Elastic_Block_Store_{serial}"
     try:
         async with asyncio.timeout(seconds):
-            # Udev notifies only listeners that are root, so the device is polled.
+            # Polled, because only root can subscribe to udev events.
             while not await asyncio.to_thread(path.exists):
                 await asyncio.sleep(0.05)
     except TimeoutError:

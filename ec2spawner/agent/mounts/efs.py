@@ -1,9 +1,8 @@
-"""A home on EFS: a folder of the user's own on a file system that all instances share.
+"""A home on EFS: the user's own folder on a file system that all instances share.
 
-The file system is mounted where root alone can look, and the user's folder is shown as the home.
-Root on any instance can write to the whole of it, so nothing in it is believed: no link is
-followed, and what is in a folder is the user's doing. A directory in place of the file system
-(the embedded EC2) is linked.
+The file system is mounted where only root can read, and the user's folder is bind-mounted as the
+home. Root on any instance can write to all of it, so its contents are untrusted: no link is
+followed. A directory instead of the file system (the embedded EC2) is linked.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..settings import Settings
 from .home import SKELETON, HomeError
 from .mount_points import (
     MountError,
-    give_all_below,
+    chown_contents,
     link_in_place_of,
     make_folder,
     open_folder,
@@ -28,11 +27,11 @@ from .mount_points import (
 )
 
 MOUNT_SECONDS = 60.0
-"""A file system that answers is mounted in two; a firewall in between says nothing at all."""
+"""Mounting takes two seconds; a firewall in between drops packets without an error."""
 
 UMOUNT_SECONDS = 60.0
-"""A file system that does not answer is waited for without end (`hard`): what has not been written
-within this is lost, and the machine can be given back."""
+"""A `hard` mount waits indefinitely for a file system that does not respond. What has not been
+written within this time is lost, so that the instance can be terminated."""
 
 NFS = "nfsvers=4.1,rsize=1048576,wsize=1048576,hard,timeo=600,retrans=2,noresvport"
 """What AWS recommends for EFS without its mount helper."""
@@ -51,27 +50,27 @@ class EfsHome:
         self._base = settings.run_dir / "efs"
 
     async def mount(self) -> None:
-        """Make the user's home what the lease says. Raises `HomeError`."""
+        """Mount the home of the lease. Raises `HomeError`."""
         try:
             if self._settings.file_systems is not None:
                 await asyncio.to_thread(self._link, self._settings.file_systems)
             else:
                 await self._mount_file_system()
-                await self._show_folder()
+                await self._bind_folder()
         except (OSError, MountError) as error:
             raise HomeError(f"the home cannot be used: {error}") from error
 
     async def release(self) -> None:
-        """Write everything down and let go. The user's processes must be gone.
+        """Flush and unmount. The user's processes must have ended.
 
-        Raises `HomeError` when it is still in use; its data is flushed even then.
+        Raises `HomeError` if it was still in use; its data is flushed even then.
         """
         if self._settings.file_systems is not None:
             return
-        said = await unmount(self._user.home, UMOUNT_SECONDS)
+        output = await unmount(self._user.home, UMOUNT_SECONDS)
         await unmount(self._base, UMOUNT_SECONDS)
-        if said:
-            raise HomeError(f"the home was still in use and was detached anyway: {said}")
+        if output:
+            raise HomeError(f"the home was still in use when it was unmounted: {output}")
 
     # --- the file system ---------------------------------------------------------------------
 
@@ -83,14 +82,14 @@ class EfsHome:
                 "the image has no amazon-efs-utils, which mounts the home over TLS: install it in "
                 'the image, or allow plain NFS with "tls": False in c.EC2Spawner.home'
             )
-        status, said = await run(*self._command(), seconds=MOUNT_SECONDS)
+        status, output = await run(*self._command(), seconds=MOUNT_SECONDS)
         if status == TIMED_OUT:
             raise HomeError(
                 f"{self._mount.file_system} did not answer in {MOUNT_SECONDS:.0f} s: it needs a "
                 "mount target in this zone, whose security group lets TCP 2049 in from instances"
             )
         if status != 0:
-            raise HomeError(f"{self._mount.file_system} cannot be mounted: {said}")
+            raise HomeError(f"{self._mount.file_system} cannot be mounted: {output}")
 
     def _command(self) -> list[str]:
         mount = self._mount
@@ -105,14 +104,14 @@ class EfsHome:
             options += f",accesspoint={mount.access_point}"
         return ["mount", "-t", "efs", "-o", options, f"{mount.file_system}:/", str(self._base)]
 
-    # --- the folder in it --------------------------------------------------------------------
+    # --- the user's folder -------------------------------------------------------------------
 
-    async def _show_folder(self) -> None:
+    async def _bind_folder(self) -> None:
         folder, is_new = await asyncio.to_thread(self._open_home, self._base)
         try:
             await asyncio.to_thread(self._user.home.mkdir, parents=True, exist_ok=True)
-            # By its descriptor: a name could have become a link meanwhile.
-            status, said = await run(
+            # By descriptor: a name could have been replaced by a link.
+            status, output = await run(
                 "mount",
                 "--no-canonicalize",
                 "--bind",
@@ -123,12 +122,12 @@ class EfsHome:
         finally:
             os.close(folder)
         if status != 0:
-            raise HomeError(f"the home cannot be shown: {said}")
+            raise HomeError(f"the home cannot be mounted: {output}")
         if is_new:
-            await self._furnish()
+            await self._fill_new_home()
 
     def _open_home(self, base: Path) -> tuple[int, bool]:
-        """A descriptor of the user's own folder, theirs alone, and whether it was made just now."""
+        """A descriptor of the user's own folder, and whether it was just created."""
         *above, own = self._mount.directory.strip("/").split("/")
         if not own or {"", ".", ".."} & {*above, own}:
             raise MountError(f"the lease names no folder: {self._mount.directory!r}")
@@ -161,15 +160,15 @@ class EfsHome:
             os.fchown(home, self._user.uid, self._user.gid)
         except PermissionError:
             raise MountError(
-                f"what is made on {self._mount.file_system} belongs to user {owner}: let the "
-                f"access point's user be the notebook user, {self._user.uid}, or the role of "
-                "instances have elasticfilesystem:ClientRootAccess"
+                f"new files on {self._mount.file_system} belong to user {owner}: set the access "
+                f"point's user to the notebook user, {self._user.uid}, or give the role of "
+                "instances elasticfilesystem:ClientRootAccess"
             ) from None
 
-    async def _furnish(self) -> None:
-        """What a new home has on this system. As the user: root writes nothing into a home."""
+    async def _fill_new_home(self) -> None:
+        """Copy the skeleton into a new home, as the user: root writes nothing into a home."""
         if SKELETON.is_dir():
-            me = self._user.is_agent
+            is_agent = self._user.is_agent
             await run(
                 "cp",
                 "--recursive",
@@ -177,11 +176,11 @@ class EfsHome:
                 "--no-dereference",
                 f"{SKELETON}/.",
                 str(self._user.home),
-                user=None if me else self._user.uid,
-                group=None if me else self._user.gid,
+                user=None if is_agent else self._user.uid,
+                group=None if is_agent else self._user.gid,
             )
 
-    # --- a directory in place of the file system ---------------------------------------------
+    # --- the embedded EC2: a directory instead of the file system ----------------------------
 
     def _link(self, file_systems: Path) -> None:
         base = file_systems / self._mount.file_system
@@ -200,7 +199,7 @@ class EfsHome:
                 shutil.copytree(SKELETON, folder, symlinks=True, dirs_exist_ok=True)
             folder.chmod(0o700)  # copied from the skeleton, too
         if not self._user.is_agent:
-            # Simulated instances have users of different numbers, real ones of one image do not.
-            give_all_below(folder, self._user.uid, self._user.gid)
+            # User ids differ between simulated instances, not between real ones of one image.
+            chown_contents(folder, self._user.uid, self._user.gid)
             os.lchown(folder, self._user.uid, self._user.gid)
         link_in_place_of(self._user.home, folder)

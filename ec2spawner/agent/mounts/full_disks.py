@@ -1,4 +1,4 @@
-"""Disks that are full: nothing can be saved there."""
+"""Detects full disks, on which nothing can be saved."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ...wire import Code, Sentence, sentence
 from ..settings import Settings
 
 FULL_BYTES = 32 * 2**20
-"""With less than this free, a notebook with its pictures may not be saved."""
+"""With less free space than this, saving a notebook with images may fail."""
 
 GIB = 2**30
 
 
 def full_disks(settings: Settings, home_kind: str) -> list[Sentence]:
-    """Which disks are full. Reads the disks, so that it may block."""
+    """Which disks are full. Blocks while a disk does not respond."""
     found = []
     home = settings.user.home
-    # EFS has no end, and a file system on the network may never answer.
+    # EFS has no size limit, and a network file system may never respond.
     if home_kind == "ebs" and not _is_same(home, settings.root):
         found.append(_why_full(home, "home-full", "home-without-inodes"))
     found.append(_why_full(settings.root, "system-disk-full", "system-disk-without-inodes"))
@@ -38,7 +38,7 @@ def _why_full(place: Path, full: Code, without_inodes: Code) -> Sentence | None:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether they are on one disk, or one is not there at all."""
+    """Whether both are on one file system, or one does not exist."""
     try:
         return one.stat().st_dev == other.stat().st_dev
     except OSError:

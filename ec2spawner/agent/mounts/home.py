@@ -1,7 +1,7 @@
-"""The user's home: a volume, found by its serial, that becomes a directory of theirs.
+"""The user's home on an EBS volume.
 
-A block device is mounted. A directory in its place (the embedded EC2 keeps a volume as a folder)
-is linked. A home of kind `none` is the directory that the image has.
+A block device is mounted. A directory instead (the embedded EC2 simulates volumes as directories)
+is linked. A home of kind `none` is the directory in the image.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...wire import HomeMount
 from ..command import run
 from ..settings import NotebookUser
 from .ebs_volume import VolumeError, find_volume
-from .mount_points import give_all_below, link_in_place_of, unmount
+from .mount_points import chown_contents, link_in_place_of, unmount
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ VOLUME_SECONDS = 120.0
 """How long to wait for the volume to appear after the hub has attached it; EC2 takes 2 to 20 s."""
 
 BLANK_BYTES = 1024 * 1024
-"""A new EBS volume reads as zeros; every file system has written something by here."""
+"""A new EBS volume reads as zeros; every file system has data within this range."""
 
 SKELETON = Path("/etc/skel")
 
@@ -44,7 +44,7 @@ class Home:
         self._user = user
 
     async def mount(self) -> None:
-        """Make the user's home what the lease says. Raises `HomeError`."""
+        """Mount the home of the lease. Raises `HomeError`."""
         try:
             await self._mount()
         except OSError as error:
@@ -52,7 +52,7 @@ class Home:
 
     async def _mount(self) -> None:
         if self._kind == "none":
-            await asyncio.to_thread(self._use_the_images_own)
+            await asyncio.to_thread(self._use_image_home)
             return
         volume = await self._wait_for_volume()
         if volume.is_dir():
@@ -61,14 +61,14 @@ class Home:
             await self._mount_device(volume)
 
     async def release(self) -> None:
-        """Let go of the volume, which writes everything down. The user's processes must be gone.
+        """Flush and unmount. The user's processes must have ended.
 
-        Raises `HomeError` when it is still in use; its data is flushed even then.
+        Raises `HomeError` if it was still in use; its data is flushed even then.
         """
         if self._kind == "none":
             return
-        if said := await unmount(self._user.home):
-            raise HomeError(f"the home was still in use and was detached anyway: {said}")
+        if output := await unmount(self._user.home):
+            raise HomeError(f"the home was still in use when it was unmounted: {output}")
 
     async def _wait_for_volume(self) -> Path:
         try:
@@ -78,77 +78,77 @@ class Home:
 
     # --- a directory -------------------------------------------------------------------------
 
-    def _use_the_images_own(self) -> None:
+    def _use_image_home(self) -> None:
         home = self._user.home
         if not home.exists():
             home.mkdir(parents=True, mode=0o700)
-            self._furnish(home)
+            self._fill_new_home(home)
         self._give_to_user(home)
 
     def _link(self, volume: Path) -> None:
         target = volume.resolve()
         link_in_place_of(self._user.home, target)
         if not any(target.iterdir()):
-            self._furnish(target)
+            self._fill_new_home(target)
         self._give_to_user(target)
 
     # --- a block device ----------------------------------------------------------------------
 
     async def _mount_device(self, device: Path) -> None:
         home = str(self._user.home)
-        is_new = await self._make_file_system_where_blank(device)
-        status, said = await run("e2fsck", "-p", str(device))
+        is_new = await self._format_if_blank(device)
+        status, output = await run("e2fsck", "-p", str(device))
         if status >= 4:
-            raise HomeError(f"the home volume {self._volume_id} has errors: {said}")
+            raise HomeError(f"the home volume {self._volume_id} has errors: {output}")
         await asyncio.to_thread(self._user.home.mkdir, parents=True, exist_ok=True)
-        status, said = await run("mount", "-o", "noatime,nodev,nosuid", str(device), home)
+        status, output = await run("mount", "-o", "noatime,nodev,nosuid", str(device), home)
         if status != 0:
-            raise HomeError(f"the home volume {self._volume_id} cannot be mounted: {said}")
-        await self._fill_the_volume(device)
+            raise HomeError(f"the home volume {self._volume_id} cannot be mounted: {output}")
+        await self._grow_file_system(device)
         if is_new:
-            await asyncio.to_thread(self._furnish, self._user.home)
+            await asyncio.to_thread(self._fill_new_home, self._user.home)
         await asyncio.to_thread(self._give_to_user, self._user.home)
 
-    async def _fill_the_volume(self, device: Path) -> None:
-        """The file system grows with a volume that was made larger; it never shrinks."""
-        status, said = await run("resize2fs", str(device))
+    async def _grow_file_system(self, device: Path) -> None:
+        """Grow the file system if the volume was enlarged; it never shrinks."""
+        status, output = await run("resize2fs", str(device))
         if status != 0:
-            log.warning("the file system of %s was not grown: %s", self._volume_id, said)
+            log.warning("the file system of %s was not grown: %s", self._volume_id, output)
 
-    async def _make_file_system_where_blank(self, device: Path) -> bool:
-        """Only what holds nothing at all is formatted: two independent looks must agree."""
-        status, said = await run("blkid", "-p", "-o", "value", "-s", "TYPE", str(device))
+    async def _format_if_blank(self, device: Path) -> bool:
+        """Format a volume only if two independent checks find it blank; True if it was."""
+        status, output = await run("blkid", "-p", "-o", "value", "-s", "TYPE", str(device))
         if status == 0:
             return False
         if status != 2 or not await asyncio.to_thread(_reads_as_zeros, device):
             raise HomeError(
-                f"the home volume {self._volume_id} holds something that is no file system, "
-                f"and is left alone: {said or 'no file system found'}"
+                f"the home volume {self._volume_id} holds unknown data and is not formatted: "
+                f"{output or 'no file system found'}"
             )
-        status, said = await run(
+        status, output = await run(
             "mkfs.ext4", "-q", "-m", "0", "-L", "home", "-E", "nodiscard", str(device)
         )
         if status != 0:
-            raise HomeError(f"no file system could be made on {self._volume_id}: {said}")
+            raise HomeError(f"no file system could be made on {self._volume_id}: {output}")
         return True
 
-    # --- what both need ----------------------------------------------------------------------
+    # --- both --------------------------------------------------------------------------------
 
-    def _furnish(self, home: Path) -> None:
-        """What a new home has on this system, as `useradd` would put it there."""
+    def _fill_new_home(self, home: Path) -> None:
+        """Copy the skeleton into a new home, as `useradd` would."""
         lost_and_found = home / "lost+found"
         if lost_and_found.is_dir():
-            # Nobody wants to see it in the file browser, and e2fsck makes it again at need.
+            # It only clutters the file browser, and e2fsck recreates it when needed.
             lost_and_found.rmdir()
         if SKELETON.is_dir():
             shutil.copytree(SKELETON, home, symlinks=True, dirs_exist_ok=True)
-        # A new file system's top folder is 0755, and the skeleton's own mode is copied with it.
+        # The top folder of a new file system is 0755, and copying the skeleton copies its mode.
         home.chmod(0o700)
         if not self._user.is_agent:
-            give_all_below(home, self._user.uid, self._user.gid)
+            chown_contents(home, self._user.uid, self._user.gid)
 
     def _give_to_user(self, home: Path) -> None:
-        """The top folder belongs to the user; below it they are its master since long."""
+        """Give the top folder to the user; what is below it already belongs to them."""
         if not self._user.is_agent:
             folder = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:

@@ -1,8 +1,8 @@
-"""The instance store as scratch: fast disks of the machine, empty at each start of an instance.
+"""The instance store as scratch: fast local disks, empty at each start of an instance.
 
-Each disk is a file system of its own: the first at the path that the lease names, the next ones
-at that path with -2, -3 and so on. Nothing joins them, so nothing has to be installed for it. A
-directory in place of a disk (the embedded EC2) is linked.
+Each disk has its own file system: the first at the path of the lease, the next at that path with
+-2, -3 and so on. They are not joined, so no RAID tools are needed. A directory instead of a disk
+(the embedded EC2) is linked.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PATTERN = "nvme-Amazon_EC2_NVMe_Instance_Storage_*"
 LABEL = "scratch"
 
 IMAGES_OWN = Path("/opt/dlami/nvme")
-"""Where AWS's Deep Learning AMIs put the instance store themselves, all disks joined."""
+"""Where AWS's Deep Learning AMIs mount the instance store, with all disks joined."""
 
 README = """\
 These files do not last.
@@ -53,23 +53,23 @@ class Scratch:
 
     @property
     def place(self) -> Path | None:
-        """Where the first disk is; None on a machine without one."""
+        """The mount point of the first disk; None without an instance store."""
         return self._mounted[0] if self._mounted else None
 
     async def mount(self) -> None:
-        """Mount what disks there are; none is no error. Raises `MountError`."""
+        """Mount all disks of the instance store, if any. Raises `MountError`."""
         disks = await asyncio.to_thread(self._disks)
         if not disks:
             return
         if await asyncio.to_thread(self._images_own.is_mount):
-            await self._use_the_images_own()
+            await self._use_image_mount()
             return
         for number, disk in enumerate(disks, 1):
             path = self._path if number == 1 else f"{self._path}-{number}"
             await self._mount_disk(disk, path)
 
     def _disks(self) -> list[Path]:
-        """Udev has several names for one disk, and one for each partition."""
+        """The disks. Udev has several links for one disk, and one for each partition."""
         links = self._settings.devices.glob(PATTERN)
         return sorted({link.resolve() for link in links if "-part" not in link.name})
 
@@ -85,9 +85,9 @@ class Scratch:
         await self._make_file_system(disk)
         await self._make(path)
         options = "noatime,nodev,nosuid"
-        status, said = await run("mount", "-o", options, str(disk), str(place))
+        status, output = await run("mount", "-o", options, str(disk), str(place))
         if status != 0:
-            raise MountError(said)
+            raise MountError(output)
         self._mounted.append(place)
         await asyncio.to_thread(self._give, place)
 
@@ -97,22 +97,22 @@ class Scratch:
         if status == 0:
             _, label = await run("blkid", "-p", "-o", "value", "-s", "LABEL", str(disk))
             if label != LABEL:
-                raise MountError(f"{disk.name} is in use by something of the image's own")
+                raise MountError(f"{disk.name} is in use by the image")
             return
         if status != 2:
-            raise MountError(f"the content of {disk.name} is unknown")
-        status, said = await run(
+            raise MountError(f"the contents of {disk.name} cannot be read")
+        status, output = await run(
             "mkfs.ext4", "-q", "-m", "0", "-L", LABEL, "-E", "nodiscard", str(disk)
         )
         if status != 0:
-            raise MountError(f"no file system could be made on {disk.name}: {said}")
+            raise MountError(f"no file system could be made on {disk.name}: {output}")
 
-    async def _use_the_images_own(self) -> None:
+    async def _use_image_mount(self) -> None:
         place = await self._make(self._path)
         folder = await asyncio.to_thread(self._open_own)
         try:
-            # By its descriptor: where users may write, a name could have become a link.
-            status, said = await run(
+            # By descriptor: where users may write, a name could have been replaced by a link.
+            status, output = await run(
                 "mount",
                 "--no-canonicalize",
                 "--bind",
@@ -123,7 +123,7 @@ class Scratch:
         finally:
             os.close(folder)
         if status != 0:
-            raise MountError(said)
+            raise MountError(output)
         self._mounted.append(place)
         await asyncio.to_thread(self._give, place)
 
@@ -140,7 +140,7 @@ class Scratch:
         return await asyncio.to_thread(make_mount_point, self._settings.root, path, home)
 
     def _give(self, folder: Path) -> None:
-        """To the user, with a word of warning, while nobody else can write there."""
+        """Give the folder to the user, with a README about its lifetime."""
         user = self._settings.user
         if folder.stat().st_uid == user.uid and any(folder.iterdir()):
             return
@@ -150,7 +150,7 @@ class Scratch:
             os.chown(folder, user.uid, user.gid)
 
     async def release(self) -> None:
-        """Raises `MountError` when one was still in use."""
-        said = [await unmount(place) for place in reversed(self._mounted)]
-        if in_use := " ".join(filter(None, said)):
+        """Raises `MountError` if one was still in use."""
+        outputs = [await unmount(place) for place in reversed(self._mounted)]
+        if in_use := " ".join(filter(None, outputs)):
             raise MountError(in_use)

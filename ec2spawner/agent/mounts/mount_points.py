@@ -1,7 +1,7 @@
-"""Where things are mounted: folders that no user can have bent, made and let go.
+"""Creates and unmounts mount points safely.
 
-The agent is root and its users are not to be trusted: nothing here follows a link that they could
-have put in its way.
+The agent is root and users are untrusted: nothing here follows a link that a user could have
+created.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ log = logging.getLogger(__name__)
 UMOUNT_TRIES: Final = 6
 
 UMOUNT_SECONDS: Final = COMMAND_SECONDS
-"""For all tries together: what a machine with much memory has not written yet takes minutes."""
+"""For all tries together: flushing the page cache of a large instance takes minutes."""
 
 LAZY_SECONDS: Final = 10.0
-"""To take a mount out of sight, which waits for nobody."""
+"""For a lazy unmount, which does not wait for open files."""
 
 MOUNTS = Path("/proc/self/mountinfo")
 
 _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
-"""How the kernel writes spaces and the like there."""
+"""How the kernel escapes spaces and similar characters in it."""
 
 
 class MountError(Exception):
-    """Something cannot be mounted or let go; the message is for people and says why."""
+    """A mount or unmount failed; the message is for people and gives the reason."""
 
 
 def make_mount_point(root: Path, path: str, home: Path) -> Path:
-    """The folder `path` below `root`, made where it is missing. Raises `MountError`.
+    """The folder `path` below `root`, created if missing. Raises `MountError`.
 
-    No part of it may be a link, or a folder in which somebody else could put one; and it is
-    neither in the home nor above it.
+    No part of it may be a link, or a folder in which other users could create one. It must be
+    neither inside the home nor above it.
     """
     parts = [part for part in path.split("/") if part]
     place = root.joinpath(*parts)
@@ -51,7 +51,7 @@ def make_mount_point(root: Path, path: str, home: Path) -> Path:
         or home in place.parents
         or place in home.parents
     ):
-        raise MountError(f"{path} is no place for a mount")
+        raise MountError(f"{path} is not a valid mount point")
     folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for number, part in enumerate(parts, 1):
@@ -60,15 +60,15 @@ def make_mount_point(root: Path, path: str, home: Path) -> Path:
             os.close(folder)
             folder = below
             facts = os.fstat(folder)
-            if _is_others(facts) and number < len(parts):
-                raise MountError(f"{path}: somebody else could replace what is below {part}")
+            if _is_writable_by_others(facts) and number < len(parts):
+                raise MountError(f"{path}: other users could replace what is below {part}")
     finally:
         os.close(folder)
     return place
 
 
-def _is_others(folder: os.stat_result) -> bool:
-    """Whether anybody but root, or who we are, may put something into it."""
+def _is_writable_by_others(folder: os.stat_result) -> bool:
+    """Whether users other than root and the agent's may create entries in it."""
     return bool(
         folder.st_uid not in {0, os.geteuid()}
         or folder.st_mode & stat.S_IWOTH
@@ -77,7 +77,7 @@ def _is_others(folder: os.stat_result) -> bool:
 
 
 def make_folder(parent: int, name: str, mode: int) -> bool:
-    """False where there is something of that name already."""
+    """Create a folder; False if the name exists."""
     try:
         os.mkdir(name, mode, dir_fd=parent)
     except FileExistsError:
@@ -88,20 +88,20 @@ def make_folder(parent: int, name: str, mode: int) -> bool:
 def open_folder(parent: int, name: str, *, path: str) -> int:
     """A descriptor of the folder `name` in `parent`.
 
-    Raises `MountError` where it is a link or no folder; `path` is for its message.
+    Raises `MountError` if it is a link or not a folder; `path` is for the message.
     """
     try:
         return os.open(
             name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent
         )
     except OSError as error:
-        raise MountError(f"{path}: {name} is a link or no folder ({error.strerror})") from error
+        raise MountError(f"{path}: {name} is a link or not a folder ({error.strerror})") from error
 
 
-def give_all_below(folder: Path, uid: int, gid: int) -> None:
-    """What is in a folder becomes somebody's, links themselves and not where they lead.
+def chown_contents(folder: Path, uid: int, gid: int) -> None:
+    """Change the owner of everything in a folder; of links themselves, not of their targets.
 
-    By descriptors: whoever may write there could put a link in place of a folder meanwhile.
+    By descriptors, because a user who may write there could replace a folder by a link.
     """
     for _, folders, files, opened in os.fwalk(folder, follow_symlinks=False):
         for name in (*folders, *files):
@@ -109,7 +109,7 @@ def give_all_below(folder: Path, uid: int, gid: int) -> None:
 
 
 def link_in_place_of(place: Path, target: Path) -> None:
-    """`place` becomes a link; what was there is hidden, as a mount would hide it."""
+    """Make `place` a link; what was there is renamed, as a mount would hide it."""
     if place.is_symlink():
         place.unlink()
     elif place.is_dir() and any(place.iterdir()):
@@ -121,37 +121,37 @@ def link_in_place_of(place: Path, target: Path) -> None:
 
 
 def is_mounted(place: Path) -> bool:
-    """As the kernel's own list says: to access the place itself could hang, if the file server
-    does not answer."""
+    """Whether the kernel lists it as a mount point. Accessing the place itself could block
+    indefinitely if the file server does not respond."""
     real = str(place.parent.resolve() / place.name)
     points = (line.split()[4] for line in MOUNTS.read_text(errors="replace").splitlines())
     return any(_ESCAPED.sub(lambda found: chr(int(found[1], 8)), each) == real for each in points)
 
 
 async def unmount(place: Path, seconds: float = UMOUNT_SECONDS) -> str:
-    """Let go of what is mounted there, which writes everything down; nothing there is no error.
+    """Unmount `place`, which flushes it; does nothing if it is not a mount point.
 
-    What umount said where it was still in use, or did not come to an end within `seconds`: then it
-    is gone from there anyway, and what holds it can no longer open anything below it. What
-    was in use is flushed, what hangs cannot be. Else empty.
+    Returns an empty string, or umount's output if the mount was still in use or unmounting took
+    longer than `seconds`. In that case it is unmounted lazily: open files stay usable, but nothing
+    else below it can be opened. A mount in use is flushed before, one that hangs cannot be.
     """
     if not await asyncio.to_thread(is_mounted, place):
         return ""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
-    status, said = 0, ""
+    status, output = 0, ""
     for attempt in range(UMOUNT_TRIES):
         left = max(deadline - loop.time(), 0.0)
-        status, said = await run("umount", "--recursive", str(place), seconds=left)
+        status, output = await run("umount", "--recursive", str(place), seconds=left)
         if status in {0, TIMED_OUT}:
             break
         await asyncio.sleep(0.1 * (attempt + 1))
     if status == 0:
         return ""
     if status == TIMED_OUT:
-        log.error("%s: umount hangs since %.0f s; it is let go without it", place, seconds)
+        log.error("%s: umount has hung for %.0f s; unmounting lazily", place, seconds)
     else:
         left = max(deadline - loop.time(), 0.0)
         await run("sync", "--file-system", str(place), seconds=left)
     await run("umount", "--lazy", "--no-canonicalize", str(place), seconds=LAZY_SECONDS)
-    return said or "umount failed"
+    return output or "umount failed"

@@ -1,7 +1,7 @@
-"""All that a lease mounts: the home, which it cannot do without, and the rest, which it can.
+"""All mounts of a lease: the home, which is required, and the others, which are optional.
 
-They are mounted at the same time. At the end the home goes first: it is what must not be lost,
-and nothing is mounted within it.
+They are mounted concurrently. At the end the home is unmounted first: it must not be lost, and
+nothing is mounted inside it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .s3_bucket import Bucket
 log = logging.getLogger(__name__)
 
 FLUSH_SECONDS = 20.0
-"""For one flush: the release of the home waits for one that is under way."""
+"""For one flush: unmounting the home waits for a flush in progress."""
 
 RELEASE_SECONDS = 20.0
-"""For all but the home together: the hub waits for the end of a lease, for a limited time."""
+"""For all mounts except the home together: the hub waits only `stop_timeout` for a lease's end."""
 
 
 class Mount(Protocol):
-    """Something to mount besides the home; a server starts without what fails."""
+    """An optional mount: the server starts even if it fails."""
 
     name: str
     """For people."""
@@ -41,7 +41,7 @@ class Mount(Protocol):
         """Raises `MountError`."""
 
     async def release(self) -> None:
-        """Raises `MountError` when it was still in use."""
+        """Raises `MountError` if it was still in use."""
 
 
 class Mounts:
@@ -50,7 +50,7 @@ class Mounts:
     def __init__(self, grant: LeaseGrant, settings: Settings, identity: Identity) -> None:
         self._home: Home | EfsHome
         self._home_path = str(settings.user.home)
-        self._home_lasts = grant.home.kind != "none"
+        self._home_persists = grant.home.kind != "none"
         self._can_be_flushed = False
         self._flushing = asyncio.Lock()
         if grant.home.kind == "efs":
@@ -65,14 +65,14 @@ class Mounts:
             *([self._scratch] if self._scratch else []),
         ]
         self.missing: list[str] = []
-        """What could not be mounted, in words for the user, who works without it."""
+        """What could not be mounted, as sentences for the user."""
 
     async def mount(self) -> None:
-        """Raises `HomeError`. What else cannot be mounted is in `missing`."""
+        """Raises `HomeError`. Failures of other mounts are in `missing`."""
         others = [asyncio.create_task(self._try(each), name=each.name) for each in self._others]
         try:
             await self._home.mount()
-            self._can_be_flushed = self._home_lasts
+            self._can_be_flushed = self._home_persists
             await asyncio.gather(*others)
         finally:
             for task in others:
@@ -81,35 +81,35 @@ class Mounts:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Environment of the notebook: SCRATCH, if there is one."""
+        """Variables for the notebook: SCRATCH, if there is an instance store."""
         place = self._scratch.place if self._scratch else None
         return {"SCRATCH": str(place)} if place else {}
 
     async def flush(self) -> None:
-        """Write down what is in the home, while it is in use: the machine may go at any moment."""
+        """Flush the home while it is in use: the instance may be terminated at any moment."""
         async with self._flushing:
             if not self._can_be_flushed:
                 return
             argv = ("sync", "--file-system", self._home_path)
-            status, said = await run(*argv, seconds=FLUSH_SECONDS)
+            status, output = await run(*argv, seconds=FLUSH_SECONDS)
             if status != 0:
-                log.error("the home was not written down: %s", said)
+                log.error("the home was not flushed: %s", output)
 
     async def release(self) -> None:
-        """Write down and let go of everything; the user's processes must be gone.
+        """Flush and unmount everything; the user's processes must have ended.
 
-        Raises `HomeError` when the home is still in use; its data is flushed even then.
+        Raises `HomeError` if the home was still in use; its data is flushed even then.
         """
-        async with self._flushing:  # or that would still use it
+        async with self._flushing:  # a flush in progress still uses the home
             self._can_be_flushed = False
         try:
             await self._home.release()
         finally:
             try:
                 async with asyncio.timeout(RELEASE_SECONDS):
-                    await asyncio.gather(*map(self._let_go, self._others))
+                    await asyncio.gather(*map(self._release, self._others))
             except TimeoutError:
-                log.error("some mounts were not let go of in %.0f s", RELEASE_SECONDS)
+                log.error("some mounts were not unmounted within %.0f s", RELEASE_SECONDS)
 
     async def _try(self, mount: Mount) -> None:
         try:
@@ -118,8 +118,8 @@ class Mounts:
             log.error("%s is missing: %s", mount.name, error)
             self.missing.append(f"{mount.name} is missing: {error}")
 
-    async def _let_go(self, mount: Mount) -> None:
+    async def _release(self, mount: Mount) -> None:
         try:
             await mount.release()
         except (MountError, OSError) as error:
-            log.error("%s was still in use and was detached anyway: %s", mount.name, error)
+            log.error("%s was still in use when it was unmounted: %s", mount.name, error)

@@ -1,4 +1,4 @@
-"""An S3 bucket as a folder, by Mountpoint for Amazon S3 with the instance's own role."""
+"""An S3 bucket, mounted with Mountpoint for Amazon S3 and the instance's role."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..settings import Settings
 from .mount_points import MountError, make_mount_point, unmount
 
 MOUNT_SECONDS = 30.0
-"""Mountpoint asks for credentials and lists the bucket before it says that it is there."""
+"""Mountpoint gets credentials and lists the bucket before it reports success."""
 
 
 class Bucket:
@@ -26,11 +26,11 @@ class Bucket:
         """Raises `MountError`."""
         home = self._settings.user.home
         await asyncio.to_thread(make_mount_point, self._settings.root, self._mount.path, home)
-        status, said = await run(*self._command(), seconds=MOUNT_SECONDS)
+        status, output = await run(*self._command(), seconds=MOUNT_SECONDS)
         if status == NOT_FOUND:
             raise MountError("the image has no mount-s3: install Mountpoint for Amazon S3 in it")
         if status != 0:
-            raise MountError(said or f"mount-s3 ended with status {status}")
+            raise MountError(output or f"mount-s3 ended with status {status}")
 
     def _command(self) -> list[str]:
         user = self._settings.user
@@ -44,6 +44,6 @@ class Bucket:
         return [*argv, self._mount.bucket, str(self._place)]
 
     async def release(self) -> None:
-        """Raises `MountError` when it was still in use. What was closed is uploaded before."""
-        if said := await unmount(self._place):
-            raise MountError(said)
+        """Raises `MountError` if it was still in use. Closed files are uploaded before."""
+        if output := await unmount(self._place):
+            raise MountError(output)

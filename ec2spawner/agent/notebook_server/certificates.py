@@ -1,4 +1,4 @@
-"""The notebook's certificates on its instance: files for it and root alone, outside its home."""
+"""The notebook's certificates as files outside the home, readable only by the notebook and root."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY, CERTIFICATE, CA = "notebook.key", "notebook.crt", "ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class NotebookCertificates:
-    """What a grant brought of certificates, written down while its lease lasts."""
+    """The certificates of a grant, on disk while its lease lasts."""
 
     granted: Certificates
     folder: Path
@@ -25,7 +25,7 @@ class NotebookCertificates:
     def write(
         cls, granted: Certificates, run_dir: Path, user: NotebookUser
     ) -> NotebookCertificates:
-        """Blocks for a moment. Raises `OSError`."""
+        """Write the files; blocking. Raises `OSError`."""
         folder = run_dir / "certificates"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(mode=0o700)
@@ -54,7 +54,7 @@ class NotebookCertificates:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Where jupyterhub-singleuser finds them."""
+        """The variables by which jupyterhub-singleuser finds them."""
         return {
             "JUPYTERHUB_SSL_KEYFILE": str(self.folder / KEY),
             "JUPYTERHUB_SSL_CERTFILE": str(self.folder / CERTIFICATE),
@@ -62,6 +62,6 @@ class NotebookCertificates:
         }
 
     def is_shown_by(self, connection: ssl.SSLObject) -> bool:
-        """Whether the other side is the notebook: it shows this very certificate."""
+        """Whether the peer presents exactly the notebook's certificate."""
         shown = connection.getpeercert(binary_form=True)
         return shown == ssl.PEM_cert_to_DER_cert(self.granted.certificate)

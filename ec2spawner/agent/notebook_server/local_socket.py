@@ -1,7 +1,7 @@
-"""Where the notebook extension talks to the agent: JSON lines over a Unix socket.
+"""The Unix socket between notebook extension and agent: JSON lines.
 
-Only processes of the notebook user may connect. What they say is theirs to lie about: it moves
-their own idleness within the hub's bounds, and nothing else.
+Only processes of the notebook user may connect. Their messages are untrusted, but affect only the
+idleness of their own server, within the hub's bounds.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from ..settings import NotebookUser
 log = logging.getLogger(__name__)
 
 MAX_PATH_BYTES = 100
-"""The kernel takes 107; a longer run directory gets its socket in a temporary one."""
+"""The kernel's limit is 107; for a longer run directory the socket is in a temporary one."""
 
 MAX_CONNECTIONS = 8
-"""The extension uses one, and a few more while it reconnects. Whoever only reads hangs up when it
-has a state; of those that do not, the oldest gives way."""
+"""The extension uses one, and a few more while it reconnects. Readers disconnect once they have a
+state; if they do not, the oldest is disconnected."""
 
 MAX_LINE_BYTES = 256 * 1024
 """An observation of a hundred kernels with long names is half of this."""
 
 WRITE_SECONDS = 5.0
-"""A reader that takes a state no sooner is hung up on."""
+"""A connection that does not read a reply within this is closed."""
 
 PEER = struct.Struct("3i")
 
-SAID = TypeAdapter(Observation | NotebookRequest | DocumentsSaved)
+MESSAGE = TypeAdapter(Observation | NotebookRequest | DocumentsSaved)
 
 
 class LocalSocket:
@@ -72,7 +72,7 @@ class LocalSocket:
         self.path = path
         self._server: asyncio.Server | None = None
         self._writers: dict[asyncio.StreamWriter, bool] = {}
-        """The oldest first: whether it has said anything."""
+        """Connections, oldest first, and whether each has sent a message."""
         self._last: bytes = b""
 
     async def start(self) -> None:
@@ -86,12 +86,12 @@ class LocalSocket:
         self.path.chmod(0o600)
 
     @property
-    def has_speaker(self) -> bool:
-        """Whether an extension is connected; whoever only reads states is none."""
+    def has_extension(self) -> bool:
+        """Whether an extension is connected, that is, a client that sends messages."""
         return any(self._writers.values())
 
     def push(self, state: AgentState) -> None:
-        """Send a state to whoever is connected; a slow reader misses states, not the last one."""
+        """Send a state to every client. A slow reader may miss states, but not the last one."""
         self._last = _line(state)
         for writer in self._writers:
             if writer.transport.get_write_buffer_size() == 0:
@@ -119,7 +119,7 @@ class LocalSocket:
                 writer.write(self._last)
             await self._listen(reader, writer)
         except (ConnectionError, ValueError, TimeoutError) as error:
-            # A line beyond the limit is a ValueError; the connection is hung up then.
+            # A line beyond the limit is a ValueError; the connection is closed then.
             log.warning("a connection to the agent's socket ended: %s", type(error).__name__)
         finally:
             self._writers.pop(writer, None)
@@ -128,7 +128,7 @@ class LocalSocket:
                 await writer.wait_closed()
 
     def _has_place(self) -> bool:
-        """For one more; the oldest that has said nothing makes room, and has its state by then."""
+        """Whether one more connection fits; closes the oldest that has sent nothing if needed."""
         if len(self._writers) < MAX_CONNECTIONS:
             return True
         silent = next((each for each, has_spoken in self._writers.items() if not has_spoken), None)
@@ -141,19 +141,19 @@ class LocalSocket:
     async def _listen(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             try:
-                said = SAID.validate_json(line)
+                message = MESSAGE.validate_json(line)
             except ValidationError as error:
-                log.warning("the notebook said what is no message: %d errors", error.error_count())
+                log.warning("invalid message from the notebook: %d errors", error.error_count())
                 return
             if writer in self._writers:
                 self._writers[writer] = True
-            if isinstance(said, Observation):
-                self._on_observation(said)
-            elif isinstance(said, DocumentsSaved):
+            if isinstance(message, Observation):
+                self._on_observation(message)
+            elif isinstance(message, DocumentsSaved):
                 self._on_saved()
             else:
-                # One request at a time: a flood of them waits in its own connection.
-                writer.write(_line(await self._on_request(said)))
+                # One request at a time per connection, so that a flood waits in its own.
+                writer.write(_line(await self._on_request(message)))
                 async with asyncio.timeout(WRITE_SECONDS):
                     await writer.drain()
 

@@ -1,12 +1,12 @@
-"""A process that has imported the notebook server and waits to become it.
+"""A process that has imported the notebook server and waits for a lease to become it.
 
-It runs from boot on as the notebook user, so it starts without any secret and never shares
-memory with a process that held one. When the lease comes, the agent sends environment and
-arguments over an inherited socket, and the process becomes the server without a fork: what takes
-three seconds from a cold start takes a few tenths.
+It runs as the notebook user from boot on, so it starts without secrets and never shares memory
+with a process that held one. When a lease is granted, the agent sends environment and arguments
+over an inherited socket, and the process becomes the server without a fork: a few tenths of a
+second instead of three seconds for a cold start.
 
-Run as `python -m ec2spawner.agent.notebook_server.prewarmed FD`. Where becoming would not be the
-same as starting, it executes the command instead (`_why_not_become`).
+Run as `python -m ec2spawner.agent.notebook_server.prewarmed FD`. If the result would differ from a
+new process, it executes the command instead (`_why_cold_start`).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PRELOADED = (
     "jupyterhub.log",
     "ec2spawner.notebook.extension",
 )
-"""What the server imports, but for `jupyterhub.singleuser` and `jupyterlab.labhubapp`: those read
+"""What the server imports, except `jupyterhub.singleuser` and `jupyterlab.labhubapp`, which read
 their environment when they are imported."""
 
 READS_ENVIRONMENT = "jupyterhub.services.auth"
-"""Of these the one that reads a part of its environment when it is imported: it is imported again,
-which takes no time once all that it needs is there."""
+"""One of these, which reads part of its environment when it is imported: it is imported again,
+which takes no time once its dependencies are loaded."""
 
 READ_AT_IMPORT = (
     "PYTHON",
@@ -54,28 +54,28 @@ READ_AT_IMPORT = (
     "XDG_",
     "JUPYTERHUB_SINGLEUSER_",
 )
-"""Variables that only a new process takes up in full: by the beginning of their names."""
+"""Prefixes of variables that only a new process applies completely."""
 
 
 def main() -> None:
-    """Import everything, report it, and wait for an order on the inherited socket; then serve."""
+    """Preload, report that, wait for an order on the inherited socket, then serve."""
     with socket.socket(fileno=int(sys.argv[1])) as link:
         preload()
         with contextlib.suppress(OSError):
             link.sendall(b"warm\n")
         order = b"".join(iter(lambda: link.recv(65536), b""))
     if not order:
-        # The agent has gone, and with it all reason to wait.
+        # The agent has exited.
         sys.exit(0)
     start = json.loads(order)
     become(start["argv"], start["environment"])
 
 
 def preload() -> None:
-    """Import what the server will need; what is not installed is not missed.
+    """Import what the server needs, skipping what is not installed.
 
-    Nothing of it is garbage: without collections the imports take a fifth less time, and what
-    they made is left out of all later ones.
+    Without garbage collection the imports take a fifth less time. Freezing excludes the imported
+    objects from all later collections.
     """
     iri_grammar.defer()
     gc.disable()
@@ -83,7 +83,7 @@ def preload() -> None:
         try:
             importlib.import_module(name)
         except Exception as error:
-            _say(f"not preloaded: {name}: {error!r}")
+            _log(f"not preloaded: {name}: {error!r}")
     gc.freeze()
     gc.enable()
 
@@ -91,13 +91,13 @@ def preload() -> None:
 def become(argv: Sequence[str], environment: Mapping[str, str]) -> None:
     """Turn into the notebook server, or execute its command. Does not return."""
     program = find_program(argv[0], environment)
-    reason = _why_not_become(program, environment)
+    reason = _why_cold_start(program, environment)
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
     os.chdir(environment["HOME"])
     if reason:
-        _say(f"the notebook starts as a new process: {reason}")
+        _log(f"the notebook starts as a new process: {reason}")
         os.execve(program, [program, *argv[1:]], dict(environment))
     sys.argv = [program, *argv[1:]]
     _add_user_site()
@@ -113,13 +113,13 @@ def find_program(command: str, environment: Mapping[str, str]) -> str:
     return found or str(Path(sys.executable).parent / command)
 
 
-def _why_not_become(program: str, environment: Mapping[str, str]) -> str:
-    """Why becoming the server would differ from starting it; empty when it would not."""
+def _why_cold_start(program: str, environment: Mapping[str, str]) -> str:
+    """Why becoming the server would differ from a new process; empty if it would not."""
     path = Path(program)
     if path.name != SERVER:
         return f"{path.name} is not {SERVER}"
     if path.resolve().parent != Path(sys.executable).absolute().parent.resolve():
-        return f"{program} is of another environment"
+        return f"{program} belongs to another environment"
     for name in sorted(set(environment) | set(os.environ)):
         matters = name == "HOME" or name.startswith(READ_AT_IMPORT)
         if matters and environment.get(name) != os.environ.get(name):
@@ -129,12 +129,12 @@ def _why_not_become(program: str, environment: Mapping[str, str]) -> str:
         return f"{missing[0]} could not be imported"
     shadowed = _shadowed_by_user_site()
     if shadowed:
-        return f"the user has their own {shadowed}"
+        return f"the user has installed another {shadowed}"
     return ""
 
 
 def _shadowed_by_user_site() -> str:
-    """A package in the user's own site directory that another one was already imported for."""
+    """A package in the user's site directory whose system-wide version was already imported."""
     if not site.ENABLE_USER_SITE:
         return ""
     try:
@@ -155,9 +155,9 @@ def _is_of_user(file: str | None) -> bool:
 
 
 def _add_user_site() -> None:
-    """The user's own packages come before the system's, as in a process started now.
+    """Put the user's packages before the system's, as in a new process.
 
-    Python looks for them when it starts, and then the home was not there yet.
+    Python adds them at startup, when the home was not mounted yet.
     """
     if not site.ENABLE_USER_SITE:
         return
@@ -172,9 +172,9 @@ def _add_user_site() -> None:
     sys.path[:] = [*before[:place], *added, *before[place:]]
 
 
-def _say(what: str) -> None:
-    """One line in the notebook's log."""
-    sys.stderr.write(f"{what}\n")
+def _log(message: str) -> None:
+    """Write one line to the notebook's log."""
+    sys.stderr.write(f"{message}\n")
     sys.stderr.flush()
 
 

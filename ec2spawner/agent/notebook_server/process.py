@@ -1,4 +1,4 @@
-"""The notebook server as a process: warmed up, started, watched until it listens, ended."""
+"""The notebook server's process: warm-up, start, readiness, end."""
 
 from __future__ import annotations
 
@@ -28,28 +28,29 @@ from .certificates import NotebookCertificates
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.025
-"""Between two questions whether the server listens: what a person waits for at every start."""
+"""Between two checks whether the server listens: adds to the time of every start."""
 
 LISTENING_SECONDS = 300.0
-"""A server that does not listen after this long has failed; a cold disk takes a minute."""
+"""Timeout for the server to listen; on a cold disk that takes a minute."""
 
 GRACE_SECONDS = 10.0
 """From SIGTERM to SIGKILL for the server: Jupyter Server gives its kernels five seconds."""
 
 LEFTOVER_SECONDS = 2.0
-"""The same for what the server leaves behind: terminals' jobs, daemons."""
+"""The same for processes that outlive the server: jobs of terminals, daemons."""
 
 DAEMON_SECONDS = 10.0
-"""The same for what has served a mount: it may still be uploading what was closed last."""
+"""The same for daemons that served a mount: they may still upload the last closed file."""
 
-LAST_BYTES = 64 * 2**10
-"""Of the log, in which its end is found: a traceback has some kilobytes."""
+LOG_TAIL_BYTES = 64 * 2**10
+"""Read from the end of the log to find why the server ended: a traceback has some kilobytes."""
 
 MAX_LOG_BYTES = 8 * 2**20
 
-ANSWER_SECONDS = 2.0
+CHECK_SECONDS = 2.0
+"""Timeout of one check whether the server listens."""
 
-ANSWER_TIMEOUT = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+CHECK_TIMEOUT = aiohttp.ClientTimeout(total=CHECK_SECONDS)
 
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -57,34 +58,34 @@ NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_S
 
 
 NOTEBOOK_DEFAULTS = Path(__file__).parents[2] / "notebook" / "defaults"
-"""Where Jupyter finds our defaults of JupyterLab's settings: the user's own settings win."""
+"""Our defaults for JupyterLab's settings; the user's settings override them."""
 
 
 class NotebookError(Exception):
-    """The server ended or did not come up; the message is for people."""
+    """The server ended or did not start; the message is for people."""
 
 
-def recover_orphans() -> None:
-    """Become the parent of every orphan below: no process of the user escapes the agent's sight."""
+def become_subreaper() -> None:
+    """Become the parent of orphaned descendants, so that the agent sees every user process."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
-        log.warning("cannot adopt orphans: %s", os.strerror(ctypes.get_errno()))
+        log.warning("cannot become subreaper: %s", os.strerror(ctypes.get_errno()))
 
 
 def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict[str, str]:
-    """What the image gives the notebook: the agent's environment without what is the agent's."""
-    kept = {
+    """The notebook's environment before a lease: the agent's, without the agent's own variables."""
+    inherited = {
         name: value for name, value in environment.items() if not name.startswith(NOT_FOR_NOTEBOOKS)
     }
-    # As in an activated environment: `!pip`, terminals and language servers are the notebook's.
-    path = [str(Path(sys.executable).parent), kept.get("PATH") or os.defpath]
-    config = [*filter(None, [kept.get("JUPYTER_CONFIG_PATH")]), str(NOTEBOOK_DEFAULTS)]
-    return kept | {
+    # As in an activated environment, so that `!pip` and terminals use the notebook's.
+    path = [str(Path(sys.executable).parent), inherited.get("PATH") or os.defpath]
+    config = [*filter(None, [inherited.get("JUPYTER_CONFIG_PATH")]), str(NOTEBOOK_DEFAULTS)]
+    return inherited | {
         "HOME": str(user.home),
         "USER": user.name,
         "LOGNAME": user.name,
         "SHELL": user.shell,
-        "LANG": kept.get("LANG") or "C.UTF-8",
+        "LANG": inherited.get("LANG") or "C.UTF-8",
         "PATH": os.pathsep.join(path),
         "JUPYTER_CONFIG_PATH": os.pathsep.join(config),
     }
@@ -94,7 +95,7 @@ class NotebookProcess:
     """One notebook server. `warm_up`, `start`, `until_listening`, then `stop`."""
 
     def __init__(self, user: NotebookUser, log_file: Path, environment: Mapping[str, str]) -> None:
-        """`environment`: the server's, before a lease adds to it."""
+        """`environment`: the server's, before a lease extends it."""
         self._user = user
         self._environment = dict(environment)
         self._log_file = log_file
@@ -106,9 +107,9 @@ class NotebookProcess:
         """The server, its kernels, terminals and everything they started."""
 
     async def warm_up(self) -> None:
-        """Start the process that waits; it imports while the agent claims."""
+        """Start the prewarmed process, which imports while the agent claims."""
         with contextlib.suppress(OSError):
-            os.truncate(self._log_file, 0)  # an earlier lease's, whose last words are not ours
+            os.truncate(self._log_file, 0)  # the log of an earlier lease
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         self._link = ours
@@ -119,8 +120,8 @@ class NotebookProcess:
                     argv, self._environment, pass_fds=(theirs.fileno(),)
                 )
         except OSError as error:
-            log.warning("no notebook can wait (%s): it will be a cold start", error)
-        self._warming = asyncio.create_task(_say_when_warm(ours), name="warming")
+            log.warning("no prewarmed notebook (%s): the start will be cold", error)
+        self._warming = asyncio.create_task(_log_when_warm(ours), name="warming")
 
     async def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         """Become the server: the lease's command, with its environment over the image's.
@@ -132,7 +133,7 @@ class NotebookProcess:
             argv.append("--allow-root")
         complete = self._environment | dict(environment)
         link = await self._take_link()
-        if link is None or Path(argv[0]).name != prewarmed.SERVER or not self._waits():
+        if link is None or Path(argv[0]).name != prewarmed.SERVER or not self._is_waiting():
             await self._dismiss(link)
             await self._start_cold(argv, complete)
             return
@@ -142,12 +143,12 @@ class NotebookProcess:
                 await asyncio.get_running_loop().sock_sendall(link, order)
                 link.shutdown(socket.SHUT_WR)
         except OSError as error:
-            log.warning("the waiting notebook is gone (%s): a cold start", error)
+            log.warning("the prewarmed notebook has ended (%s): cold start", error)
             await self._dismiss(None)
             await self._start_cold(argv, complete)
 
     async def _take_link(self) -> socket.socket | None:
-        """The line to the waiting notebook, for one last use."""
+        """The socket to the prewarmed notebook, which is used once."""
         if self._warming is not None:
             self._warming.cancel()
             await asyncio.gather(self._warming, return_exceptions=True)
@@ -156,14 +157,14 @@ class NotebookProcess:
 
     @property
     def pid(self) -> int | None:
-        """Of the notebook server, or of what waits to become it; None where neither is."""
+        """Process id of the server, or of the prewarmed process; None without either."""
         return self._process.pid if self._process is not None else None
 
-    def _waits(self) -> bool:
+    def _is_waiting(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
     async def _dismiss(self, link: socket.socket | None) -> None:
-        """End the process that waits: it will not be needed."""
+        """End the prewarmed process: it is not needed."""
         if link is not None:
             link.close()
         if self._process is not None and self._process.returncode is None:
@@ -213,14 +214,14 @@ class NotebookProcess:
         http: aiohttp.ClientSession,
         certificates: NotebookCertificates | None = None,
     ) -> None:
-        """Return when `url` answers; with certificates, when the server shows its own.
+        """Return when `url` responds; with certificates, when the server presents its own.
 
-        Raises `NotebookError` when the server ends before.
+        Raises `NotebookError` if the server ends before that.
         """
         deadline = time.monotonic() + LISTENING_SECONDS
         while time.monotonic() < deadline:
             if self._process is None or self._process.returncode is not None:
-                raise NotebookError(self.how_it_ended())
+                raise NotebookError(await self.how_it_ended())
             with contextlib.suppress(aiohttp.ClientError, TimeoutError, OSError):
                 if certificates is not None:
                     listens = await _shows(url, certificates)
@@ -231,7 +232,7 @@ class NotebookProcess:
             await asyncio.sleep(POLL_SECONDS)
         raise NotebookError(
             f"the notebook server did not listen after {LISTENING_SECONDS:.0f} s. "
-            f"Its last words: {self.last_words()}"
+            f"Its last words: {await asyncio.to_thread(self.last_words)}"
         )
 
     async def wait(self) -> None:
@@ -239,8 +240,8 @@ class NotebookProcess:
         if self._process is not None:
             await self._process.wait()
 
-    def how_it_ended(self) -> str:
-        """Signal or exit status and the end of the log, for the user whose start failed."""
+    async def how_it_ended(self) -> str:
+        """Signal or exit status, and the end of the log, for the user whose start failed."""
         status = self._process.returncode if self._process else None
         if status is None:
             return "the notebook server has not been started"
@@ -248,41 +249,42 @@ class NotebookProcess:
             how = f"was killed by {signal.Signals(-status).name}"
         else:
             how = f"ended by itself with status {status}"
-        return f"The notebook server {how}. Its last words: {self.last_words()}"
+        words = await asyncio.to_thread(self.last_words)
+        return f"The notebook server {how}. Its last words: {words}"
 
     def last_words(self) -> str:
-        """What the server's log says of its end, in one line."""
+        """The end of the server's log in one line. Blocks for up to 150 ms."""
         try:
             with self._log_file.open("rb") as file:
-                file.seek(max(os.fstat(file.fileno()).st_size - LAST_BYTES, 0))
+                file.seek(max(os.fstat(file.fileno()).st_size - LOG_TAIL_BYTES, 0))
                 text = file.read().decode(errors="replace")
         except OSError:
             return ""
         return last_words(text)
 
     def bound_log(self) -> None:
-        """Empty the log when it exceeds `MAX_LOG_BYTES`, so that a chatty server fills no disk."""
+        """Empty the log when it exceeds `MAX_LOG_BYTES`, so that it cannot fill the disk."""
         with contextlib.suppress(OSError):
             if self._log_file.stat().st_size > MAX_LOG_BYTES:
                 # The server appends, so it continues at the new end.
                 os.truncate(self._log_file, 0)
 
     def tidy(self) -> None:
-        """Bury the orphans that were adopted and have ended. Quick."""
+        """Reap orphans that have ended. Blocks briefly."""
         ours = {self._process.pid} if self._process else set()
         zombies = {
             each.pid
             for each in self.processes.list()
             if each.state == "Z" and each.parent == os.getpid()
         } - ours
-        # One that was there the last time as well is no child that asyncio is about to reap.
+        # A zombie that was there the last time too is not one that asyncio is about to reap.
         for pid in zombies & self._zombies:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         self._zombies = zombies
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
-        """End the server and all processes of the user: politely, then not. Idempotent."""
+        """End the server and all processes of the user: SIGTERM, then SIGKILL. Idempotent."""
         if (link := await self._take_link()) is not None:
             link.close()
         if self._process is not None and self._process.returncode is None:
@@ -291,35 +293,35 @@ class NotebookProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._process.wait()
-        await self._end_the_rest(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
-        if not await self._end_the_rest(signal.SIGKILL, 5.0):
+        await self._end_remaining(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
+        if not await self._end_remaining(signal.SIGKILL, 5.0):
             log.error("some processes of the user cannot be ended")
 
     def spare_daemons(self) -> None:
-        """What runs below the agent now, beside the notebook, serves mounts and outlives it.
+        """Exclude the agent's current descendants, except the notebook, from `stop`.
 
-        A home whose TLS tunnel has ended can no longer be written down. Blocks for a moment.
+        They serve mounts: a home whose TLS tunnel has ended cannot be flushed. Blocks briefly.
         """
         self.processes.spare_all_but(self._process.pid if self._process else None)
 
     async def end_daemons(self) -> None:
-        """End what served the mounts, which have been let go of."""
+        """End the daemons that served the mounts, which are unmounted by now."""
         self.processes.spared.clear()
-        await self._end_the_rest(signal.SIGTERM, DAEMON_SECONDS)
-        await self._end_the_rest(signal.SIGKILL, LEFTOVER_SECONDS)
+        await self._end_remaining(signal.SIGTERM, DAEMON_SECONDS)
+        await self._end_remaining(signal.SIGKILL, LEFTOVER_SECONDS)
 
-    async def _end_the_rest(self, number: signal.Signals, seconds: float) -> bool:
-        """Signal everything that is left, new ones too; True when nothing is left."""
+    async def _end_remaining(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal every remaining process, including new ones; True if none remains."""
         deadline = time.monotonic() + seconds
         signalled: set[int] = set()
         while True:
-            left = await asyncio.to_thread(self._tidy_and_list)
-            if not left:
+            remaining = await asyncio.to_thread(self._tidy_and_list)
+            if not remaining:
                 return True
-            for pid in left - signalled:
+            for pid in remaining - signalled:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
-            signalled |= left
+            signalled |= remaining
             if time.monotonic() >= deadline:
                 return False
             await asyncio.sleep(0.05)
@@ -329,26 +331,26 @@ class NotebookProcess:
         return {each.pid for each in self.processes.list() if each.state != "Z"}
 
 
-async def _say_when_warm(link: socket.socket) -> None:
+async def _log_when_warm(link: socket.socket) -> None:
     began = time.monotonic()
     with contextlib.suppress(OSError):
         if await asyncio.get_running_loop().sock_recv(link, 64):
-            log.info("the waiting notebook is warm after %.1f s", time.monotonic() - began)
+            log.info("the prewarmed notebook is warm after %.1f s", time.monotonic() - began)
 
 
 async def _answers(url: str, http: aiohttp.ClientSession) -> bool:
-    async with http.get(url, timeout=ANSWER_TIMEOUT, allow_redirects=False) as answer:
+    async with http.get(url, timeout=CHECK_TIMEOUT, allow_redirects=False) as answer:
         return answer.status < 500
 
 
 async def _shows(url: str, certificates: NotebookCertificates) -> bool:
-    """The server answers only the hub and its proxy; that it says so is enough."""
+    """Whether the server listens. It serves only hub and proxy, so its certificate is enough."""
     address = urlsplit(url)
-    # Not a chain is checked but the certificate itself.
+    # The certificate itself is compared, not its chain.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    async with asyncio.timeout(ANSWER_SECONDS):
+    async with asyncio.timeout(CHECK_SECONDS):
         _, writer = await asyncio.open_connection(address.hostname, address.port, ssl=context)
     try:
         return certificates.is_shown_by(writer.get_extra_info("ssl_object"))
@@ -357,7 +359,7 @@ async def _shows(url: str, certificates: NotebookCertificates) -> bool:
 
 
 def _open_log(path: Path) -> int:
-    """Where it cannot be written, as on a full disk, the notebook goes without."""
+    """Open the log, or /dev/null if it cannot be written, as on a full disk."""
     try:
         return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -69,7 +69,7 @@ async def test_what_an_open_page_saves_after_the_stop_is_in_the_home(
         await until(lambda: hub.event("stopped"), what="stopped")
         await events.close()
     assert (machine.home / "notes.txt").read_text() == "typed just now"
-    assert "open documents are saved after" in machine.log()
+    assert "open documents saved after" in machine.log()
 
 
 async def test_an_extension_that_reports_nothing_holds_up_the_stop_for_seconds_only(

@@ -276,7 +276,7 @@ async def test_a_second_signal_does_not_cut_the_end_short(machine: Machine, hub:
     log = machine.root / "run" / "notebook.log"
     await until(lambda: "asked" in log.read_text(), what="the server is asked to end")
     assert await machine.shut_down(30) == 0
-    assert machine.log().count("already ending in order") == 1
+    assert machine.log().count("already stopping") == 1
     assert hub.event("stopped").message == "The machine was shut down."
 
 

@@ -15,7 +15,7 @@ async def asked(folder: Path, name: str, status: int) -> list[str]:
     log, program = folder / "log", folder / name
     program.write_text(f'#!/bin/sh\necho "$*" >> {log}\nexit {status}\n')
     program.chmod(0o755)
-    asking = asyncio.create_task(power_off([str(program), "poweroff"], again_after=0.05))
+    asking = asyncio.create_task(power_off([str(program), "poweroff"], retry_after=0.05))
     async with asyncio.timeout(90):
         while not log.exists() or len(log.read_text().splitlines()) < 4:
             assert not asking.done()
@@ -38,4 +38,4 @@ async def test_an_admins_own_command_is_asked_again_as_it_is(tmp_path: Path) -> 
 async def test_a_command_that_is_missing_does_not_end_it() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
-            await power_off(["/no/such/command"], again_after=0.05)
+            await power_off(["/no/such/command"], retry_after=0.05)

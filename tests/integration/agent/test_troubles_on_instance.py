@@ -259,7 +259,7 @@ async def test_a_lease_goes_on_where_the_agent_can_write_nothing(
     await boot_small(machine, hub)
     await until(lambda: len(hub.heartbeats) >= 2, what="beats")
     assert "the notebook has no log" in machine.log()
-    assert "will not reach the agent" in machine.log()
+    assert "cannot connect to the agent" in machine.log()
     hub.stop = Stop(reason="user")
     hub.tell_changed()
     await until(lambda: hub.event("stopped"), what="stopped")

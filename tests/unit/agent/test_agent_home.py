@@ -167,7 +167,7 @@ async def test_a_disk_with_anything_on_it_is_never_formatted(
     with disk.open("r+b") as file:
         file.seek(4096)
         file.write(b"something of somebody's")
-    with pytest.raises(HomeError, match="left alone"):
+    with pytest.raises(HomeError, match="not formatted"):
         await ebs(devices, user).mount()
     with disk.open("rb") as file:
         file.seek(4096)

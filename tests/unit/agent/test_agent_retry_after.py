@@ -15,8 +15,8 @@ from aiohttp import web
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub.client import HubClient
 from ec2spawner.agent.hub.heartbeat import Heartbeat
-from ec2spawner.agent.hub.step_reports import Reports
-from ec2spawner.agent.notebook_server.watch import Watch
+from ec2spawner.agent.hub.step_reports import StepReports
+from ec2spawner.agent.lease_status import LeaseStatus
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     Claim,
@@ -86,13 +86,13 @@ async def claims(hub: HubClient) -> None:
 
 
 async def reports(hub: HubClient) -> None:
-    told = Reports(hub)
-    told.tell("ready")
+    told = StepReports(hub)
+    told.report("ready")
     await told.run()
 
 
 async def heartbeats(hub: HubClient) -> None:
-    watch = Watch(GRANT, "g4dn.xlarge", Sampler(find_gpus(), Processes(os.getpid())))
+    watch = LeaseStatus(GRANT, "g4dn.xlarge", Sampler(find_gpus(), Processes(os.getpid())))
     await Heartbeat(hub, watch, lambda _answer: None).run()
 
 

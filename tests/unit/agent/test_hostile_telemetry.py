@@ -113,7 +113,7 @@ def test_a_beat_of_the_largest_machine_fits() -> None:
 
 
 def test_the_names_of_notebooks_stay_on_the_instance() -> None:
-    from ec2spawner.agent.notebook_server.watch import for_hub
+    from ec2spawner.agent.lease_status import for_hub
 
     worker = Worker(kind="kernel", name="secret plans.ipynb", pid=1)
     telemetry = Telemetry(at=datetime(2026, 11, 20, tzinfo=UTC), cpu_percent=5, workers=[worker])

@@ -28,7 +28,7 @@ def why_not(environment: dict[str, str], program: str = BESIDE) -> str:
         "from ec2spawner.agent.notebook_server import prewarmed as waiting\n"
         "for name in waiting.PRELOADED[:2]: sys.modules[name] = ModuleType(name)\n"
         "given = json.loads(sys.argv[1])\n"
-        "print(waiting._why_not_become(given['program'], given['environment']))"
+        "print(waiting._why_cold_start(given['program'], given['environment']))"
     )
 
     given = json.dumps({"program": program, "environment": dict(os.environ) | environment})

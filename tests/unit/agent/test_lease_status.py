@@ -14,9 +14,9 @@ import pytest
 
 from ec2spawner.agent.hub.client import HubClient
 from ec2spawner.agent.lease_run import LeaseRun
+from ec2spawner.agent.lease_status import OBSERVATION_LIMIT, LeaseStatus
 from ec2spawner.agent.metadata.identity import Identity
 from ec2spawner.agent.notebook_server.process import NotebookProcess
-from ec2spawner.agent.notebook_server.watch import OBSERVATION_LIMIT, Watch
 from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
@@ -66,9 +66,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def watch(clock: Clock) -> Watch:
+def status(clock: Clock) -> LeaseStatus:
     sampler = Sampler(find_gpus(), Processes(os.getpid()))
-    return Watch(GRANT, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
+    return LeaseStatus(GRANT, "g4dn.xlarge", sampler, now=clock.now, monotonic=clock.monotonic)
 
 
 def busy(clock: Clock, state: str = "busy") -> Observation:
@@ -76,24 +76,24 @@ def busy(clock: Clock, state: str = "busy") -> Observation:
     return Observation(at=clock.now(), kernels=[kernel])
 
 
-def test_work_and_its_end_are_news_once(watch: Watch, clock: Clock) -> None:
-    assert not watch.assess()
-    watch.observe(busy(clock))
-    assert watch.assess()
-    assert watch.heartbeat(0).idle_since is None
-    assert not watch.assess()
+def test_work_and_its_end_are_news_once(status: LeaseStatus, clock: Clock) -> None:
+    assert not status.assess()
+    status.observe(busy(clock))
+    assert status.assess()
+    assert status.heartbeat(0).idle_since is None
+    assert not status.assess()
     clock.seconds += 10
-    watch.observe(busy(clock, "idle"))
-    assert watch.assess()
-    assert watch.heartbeat(0).idle_since == clock.now()
-    assert not watch.assess()
+    status.observe(busy(clock, "idle"))
+    assert status.assess()
+    assert status.heartbeat(0).idle_since == clock.now()
+    assert not status.assess()
 
 
-def test_a_beat_tells_what_is_and_not_what_was(watch: Watch, clock: Clock) -> None:
-    watch.assess()
+def test_a_beat_tells_what_is_and_not_what_was(status: LeaseStatus, clock: Clock) -> None:
+    status.assess()
     clock.seconds += 10
-    watch.observe(busy(clock))
-    assert watch.heartbeat(0).idle_since is None
+    status.observe(busy(clock))
+    assert status.heartbeat(0).idle_since is None
 
 
 class FailingSampler(Sampler):
@@ -124,39 +124,39 @@ async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
         ticking = asyncio.create_task(run._tick())
         await asyncio.sleep(0.5)
         sampler.fails = False
-        run._watch.observe(Observation(at=datetime.now(UTC), last_input=datetime.now(UTC)))
+        run._status.observe(Observation(at=datetime.now(UTC), last_input=datetime.now(UTC)))
         async with asyncio.timeout(90):
-            while not run._heart._news.is_set():
+            while not run._heartbeat._news.is_set():
                 await asyncio.sleep(0.05)
         assert not ticking.done()
         ticking.cancel()
 
 
-def test_input_is_news_only_when_the_deadline_is_near(watch: Watch, clock: Clock) -> None:
-    watch.heartbeat(0)
+def test_input_is_news_only_when_the_deadline_is_near(status: LeaseStatus, clock: Clock) -> None:
+    status.heartbeat(0)
     clock.seconds += 600
-    watch.observe(Observation(at=clock.now(), last_input=clock.now()))
-    assert not watch.assess()
+    status.observe(Observation(at=clock.now(), last_input=clock.now()))
+    assert not status.assess()
     clock.seconds += 2920
-    watch.observe(Observation(at=clock.now(), last_input=clock.now()))
-    assert watch.assess()
+    status.observe(Observation(at=clock.now(), last_input=clock.now()))
+    assert status.assess()
 
 
-def test_a_silent_extension_is_not_believed_for_ever(watch: Watch, clock: Clock) -> None:
-    watch.observe(busy(clock))
+def test_a_silent_extension_is_not_believed_for_ever(status: LeaseStatus, clock: Clock) -> None:
+    status.observe(busy(clock))
     clock.seconds += OBSERVATION_LIMIT.total_seconds()
-    watch.assess()
-    assert watch.idleness.idle_since is None
+    status.assess()
+    assert status.idleness.idle_since is None
     last_seen = clock.now()
     clock.seconds += 1
-    watch.assess()
-    assert watch.idleness.idle_since == last_seen
+    status.assess()
+    assert status.idleness.idle_since == last_seen
 
 
-def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
+def test_the_hubs_answer_is_followed(status: LeaseStatus, clock: Clock) -> None:
     cost = Cost(usd=None, usd_per_hour=None, as_of=NOW, since=NOW)
     until = clock.now() + timedelta(hours=4)
-    watch.learn(
+    status.learn(
         HeartbeatResponse(
             state=7,
             cost=cost,
@@ -165,30 +165,30 @@ def test_the_hubs_answer_is_followed(watch: Watch, clock: Clock) -> None:
             stop=Stop(reason="user"),
         )
     )
-    assert watch.heartbeat(10).state_seen == 7
-    state = watch.state()
+    assert status.heartbeat(10).state_seen == 7
+    state = status.state()
     assert state.idleness.stop_at == until
     assert state.cost == cost
     assert state.stop.reason == "user"
-    assert watch.is_kept()
+    assert status.is_extended()
     clock.seconds += 5 * 3600
-    assert not watch.is_kept()
-    assert watch.idle_seconds() == 5 * 3600
+    assert not status.is_extended()
+    assert status.idle_seconds() == 5 * 3600
 
 
-def test_a_spot_notice_is_told_to_hub_and_notebook(watch: Watch, clock: Clock) -> None:
-    assert (watch.heartbeat(0).interruption_at, watch.state().interruption_at) == (None, None)
-    watch.interruption_at = at = clock.now() + timedelta(minutes=2)
-    assert (watch.heartbeat(0).interruption_at, watch.state().interruption_at) == (at, at)
+def test_a_spot_notice_is_told_to_hub_and_notebook(status: LeaseStatus, clock: Clock) -> None:
+    assert (status.heartbeat(0).interruption_at, status.state().interruption_at) == (None, None)
+    status.interruption_at = at = clock.now() + timedelta(minutes=2)
+    assert (status.heartbeat(0).interruption_at, status.state().interruption_at) == (at, at)
 
 
-def test_the_oldest_age_is_known_without_a_hub(watch: Watch, clock: Clock) -> None:
-    assert not watch.is_too_old()
-    watch.policy = IdlePolicy(max_age_seconds=7200)
+def test_the_oldest_age_is_known_without_a_hub(status: LeaseStatus, clock: Clock) -> None:
+    assert not status.is_too_old()
+    status.policy = IdlePolicy(max_age_seconds=7200)
     clock.seconds += 7199
-    assert not watch.is_too_old()
+    assert not status.is_too_old()
     clock.seconds += 1
-    assert watch.is_too_old()
+    assert status.is_too_old()
 
 
 def test_waits_grow_and_are_spread() -> None:

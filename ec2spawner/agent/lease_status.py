@@ -1,6 +1,6 @@
-"""What is known of a lease while its notebook runs: signals in, idleness and state out.
+"""The status of a lease while its notebook runs: from signals to idleness, heartbeats and states.
 
-No I/O: `lease_run.py` brings observations, samples and answers, and takes beats and states.
+No I/O: `lease_run.py` passes observations and responses in, and sends heartbeats and states.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from ...core.idle.activity import Signals
-from ...core.idle.detection import Past, assess, stop_at
-from ...core.idle.extension import keep_choices
-from ...telemetry import Sampler
-from ...wire import (
+from ..core.idle.activity import Signals
+from ..core.idle.detection import Past, assess, stop_at
+from ..core.idle.extension import keep_choices
+from ..telemetry import Sampler
+from ..wire import (
     PROTOCOL,
     AgentState,
     Cost,
@@ -29,16 +29,16 @@ from ...wire import (
 )
 
 OBSERVATION_LIMIT = timedelta(seconds=60)
-"""What the extension said is believed for this long after it fell silent. Then terminals, GPU
-and CPU alone decide about idleness, and the whole `server_seconds` still has to pass."""
+"""The last observation of the extension counts for this long. After that only terminals, GPU and
+CPU determine idleness, and the whole `server_seconds` still has to pass."""
 
 NEAR = timedelta(seconds=90)
-"""Activity is reported to the hub at once when the deadline it knows is nearer than this;
-otherwise the next heartbeat is early enough."""
+"""Activity is reported at once if the deadline that the hub knows is nearer than this. Otherwise
+the next heartbeat is early enough."""
 
 
-class Watch:
-    """Idleness of one lease, assessed again and again."""
+class LeaseStatus:
+    """Idleness and cost of one lease, from the latest signals and hub responses."""
 
     def __init__(
         self,
@@ -72,23 +72,23 @@ class Watch:
         self.assess()
 
     def observe(self, observation: Observation) -> None:
-        """Take what the notebook extension sees."""
+        """Apply an observation of the notebook extension."""
         self._observation = observation
         self._sampler.see_kernels(observation.kernels)
         self._observed_at = self._monotonic()
 
     def begin(self) -> None:
-        """The notebook listens: idle time and age count from now."""
+        """Count idle time and age from now: the notebook listens."""
         self._started_at = self._now()
         self.assess()
 
     def follow(self, policy: IdlePolicy) -> None:
-        """Go by this policy from now on."""
+        """Apply a policy."""
         self.policy = policy
         self.assess()
 
     def learn(self, answer: HeartbeatResponse) -> None:
-        """Take what the hub answered."""
+        """Apply a response of the hub."""
         self.policy = answer.idle
         self.cost = answer.cost
         self.extended_until = answer.extended_until
@@ -97,7 +97,7 @@ class Watch:
         self.assess()
 
     def assess(self) -> bool:
-        """Assess idleness now; True when the hub should hear of it at once."""
+        """Assess idleness now; True if the hub should be notified at once."""
         now, monotonic = self._now(), self._monotonic()
         elapsed = monotonic - self._assessed_at if self._past else None
         self.idleness, self._past = assess(self._signals(), self.policy, now, self._past, elapsed)
@@ -105,21 +105,21 @@ class Watch:
         return self._is_news(self.idleness.idle_since, now)
 
     def idle_seconds(self) -> float:
-        """For how long nothing has worked; 0 while something does."""
+        """Seconds since the last activity; 0 while something is busy."""
         since = self.idleness.idle_since
         return (self._now() - since).total_seconds() if since else 0.0
 
-    def is_kept(self) -> bool:
-        """Whether the user asked to keep the server beyond now."""
+    def is_extended(self) -> bool:
+        """Whether an extension by the user is still in effect."""
         return self.extended_until is not None and self.extended_until > self._now()
 
     def is_too_old(self) -> bool:
-        """Whether the policy ends this server now, whatever runs."""
+        """Whether the server has reached its maximum age, which ends it even while busy."""
         limit = self.policy.max_age_seconds
         return limit > 0 and (self._now() - self._started_at).total_seconds() >= limit
 
     def heartbeat(self, hold_seconds: float) -> Heartbeat:
-        """What the hub gets, as it is now and not as it was at the last check."""
+        """A heartbeat with idleness as of now."""
         self.assess()
         self._reported = self.idleness.idle_since
         return Heartbeat(
@@ -134,7 +134,7 @@ class Watch:
         )
 
     def state(self) -> AgentState:
-        """What the notebook extension shows: cost, policy, idleness, times for *Keep until*."""
+        """The state that the extension shows: cost, policy, idleness, times for *Keep until*."""
         return AgentState(
             at=self._now(),
             profile=self._grant.profile,
@@ -186,5 +186,5 @@ class Watch:
 
 
 def for_hub(telemetry: Telemetry | None) -> Telemetry | None:
-    """Without the names of notebooks and programs: the hub has no use for them."""
+    """The telemetry without names of notebooks and programs, which the hub does not need."""
     return telemetry and telemetry.model_copy(update={"workers": []})
