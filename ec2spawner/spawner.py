@@ -165,9 +165,9 @@ class EC2Spawner(OptionTraits, Spawner):
                     start_timeout=self.start_timeout,
                 )
                 if choice.afresh:
-                    await provisioner.retention.give_up(self.user.name, self.name)
+                    await provisioner.give_up_retained(self.user.name, self.name)
                 await provisioner.request(lease)
-                ready = await provisioner.starting.wait_ready(self.lease_id, self.start_timeout)
+                ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
         except StoreError as error:
             raise SpawnError(
                 "The hub cannot write to its database, so no server can start. Tell an admin; the "
@@ -186,7 +186,7 @@ class EC2Spawner(OptionTraits, Spawner):
             failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
             with suppress(StoreError):  # it holds in memory, and the next pass stores it
                 stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
-                await provisioner.ending.begin(self.lease_id, stop)
+                await provisioner.end(self.lease_id, stop)
             raise spawn_error(failure, self._start_link) from error
         return ready.url
 
@@ -220,9 +220,9 @@ class EC2Spawner(OptionTraits, Spawner):
             stop = stop_for(self.user.name)
             if not lease.ready_at:
                 stop = stop.model_copy(update={"reason": "failed"})
-            await provisioner.ending.begin(lease.lease_id, stop)
+            await provisioner.end(lease.lease_id, stop)
             timeout = provisioner.settings.stop_timeout + STOP_MARGIN
-            await provisioner.ending.wait_ended(lease.lease_id, timeout)
+            await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
             self.log.warning(
                 "%s is still being released; the provisioner continues", self._log_name
@@ -239,7 +239,7 @@ class EC2Spawner(OptionTraits, Spawner):
         """The user or this named server is deleted in JupyterHub: delete the home if the
         configuration says so, and keep it otherwise."""
         provisioner = await self._provisioner()
-        await provisioner.retention.give_up(self.user.name, self.name)
+        await provisioner.give_up_retained(self.user.name, self.name)
         await release_home(provisioner, self.user.name, self.name)
 
     async def rename(self, old_name: str, new_name: str) -> None:
@@ -275,12 +275,12 @@ class EC2Spawner(OptionTraits, Spawner):
         if self._check_pending and running is not None and running.provisioner is not None:
             # JupyterHub clears `_check_pending` right after this call.
             following = self.start_check.done(self)
-            running.provisioner.background.spawn(following, f"check of {self._log_name}")
+            running.provisioner.spawn(following, f"check of {self._log_name}")
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """All events of the start from its beginning, for every browser that connects."""
         provisioner = await self._provisioner()
-        while not (lease := provisioner.registry.get(self.lease_id)):
+        while not (lease := provisioner.lease(self.lease_id)):
             await asyncio.sleep(0.1)  # JupyterHub ends this generator with the start
         usual = await provisioner.start_durations.of_steps(lease.profile)
         while lease is not None:
@@ -289,8 +289,8 @@ class EC2Spawner(OptionTraits, Spawner):
             yield progress_event(lease, usual, provisioner.now(), zone, waiting, move)
             if lease.state not in {LeaseState.WAITING, LeaseState.STARTING}:
                 return
-            await provisioner.registry.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
-            lease = provisioner.registry.get(lease.lease_id)
+            await provisioner.wait_for_change(lease.lease_id, PROGRESS_INTERVAL)
+            lease = provisioner.lease(lease.lease_id)
 
     @property
     def stop_notice(self) -> StopNotice | None:
@@ -298,7 +298,7 @@ class EC2Spawner(OptionTraits, Spawner):
         running = service.current()
         if running is None or running.provisioner is None:
             return None
-        return notice_of(running.provisioner.registry.last_ended(self.user.name, self.name))
+        return notice_of(running.provisioner.last_ended(self.user.name, self.name))
 
     # --- state ---
 
@@ -307,7 +307,7 @@ class EC2Spawner(OptionTraits, Spawner):
         state: dict[str, Any] = super().get_state()
         running = service.current()
         provisioner = running.provisioner if running else None
-        lease = provisioner.registry.get(self.lease_id) if provisioner else None
+        lease = provisioner.lease(self.lease_id) if provisioner else None
         if provisioner and lease and lease.state is LeaseState.READY:
             home = provisioner.homes.for_lease(lease)
             state["server"] = saved(lease, home).model_dump(mode="json")
@@ -353,16 +353,16 @@ class EC2Spawner(OptionTraits, Spawner):
         Raises `CloudError` while it cannot be known.
         """
         provisioner = await self._provisioner()
-        lease = provisioner.registry.get(self.lease_id)
+        lease = provisioner.lease(self.lease_id)
         if lease is not None and self._recovered:
             return lease
         if self._start_pending:
             return None  # this start has requested nothing yet
-        lease = provisioner.recovery.take_up(self.user.name, self.name, self.lease_id)
+        lease = provisioner.take_up(self.user.name, self.name, self.lease_id)
         if lease is None and self._saved is not None:
-            if not await provisioner.instance_cache.first_listing(HUB_START_TIMEOUT):
+            if not await provisioner.first_listing(HUB_START_TIMEOUT):
                 raise CloudError("Unknown", "no listing of instances yet", retryable=True)
-            lease = await provisioner.recovery.rebuild(self.user.name, self.name, self._saved)
+            lease = await provisioner.rebuild(self.user.name, self.name, self._saved)
         if lease is not None:
             await self._recover(provisioner, lease)
         return lease
@@ -380,7 +380,7 @@ class EC2Spawner(OptionTraits, Spawner):
             self._take_token_back(lease.sealed_start)
         if lease.state is not LeaseState.ENDING:
             following = follow_configuration(running.options, self, provisioner, lease)
-            provisioner.background.spawn(following, f"idle policy of {lease.lease_id}")
+            provisioner.spawn(following, f"idle policy of {lease.lease_id}")
 
     def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
         """The notebook's environment, and the hub's API as agents reach it."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Set
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from ..core.instances.leaks import (
     Kind,
@@ -21,9 +21,8 @@ from ..core.instances.leaks import (
 )
 from .model import metrics
 from .model.cloud import Cloud, CloudError
-from .model.settings import Settings
 from .runtime.supervise import Supervised
-from .runtime.uptime_clock import UptimeClock
+from .state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +38,8 @@ MAX_DELETED = 50
 class GarbageCollection:
     """Deletes what outlived its instance: disks, network interfaces, unused launch templates."""
 
+    state: State
     cloud: Cloud
-    settings: Settings
-    store_id: str
-    homes: Callable[[], Set[str]]
-    """Volume ids of all homes that the store knows: a second lock beside their tag."""
-    now: Callable[[], datetime]
-    uptime: UptimeClock
     _free_since: dict[str, float] = field(default_factory=dict)
     """By id, in seconds awake: since when this process has seen a thing attached to nothing."""
 
@@ -58,15 +52,17 @@ class GarbageCollection:
                     await self.look()
                 except CloudError as error:
                     log.warning("Looking for disks and interfaces left over failed: %s", error)
-            await asyncio.sleep(self.settings.reap_interval)
+            await asyncio.sleep(self.state.settings.reap_interval)
 
     async def look(self) -> None:
         """Delete what has been nobody's for long. Raises `CloudError` where listing fails."""
         free = await self._free()
-        now = self.uptime()
+        now = self.state.clock.uptime()
         self._free_since = {t.thing_id: self._free_since.get(t.thing_id, now) for t in free}
-        # Read after the listing: a home that was made meanwhile is known by now.
-        known = Known(self.settings.hub, self.store_id, homes=self.homes())
+        # The volumes of all homes that the store knows are a second lock beside their tag. Read
+        # after the listing: a home that was made meanwhile is known by now.
+        homes = self.state.homes.volume_ids()
+        known = Known(self.state.settings.hub, self.state.store_id, homes=homes)
         deleted = 0
         for thing in free:
             seconds = now - self._free_since[thing.thing_id]
@@ -76,8 +72,8 @@ class GarbageCollection:
                 deleted += 1
 
     async def _free(self) -> list[Thing]:
-        volumes = await self.cloud.free_volumes(self.settings.hub)
-        interfaces = await self.cloud.free_interfaces(self.settings.hub)
+        volumes = await self.cloud.free_volumes(self.state.settings.hub)
+        interfaces = await self.cloud.free_interfaces(self.state.settings.hub)
         return [
             *(Thing(Kind.VOLUME, each.volume_id, each.state, each.tags) for each in volumes),
             *(
@@ -105,12 +101,12 @@ class GarbageCollection:
         while True:
             with supervised:
                 await self._delete_old_templates()
-            await asyncio.sleep(self.settings.template_interval)
+            await asyncio.sleep(self.state.settings.template_interval)
 
     async def _delete_old_templates(self) -> None:
-        hub, before = self.settings.hub, self.now() - TEMPLATES_KEPT
+        hub, before = self.state.settings.hub, self.state.clock.now() - TEMPLATES_KEPT
         try:
-            number = await self.cloud.delete_old_templates(hub, self.store_id, before)
+            number = await self.cloud.delete_old_templates(hub, self.state.store_id, before)
         except CloudError as error:
             log.warning("Deleting old launch templates failed, tomorrow again: %s", error)
         else:

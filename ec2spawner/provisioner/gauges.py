@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from ..core.offers.launch_errors import ErrorClass
 from ..core.pricing.money import Segment
 from ..wire import Market
 from .model.lease import OPEN, LeaseState
 from .offers.discount_coverage import BILLED
-
-if TYPE_CHECKING:
-    from .provisioner import Provisioner
+from .offers.market import MarketData
+from .state.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +41,21 @@ class Figures:
     """Since the last complete listing of instances."""
 
 
-def figures(provisioner: Provisioner) -> Figures:
-    """All of them, now."""
-    now, uptime = provisioner.now(), provisioner.uptime()
-    leases = list(provisioner.registry.open())
-    listed = provisioner.instance_cache.instances
+def figures(state: State, market: MarketData, passed_at: float | None) -> Figures:
+    """All of them, now. `passed_at` is the uptime of the last pass that went through."""
+    now, uptime = state.clock.now(), state.clock.uptime()
+    leases = list(state.leases.open())
+    listed = state.instances.listed
     held = {lease.instance_id for lease in leases}
     paid = [lease.segments[-1].usd_per_hour for lease in leases if _is_paid(lease.segments)]
     unleased = [
-        price.usd_per_hour if (price := provisioner.prices.price_of(each)) else None
+        price.usd_per_hour if (price := market.prices.price_of(each)) else None
         for each in listed.values()
         if each.state in BILLED and each.instance_id not in held
     ]
     start_timeouts = [lease for lease in leases if lease.state in _UNREADY]
     waits = [(now - lease.requested_at).total_seconds() for lease in start_timeouts]
-    marks = provisioner.offers.sold_out.all(now)
+    marks = market.offers.sold_out.all(now)
     return Figures(
         instances=Counter(
             (each.state.value, Market(each.market).value, each.instance_type)
@@ -68,11 +66,11 @@ def figures(provisioner: Provisioner) -> Figures:
         leases_usd_per_hour=sum(usd for usd in paid if usd is not None),
         overhead_usd_per_hour=sum(usd for usd in unleased if usd is not None),
         unknown_prices=sum(usd is None for usd in [*paid, *unleased]),
-        leases_usd=provisioner.spending.since_begin(provisioner.registry),
-        overhead_usd=provisioner.spending.overhead_usd,
+        leases_usd=state.spending.since_begin(state.leases),
+        overhead_usd=state.spending.overhead_usd,
         sold_out=Counter(mark.error_class for _, mark in marks),
-        pass_age=_age(provisioner.reconciler.passed_at, uptime),
-        listing_age=_age(provisioner.listed_at, uptime),
+        pass_age=_age(passed_at, uptime),
+        listing_age=_age(state.instances.listed_at, uptime),
     )
 
 

@@ -1,57 +1,60 @@
-"""The provisioner of one hub: its parts, wired together, from the hub's start to its end."""
+"""The provisioner of one hub: its state, and the controllers that act on it."""
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
+from ..core.instances.retention import Kept
 from ..data import InstanceType
-from ..wire import Step, Stop
+from ..wire import IdlePolicy, Step, Stop
 from .garbage_collection import GarbageCollection
+from .gauges import Figures, figures
 from .homes.placement import Placement
+from .homes.server_homes import ServerHomes
 from .homes.snapshots import HomeSnapshots
-from .homes.volumes import Homes
+from .homes.volumes import HomeVolumes
 from .homes.zone_migration import ZoneMigrations
 from .instances.claims import Claims
+from .instances.demand import wake_claims_for
 from .instances.inventory import Inventory
+from .instances.listing import Listing
+from .instances.overhead import Overhead
+from .instances.termination import InstanceTermination
 from .launch.controller import LaunchController
 from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
+from .lifecycle.agent_calls import AgentCalls
 from .lifecycle.heartbeat import Heartbeats
 from .lifecycle.home_attachment import HomeAttachment
 from .lifecycle.instance_loss import InstanceLoss
-from .lifecycle.recovery import Recovery
+from .lifecycle.recovery import Recovery, SavedServer
+from .lifecycle.repricing import Repricing
 from .lifecycle.start import Start
 from .lifecycle.start_timeout import StartTimeouts
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
-from .model.cloud import Cloud
-from .model.lease import (
-    IntentState,
-    Lease,
-    LeaseState,
-    StepEvent,
-)
+from .model.cloud import Cloud, CloudError, Instance
+from .model.lease import IntentState, Lease, StepEvent
 from .model.settings import Settings
 from .offers.images import ImageCache
 from .offers.instance_types import Catalogue
+from .offers.market import MarketData
 from .offers.offers import Offers
 from .offers.prices import PriceCache
 from .reconciler import Reconciler
 from .retention.restart import RetainedRestarts
 from .retention.retention import Retention
-from .runtime.task_group import Background
-from .runtime.uptime_clock import UptimeClock
-from .state.instance_cache import InstanceCache
-from .state.launches import Launches
-from .state.lease_registry import LeaseRegistry
-from .state.spending import Spending
+from .runtime.clock import Clock
+from .runtime.task_group import TaskGroup
 from .state.start_durations import StartDurations
+from .state.state import State
 from .store.store import Store, StoreError
+from .upkeep import ClockUpkeep, StoreUpkeep
 
 
 class Provisioner:
@@ -68,307 +71,240 @@ class Provisioner:
         monotonic: Callable[[], float] = time.monotonic,
         ended: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
-        self.settings = settings
-        self.now = now
-        self.uptime = uptime = UptimeClock(now, monotonic)
-        self._cloud = cloud
-        self._store = store
-        self._wake = asyncio.Event()
-        self.listed_at: float | None = None
-        """When the last listing was complete, in seconds awake."""
-        self.background = background = Background()
-        self.start_durations = StartDurations(store, background.spawn)
-        self.homes = homes = Homes(cloud, store, settings, now=now)
-        self.placement = placement = Placement(cloud, settings, homes)
-
-        self.spending = spending = Spending(store, now=now)
-        store.overhead_told = spending.count_overhead
-        self.registry = registry = LeaseRegistry(store, now=now, forgotten=spending.forgotten)
-        self.instance_cache = instance_cache = InstanceCache(
-            cloud, settings, in_motion=self._in_motion, listed=self._on_listed
-        )
-        self.images = ImageCache(cloud, settings.image, now=now)
-        self.catalogue = Catalogue(cloud, types, settings, now=now, zones=placement.zones)
-        self.catalogue.want(settings.want_types)
-        self.prices = prices = PriceCache(
-            cloud,
-            settings,
-            types,
-            now=now,
-            zones=placement.zones,
-            changed=self.wake,
-            running=lambda: self.inventory.running(),
-            discounts=settings.discounts,
-        )
-        self.offers = Offers(self.catalogue, prices, now=now, subnets=lambda: placement.by_subnet)
-        self.launches = launches = Launches(store, instance_cache)
-        self.claims = claims = Claims(
-            store,
-            instance_cache,
-            launches,
-            settings,
-            now=now,
-            uptime=uptime,
-            kept=lambda instance_id: self.retention.get(instance_id),
-        )
-        self.inventory = Inventory(
-            registry,
-            claims,
-            launches,
-            instance_cache,
-            settings,
-            store.store_id,
-            placement.zones_of,
-            uptime,
-            lambda instance_id: self.retention.holds(instance_id),
-        )
-        self.retention = retention = Retention(
-            registry=registry,
-            store=store,
-            cloud=cloud,
-            instance_cache=instance_cache,
-            claims=claims,
-            prices=prices,
-            settings=settings,
-            now=now,
-            uptime=uptime,
-            need_of=lambda lease: self.starting.need_of(lease),
-            terminate=lambda instance_ids: self.ending.terminate(instance_ids),
-            starts=RetainedRestarts(
-                registry=registry,
-                cloud=cloud,
-                instance_cache=instance_cache,
-                fail=lambda lease_id, stop: self.ending.begin(lease_id, stop),
-                learn=self.offers.learn_of_start,
+        self.settings, self._cloud, self._store, tasks = settings, cloud, store, TaskGroup()
+        self._state = state = State(store, settings, Clock(now, monotonic))
+        self._tasks, self.start_durations = tasks, StartDurations(store, tasks)
+        self.market = market = _market(state, cloud, types)
+        # What several controllers do to EC2 and the store in the same way.
+        prices, volumes = market.prices, HomeVolumes(state, cloud)
+        overhead, claims = Overhead(state, store, prices), Claims(state)
+        fleet = FleetCalls(state, cloud, store, market.images)
+        # What acts at once when an agent or a user calls, or now and then, besides the passes.
+        self._starts = Start(state, claims, prices, overhead, tasks)
+        self.spot_waits, self._listing = SpotWaits(state), Listing(state, cloud)
+        self._garbage_collection = GarbageCollection(state, cloud)
+        # Controllers that are called by others, too.
+        self._termination = Termination(state, cloud, volumes, tasks, ended)
+        self._home_attachment = HomeAttachment(state, volumes, tasks)
+        placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
+        self._heartbeats = Heartbeats(state, prices)
+        self._recovery = Recovery(state, volumes, prices)
+        restarts = RetainedRestarts(state, cloud, market.offers)
+        self._retention = Retention(state, cloud, overhead, restarts, tasks)
+        self._launch = LaunchController(state, market.offers, fleet, tasks)
+        unhealthy = UnhealthyInstances(state, claims)
+        self.agents = AgentCalls(state, self._starts, self._heartbeats, unhealthy)
+        self.homes = ServerHomes(state, volumes, migrations, placement)
+        self._reconciler = Reconciler(
+            state,
+            (
+                # Times first: whatever follows measures with them.
+                ClockUpkeep(state, tasks),
+                # What was decided goes on, also where the store fails and the pass ends below.
+                self._termination,
+                # Without a store that is held, another hub may be at work: nothing is concluded.
+                StoreUpkeep(state, store, tasks),
+                # What is gone or over: leases go back to the waiting list, or end.
+                InstanceLoss(state),
+                placement,
+                self._heartbeats,
+                self._recovery,
+                # What is retained serves its user before anything is bought, or becomes surplus.
+                self._retention,
+                # All above changes what is missing and surplus: it is weighed once, here.
+                Inventory(state),
+                StartTimeouts(state, cloud, tasks),
+                self._launch,
+                InstanceTermination(state, cloud, overhead),
+                # What follows the leases as they are by now.
+                Tagging(state, cloud, tasks),
+                self._home_attachment,
+                migrations,
+                HomeSnapshots(state, cloud, volumes, tasks),
+                Repricing(state, prices),
             ),
-            fail=lambda lease_id, stop: self.ending.begin(lease_id, stop),
-            spawn_task=background.spawn,
-        )
-        self.ending = Termination(
-            registry=registry,
-            store=store,
-            cloud=cloud,
-            claims=claims,
-            homes=homes,
-            retention=retention,
-            prices=prices,
-            instance_cache=instance_cache,
-            settings=settings,
-            now=now,
-            spawn_task=background.spawn,
-            wake=self.wake,
-            ended=ended,
-        )
-        self.home_attachment = HomeAttachment(
-            registry=registry,
-            claims=claims,
-            homes=homes,
-            spawn_task=background.spawn,
-            fail=self.ending.begin,
-            wake=self.wake,
-        )
-        self.zone_migrations = ZoneMigrations(
-            cloud=cloud,
-            homes=homes,
-            registry=registry,
-            settings=settings,
-            store_id=store.store_id,
-            now=now,
-            spawn_task=background.spawn,
-            fail=self.ending.begin,
-            wake=self.wake,
-        )
-        self.home_snapshots = HomeSnapshots(
-            cloud=cloud,
-            homes=homes,
-            settings=settings,
-            store_id=store.store_id,
-            now=now,
-            uptime=uptime,
-            spawn_task=background.spawn,
-        )
-        self.starting = Start(
-            registry=registry,
-            claims=claims,
-            homes=homes,
-            home_attachment=self.home_attachment,
-            retention=retention,
-            prices=prices,
-            store=store,
-            now=now,
-            zones_of=placement.zones_of,
-            supplies=self.inventory.supplies,
-            spawn_task=background.spawn,
-            fail=self.ending.begin,
-            stopped=self.ending.agent_stopped,
-            wake=self.wake,
-            uptime=uptime,
-        )
-        self.broken = UnhealthyInstances(
-            registry=registry,
-            claims=claims,
-            retention=retention,
-            starting=self.starting,
-            settings=settings,
-            fail=self.ending.begin,
-            wake=self.wake,
-        )
-        self.start_timeouts = StartTimeouts(
-            registry=registry,
-            cloud=cloud,
-            starting=self.starting,
-            settings=settings,
-            uptime=uptime,
-            spawn_task=background.spawn,
-            fail=self.ending.begin,
-            wake=self.wake,
-        )
-        self.waits = SpotWaits(registry, launches, self._wake)
-        self.launch = LaunchController(
-            registry,
-            self.offers,
-            launches,
-            FleetCalls(cloud, store, launches, self.images, settings, now),
-            background,
-            self._wake,
-        )
-        self.labels = labels = Tagging(
-            registry, cloud, instance_cache, store.store_id, background.spawn
-        )
-        self.heartbeats = heartbeats = Heartbeats(
-            registry, prices, settings, now, uptime, self.wake, spending
-        )
-        self.recovery = recovery = Recovery(
-            registry, instance_cache, homes, prices, settings, now, uptime
-        )
-        self.garbage_collection = GarbageCollection(
-            cloud, settings, store.store_id, homes.volume_ids, now, uptime
-        )
-        self.instance_loss = instance_loss = InstanceLoss(
-            registry, instance_cache, claims, self.start_timeouts, self.ending, retention, recovery
-        )
-        self.reconciler = Reconciler(
-            settings=settings,
-            now=now,
-            uptime=uptime,
-            woken=self._wake,
-            store=store,
-            registry=registry,
-            instance_cache=instance_cache,
-            placement=placement,
-            prices=prices,
-            launches=launches,
-            claims=claims,
-            inventory=self.inventory,
-            retention=retention,
-            ending=self.ending,
-            home_attachment=self.home_attachment,
-            zone_migrations=self.zone_migrations,
-            home_snapshots=self.home_snapshots,
-            starting=self.starting,
-            start_timeouts=self.start_timeouts,
-            launch=self.launch,
-            labels=labels,
-            heartbeats=heartbeats,
-            recovery=recovery,
-            instance_loss=instance_loss,
-            spending=spending,
-            spawn_task=background.spawn,
         )
 
     # --- life ---
 
     async def start(self) -> None:
         """Read the store and begin to watch. Raises `StoreError`, `CloudError`."""
+        state, spawn = self._state, self._tasks.spawn
         snapshot = await self._store.load()
-        await self.placement.load()
-        self.registry.load(snapshot)
-        self.spending.begin()
-        self.claims.load(snapshot.bindings)
-        self.homes.load(snapshot.homes)
-        self.retention.load(snapshot.kept)
-        waiting = list(self.registry.open(LeaseState.WAITING))
-        self.launches.load(snapshot.intents, waiting, self.now())
-        self.recovery.load(snapshot.leases)
-        self.instance_cache.track(
-            lease.instance_id for lease in snapshot.leases if lease.instance_id
-        )
-        self.ending.resume()
-        self.background.spawn(self.instance_cache.run(), "watch")
-        self.background.spawn(self.prices.run(), "prices")
-        self.background.spawn(self.catalogue.run(), "catalogue")
-        self.background.spawn(self._look_image_up(), "image")
-        self.background.spawn(self.garbage_collection.run(), "reaper")
-        self.background.spawn(self.garbage_collection.run_templates(), "templates")
+        state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
+        state.load(snapshot)
+        self._recovery.load(snapshot.leases)
+        await self._termination.reconcile(self.now())
+        spawn(self._listing.run(), "watch")
+        spawn(self.market.prices.run(), "prices")
+        spawn(self.market.catalogue.run(), "catalogue")
+        spawn(self._look_image_up(), "image")
+        spawn(self._garbage_collection.run(), "reaper")
+        spawn(self._garbage_collection.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
-                self.launch.replay(intent)
-        self.background.spawn(self.reconciler.run(), "reconcile")
+                self._launch.replay(intent)
+        spawn(self._reconciler.run_on(state.lease_ending, self._termination), "ends")
+        spawn(self._reconciler.run_on(state.lease_assigned, self._home_attachment), "homes")
+        spawn(self._reconciler.run(), "reconcile")
 
     async def close(self) -> None:
         """Stop watching. Instances and leases go on; the next process takes them up."""
-        await self.background.end()
-        await self.registry.drain()
+        await self._tasks.end()
+        await self._state.leases.drain()
         await self._store.write_behind.again()
         await self._store.close()
 
-    def wake(self) -> None:
-        """Let a pass begin now."""
-        self._wake.set()
+    def now(self) -> datetime:
+        """The wall clock, UTC."""
+        return self._state.clock.now()
 
-    # --- asking for a server ---
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run in the background until the provisioner is closed; a failure is logged."""
+        self._tasks.spawn(work, name)
+
+    def figures(self) -> Figures:
+        """How things stand now, in numbers."""
+        return figures(self._state, self.market, self._reconciler.passed_at)
+
+    async def _look_image_up(self) -> None:
+        """Before anybody waits for it."""
+        await self.market.images.current()
+
+    # --- a server's life ---
 
     async def request(self, lease: Lease) -> None:
         """Put a lease on the waiting list.
 
         Raises `StoreError` where it cannot be stored; then it ends at once, and nothing is bought.
         """
+        state = self._state
         begun = StepEvent(Step.REQUEST, self.now(), "Looking for a machine")
-        self.prices.want(lease.spec.instance_types)
-        self.catalogue.want(lease.spec.instance_types)
+        self.market.want(lease.spec.instance_types)
         try:
-            await self.registry.add(replace(lease, events=(begun,)))
+            await state.leases.add(replace(lease, events=(begun,)))
         except StoreError:
             stop = Stop(reason="failed", message="The hub could not write its database")
-            await self.ending.begin(lease.lease_id, stop)
+            await state.end(lease.lease_id, stop)
             raise
-        self.inventory.wake_claim_for(self.starting.need_of(lease))
-        for retained in self.retention.of_server(lease.user, lease.server):
-            self.claims.wake(retained.instance_id)
-        self.wake()
+        wake_claims_for(state, lease)
+        state.wake()
 
-    async def agent_stopped(self, lease: Lease, message: str) -> None:
-        """The agent of a lease reports that it has ended, asked for or not.
+    async def wait_ready(self, lease_id: str, timeout: float) -> Lease:
+        """The lease once its notebook listens and that is stored.
 
-        During a start its instance is shutting down: the lease gets another one.
+        Raises `StartFailed` when it ended before, `TimeoutError` after `timeout` seconds.
         """
-        current = self.registry.get(lease.lease_id) or lease
-        if current.state is LeaseState.STARTING and current.instance_id == lease.instance_id:
-            self.start_timeouts.ended(current, None)
-            return
-        await self.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
-        self.ending.agent_stopped(lease)
+        return await self._starts.wait_ready(lease_id, timeout)
 
-    # --- what the parts tell each other ---
+    async def end(self, lease_id: str, stop: Stop) -> None:
+        """Let a lease end; the first reason stays. Returns once that is stored, or cannot be."""
+        await self._state.end(lease_id, stop)
 
-    def _in_motion(self) -> bool:
-        """True while something starts or ends, so that listings are worth their call."""
-        moving = self.registry.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
-        return (
-            any(True for _ in moving)
-            or bool(self.launches.rounds or self.launches.expected)
-            or any(self._may_be_gone(lease) for lease in self.registry.open(LeaseState.READY))
-        )
+    async def wait_ended(self, lease_id: str, timeout: float) -> None:
+        """Wait until a lease that is ending has ended. Raises `TimeoutError` after so many s."""
+        await self._termination.wait_ended(lease_id, timeout)
 
-    def _may_be_gone(self, lease: Lease) -> bool:
-        """True for a server that is checked after the hub's start, and that EC2 does not list."""
-        unheard = not self.registry.contact(lease.lease_id).heartbeats
-        return unheard and self.instance_cache.is_missing(lease.instance_id or "")
+    async def wait_agent_stopped(self, lease_id: str, timeout: float) -> None:
+        """Wait until the agent of an ending lease has closed notebook and home, or for `timeout`
+        seconds."""
+        await self._termination.wait_agent_stopped(lease_id, timeout)
 
-    def _on_listed(self) -> None:
-        self.listed_at = self.uptime()
-        self.wake()
+    async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
+        """Let another idle policy hold for a running server. Raises `StoreError`."""
+        await self._heartbeats.set_policy(lease, policy)
 
-    async def _look_image_up(self) -> None:
-        """Before anybody waits for it."""
-        await self.images.current()
+    # --- servers of an earlier process ---
+
+    async def first_listing(self, timeout: float) -> bool:
+        """True once the instances are known; waits at most `timeout` seconds for it."""
+        return await self._state.instances.first_listing(timeout)
+
+    def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
+        """The stored lease of a server that JupyterHub asks for, by id or else by name."""
+        return self._recovery.take_up(user, server, lease_id)
+
+    async def rebuild(self, user: str, server: str, saved: SavedServer) -> Lease | None:
+        """A lease that the store lost, from what JupyterHub saved; None where its instance is not
+        there. Raises `CloudError`, `StoreError`."""
+        return await self._recovery.rebuild(user, server, saved)
+
+    async def wait_heard(self, lease: Lease) -> Lease:
+        """Wait until this process has heard of a ready lease, or it is ready no more."""
+        return await self._heartbeats.wait_heard(lease)
+
+    # --- what is known of leases and instances ---
+
+    def lease(self, lease_id: str) -> Lease | None:
+        """An open lease, or one that ended within minutes."""
+        return self._state.leases.get(lease_id)
+
+    def lease_of(self, user: str, server: str) -> Lease | None:
+        """The newest open lease of a server."""
+        return self._state.leases.of_server(user, server)
+
+    def last_ended(self, user: str, server: str) -> Lease | None:
+        """The newest ended lease of a server: why it stopped is told at the next login."""
+        return self._state.leases.last_ended(user, server)
+
+    def remembered(self, lease_id: str) -> Lease | None:
+        """An open lease, or one that ended lately."""
+        return self._state.leases.remembered(lease_id)
+
+    async def wait_for_change(self, lease_id: str, timeout: float) -> bool:
+        """Wait for the next change of a lease. False when `timeout` seconds passed."""
+        return await self._state.leases.wait_for_change(lease_id, timeout)
+
+    def knows_instance(self, instance_id: str) -> bool:
+        """Whether a listing shows it, or a launch has been answered with it."""
+        return self._state.knows_instance(instance_id)
+
+    def instance(self, instance_id: str | None) -> Instance | None:
+        """An instance as the last listing showed it."""
+        return self._state.instances.listed.get(instance_id or "")
+
+    async def next_listing(self, timeout: float) -> bool:
+        """Wait until a listing completes. False when `timeout` seconds passed."""
+        return await self._state.instances.next_listing(timeout)
+
+    @property
+    def listing_failure(self) -> CloudError | None:
+        """Why the last listing of instances failed; None where it did not."""
+        return self._state.instances.failure
+
+    # --- what is retained for a server ---
+
+    def retained(self, user: str, server: str) -> tuple[Kept, ...]:
+        """The instances that are retained for a server and still have time, the latest last."""
+        return self._state.retained.of_server(user, server)
+
+    async def give_up_retained(self, user: str, server: str) -> None:
+        """What is retained for a server shall end. Raises `StoreError`."""
+        await self._state.retained.give_up(user, server)
+
+    async def rename_retained(self, user: str, server: str, new: str) -> None:
+        """What is retained waits for the server under its new name. Raises `StoreError`."""
+        await self._state.retained.rename(user, server, new)
+
+    def why_not_restarted(self, lease_id: str) -> str:
+        """Of a lease whose stopped instance EC2 was too busy to start; else empty."""
+        return self._retention.why_not_started(lease_id)
+
+
+def _market(state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> MarketData:
+    """What EC2 and its price list say, read in the background."""
+    now, settings, zones = state.clock.now, state.settings, state.zones
+    catalogue = Catalogue(cloud, types, settings, now=now, zones=zones.all)
+    catalogue.want(settings.want_types)
+    prices = PriceCache(
+        cloud,
+        settings,
+        types,
+        now=now,
+        zones=zones.all,
+        changed=state.wake,
+        running=state.running,
+        discounts=settings.discounts,
+    )
+    offers = Offers(catalogue, prices, now=now, subnets=lambda: zones.by_subnet)
+    return MarketData(catalogue, prices, offers, ImageCache(cloud, settings.image, now=now), zones)

@@ -85,19 +85,15 @@ class ClaimsHandler(AgentHandler):
 
     async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
         """A lease, or none yet. Where the agent is unfit, its instance and its start are ended."""
-        starting, wait = self.provisioner.starting, claim.wait_seconds
         try:
-            if unfit:
-                stop = Stop(reason="failed", message=unfit)
-                await starting.turn_away(claimant, claim.key, wait, stop)
-                return None
-            if claim.broken:
-                broken = self.provisioner.broken
-                if not await broken.turn_away(claimant, claim.key, wait, claim.broken):
-                    return None  # no listing shows it yet, or it is being stopped
-            if claim.interruption_at is not None:
-                await starting.turn_away_reclaimed(claimant, claim.key, wait)
-            return await starting.claim(claimant, claim.key, wait)
+            return await self.provisioner.agents.claim(
+                claimant,
+                claim.key,
+                claim.wait_seconds,
+                unfit=unfit,
+                broken=claim.broken,
+                is_reclaimed=claim.interruption_at is not None,
+            )
         except SecondKey:
             SECOND_KEY_CLAIMS.inc()
             raise
@@ -123,7 +119,7 @@ class ClaimsHandler(AgentHandler):
             self.log.error("%s cannot be started: %s", lease.lease_id, error)
             again = "start it again" if isinstance(error, SealBroken) else "an admin must mend it"
             stop = Stop(reason="failed", message=f"The hub can no longer start it: {again}")
-            await self.provisioner.ending.begin(lease.lease_id, stop)
+            await self.provisioner.end(lease.lease_id, stop)
             self.refuse(410, "the hub can no longer start this server")
         return LeaseGrant(
             lease_id=lease.lease_id,
@@ -149,11 +145,11 @@ class ClaimsHandler(AgentHandler):
     async def data(self, lease: Lease) -> list[DataMount]:
         """The instance's data volumes, by EC2's word of what is attached to it."""
         for _ in range(VOLUME_LISTINGS):
-            instance = self.provisioner.instance_cache.instance_of(lease)
+            instance = self.provisioner.instance(lease.instance_id)
             mounts = data_mounts(lease.spec, instance.volumes) if instance else None
             if mounts is not None:
                 return list(mounts)
-            await self.provisioner.instance_cache.next_listing(timeout=10)
+            await self.provisioner.next_listing(timeout=10)
         return self.come_back("EC2 does not tell this instance's data volumes yet")
 
     async def certificates(self, lease: Lease) -> Certificates | None:
@@ -167,7 +163,7 @@ class LeaseHandler(AgentHandler):
 
     def lease(self, lease_id: str) -> Lease:
         """The lease that the request's token opens; ends the request with 401, 404 or 410."""
-        lease = self.provisioner.registry.get(lease_id)
+        lease = self.provisioner.lease(lease_id)
         if lease is None:
             self.refuse(404, "no such lease here: continue under your last policy")
         token = self.get_auth_token() or ""
@@ -205,20 +201,20 @@ class EventsHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         event = self.read(AgentEvent)
         provisioner = self.provisioner
-        provisioner.heartbeats.heard(lease.lease_id)
+        provisioner.agents.heard(lease.lease_id)
         if event.step == "stopped":
             await self.stopped(lease, event)
         else:
             address = await self.address(lease)
             scheme = "https" if self.service.authority else "http"
             url = f"{scheme}://{address}:{event.port or self.service.options.port}"
-            await provisioner.starting.agent_event(lease, event, url)
+            await provisioner.agents.event(lease, event, url)
         self.set_status(204)
 
     async def stopped(self, lease: Lease, event: AgentEvent) -> None:
         """Asked for by us, or the notebook ended by itself."""
         message = event.message or "The notebook server ended"
-        await self.provisioner.agent_stopped(lease, message)
+        await self.provisioner.agents.stopped(lease, message)
 
 
 class HeartbeatHandler(LeaseHandler):
@@ -229,7 +225,7 @@ class HeartbeatHandler(LeaseHandler):
         if unfit := why_unfit(heartbeat.protocol):
             self.refuse(400, unfit)
         try:
-            answer = await self.provisioner.heartbeats.heartbeat(lease, heartbeat)
+            answer = await self.provisioner.agents.heartbeat(lease, heartbeat)
         except asyncio.CancelledError:
             self.come_back(STOPPING)  # as above
         else:
@@ -243,7 +239,7 @@ class ExtendHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         request = self.read(ExtendRequest)
         self.refuse_unless_ready(lease)
-        self.answer(200, await self.provisioner.heartbeats.extend(lease, request.seconds))
+        self.answer(200, await self.provisioner.agents.extend(lease, request.seconds))
 
 
 class IdleHandler(LeaseHandler):
@@ -252,7 +248,7 @@ class IdleHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         request = self.read(IdleRequest)
         self.refuse_unless_ready(lease)
-        answer = await self.provisioner.heartbeats.choose_idle(lease, request.server_seconds)
+        answer = await self.provisioner.agents.choose_idle(lease, request.server_seconds)
         if answer is None:
             self.refuse(403, "This hub leaves no choice of it.")
         self.answer(200, answer)
@@ -264,7 +260,7 @@ class StopHandler(LeaseHandler):
     async def call(self, lease: Lease) -> None:
         self.read(StopRequest)
         stop = Stop(reason="user", message="You stopped it from the notebook")
-        await self.provisioner.ending.begin(lease.lease_id, stop)
+        await self.provisioner.end(lease.lease_id, stop)
         self.set_status(204)
 
 

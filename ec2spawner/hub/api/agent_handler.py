@@ -136,9 +136,9 @@ class AgentHandler(APIHandler):
         """The instance's private address, as EC2 says and never as the instance says."""
         address = None
         for _ in range(ADDRESS_LISTINGS):
-            instance = self.provisioner.instance_cache.instance_of(lease)
+            instance = self.provisioner.instance(lease.instance_id)
             address = instance and instance.private_address
             if address:
                 break
-            await self.provisioner.instance_cache.next_listing(timeout=10)
+            await self.provisioner.next_listing(timeout=10)
         return address or self.come_back("EC2 does not report this instance's address yet")

@@ -48,12 +48,12 @@ async def _stop_first(owner: str, spawner: Any) -> None:
     lease_id = getattr(spawner, "lease_id", "")
     if provisioner is None or not lease_id or not _runs(provisioner, lease_id):
         return
-    await provisioner.ending.begin(lease_id, stop_for(owner))
-    await provisioner.ending.wait_agent_stopped(lease_id, ROUTE_SECONDS)
+    await provisioner.end(lease_id, stop_for(owner))
+    await provisioner.wait_agent_stopped(lease_id, ROUTE_SECONDS)
 
 
 def _runs(provisioner: Provisioner, lease_id: str) -> bool:
-    lease = provisioner.registry.get(lease_id)
+    lease = provisioner.lease(lease_id)
     return lease is not None and (
         lease.state is LeaseState.READY
         or (lease.state is LeaseState.ENDING and lease.ready_at is not None)

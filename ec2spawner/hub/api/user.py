@@ -281,11 +281,13 @@ class OnDemandHandler(APIHandler):
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")
             raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
-        lease = running.provisioner.registry.of_server(user_name, server_name)
+        lease = running.provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:
                 raise NotWaiting("there is no such start")
-            await running.provisioner.waits.buy_on_demand(lease.lease_id, agreed.max_usd_per_hour)
+            await running.provisioner.spot_waits.buy_on_demand(
+                lease.lease_id, agreed.max_usd_per_hour
+            )
         except NotWaiting as error:
             raise HTTPError(409, str(error)) from error
         except StoreError as error:

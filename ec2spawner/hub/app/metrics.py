@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from ...provisioner.gauges import Figures, figures
+from ...provisioner.gauges import Figures
 from ...provisioner.provisioner import Provisioner
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Standing:
     def collect(self) -> Iterable[Metric]:
         """Current gauges; none if they fail, so that JupyterHub's own are still served."""
         try:
-            return list(families(figures(self._provisioner)))
+            return list(families(self._provisioner.figures()))
         except Exception:
             # JupyterHub's own metrics go on.
             log.exception("The figures of the provisioner cannot be told")

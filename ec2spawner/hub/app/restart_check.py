@@ -55,7 +55,7 @@ class RestartCheck:
         )
         known = settled(provisioner, lease, base_url, context, spawner.start_timeout)
         await _first_of(self._cut_short.wait(), known)
-        now = provisioner.registry.get(lease.lease_id)
+        now = provisioner.lease(lease.lease_id)
         is_running = now is not None and now.state is LeaseState.READY
         return now if is_running and not self._cut_short.is_set() else None
 
@@ -80,7 +80,7 @@ class RestartCheck:
             return
         self._cut_short.clear()
         spawner._check_pending = True
-        provisioner.background.spawn(self._again(spawner), f"check of {spawner._log_name}")
+        provisioner.spawn(self._again(spawner), f"check of {spawner._log_name}")
 
     async def _again(self, spawner: Spawner) -> None:
         """Check as JupyterHub does, which has recorded the hub's address for the server."""
@@ -119,14 +119,14 @@ async def settled(
     """
     if lease.state in {LeaseState.WAITING, LeaseState.STARTING}:
         try:
-            await provisioner.starting.wait_ready(lease.lease_id, start_timeout)
+            await provisioner.wait_ready(lease.lease_id, start_timeout)
         except TimeoutError:
             message = "The hub restarted during the start, which then took too long"
-            await provisioner.ending.begin(lease.lease_id, Stop(reason="failed", message=message))
+            await provisioner.end(lease.lease_id, Stop(reason="failed", message=message))
         except StartFailed as error:
             log.warning("The start of %s failed: %s", lease.lease_id, error)
-        lease = provisioner.registry.get(lease.lease_id) or lease
-    lease = await provisioner.heartbeats.wait_heard(lease)
+        lease = provisioner.lease(lease.lease_id) or lease
+    lease = await provisioner.wait_heard(lease)
     if lease.state is LeaseState.READY:
         url = url_path_join(lease.url, base_url, "api")
         await _first_of(_over(provisioner, lease), _answers(url, ssl_context))
@@ -153,8 +153,8 @@ async def _over(provisioner: Provisioner, lease: Lease) -> None:
     """Wait until a lease is no longer ready."""
     now: Lease | None = lease
     while now is not None and now.state is LeaseState.READY:
-        await provisioner.registry.wait_for_change(lease.lease_id, RECHECK_INTERVAL)
-        now = provisioner.registry.get(lease.lease_id)
+        await provisioner.wait_for_change(lease.lease_id, RECHECK_INTERVAL)
+        now = provisioner.lease(lease.lease_id)
 
 
 async def _add_route(spawner: Spawner) -> None:

@@ -24,7 +24,7 @@ async def rename_server(
         raise HTTPError(409, f"The server cannot be renamed: {reason}")
     home = provisioner.homes.of(user, server)
     try:
-        await provisioner.retention.rename(user, server, new)
+        await provisioner.rename_retained(user, server, new)
         if (
             home is not None
         ):  # last: if JupyterHub keeps the old name, the files must still be under it
@@ -36,7 +36,7 @@ async def rename_server(
             "The hub cannot write to its database, so the server keeps its name. Try again later",
         ) from error
     if home is not None:
-        provisioner.background.spawn(_tag(provisioner), f"tags of {home.home_id}")
+        provisioner.spawn(_tag(provisioner), f"tags of {home.home_id}")
 
 
 def _why_not(provisioner: Provisioner, home_kind: str, user: str, server: str, new: str) -> str:
@@ -46,7 +46,7 @@ def _why_not(provisioner: Provisioner, home_kind: str, user: str, server: str, n
             "its files are on EFS, in a folder named after the server. Create a server with "
             "the new name and copy the files there"
         )
-    if provisioner.registry.of_server(user, server) is not None:
+    if provisioner.lease_of(user, server) is not None:
         return "it is still stopping. Try again in a minute"
     home = provisioner.homes.of(user, server)
     if home is not None and home.move is not None:
@@ -61,6 +61,6 @@ def _why_not(provisioner: Provisioner, home_kind: str, user: str, server: str, n
 
 async def _tag(provisioner: Provisioner) -> None:
     try:
-        await provisioner.homes.take_up_volumes()
+        await provisioner.homes.list_volumes()
     except (CloudError, StoreError) as error:
         log.warning("The tags of a renamed home are set after the next listing: %s", error)

@@ -58,7 +58,7 @@ class HubService:
         return CERTIFICATES_SINCE if self.authority else SPOKEN[-1]
 
     def _knows(self, instance_id: str) -> bool:
-        return self.provisioner is not None and self.provisioner.inventory.knows(instance_id)
+        return self.provisioner is not None and self.provisioner.knows_instance(instance_id)
 
     def started(self, provisioner: Provisioner) -> None:
         """Offer a provisioner that runs to those who wait for it."""
@@ -69,7 +69,7 @@ class HubService:
         """Let JupyterHub notice at once what its next poll would tell it."""
         spawner = self.spawners.get(lease.lease_id)
         if spawner is not None and spawner.ready and self.provisioner is not None:
-            self.provisioner.background.spawn(_notify(spawner), f"notify {lease.lease_id}")
+            self.provisioner.spawn(_notify(spawner), f"notify {lease.lease_id}")
 
 
 async def _notify(spawner: Spawner) -> None:

@@ -47,7 +47,7 @@ class Diagnosis:
     async def of_stop(self, stop: Stop) -> StartFailure:
         """A lease that ended before it was ready."""
         message = stop.message or "The start was ended"
-        lease = self.provisioner.registry.get(self.spawner.lease_id)
+        lease = self.provisioner.lease(self.spawner.lease_id)
         if lease is None:
             return StartFailure(stop.reason, message)
         no_capacity = stop.reason in NO_CAPACITY
@@ -62,13 +62,13 @@ class Diagnosis:
     async def of_timeout(self, lease_id: str, seconds: float) -> StartFailure:
         """A start that was not ready within `seconds`."""
         provisioner = self.provisioner
-        lease = provisioner.registry.get(lease_id)
+        lease = provisioner.lease(lease_id)
         usual = await provisioner.start_durations.of_steps(lease.profile) if lease else {}
         if lease is not None and provisioner.homes.is_moving(lease.user, lease.server):
             message = still_moving(home_zone_of(provisioner, lease), seconds)
-        elif failure := provisioner.instance_cache.failure:
+        elif failure := provisioner.listing_failure:
             message = not_listed(failure, seconds)
-        elif busy := provisioner.retention.why_not_started(lease_id):
+        elif busy := provisioner.why_not_restarted(lease_id):
             message = f"{_not_ready(seconds)}: {busy}"
         else:
             message = late(current_step(lease) if lease else Step.REQUEST, usual, seconds)
@@ -80,7 +80,10 @@ class Diagnosis:
         profile = next((each for each in profiles if each.slug == slug), None)
         if profile is None or options.home.kind != "ebs":
             return ()
-        home, chosen = provisioner.homes.of(spawner.user.name, spawner.name), spawner.user_options
+        home, chosen = (
+            provisioner.homes.of(spawner.user.name, spawner.name),
+            spawner.user_options,
+        )
         if not no_capacity:
             return replacement_actions(provisioner, home, profile, chosen)
         markets = MARKETS_OF.get(str(chosen.get("market")), MARKETS_OF[profile.market])
@@ -88,26 +91,26 @@ class Diagnosis:
 
     async def _others(self, lease: Lease) -> tuple[Action, ...]:
         provisioner = self.provisioner
-        zones = provisioner.placement.zones_of(lease.spec)
-        offers = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
+        zones = provisioner.market.zones.of(lease.spec)
+        offers = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         prices = (offer.usd_per_hour for offer in offers if offer.usd_per_hour is not None)
         profiles = await allowed_profiles(self.options, self.spawner)
         candidates = [_candidate(profile, provisioner, zones) for profile in profiles]
         chosen = dict(self.spawner.user_options)
-        if provisioner.retention.of_server(lease.user, lease.server):
+        if provisioner.retained(lease.user, lease.server):
             chosen["afresh"] = "true"  # the retained instance could not be started
         found = alternatives(candidates, lease.profile, min(prices, default=None), chosen=chosen)
         return tuple(map(start_other, found))
 
 
 def _candidate(profile: Profile, provisioner: Provisioner, zones: Iterable[str]) -> Candidate:
-    types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
+    types = provisioner.market.catalogue.types_for(profile, provisioner.settings.architecture)
     return Candidate(
         slug=profile.slug,
         name=profile.display_name,
         has_gpu=any(kind.gpu for kind in types),
         markets=open_markets(profile),
-        offers=provisioner.offers.open([kind.name for kind in types], zones, tuple(Market)),
+        offers=provisioner.market.offers.open([kind.name for kind in types], zones, tuple(Market)),
     )
 
 

@@ -46,10 +46,10 @@ def replacement_actions(
     user_options: Mapping[str, object],
 ) -> tuple[Action, ...]:
     """For a home whose volume was deleted in EC2: its newest snapshot, or an empty home."""
-    if home is None or home.home_id not in provisioner.homes.gone:
+    if home is None or not provisioner.homes.is_gone(home):
         return ()
     same, actions = _same_choice(profile, user_options), []
-    newest = provisioner.homes.newest.get(home.home_id)
+    newest = provisioner.homes.newest_snapshot(home)
     if newest is not None:
         actions.append(
             Action(

@@ -35,10 +35,10 @@ def moving(provisioner: Provisioner, lease: Lease) -> Moving | None:
     home = provisioner.homes.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
     if home is None or home.move is None or home.move.volume_id is not None:
         return None
-    newest = provisioner.homes.newest.get(home.home_id)
+    newest = provisioner.homes.newest_snapshot(home)
     takes = estimate(home.size_gib, newest.stored_gib if newest else None)
     return Moving(
         zone=home.move.zone,
-        percent=provisioner.zone_migrations.percent(home.move.move_id),
+        percent=provisioner.homes.percent_moved(home.move.move_id),
         takes=f"estimated at {duration_text(takes)}",
     )

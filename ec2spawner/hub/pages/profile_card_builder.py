@@ -68,10 +68,10 @@ def _card(
     zones: Sequence[str],
     usual: Mapping[str, float],
 ) -> Card:
-    now, catalogue = provisioner.now(), provisioner.catalogue
+    now, catalogue = provisioner.now(), provisioner.market.catalogue
     here = catalogue.types_for(profile, options.architecture)
     catalogue.want(profile.instance_types)
-    provisioner.prices.want(kind.name for kind in here)
+    provisioner.market.prices.want(kind.name for kind in here)
     # A profile that no zone offers is still shown, and says so.
     types = here or resolve(profile, catalogue.types, options.architecture)
     hardware = describe(types) if types else Hardware("", 0, 0, 0)
@@ -116,7 +116,7 @@ def _elsewhere(
     here = first.offer.usd_per_hour if first else None
     if is_available and not is_worth_moving(here, best.usd_per_hour):
         return None
-    types = provisioner.catalogue.types_for(profile, provisioner.settings.architecture)
+    types = provisioner.market.catalogue.types_for(profile, provisioner.settings.architecture)
     there = _offers(provisioner, types, (best.zone,), provisioner.now())
     return Elsewhere(
         home_zone=home.zone or "",
@@ -132,12 +132,12 @@ def _elsewhere(
 def _offers(
     provisioner: Provisioner, types: Sequence[InstanceType], zones: Sequence[str], now: datetime
 ) -> tuple[OfferSeen, ...]:
-    every = provisioner.offers.all([kind.name for kind in types], zones, tuple(Market))
+    every = provisioner.market.offers.all([kind.name for kind in types], zones, tuple(Market))
     return tuple(_seen(provisioner, offer, now) for offer in every)
 
 
 def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
-    prices = provisioner.prices
+    prices = provisioner.market.prices
     if offer.paid:
         price = prices.paid(offer.instance_type, offer.zone)
     else:
@@ -146,7 +146,7 @@ def _seen(provisioner: Provisioner, offer: Offer, now: datetime) -> OfferSeen:
         offer=offer,
         source=price.source if price else "",
         age_seconds=_age(price, now),
-        mark=provisioner.offers.mark_of(offer),
+        mark=provisioner.market.offers.mark_of(offer),
     )
 
 
@@ -161,7 +161,7 @@ def _line(provisioner: Provisioner, card: Card, now: datetime) -> Line | None:
     if not card.may_buy(Market.SPOT) or (cheapest := card.cheapest(Market.SPOT)) is None:
         return None
     offer = cheapest.offer
-    points = provisioner.prices.history(offer.instance_type, offer.zone)
+    points = provisioner.market.prices.history(offer.instance_type, offer.zone)
     if not points:
         return None
     return Line(
@@ -194,14 +194,14 @@ def _several(provisioner: Provisioner, kind: InstanceType | None) -> Several | N
     if kind is None or kind.gpu_count < 2:
         return None
     ones = (
-        provisioner.prices.on_demand(other.name)
-        for other in provisioner.catalogue.types.values()
+        provisioner.market.prices.on_demand(other.name)
+        for other in provisioner.market.catalogue.types.values()
         if other.gpu_count == 1
         and (other.gpu, other.gpu_memory_mib, other.architecture)
         == (kind.gpu, kind.gpu_memory_mib, kind.architecture)
     )
     one = min((price.usd_per_hour for price in ones if price), default=None)
-    own = provisioner.prices.on_demand(kind.name)
+    own = provisioner.market.prices.on_demand(kind.name)
     return several(kind.gpu_count, own.usd_per_hour if own else None, one)
 
 

@@ -14,7 +14,7 @@ from ...wire import Market
 
 def retained_text(provisioner: Provisioner, user: str, server: str) -> str:
     """For the spawn page; empty if nothing is retained."""
-    kept = provisioner.retention.of_server(user, server)
+    kept = provisioner.retained(user, server)
     return " ".join(_sentence(each, _usd_per_hour(provisioner, each)) for each in kept)
 
 
@@ -39,8 +39,8 @@ def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
 
 
 def _usd_per_hour(provisioner: Provisioner, kept: Kept) -> float | None:
-    instance = provisioner.instance_cache.instances.get(kept.instance_id)
-    price = provisioner.prices.price_of(instance) if instance else None
+    instance = provisioner.instance(kept.instance_id)
+    price = provisioner.market.prices.price_of(instance) if instance else None
     return price.usd_per_hour if price else None
 
 

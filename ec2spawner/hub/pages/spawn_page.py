@@ -36,7 +36,7 @@ async def render_options_form(
         now=provisioner.now(),
         chosen=linked or (spawner.orm_spawner.user_options or {}),
         linked=is_foreign,
-        notice=notice_of(provisioner.registry.last_ended(spawner.user.name, spawner.name)),
+        notice=notice_of(provisioner.last_ended(spawner.user.name, spawner.name)),
         home=home_sentence(options),
         keeps_home=options.home.kind != "none",
         kept=retained_text(provisioner, spawner.user.name, spawner.name),
@@ -59,7 +59,7 @@ async def cards_of(
     except ProfileListError as error:
         raise SpawnError(str(error), reason="profiles", status_code=503) from error
     profiles = await allowed_profiles(options, spawner)
-    zones = provisioner.placement.zones_for(
+    zones = provisioner.homes.zones_for(
         spawner.user.name, spawner.name, home_kind=options.home.kind
     )
     home = provisioner.homes.of(spawner.user.name, spawner.name)

@@ -19,10 +19,10 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
     (None while that depends on the price), both ISO 8601 in UTC. `instead` is what the user can
     accept: `market`, `usd_per_hour` (None is unknown) and its `words`; None for nothing.
     """
-    if lease.wait is None or not provisioner.waits.is_waiting(lease):
+    if lease.wait is None or not provisioner.spot_waits.is_waiting(lease):
         return None
-    within = provisioner.offers.all_for(lease.spec)
-    marks = [mark for offer in within if (mark := provisioner.offers.mark_of(offer))]
+    within = provisioner.market.offers.all_for(lease.spec)
+    marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
     instead = _on_demand(provisioner, lease)
     return {
         "message": f"{_why(provisioner, lease, within)}{_other_price(instead)}",
@@ -39,8 +39,8 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
 
 def _why(provisioner: Provisioner, lease: Lease, within: Sequence[Offer]) -> str:
     if not within:
-        zones = provisioner.placement.zones_of(lease.spec)
-        every = provisioner.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
+        zones = provisioner.market.zones.of(lease.spec)
+        every = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         price, limit = _cheapest(every), lease.spec.max_usd_per_hour
         costs = "has no known price" if price is None else f"costs {usd(price)}/h"
         over = f", above your limit of {usd(limit)}/h" if limit is not None else ""
@@ -69,6 +69,6 @@ def _on_demand(provisioner: Provisioner, lease: Lease) -> Offer | None:
     """The cheapest available on-demand offer, if the profile allows on-demand."""
     if lease.wait is None or Market.ON_DEMAND not in lease.wait.otherwise:
         return None
-    zones = provisioner.placement.zones_of(lease.spec)
-    offers = provisioner.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
+    zones = provisioner.market.zones.of(lease.spec)
+    offers = provisioner.market.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
     return min(offers, key=lambda x: (x.usd_per_hour is None, x.usd_per_hour or 0.0), default=None)

@@ -52,12 +52,12 @@ async def apply_home_choice(
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
     if options.home.move == "never":
         raise SpawnError("move_home: homes do not move on this hub. Leave it out", reason="options")
-    if zone not in provisioner.placement.zones():
-        known = ", ".join(provisioner.placement.zones())
+    if zone not in provisioner.market.zones.all():
+        known = ", ".join(provisioner.market.zones.all())
         raise SpawnError(
             f"move_home: this hub uses no such zone. Send one of: {known}", reason="options"
         )
-    await provisioner.zone_migrations.begin(home, zone)
+    await provisioner.homes.move(home, zone)
 
 
 def home_size_gib(
@@ -87,5 +87,4 @@ async def release_home(provisioner: Provisioner, user: str, server: str) -> None
     log.warning(
         "%s/%s is deleted in JupyterHub, and so is the home %s", user, server, home.volume_id
     )
-    await provisioner.homes.leave(home)
-    provisioner.wake()
+    await provisioner.homes.delete(home)

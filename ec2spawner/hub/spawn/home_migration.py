@@ -15,8 +15,8 @@ from ...wire import Market
 
 def home_zone_of(provisioner: Provisioner, lease: Lease) -> str:
     """The only zone in which the server can run, because its home is there; empty if any can."""
-    zones = provisioner.placement.zones_of(lease.spec)
-    bound = lease.home_kind == "ebs" and zones < set(provisioner.placement.zones())
+    zones = provisioner.market.zones.of(lease.spec)
+    bound = lease.home_kind == "ebs" and zones < set(provisioner.market.zones.all())
     return min(zones, default="") if bound else ""
 
 
@@ -34,10 +34,10 @@ def cheapest_elsewhere(
 ) -> Offer | None:
     """The cheapest open offer outside the home's zone; one with an unknown price comes last."""
     architecture = provisioner.settings.architecture
-    types = [kind.name for kind in provisioner.catalogue.types_for(profile, architecture)]
-    zones = [zone for zone in provisioner.placement.zones() if zone != home.zone]
+    types = [kind.name for kind in provisioner.market.catalogue.types_for(profile, architecture)]
+    zones = [zone for zone in provisioner.market.zones.all() if zone != home.zone]
     return min(
-        provisioner.offers.open(types, zones, tuple(markets)),
+        provisioner.market.offers.open(types, zones, tuple(markets)),
         key=lambda offer: (offer.usd_per_hour is None, offer.usd_per_hour or 0.0),
         default=None,
     )
@@ -45,7 +45,7 @@ def cheapest_elsewhere(
 
 def consequence_of_move(provisioner: Provisioner, home: Home, zone: str) -> str:
     """The time and money that a move to a zone takes, as an estimate; for people."""
-    newest = provisioner.homes.newest.get(home.home_id)
+    newest = provisioner.homes.newest_snapshot(home)
     takes = estimate(home.size_gib, newest.stored_gib if newest else None)
     return move_text(home, zone, takes)
 

@@ -65,12 +65,12 @@ async def follow_configuration(
         chosen = lease.idle.user_server_seconds
         words = await _after_hook(of_server, spawner, of_server.idle.changed_by(profile.idle))
         policy = idle_policy(words, profile, chosen)
-        now = provisioner.registry.get(lease.lease_id)
+        now = provisioner.lease(lease.lease_id)
         if now is not None:
             # What its user has chosen in the meantime.
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
-            await provisioner.heartbeats.set_policy(now, policy)
+            await provisioner.set_policy(now, policy)
     except (ProfileListError, HookFailed):
         log.warning("%s goes on under its last idle policy", spawner._log_name)
     except StoreError as error:

@@ -77,7 +77,7 @@ async def new_lease(
             DataVolume(each.snapshot, each.path) for each in options.data_volumes_of(profile)
         ),
     )
-    types = _types(provisioner, profile, options, provisioner.placement.zones_of(spec))
+    types = _types(provisioner, profile, options, provisioner.market.zones.of(spec))
     spec = replace(spec, instance_types=types)
     return Lease(
         lease_id=lease_id,
@@ -132,7 +132,7 @@ def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
 
 
 def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[str, ...]:
-    subnets = provisioner.placement.subnets_for(server.user, server.name, home_kind=home_kind)
+    subnets = provisioner.homes.subnets_for(server.user, server.name, home_kind=home_kind)
     if not subnets:
         home = provisioner.homes.of(server.user, server.name)
         raise NotOfferedInHomeZone(
@@ -148,8 +148,8 @@ def _types(
 ) -> tuple[str, ...]:
     """What the profile means in these zones, best first. Raises `SpawnError` for nothing."""
     # A profile of a function is first heard of here.
-    provisioner.catalogue.want(profile.instance_types)
-    types = _fitting(provisioner.catalogue, profile, options.architecture, zones)
+    provisioner.market.catalogue.want(profile.instance_types)
+    types = _fitting(provisioner.market.catalogue, profile, options.architecture, zones)
     if types:
         return types
     if profile.instance_types:
@@ -159,7 +159,7 @@ def _types(
     said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
     error = SpawnError
     if _fitting(
-        provisioner.catalogue, profile, options.architecture, provisioner.placement.zones()
+        provisioner.market.catalogue, profile, options.architecture, provisioner.market.zones.all()
     ):
         said += ", where your files are; another zone of this hub has it"
         error = NotOfferedInHomeZone
@@ -192,7 +192,7 @@ def _runs(kind: InstanceType | None, architecture: str) -> bool:
 
 async def _image(provisioner: Provisioner) -> Image:
     try:
-        return await provisioner.images.current()
+        return await provisioner.market.images.current()
     except CloudError as error:
         again = "try again in a minute" if error.retryable else "an admin must mend it"
         raise SpawnError(

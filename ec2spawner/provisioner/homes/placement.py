@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
+from datetime import datetime
 
-from ..model.cloud import Cloud, LaunchSpec
-from ..model.settings import Settings
-from .volumes import Homes
+from ..model.launch_key import launch_key_of
+from ..model.lease import LeaseState
+from ..state.state import State
 
 
 @dataclass(slots=True)
 class Placement:
-    """The zones in which a lease can start: those of its subnets, its home and its types."""
+    """Binds a lease that waits while its home is being made to the zone of that home."""
 
-    cloud: Cloud
-    settings: Settings
-    homes: Homes
-    by_subnet: Mapping[str, str] = field(default_factory=dict)
-    """The zone of each configured subnet; empty until `load`."""
+    state: State
 
-    async def load(self) -> None:
-        """Ask EC2 for the zones. Raises `CloudError`."""
-        self.by_subnet = dict(await self.cloud.zones_of(self.settings.subnets))
-
-    def zones(self) -> list[str]:
-        """The availability zones of the configured subnets."""
-        return sorted({*self.by_subnet.values()})
-
-    def zones_of(self, spec: LaunchSpec) -> frozenset[str]:
-        """Zones of the spec's subnets; unknown subnets have none."""
-        return frozenset(self.by_subnet[s] for s in spec.subnets if s in self.by_subnet)
+    async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError`."""
+        leases = self.state.leases
+        for lease in leases.open(LeaseState.WAITING):
+            subnets = self.subnets_for(lease.user, lease.server)
+            if lease.home_kind != "ebs" or not subnets or subnets == lease.spec.subnets:
+                continue
+            spec = replace(lease.spec, subnets=subnets)
+            await leases.change(lease.lease_id, spec=spec, launch_key=launch_key_of(spec))
 
     def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
         """The subnets that the server's home allows: all, or those of the home's zone."""
-        zone = self.homes.zone_of(user, server) if home_kind == "ebs" else None
+        subnets, by_subnet = self.state.settings.subnets, self.state.zones.by_subnet
+        zone = self.state.homes.zone_of(user, server) if home_kind == "ebs" else None
         if zone is None:
-            return self.settings.subnets
-        return tuple(s for s in self.settings.subnets if self.by_subnet.get(s) == zone)
+            return subnets
+        return tuple(subnet for subnet in subnets if by_subnet.get(subnet) == zone)
 
     def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
         """The zones that the server's home allows, of those that have a configured subnet."""
+        by_subnet = self.state.zones.by_subnet
         subnets = self.subnets_for(user, server, home_kind=home_kind)
-        return frozenset(self.by_subnet[subnet] for subnet in subnets if subnet in self.by_subnet)
+        return frozenset(by_subnet[subnet] for subnet in subnets if subnet in by_subnet)

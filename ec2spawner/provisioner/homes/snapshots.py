@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
 
 from ...core.homes.snapshot_schedule import Copy, is_due, too_many
 from ...core.tags import (
@@ -22,9 +21,9 @@ from ..model.cloud import (
     VolumeSnapshot,
 )
 from ..model.lease import Home
-from ..model.settings import Settings
-from ..runtime.uptime_clock import UptimeClock
-from .volumes import Homes
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
+from .volumes import HomeVolumes
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +43,10 @@ SCHEDULED = "scheduled"
 class HomeSnapshots:
     """Scheduled snapshots of homes, and the permanent deletion of homes, in the background."""
 
+    state: State
     cloud: Cloud
-    homes: Homes
-    settings: Settings
-    store_id: str
-    now: Callable[[], datetime]
-    uptime: UptimeClock
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    volumes: HomeVolumes
+    tasks: TaskGroup
     _next_look: float = 0.0
     """In seconds awake, as the next."""
     _next_deletion: float = 0.0
@@ -66,55 +62,55 @@ class HomeSnapshots:
     """By id of a home that goes for good: so many looks in a row, `RETRY_INTERVAL` apart, have
     shown nothing more of it."""
 
-    def follow(self) -> None:
+    async def reconcile(self, now: datetime) -> None:
         """Look where it is time to."""
-        now = self.uptime()
-        if not self._looking and now >= self._next_look:
+        uptime = self.state.clock.uptime()
+        if not self._looking and uptime >= self._next_look:
             self._looking = True
-            self.spawn_task(self._look(), "look at homes")
-        if self.homes.leaving() and not self._deleting and now >= self._next_deletion:
+            self.tasks.spawn(self._look(), "look at homes")
+        if self.state.homes.leaving() and not self._deleting and uptime >= self._next_deletion:
             self._deleting = True
-            self.spawn_task(self._delete_homes(), "delete homes")
+            self.tasks.spawn(self._delete_homes(), "delete homes")
 
     async def _look(self) -> None:
-        self._next_look = self.uptime() + RETRY_INTERVAL
+        self._next_look = self.state.clock.uptime() + RETRY_INTERVAL
         try:
-            volumes = await self.cloud.list_volumes(self.settings.hub)
-            await self.homes.compare(volumes)
+            volumes = await self.cloud.list_volumes(self.state.settings.hub)
+            await self.volumes.compare(volumes)
             snapshots = await self._ours()
             self._remember_newest(snapshots)
             await self._make_what_is_due(volumes, snapshots)
             await self._delete_what_is_too_much(snapshots)
-            self._next_look = self.uptime() + LOOK_INTERVAL
+            self._next_look = self.state.clock.uptime() + LOOK_INTERVAL
         finally:
             self._looking = False
 
     async def _ours(self) -> list[VolumeSnapshot]:
         """This store's: another's are never touched."""
-        listed = await self.cloud.list_snapshots(self.settings.hub)
-        return [s for s in listed if s.tags.get(STORE) == self.store_id and HOME in s.tags]
+        listed = await self.cloud.list_snapshots(self.state.settings.hub)
+        return [s for s in listed if s.tags.get(STORE) == self.state.store_id and HOME in s.tags]
 
     def _remember_newest(self, snapshots: Sequence[VolumeSnapshot]) -> None:
         complete = [each for each in snapshots if each.state == "completed"]
         ordered = sorted(complete, key=lambda each: each.started_at)
-        self.homes.newest = {each.tags[HOME]: each for each in ordered}
+        self.state.homes.newest = {each.tags[HOME]: each for each in ordered}
 
     # --- by schedule ---
 
     async def _make_what_is_due(
         self, volumes: Sequence[Volume], snapshots: Sequence[VolumeSnapshot]
     ) -> None:
-        schedule = self.settings.home.schedule
+        schedule = self.state.settings.home.schedule
         if schedule is None:
             return
-        lately = self.uptime() - RETRY_INTERVAL
+        lately = self.state.clock.uptime() - RETRY_INTERVAL
         self._asked = {home_id: at for home_id, at in self._asked.items() if at > lately}
-        enough = self.uptime() - schedule.every + LOOK_INTERVAL
+        enough = self.state.clock.uptime() - schedule.every + LOOK_INTERVAL
         self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
         done = self._asked.keys() | self._made.keys()
         in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
         there = {volume.volume_id for volume in volumes}
-        for home in self.homes.live():
+        for home in self.state.homes.live():
             if home.volume_id not in there or home.move is not None or home.home_id in done:
                 continue
             due = is_due(
@@ -123,19 +119,19 @@ class HomeSnapshots:
                 made_at=home.created_at,
                 used_at=home.used_at,
                 in_use=home.volume_id in in_use,
-                now=self.now(),
+                now=self.state.clock.now(),
             )
             if due:
                 await self._make(home)
 
     async def _make(self, home: Home) -> None:
         assert home.volume_id is not None
-        self._asked[home.home_id] = self.uptime()
-        tags = {**self.homes.tags(home), SNAPSHOT: SCHEDULED}
+        self._asked[home.home_id] = self.state.clock.uptime()
+        tags = {**self.state.homes.tags(home), SNAPSHOT: SCHEDULED}
         try:
             copy = await self.cloud.create_snapshot(home.volume_id, tags)
-            self._made[home.home_id] = self.uptime()
-            if self.homes.find(home.home_id) is None:  # deleted for good meanwhile
+            self._made[home.home_id] = self.state.clock.uptime()
+            if self.state.homes.find(home.home_id) is None:  # deleted for good meanwhile
                 await self.cloud.delete_snapshot(copy.snapshot_id)
         except CloudError as error:
             if error.retryable:
@@ -144,9 +140,9 @@ class HomeSnapshots:
 
     async def _delete_what_is_too_much(self, snapshots: Sequence[VolumeSnapshot]) -> None:
         """Without a schedule none is deleted by it: those there are may be the last."""
-        schedule = self.settings.home.schedule
+        schedule = self.state.settings.home.schedule
         unwanted: list[str] = []
-        for home in self.homes.live() if schedule is not None else ():
+        for home in self.state.homes.live() if schedule is not None else ():
             assert schedule is not None
             unwanted += too_many(schedule.keep, _scheduled(home, snapshots))
         unwanted += self._orphans(snapshots)
@@ -160,8 +156,8 @@ class HomeSnapshots:
 
     def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
         """What a move asked for twice, because an answer was lost, and did not see at its end."""
-        moves = {home.move.move_id for home in self.homes.live() if home.move is not None}
-        before = self.now() - ORPHAN_GRACE
+        moves = {home.move.move_id for home in self.state.homes.live() if home.move is not None}
+        before = self.state.clock.now() - ORPHAN_GRACE
         return [
             each.snapshot_id
             for each in snapshots
@@ -171,9 +167,9 @@ class HomeSnapshots:
     # --- homes that go for good ---
 
     async def _delete_homes(self) -> None:
-        self._next_deletion = self.uptime() + RETRY_INTERVAL
+        self._next_deletion = self.state.clock.uptime() + RETRY_INTERVAL
         try:
-            for home in self.homes.leaving():
+            for home in self.state.homes.leaving():
                 try:
                     await self._delete(home)
                 except CloudError as error:
@@ -189,8 +185,8 @@ class HomeSnapshots:
         later.
         """
         looks = self._empty_looks.pop(home.home_id, 0)
-        listed = await self.cloud.list_volumes(self.settings.hub)
-        mine = {HOME: home.home_id, STORE: self.store_id}.items()
+        listed = await self.cloud.list_volumes(self.state.settings.hub)
+        mine = {HOME: home.home_id, STORE: self.state.store_id}.items()
         volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
         for volume_id in volumes:
             await self.cloud.delete_volume(volume_id)
@@ -200,10 +196,10 @@ class HomeSnapshots:
         for snapshot_id in copies:
             await self.cloud.delete_snapshot(snapshot_id)
         looks = 0 if volumes or copies else looks + 1
-        if looks < self.settings.missing_listings:
+        if looks < self.state.settings.missing_listings:
             self._empty_looks[home.home_id] = looks
             return
-        await self.homes.forget(home)
+        await self.state.homes.forget(home)
         log.warning("The home %s of %r is deleted for good", home.volume_id, home.user)
 
 

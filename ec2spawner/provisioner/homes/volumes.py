@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import Any
 
 from ...core.homes.zone_migration import LISTING_GRACE
@@ -31,9 +30,8 @@ from ..model.cloud import (
     VolumeSpec,
 )
 from ..model.lease import Home, Lease
-from ..model.settings import Settings
-from ..state.home_records import HomeRecords
-from ..store.store import Store, StoreError
+from ..state.state import State
+from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -75,23 +73,20 @@ class HomeElsewhere(Exception):
         self.home = home
 
 
-class Homes(HomeRecords):
-    """The same with their volumes in EC2: found, made, grown, attached, let go."""
+class HomeVolumes:
+    """The volumes of the recorded homes in EC2: found, made, grown, attached, let go."""
 
-    def __init__(
-        self, cloud: Cloud, store: Store, settings: Settings, *, now: Callable[[], datetime]
-    ) -> None:
-        super().__init__(store, settings, now=now)
+    def __init__(self, state: State, cloud: Cloud) -> None:
+        self._records = state.homes
+        self._clock = state.clock
+        self._settings = state.settings
+        self._store_id = state.store_id
         self._cloud = cloud
         self._compared = False
         """With the cloud's volumes, since this process began."""
         self._foreign: dict[tuple[str, str], str] = {}
         """Volume ids of homes that another store of this hub made, by tags of user and server, as
         the last look showed them."""
-        self.newest: dict[str, VolumeSnapshot] = {}
-        """The newest complete snapshot of each home, by its id, as the last look showed it."""
-        self.gone: set[str] = set()
-        """Ids of the homes whose volume was found deleted when it was wanted."""
 
     # --- what EC2 shows ---
 
@@ -113,58 +108,54 @@ class Homes(HomeRecords):
             home_id, owner = volume.tags.get(HOME), _owner_tags(volume.tags)
             if not home_id or volume.state in ENDING_STATES:
                 continue
-            if volume.tags.get(STORE) == self._store.store_id:
+            if volume.tags.get(STORE) == self._store_id:
                 by_home.setdefault(home_id, []).append(volume)
             else:
                 foreign[owner] = volume.volume_id
         self._foreign = foreign
         listed = {volume.volume_id for volume in volumes}
-        for home in self.live():
+        for home in self._records.live():
             await self._compare_one(home.home_id, by_home.pop(home.home_id, []), listed)
-        self._found = {
-            _owner_tags(found[0].tags): _newest(found)
-            for home_id, found in by_home.items()
-            if home_id not in self._leaving.keys() | self._forgotten.keys()
-            and not self.find(home_id)
-        }
+        newest = {home_id: _newest(found) for home_id, found in by_home.items()}
+        self._records.remember_found(newest)
         self._compared = True
 
     async def _compare_one(self, home_id: str, found: Sequence[Volume], listed: set[str]) -> None:
-        home = self.find(home_id)
+        home = self._records.find(home_id)
         if home is None:
             return
         await self._follow_tags(home, found)
         if home.volume_id is None:
             if found:
                 await self._take_up(home, _newest(found))
-            elif home.zone is not None and self._now() - home.created_at > LISTING_GRACE:
+            elif home.zone is not None and self._clock.now() - home.created_at > LISTING_GRACE:
                 # It was never made: any zone will do. Where it comes all the same, it is seen.
-                await self.save(replace(home, zone=None))
+                await self._records.save(replace(home, zone=None))
             return
         if home.volume_id in listed or home.move is not None or not found:
             return
-        if await self._cloud.volume(home.volume_id) is None and self.find(home_id) is home:
+        if await self._cloud.volume(home.volume_id) is None and self._records.find(home_id) is home:
             await self._take_up(home, _newest(found))
 
     async def _take_up(self, home: Home, volume: Volume) -> None:
-        self.gone.discard(home.home_id)
+        self._records.gone.discard(home.home_id)
         log.info("Home %s taken up again for %r", volume.volume_id, home.user)
-        await self.save(
+        await self._records.save(
             replace(home, volume_id=volume.volume_id, zone=volume.zone, size_gib=volume.size_gib)
         )
 
     async def restore(self, home: Home) -> None:
         """Record a home whose record was lost with the store, and make its volume ours."""
-        if home.volume_id is None or self.of(home.user, home.server) is not None:
+        if home.volume_id is None or self._records.of(home.user, home.server) is not None:
             return
-        await self._cloud.tag([home.volume_id], {STORE: self._store.store_id})
+        await self._cloud.tag([home.volume_id], {STORE: self._store_id})
         self._foreign.pop((tag_value(home.user), tag_value(home.server)), None)
-        await self.save(home)
+        await self._records.save(home)
 
     async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
         """Tag the volumes of a home that was renamed as its record says: they are found by that
         where the store is lost. What fails is done at the next look."""
-        tags = self.tags(home)
+        tags = self._records.tags(home)
         differ = [each.volume_id for each in found if _owner_tags(each.tags) != _owner_tags(tags)]
         if not differ:
             return
@@ -180,10 +171,10 @@ class Homes(HomeRecords):
 
         Raises `CloudError`, and `HomeElsewhere` where it is in another zone.
         """
-        home = self.of(lease.user, lease.server)
+        home = self._records.of(lease.user, lease.server)
         if (home is None or home.volume_id is None) and not self._compared:
             await self.take_up_volumes()
-            home = self.of(lease.user, lease.server)
+            home = self._records.of(lease.user, lease.server)
         if home is None:
             self._refuse_foreign(lease)
             home = Home(
@@ -192,10 +183,10 @@ class Homes(HomeRecords):
                 server=lease.server,
                 kind=lease.home_kind,
                 size_gib=lease.home_gib,
-                created_at=self._now(),
+                created_at=self._clock.now(),
             )
-        if (home.user, home.server) not in self._homes or home.zone is None:
-            home = await self.save(replace(home, zone=home.zone or zone))
+        if not self._records.is_recorded(home) or home.zone is None:
+            home = await self._records.save(replace(home, zone=home.zone or zone))
         if home.zone != zone:
             raise HomeElsewhere(home)
         return home if home.volume_id is not None else await self._make_volume(home, zone)
@@ -203,29 +194,31 @@ class Homes(HomeRecords):
     def _refuse_foreign(self, lease: Lease) -> None:
         foreign = self._foreign.get((tag_value(lease.user), tag_value(lease.server)))
         if foreign is not None:
-            message = _foreign_message(foreign, self._store.store_id)
+            message = _foreign_message(foreign, self._store_id)
             raise CloudError("ForeignHome", message, retryable=False)
 
     async def _make_volume(self, home: Home, zone: str) -> Home:
         token = home.volume_token or home.home_id
         spec = self.spec(home.size_gib, home.from_snapshot)
         try:
-            volume = await self._cloud.create_volume(token, zone, spec, self.tags(home))
+            volume = await self._cloud.create_volume(token, zone, spec, self._records.tags(home))
         except CloudError as error:
             if error.code == "IdempotentParameterMismatch":
                 return await self._find_what_was_made(home, zone, error)
             if not error.retryable:
                 await self._was_not_made(home)
             raise
-        return await self.save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
+        return await self._records.save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
 
     async def _find_what_was_made(self, home: Home, zone: str, error: CloudError) -> Home:
         """An earlier call whose answer was lost made the volume, in another zone or kind."""
         await self.take_up_volumes()
-        home = self.find(home.home_id) or home
+        home = self._records.find(home.home_id) or home
         if home.volume_id is None:
-            if self._now() - home.created_at > LISTING_GRACE:  # and it has been deleted since
-                await self.save(replace(home, zone=zone, volume_token=client_token("home")))
+            if self._clock.now() - home.created_at > LISTING_GRACE:  # and it has been deleted since
+                await self._records.save(
+                    replace(home, zone=zone, volume_token=client_token("home"))
+                )
             raise error
         if home.zone != zone:
             raise HomeElsewhere(home)
@@ -234,8 +227,8 @@ class Homes(HomeRecords):
     async def _was_not_made(self, home: Home) -> None:
         """EC2 refused it: the next start may try another zone."""
         if home.from_snapshot:
-            self.gone.add(home.home_id)
-        await self.save(replace(home, zone=None))
+            self._records.gone.add(home.home_id)
+        await self._records.save(replace(home, zone=None))
 
     async def grow(self, home: Home, wanted_gib: int) -> tuple[Home, str]:
         """The home with at least so much room where EC2 allows it; else why not, in words.
@@ -261,10 +254,10 @@ class Homes(HomeRecords):
             )
         size_gib = max(wanted_gib, volume.size_gib if volume else 0)
         log.info("%s of %r has %d GiB now", home.volume_id, home.user, size_gib)
-        now = self.find(home.home_id)
+        now = self._records.find(home.home_id)
         if now is None or now.volume_id != home.volume_id:
             return home, ""  # it has moved, or goes for good, while EC2 took its time
-        return await self.save(replace(now, size_gib=size_gib)), ""
+        return await self._records.save(replace(now, size_gib=size_gib)), ""
 
     async def attach(self, lease: Lease, instance: Instance, wanted: Callable[[], bool]) -> None:
         """Attach the lease's home, waiting while another instance holds it and it is `wanted`.
@@ -277,7 +270,7 @@ class Homes(HomeRecords):
         deadline = loop.time() + ATTACH_TIMEOUT
         missing = 0
         while wanted():
-            home = self.of(lease.user, lease.server)
+            home = self._records.of(lease.user, lease.server)
             assert home is not None
             assert home.volume_id is not None
             try:
@@ -285,7 +278,11 @@ class Homes(HomeRecords):
                 missing = missing + 1 if volume is None else 0
                 if missing >= LOOKS_UNTIL_GONE:
                     await self._is_gone(home)
-                if volume is not None and self.of(lease.user, lease.server) == home and wanted():
+                if (
+                    volume is not None
+                    and self._records.of(lease.user, lease.server) == home
+                    and wanted()
+                ):
                     await self._attach(home, volume, instance)
                     return
             except CloudError as error:
@@ -297,33 +294,33 @@ class Homes(HomeRecords):
 
     async def _attach(self, home: Home, volume: Volume, instance: Instance) -> None:
         if volume.zone != instance.zone:
-            home = await self.save(replace(home, zone=volume.zone))
+            home = await self._records.save(replace(home, zone=volume.zone))
             raise HomeElsewhere(home)
         if volume.attached_to not in {None, instance.instance_id}:
             said = f"{volume.attached_to} still holds {volume.volume_id}"
             raise CloudError("VolumeInUse", said, retryable=False)
-        now, move = self._now(), home.move
+        now, move = self._clock.now(), home.move
         if move is not None and move.volume_id is not None and move.opened_at is None:
             move = replace(move, opened_at=now)
-        await self.save(replace(home, used_at=now, move=move))
+        await self._records.save(replace(home, used_at=now, move=move))
         await self._cloud.attach_volume(volume.volume_id, instance.instance_id)
 
     async def _is_gone(self, home: Home) -> None:
         """Unless there is another one in its place: an admin's, or that from which it has moved.
         Raises `HomeGone`, `HomeElsewhere`."""
         await self.take_up_volumes()
-        if self.find(home.home_id) != home:
+        if self._records.find(home.home_id) != home:
             return
         await self._back_to_the_old_one(home)
-        self.gone.add(home.home_id)
-        newest = self.newest.get(home.home_id)
+        self._records.gone.add(home.home_id)
+        newest = self._records.newest.get(home.home_id)
         log.error(
             "%s of %r/%r does not exist any more. Fix: make a volume with the tags %s in any zone "
             "of this hub%s, and start the server again",
             home.volume_id,
             home.user,
             home.server,
-            self.tags(home),
+            self._records.tags(home),
             f" from {newest.snapshot_id}" if newest else "",
         )
         raise HomeGone(home, newest)
@@ -335,7 +332,7 @@ class Homes(HomeRecords):
         if move is None or move.volume_id != home.volume_id:
             return
         old = await self._cloud.volume(move.from_volume_id)
-        if old is None or old.state in ENDING_STATES or self.find(home.home_id) != home:
+        if old is None or old.state in ENDING_STATES or self._records.find(home.home_id) != home:
             return
         log.error(
             "%s of %r/%r does not exist any more: %s, from which it moved, is the home again",
@@ -344,9 +341,9 @@ class Homes(HomeRecords):
             home.server,
             old.volume_id,
         )
-        move = move.given_up(old.volume_id, self._now())
+        move = move.given_up(old.volume_id, self._clock.now())
         back = replace(home, volume_id=old.volume_id, zone=old.zone, move=move)
-        raise HomeElsewhere(await self.save(back))
+        raise HomeElsewhere(await self._records.save(back))
 
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
         """Let the next start make a new volume, from a snapshot of this home or, without one,
@@ -359,8 +356,8 @@ class Homes(HomeRecords):
             listed = await self._cloud.list_snapshots(self._settings.hub)
             size = max(size, self._own_snapshot(home, listed, snapshot_id).size_gib)
         log.warning("A new volume replaces %s of %r", home.volume_id, home.user)
-        self.gone.discard(home.home_id)
-        await self.save(
+        self._records.gone.discard(home.home_id)
+        await self._records.save(
             replace(
                 home,
                 volume_id=None,
@@ -368,7 +365,7 @@ class Homes(HomeRecords):
                 size_gib=size,
                 volume_token=client_token("home"),
                 from_snapshot=snapshot_id,
-                created_at=self._now(),
+                created_at=self._clock.now(),
                 move=None,
             )
         )
@@ -376,7 +373,7 @@ class Homes(HomeRecords):
     async def _is_there(self, home_id: str, volume_id: str) -> bool:
         """Looks until it is seen, or has not been for as many times as count: listings lag. One
         that was found gone already has been looked for so often."""
-        for _ in range(1 if home_id in self.gone else LOOKS_UNTIL_GONE):
+        for _ in range(1 if home_id in self._records.gone else LOOKS_UNTIL_GONE):
             if await self._cloud.volume(volume_id) is not None:
                 return True
             await asyncio.sleep(ATTACH_PAUSE)
@@ -393,13 +390,13 @@ class Homes(HomeRecords):
 
     async def detach(self, lease: Lease) -> None:
         """Detach the lease's volume; a failure is logged, since the instance's end frees it."""
-        home = self.for_lease(lease)
+        home = self._records.for_lease(lease)
         if home is None or home.volume_id is None or lease.instance_id is None:
             return
         try:
             await self._cloud.detach_volume(home.volume_id, lease.instance_id)
-            if (now := self.find(home.home_id)) is not None:
-                await self.save(replace(now, used_at=self._now()))
+            if (now := self._records.find(home.home_id)) is not None:
+                await self._records.save(replace(now, used_at=self._clock.now()))
         except (CloudError, StoreError) as error:
             log.warning("Detaching %s of %s: %s", home.volume_id, lease.lease_id, error)
 

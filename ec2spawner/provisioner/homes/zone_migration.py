@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from ...core.homes.zone_migration import (
     CopyState,
@@ -25,9 +23,9 @@ from ...core.tags import MOVE, SNAPSHOT, STORE
 from ...wire import Step, Stop
 from ..model.cloud import Cloud, CloudError, VolumeSnapshot
 from ..model.lease import Home, LeaseState
-from ..model.settings import Settings
-from ..state.lease_registry import LeaseRegistry
-from .volumes import Homes
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
+from .volumes import HomeVolumes
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +45,10 @@ FULL = frozenset(
 class ZoneMigrations:
     """Moves homes to another zone by snapshot, one stored step after the other."""
 
+    state: State
     cloud: Cloud
-    homes: Homes
-    registry: LeaseRegistry
-    settings: Settings
-    store_id: str
-    now: Callable[[], datetime]
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    wake: Callable[[], None]
+    volumes: HomeVolumes
+    tasks: TaskGroup
     _percent: dict[str, int] = field(default_factory=dict)
     """By move id: how much of its snapshot EC2 had copied at the last listing."""
     _busy: set[str] = field(default_factory=set)
@@ -92,7 +85,7 @@ class ZoneMigrations:
                 discard=(*before.discard, home.volume_id),
             )
         log.info("%s of %r moves from %s to %s", home.volume_id, home.user, move.from_zone, zone)
-        await self.homes.save(
+        await self.state.homes.save(
             replace(home, volume_id=move.from_volume_id, zone=move.from_zone, move=move)
         )
 
@@ -100,20 +93,20 @@ class ZoneMigrations:
         """How much of the move's snapshot is copied, as EC2 said last."""
         return self._percent.get(move_id, 0)
 
-    def follow(self) -> None:
+    async def reconcile(self, now: datetime) -> None:
         """See to every home that is on its way."""
-        latest = asyncio.get_running_loop().time() - PACE * self.settings.busy_interval
+        latest = asyncio.get_running_loop().time() - PACE * self.state.settings.busy_interval
         self._looked_at = {each: at for each, at in self._looked_at.items() if at > latest}
-        for home in self.homes.live():
+        for home in self.state.homes.live():
             if home.move is None or home.home_id in self._busy or self._waits(home, home.move):
                 continue
             self._busy.add(home.home_id)
             work = self._follow(home.home_id, home.move.move_id)
-            self.spawn_task(work, f"move of {home.home_id}")
+            self.tasks.spawn(work, f"move of {home.home_id}")
 
     def _waits(self, home: Home, move: Move) -> bool:
         """For its user, or for its next look: EC2 counts our calls, and passes come often."""
-        step = next_step(move, None, was_ready=self._was_ready(home), now=self.now())
+        step = next_step(move, None, was_ready=self._was_ready(home), now=self.state.clock.now())
         return step is MoveStep.OPEN or move.move_id in self._looked_at
 
     async def _follow(self, home_id: str, move_id: str) -> None:
@@ -126,12 +119,14 @@ class ZoneMigrations:
 
     async def _advance(self, home_id: str) -> bool:
         """Do the next step. True where another one may follow at once. Raises `CloudError`."""
-        home = self.homes.find(home_id)
+        home = self.state.homes.find(home_id)
         if home is None or home.move is None:
             return False
         copy = await self._copy_of(home.move) if home.move.volume_id is None else None
         state = copy.state if copy else None
-        step = next_step(home.move, state, was_ready=self._was_ready(home), now=self.now())
+        step = next_step(
+            home.move, state, was_ready=self._was_ready(home), now=self.state.clock.now()
+        )
         match step:
             case MoveStep.SNAPSHOT:
                 return await self._ask_for_snapshot(home, home.move)
@@ -159,11 +154,11 @@ class ZoneMigrations:
         return next(iter([*usable, *found]), None)
 
     async def _copies_of(self, move: Move) -> list[VolumeSnapshot]:
-        listed = await self.cloud.list_snapshots(self.settings.hub)
+        listed = await self.cloud.list_snapshots(self.state.settings.hub)
         return [
             copy
             for copy in listed
-            if copy.tags.get(MOVE) == move.move_id and copy.tags.get(STORE) == self.store_id
+            if copy.tags.get(MOVE) == move.move_id and copy.tags.get(STORE) == self.state.store_id
         ]
 
     async def _ask_for_snapshot(self, home: Home, move: Move) -> bool:
@@ -174,10 +169,10 @@ class ZoneMigrations:
         if volume.attached_to is not None:
             await self._tell(home, move, f"{volume.attached_to} still has to let go of your files")
             return False
-        move = replace(move, snapshot_asked_at=self.now())
-        home = await self.homes.save(replace(home, move=move))
+        move = replace(move, snapshot_asked_at=self.state.clock.now())
+        home = await self.state.homes.save(replace(home, move=move))
         await self._tell(home, move, "0 % copied")
-        tags = {**self.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
+        tags = {**self.state.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
         try:
             copy = await self.cloud.create_snapshot(move.from_volume_id, tags)
         except CloudError as error:
@@ -186,14 +181,16 @@ class ZoneMigrations:
             else:
                 log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
                 if error.code in FULL | THROTTLES:  # none was made: the next look asks again
-                    await self.homes.save(replace(home, move=replace(move, snapshot_asked_at=None)))
+                    await self.state.homes.save(
+                        replace(home, move=replace(move, snapshot_asked_at=None))
+                    )
             return False
-        await self.homes.save(replace(home, move=replace(move, snapshot_id=copy.snapshot_id)))
+        await self.state.homes.save(replace(home, move=replace(move, snapshot_id=copy.snapshot_id)))
         return True
 
     async def _make_volume(self, home: Home, move: Move, copy: VolumeSnapshot) -> bool:
-        spec = self.homes.spec(max(home.size_gib, copy.size_gib), copy.snapshot_id)
-        tags = {**self.homes.tags(home), MOVE: move.move_id}
+        spec = self.volumes.spec(max(home.size_gib, copy.size_gib), copy.snapshot_id)
+        tags = {**self.state.homes.tags(home), MOVE: move.move_id}
         try:
             volume = await self.cloud.create_volume(move.volume_token, move.zone, spec, tags)
         except CloudError as error:
@@ -207,7 +204,7 @@ class ZoneMigrations:
                 await self._give_up(home, error.message)
             return False
         move = replace(move, volume_id=volume.volume_id, snapshot_id=copy.snapshot_id)
-        await self.homes.save(
+        await self.state.homes.save(
             replace(
                 home,
                 volume_id=volume.volume_id,
@@ -220,8 +217,8 @@ class ZoneMigrations:
         self._percent.pop(move.move_id, None)
         for lease_id in self._waiting(home):
             there = f"Your files are in {move.zone} now"
-            await self.registry.note(lease_id, Step.REQUEST, there)
-        self.wake()
+            await self.state.leases.note(lease_id, Step.REQUEST, there)
+        self.state.wake()
         return False
 
     async def _ask_anew(self, home: Home, move: Move) -> None:
@@ -229,12 +226,12 @@ class ZoneMigrations:
         stray = await self._volumes_of(move)
         discard = (*move.discard, *(each for each in stray if each not in kept))
         move = replace(move, volume_token=client_token("move"), discard=discard)
-        await self.homes.save(replace(home, move=move))
+        await self.state.homes.save(replace(home, move=move))
 
     async def _volumes_of(self, move: Move) -> list[str]:
         """Ids of those that it made: more than one where an answer was lost."""
-        mine = {MOVE: move.move_id, STORE: self.store_id}.items()
-        listed = await self.cloud.list_volumes(self.settings.hub)
+        mine = {MOVE: move.move_id, STORE: self.state.store_id}.items()
+        listed = await self.cloud.list_volumes(self.state.settings.hub)
         return [each.volume_id for each in listed if mine <= each.tags.items()]
 
     async def _clean_up(self, home: Home, move: Move) -> None:
@@ -244,9 +241,9 @@ class ZoneMigrations:
             await self.cloud.delete_volume(volume_id)
         await self._delete_copies(move)
         log.info("%s of %r has moved to %s", home.volume_id, home.user, move.zone)
-        now = self.homes.find(home.home_id)
+        now = self.state.homes.find(home.home_id)
         if now is not None and now.move == move:  # else it moves on already
-            await self.homes.save(replace(now, move=None))
+            await self.state.homes.save(replace(now, move=None))
 
     async def _give_up(self, home: Home, why: str) -> None:
         """The home stays where it is; whoever waits is told."""
@@ -256,13 +253,15 @@ class ZoneMigrations:
         self._percent.pop(move.move_id, None)
         await self._delete_copies(move)
         assert home.volume_id is not None
-        await self.homes.save(replace(home, move=move.given_up(home.volume_id, self.now())))
+        await self.state.homes.save(
+            replace(home, move=move.given_up(home.volume_id, self.state.clock.now()))
+        )
         message = (
             f"Your files could not be moved to {move.zone}: {why.rstrip('. ')}. They are in "
             f"{move.from_zone} as before. Start without moving them, or ask an admin to mend it"
         )
         for lease_id in self._waiting(home):
-            await self.fail(lease_id, Stop(reason="failed", message=message[:500]))
+            await self.state.end(lease_id, Stop(reason="failed", message=message[:500]))
 
     async def _delete_copies(self, move: Move) -> None:
         for copy in await self._copies_of(move):
@@ -276,8 +275,8 @@ class ZoneMigrations:
         if move is None or move.opened_at is None:
             return False
         leases = [
-            self.registry.of_server(home.user, home.server),
-            self.registry.last_ended(home.user, home.server),
+            self.state.leases.of_server(home.user, home.server),
+            self.state.leases.last_ended(home.user, home.server),
         ]
         return any(
             lease is not None
@@ -290,7 +289,7 @@ class ZoneMigrations:
     def _waiting(self, home: Home) -> list[str]:
         return [
             lease.lease_id
-            for lease in self.registry.open(LeaseState.WAITING)
+            for lease in self.state.leases.open(LeaseState.WAITING)
             if (lease.user, lease.server) == (home.user, home.server) and lease.home_kind == "ebs"
         ]
 
@@ -302,4 +301,4 @@ class ZoneMigrations:
     async def _tell(self, home: Home, move: Move, detail: str) -> None:
         for lease_id in self._waiting(home):
             message = f"Moving your files to {move.zone}"
-            await self.registry.note(lease_id, Step.MOVE, message, detail)
+            await self.state.leases.note(lease_id, Step.MOVE, message, detail)

@@ -15,9 +15,9 @@ from ...wire import Step, Stop
 from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
 from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.offers import Offers, Order
-from ..runtime.task_group import Background
-from ..state.launches import Launches, Round
-from ..state.lease_registry import LeaseRegistry
+from ..runtime.task_group import TaskGroup
+from ..state.launches import Round
+from ..state.state import State
 from . import attempts
 from .failure_message import launch_failure, with_user_limits
 from .fleet_calls import FleetCalls
@@ -30,41 +30,35 @@ log = logging.getLogger(__name__)
 class LaunchController:
     """One purchase loop for each group of leases that want the same."""
 
-    def __init__(
-        self,
-        registry: LeaseRegistry,
-        offers: Offers,
-        launches: Launches,
-        fleet: FleetCalls,
-        tasks: Background,
-        woken: asyncio.Event,
-    ) -> None:
-        """`woken` is set to begin a pass."""
-        self._registry = registry
+    def __init__(self, state: State, offers: Offers, fleet: FleetCalls, tasks: TaskGroup) -> None:
+        self._state = state
         self._offers = offers
-        self._launches = launches
         self._fleet = fleet
         self._tasks = tasks
-        self._woken = woken
         self._deciding = asyncio.Lock()
         self._failed: list[tuple[Round, Outcome]] = []
         """Rounds that ended since the last pass and left leases without an instance."""
 
     # --- in each pass ---
 
-    def reconcile(self, missing: Collection[str], now: datetime) -> list[tuple[Lease, Stop]]:
-        """Launch for the leases in `missing`, for which nothing is on the way.
+    async def reconcile(self, now: datetime) -> None:
+        """Launch for the leases for which nothing is on the way, but not while it is being found
+        out why one did not get ready. Ends those that EC2 has nothing for."""
+        missing = self._state.stock.missing - self._state.judged
+        for lease, stop in self._launch(missing, now):
+            # While the end of another one was stored, this one may have got an instance.
+            current = self._state.leases.get(lease.lease_id)
+            if current is not None and current.state is LeaseState.WAITING:
+                await self._state.end(lease.lease_id, stop)
 
-        Returns the leases that EC2 has nothing for, each with the reason why it must end.
-        """
-        waiting = [
-            lease for lease in self._registry.open(LeaseState.WAITING) if lease.lease_id in missing
-        ]
+    def _launch(self, missing: Collection[str], now: datetime) -> list[tuple[Lease, Stop]]:
+        """Begin the rounds. The leases that EC2 has nothing for, each with why it must end."""
+        waiting = [x for x in self._state.leases.open(LeaseState.WAITING) if x.lease_id in missing]
         failures = self._failures(waiting, now)
         failed = {lease.lease_id for lease, _ in failures}
         waiting = [lease for lease in waiting if lease.lease_id not in failed]
         turns = spot_turns(waiting, self._offers, now)
-        self._launches.waiting_for_spot = frozenset(
+        self._state.launches.waiting_for_spot = frozenset(
             lease.lease_id for lease, turn in turns if turn is Turn.WAIT
         )
         alike: dict[LaunchSpec, list[Lease]] = {}
@@ -146,7 +140,7 @@ class LaunchController:
     async def _replay(self, intent: Intent) -> None:
         """Repeat a stored call exactly: EC2 answers with what it did the first time."""
         request = intent.request
-        waiting = [x for x in self._registry.open(LeaseState.WAITING) if x.spec == request.spec]
+        waiting = [x for x in self._state.leases.open(LeaseState.WAITING) if x.spec == request.spec]
         again = attempts.asking_again(request, self._offers.zones(), intent.created_at)
         for lease in waiting:
             if not attempts.is_open(lease.attempts, request):
@@ -170,12 +164,12 @@ class LaunchController:
             markets=frozenset(spec.markets),
             lease_ids=tuple(lease.lease_id for lease in leases),
         )
-        self._launches.rounds.append(round_)
+        self._state.launches.rounds.append(round_)
         return round_
 
     def _end_round(self, round_: Round) -> None:
-        self._launches.rounds.remove(round_)
-        self._woken.set()
+        self._state.launches.rounds.remove(round_)
+        self._state.wake()
 
     async def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
         """What to ask for now, for leases that still wait; None where nothing is left.
@@ -188,7 +182,7 @@ class LaunchController:
             round_.outstanding = min(round_.outstanding, len(self._waiting(round_)))
             if round_.outstanding <= 0:
                 return None
-            taken = self._launches.discount_places_of_others(round_)
+            taken = self._state.launches.discount_places_of_others(round_)
             order = self._offers.next_order(round_.spec, asked, round_.outstanding, taken)
             if order is not None:
                 round_.markets = order.markets
@@ -222,7 +216,7 @@ class LaunchController:
         round_.outstanding -= len(response.instances)
         round_.client_token, round_.discount_places = "", {}
         if response.instances:
-            self._woken.set()
+            self._state.wake()
         await self._fleet.store_response(intent)
         return verdict, ended_by
 
@@ -254,13 +248,13 @@ class LaunchController:
         created meanwhile restricts its lease to one zone."""
         return [
             lease
-            for lease in self._registry.open(LeaseState.WAITING)
+            for lease in self._state.leases.open(LeaseState.WAITING)
             if lease.lease_id in round_.lease_ids and lease.spec == round_.spec
         ]
 
     def _asking(self, round_: Round, request: LaunchRequest) -> Iterator[Lease]:
         """Leases of the round that wait for the response to this call."""
-        for lease in self._registry.open(LeaseState.WAITING, LeaseState.STARTING):
+        for lease in self._state.leases.open(LeaseState.WAITING, LeaseState.STARTING):
             if lease.lease_id in round_.lease_ids and attempts.is_open(lease.attempts, request):
                 yield lease
 
@@ -288,7 +282,7 @@ class LaunchController:
         if lease.state is LeaseState.WAITING:
             parts = [launched.instance_type, str(launched.market), launched.zone]
             parts += [attempts.price_words(usd)] if usd is not None else []
-            changes["events"] = self._registry.story(
+            changes["events"] = self._state.leases.story(
                 lease.lease_id,
                 Step.BOOT,
                 f"Found one: {', '.join(part for part in parts if part)}",
@@ -306,8 +300,8 @@ class LaunchController:
 
     def _begin_attempt(self, lease: Lease, attempt: Attempt) -> None:
         begun = attempts.begun(lease.attempts, attempt)
-        self._registry.remember(lease.lease_id, attempts=begun)
+        self._state.leases.remember(lease.lease_id, attempts=begun)
 
     def _end_attempt(self, lease: Lease, attempt: Attempt, **changes: Any) -> None:
         ended = (*lease.attempts[:-1], attempt)
-        self._registry.remember(lease.lease_id, attempts=ended, **changes)
+        self._state.leases.remember(lease.lease_id, attempts=ended, **changes)

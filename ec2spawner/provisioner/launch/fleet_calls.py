@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from datetime import datetime
 
 from ...core.names import client_token
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
@@ -14,10 +12,9 @@ from ...core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import Intent, IntentState
-from ..model.settings import Settings
 from ..offers.images import ImageCache
 from ..offers.offers import Order
-from ..state.launches import Launches
+from ..state.state import State
 from ..store.store import Store
 from .fleet_response import is_partly_busy
 from .shared_backoff import SharedBackoff
@@ -34,26 +31,16 @@ IMAGE_GONE = "InvalidAMIID"
 class FleetCalls:
     """Makes launch calls. A call is replayed word for word after a crash."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        store: Store,
-        launches: Launches,
-        images: ImageCache,
-        settings: Settings,
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, state: State, cloud: Cloud, store: Store, images: ImageCache) -> None:
+        self._state = state
         self._cloud = cloud
         self._store = store
-        self._launches = launches
         self._images = images
-        self._settings = settings
-        self._now = now
-        self._backoff = SharedBackoff(settings.launch_pause)
+        self._backoff = SharedBackoff(state.settings.launch_pause)
 
     def deadline(self) -> float:
         """Until when a call that begins now may be repeated, in seconds of the loop's clock."""
-        return asyncio.get_running_loop().time() + self._settings.launch_timeout
+        return asyncio.get_running_loop().time() + self._state.settings.launch_timeout
 
     async def store_intent(self, spec: LaunchSpec, order: Order) -> Intent:
         """The call for an order, stored with its token and its exact content.
@@ -62,8 +49,8 @@ class FleetCalls:
         """
         token = client_token(order.market)
         tags = {
-            HUB: self._settings.hub,
-            STORE: self._store.store_id,
+            HUB: self._state.settings.hub,
+            STORE: self._state.store_id,
             LAUNCH_KEY: launch_key_of(spec),
             INTENT: token,
         }
@@ -76,9 +63,9 @@ class FleetCalls:
             offers=order.pairs,
             preferred=order.preferred,
         )
-        intent = Intent(request, launch_key_of(spec), IntentState.OPEN, self._now())
+        intent = Intent(request, launch_key_of(spec), IntentState.OPEN, self._state.clock.now())
         await asyncio.shield(self._store.save_intent(intent))
-        self._launches.intents[token] = intent
+        self._state.launches.intents[token] = intent
         return intent
 
     async def create(self, request: LaunchRequest, deadline: float) -> FleetResponse:
@@ -106,7 +93,7 @@ class FleetCalls:
         if any(error.code.startswith(IMAGE_GONE) for error in response.errors):
             self._images.doubt(intent.request.spec.image_id)
         _log_response(intent.request, response)
-        return self._launches.respond(intent, state, response, self._now())
+        return self._state.launches.respond(intent, state, response, self._state.clock.now())
 
     async def store_response(self, intent: Intent) -> None:
         """Store a call with its response, now or with a later pass."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -13,8 +12,7 @@ from ..model.cloud import LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import AttemptOutcome, Lease, LeaseState
 from ..offers.offers import Offers
-from ..state.launches import Launches
-from ..state.lease_registry import LeaseRegistry
+from ..state.state import State
 
 
 class NotWaiting(Exception):
@@ -40,15 +38,13 @@ def spot_turns(missing: Iterable[Lease], offers: Offers, now: datetime) -> list[
 class SpotWaits:
     """The starts that wait for spot, for their users."""
 
-    registry: LeaseRegistry
-    launches: Launches
-    woken: asyncio.Event
-    """Set to begin a pass."""
+    state: State
 
     def is_waiting(self, lease: Lease) -> bool:
         """True while nothing is bought for it, or on its way, because nothing is to be had."""
         return (
-            lease.state is LeaseState.WAITING and lease.lease_id in self.launches.waiting_for_spot
+            lease.state is LeaseState.WAITING
+            and lease.lease_id in self.state.launches.waiting_for_spot
         )
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
@@ -56,7 +52,7 @@ class SpotWaits:
 
         Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
         """
-        lease = self.registry.get(lease_id)
+        lease = self.state.leases.get(lease_id)
         if lease is None or lease.wait is None or not self.is_waiting(lease):
             raise NotWaiting("this start does not wait, or spot has just been found for it")
         if Market.ON_DEMAND not in lease.wait.otherwise:
@@ -67,11 +63,11 @@ class SpotWaits:
             max_usd_per_hour=max_usd_per_hour,
         )
         try:
-            await self.registry.change(
+            await self.state.leases.change(
                 lease_id, spec=spec, launch_key=launch_key_of(spec), wait=None
             )
         finally:
-            self.woken.set()
+            self.state.wake()
 
 
 def _asked_at(lease: Lease) -> datetime | None:

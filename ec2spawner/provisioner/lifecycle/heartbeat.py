@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -27,11 +26,9 @@ from ...wire import (
     Stop,
 )
 from ..model.lease import Lease, LeaseState
-from ..model.settings import Settings
 from ..offers.prices import PriceCache
-from ..runtime.uptime_clock import UptimeClock
-from ..state.lease_registry import Contact, LeaseRegistry
-from ..state.spending import Spending
+from ..state.lease_registry import Contact
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -48,42 +45,31 @@ is its user's."""
 LONGEST = 100 * 365 * 86400.0
 """Seconds, a hundred years: what a policy says beyond them means never, and would be no date."""
 
+BATCH = 100
+"""After so many servers, whatever else waits has its turn. To reckon when one ends takes up to 0.1
+ms, where working hours decide and nothing is known from the pass before."""
+
 UNHEARD_PAUSE = 30.0
 """Seconds between two looks at a lease of which nothing is heard; a beat ends the pause."""
 
 
 @dataclass(slots=True)
 class Heartbeats:
-    registry: LeaseRegistry
+    state: State
     prices: PriceCache
-    settings: Settings
-    now: Callable[[], datetime]
-    uptime: UptimeClock
-    wake: Callable[[], None]
-    spending: Spending
 
     def heard(self, lease_id: str) -> Contact:
         """The agent has spoken."""
-        contact = self.registry.contact(lease_id)
-        contact.heard_at = self.uptime()
+        contact = self.state.leases.contact(lease_id)
+        contact.heard_at = self.state.clock.uptime()
         return contact
-
-    def clock_was_set(self, by: timedelta) -> None:
-        """What is told by the wall clock moves with it, until the next beats tell it anew."""
-        if not by:
-            return
-        log.warning("The hub's clock was set by %.0f s", by.total_seconds())
-        for lease in self.registry.open(LeaseState.READY):
-            contact = self.registry.contact(lease.lease_id)
-            if contact.idle_since is not None:
-                contact.idle_since += by
 
     async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Take the beat in, and answer at once or when there is news, `hold_seconds` at most."""
-        contact, now = self.heard(lease.lease_id), self.now()
+        contact, now = self.heard(lease.lease_id), self.state.clock.now()
         contact.protocol = heartbeat.protocol
         contact.heartbeats = mine = contact.heartbeats + 1
-        self.registry.announce(lease.lease_id)
+        self.state.leases.announce(lease.lease_id)
         before, contact.idle_since = contact.idle_since, _by_our_clock(heartbeat, lease, now)
         if contact.idle_since is not None and (before is None or contact.idle_since < before):
             self._deadline_is_earlier(contact)
@@ -97,16 +83,17 @@ class Heartbeats:
             and contact.heartbeats == mine
             and (left := deadline - loop.time()) > 0
         ):
-            await self.registry.wait_for_change(lease.lease_id, left)
-        return self.answer(self.registry.get(lease.lease_id) or lease)
+            await self.state.leases.wait_for_change(lease.lease_id, left)
+        return self.answer(self.state.leases.get(lease.lease_id) or lease)
 
     async def wait_heard(self, lease: Lease) -> Lease:
         """Wait until this process has heard of a ready lease, or it is ready no more."""
         while (
-            lease.state is LeaseState.READY and not self.registry.contact(lease.lease_id).heartbeats
+            lease.state is LeaseState.READY
+            and not self.state.leases.contact(lease.lease_id).heartbeats
         ):
-            await self.registry.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
-            lease = self.registry.get(lease.lease_id) or lease
+            await self.state.leases.wait_for_change(lease.lease_id, UNHEARD_PAUSE)
+            lease = self.state.leases.get(lease.lease_id) or lease
         return lease
 
     def _deadline_is_earlier(self, contact: Contact) -> None:
@@ -114,11 +101,11 @@ class Heartbeats:
         now = asyncio.get_running_loop().time()
         if now - contact.woke_at >= WAKE_INTERVAL:
             contact.woke_at = now
-            self.wake()
+            self.state.wake()
 
     def answer(self, lease: Lease) -> HeartbeatResponse:
         return HeartbeatResponse(
-            state=self.registry.contact(lease.lease_id).state,
+            state=self.state.leases.contact(lease.lease_id).state,
             cost=self.cost(lease),
             idle=in_force(lease.idle),
             extended_until=lease.extended_until,
@@ -127,9 +114,9 @@ class Heartbeats:
 
     def cost(self, lease: Lease) -> Cost:
         """What the lease's instances have cost so far: time at list prices, disks not included."""
-        now = self.now()
+        now = self.state.clock.now()
         current = lease.segments[-1] if lease.segments else None
-        spent = self.spending.of(lease.user, self.registry)
+        spent = self.state.spending.of(lease.user, self.state.leases)
         return Cost(
             usd=usd(lease.segments, now),
             usd_per_hour=current.usd_per_hour if current and not current.end else None,
@@ -151,21 +138,21 @@ class Heartbeats:
     async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
         """Push the idle stop away, as far as the lease's policy allows; never nearer."""
         allowed = min(seconds, lease.idle.user_may_extend_seconds)
-        until = self.now() + timedelta(seconds=allowed)
+        until = self.state.clock.now() + timedelta(seconds=allowed)
         if lease.extended_until and until - lease.extended_until < EXTENSION_STEP:
             until = lease.extended_until
         else:
-            await self.registry.change(lease.lease_id, extended_until=until)
-            self.registry.tell_agent(lease.lease_id)
-            self.wake()
+            await self.state.leases.change(lease.lease_id, extended_until=until)
+            self.state.leases.tell_agent(lease.lease_id)
+            self.state.wake()
         return ExtendResponse(extended_until=until, bounded=allowed < seconds)
 
     async def choose_idle(self, lease: Lease, seconds: float) -> IdleResponse | None:
         """Another idle limit, as its user asks and the policy allows; None where it leaves none."""
-        contact, loop = self.registry.contact(lease.lease_id), asyncio.get_running_loop()
+        contact, loop = self.state.leases.contact(lease.lease_id), asyncio.get_running_loop()
         while (left := contact.chose_at + CHOICE_PAUSE - loop.time()) > 0:
             await asyncio.sleep(left)
-            lease = self.registry.get(lease.lease_id) or lease
+            lease = self.state.leases.get(lease.lease_id) or lease
         allowed = bounded(lease.idle, seconds)
         if allowed is None:
             return None
@@ -180,52 +167,88 @@ class Heartbeats:
         if policy != lease.idle:
             # The agent tells of activity in time for the policy that it knows: nothing is decided
             # by the new one before it has answered to it.
-            self.registry.contact(lease.lease_id).idle_since = None
-            await self.registry.change(lease.lease_id, idle=policy)
-            self.registry.tell_agent(lease.lease_id)
-            self.wake()
+            self.state.leases.contact(lease.lease_id).idle_since = None
+            await self.state.leases.change(lease.lease_id, idle=policy)
+            self.state.leases.tell_agent(lease.lease_id)
+            self.state.wake()
 
     # --- what time decides ---
 
-    def due(self, lease: Lease, now: datetime) -> datetime:
-        """When this ready lease must end if nothing happens.
+    async def reconcile(self, now: datetime) -> None:
+        """End the servers that are idle, too old or silent."""
+        silent: list[tuple[Lease, Stop]] = []
+        ready = [lease.lease_id for lease in self.state.leases.open(LeaseState.READY)]
+        for number, lease_id in enumerate(ready):
+            if number % BATCH == 0:
+                await asyncio.sleep(0)
+            lease = self._due(lease_id, now)
+            if lease is None:
+                continue
+            stop = self.why(lease, now)
+            if stop.reason == "lost":
+                silent.append((lease, stop))
+            else:
+                await self.state.end(lease_id, stop)
+        for lease, stop in self.state.admit_ends(silent, "their agents are silent"):
+            if self._due(lease.lease_id, now) is not None:
+                await self.state.end(lease.lease_id, stop)
 
-        `now` as its pass has read it: the clock may be set at any moment.
-        """
-        silent_at, idle_at = self._ends(lease, now)
-        return silent_at if idle_at is None else min(silent_at, idle_at)
+    def _due(self, lease_id: str, now: datetime) -> Lease | None:
+        """A server that must end, as it is by now: while a pass ended others it may have been
+        extended, or its agent heard. Then None."""
+        lease = self.state.leases.get(lease_id)
+        if lease is None or lease.state is not LeaseState.READY:
+            return None
+        return lease if due(self.state, lease, now) <= now else None
 
     def why(self, lease: Lease, now: datetime) -> Stop:
         """With which words it ends then. Apart from `due`: that is asked of each at each pass."""
-        silent_at, idle_at = self._ends(lease, now)
+        silent_at, idle_at = _ends(self.state, lease, now)
         if idle_at is None or silent_at <= idle_at:
             return Stop(reason="lost", message="The instance fell silent")
         assert lease.ready_at is not None
         policy = _within_a_calendar(in_force(lease.idle))
         max_age = timedelta(seconds=policy.max_age_seconds)
         too_old = bool(max_age) and idle_at >= lease.ready_at + max_age
-        return _words(too_old, self._idle_since(lease), now)
+        return _words(too_old, _idle_since(self.state, lease), now)
 
-    def _ends(self, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
-        """When its agent counts as silent, and when it has been idle or there for too long."""
-        contact = self.registry.contact(lease.lease_id)
-        assert lease.ready_at is not None
-        if contact.heard_at is None:
-            contact.heard_at = self.uptime()
-        left = contact.heard_at + self.settings.agent_silent_after - self.uptime()
-        since = self._idle_since(lease)
-        told = lease.idle, lease.ready_at, since, lease.extended_until
-        if contact.reckoned is None or contact.reckoned[0] != told:
-            policy = _within_a_calendar(in_force(lease.idle))
-            ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
-            contact.reckoned = told, ends
-        return now + timedelta(seconds=left), contact.reckoned[1]
 
-    def _idle_since(self, lease: Lease) -> datetime | None:
-        """Not from before the notebook listened, whenever that was told."""
-        since = self.registry.contact(lease.lease_id).idle_since
-        assert lease.ready_at is not None
-        return max(since, lease.ready_at) if since else None
+def seconds_until_due(state: State) -> list[float]:
+    """Until each ready server must end if nothing happens."""
+    now, ready = state.clock.now(), state.leases.open(LeaseState.READY)
+    return [(due(state, lease, now) - now).total_seconds() for lease in ready]
+
+
+def due(state: State, lease: Lease, now: datetime) -> datetime:
+    """When this ready lease must end if nothing happens.
+
+    `now` as its pass has read it: the clock may be set at any moment.
+    """
+    silent_at, idle_at = _ends(state, lease, now)
+    return silent_at if idle_at is None else min(silent_at, idle_at)
+
+
+def _ends(state: State, lease: Lease, now: datetime) -> tuple[datetime, datetime | None]:
+    """When its agent counts as silent, and when it has been idle or there for too long."""
+    contact = state.leases.contact(lease.lease_id)
+    assert lease.ready_at is not None
+    if contact.heard_at is None:
+        contact.heard_at = state.clock.uptime()
+    left = contact.heard_at + state.settings.agent_silent_after - state.clock.uptime()
+    since = _idle_since(state, lease)
+    told = lease.idle, lease.ready_at, since, lease.extended_until
+    if contact.reckoned is None or contact.reckoned[0] != told:
+        policy = _within_a_calendar(in_force(lease.idle))
+        ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
+        contact.reckoned = told, ends
+    return now + timedelta(seconds=left), contact.reckoned[1]
+
+
+def _idle_since(state: State, lease: Lease) -> datetime | None:
+    """Not from before the notebook listened, whenever that was told."""
+    since = state.leases.contact(lease.lease_id).idle_since
+    assert lease.ready_at is not None
+    return max(since, lease.ready_at) if since else None
 
 
 def _words(too_old: bool, idle_since: datetime | None, now: datetime) -> Stop:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
 
 from ...wire import Step, Stop
-from ..homes import volumes as homes
-from ..homes.volumes import HomeElsewhere, HomeGone, Homes
-from ..instances.claims import Claims
+from ..homes import volumes
+from ..homes.volumes import HomeElsewhere, HomeGone, HomeVolumes
 from ..model.cloud import CloudError, Instance
 from ..model.error_hints import AGAIN, describe_error
 from ..model.lease import Home, Lease, LeaseState
-from ..state.lease_registry import LeaseRegistry
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
 from ..store.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -25,33 +25,30 @@ OPENING = "Opening your home"
 
 @dataclass(slots=True)
 class HomeAttachment:
-    registry: LeaseRegistry
-    claims: Claims
-    homes: Homes
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    wake: Callable[[], None]
+    state: State
+    volumes: HomeVolumes
+    tasks: TaskGroup
     _begun: set[tuple[str, str | None]] = field(default_factory=set)
     """Lease and instance id: this process is bringing that home there, or has brought it."""
 
-    def follow(self, instances: Mapping[str, Instance]) -> None:
+    async def reconcile(self, now: datetime) -> None:
         """See to every home that is waited for, also where an earlier process had begun to."""
-        starting = list(self.registry.open(LeaseState.STARTING))
+        starting = list(self.state.leases.open(LeaseState.STARTING))
         self._begun &= {(lease.lease_id, lease.instance_id) for lease in starting}
         for lease in starting:
-            if instance := instances.get(lease.instance_id or ""):
-                self.begin(lease, instance)
+            if instance := self.state.instances.instance_of(lease):
+                self._begin(lease, instance)
 
-    def begin(self, lease: Lease, instance: Instance) -> None:
+    def _begin(self, lease: Lease, instance: Instance) -> None:
         """Once for each lease and instance."""
         stay = (lease.lease_id, instance.instance_id)
         if lease.home_kind == "ebs" and stay not in self._begun:
             self._begun.add(stay)
-            self.spawn_task(self._bring(lease, instance), f"home of {lease.lease_id}")
+            self.tasks.spawn(self._bring(lease, instance), f"home of {lease.lease_id}")
 
     async def _bring(self, lease: Lease, instance: Instance) -> None:
         def wanted() -> bool:
-            now = self.registry.get(lease.lease_id)
+            now = self.state.leases.get(lease.lease_id)
             return (
                 now is not None
                 and now.state is LeaseState.STARTING
@@ -59,13 +56,13 @@ class HomeAttachment:
             )
 
         try:
-            await self.registry.note(lease.lease_id, Step.HOME, OPENING)
+            await self.state.leases.note(lease.lease_id, Step.HOME, OPENING)
             home = await self._with_volume(lease, instance.zone, wanted)
-            self.claims.wake(instance.instance_id)
-            home, why_not = await self.homes.grow(home, lease.home_gib)
+            self.state.claims.wake(instance.instance_id)
+            home, why_not = await self.volumes.grow(home, lease.home_gib)
             if why_not:
-                await self.registry.note(lease.lease_id, Step.HOME, OPENING, why_not)
-            await self.homes.attach(lease, instance, wanted)
+                await self.state.leases.note(lease.lease_id, Step.HOME, OPENING, why_not)
+            await self.volumes.attach(lease, instance, wanted)
         except HomeElsewhere as error:
             await self._look_elsewhere(lease, error, wanted)
         except (CloudError, HomeGone, TimeoutError) as error:
@@ -73,7 +70,7 @@ class HomeAttachment:
             if not wanted():
                 return  # only the answer was lost: its server is ready, or given up
             stop = Stop(reason="failed", message=_why_no_home(error)[:500])
-            await self.fail(lease.lease_id, stop)
+            await self.state.end(lease.lease_id, stop)
         except StoreError:
             self._begun.discard((lease.lease_id, instance.instance_id))  # the next pass
             raise
@@ -81,17 +78,17 @@ class HomeAttachment:
     async def _with_volume(self, lease: Lease, zone: str, wanted: Callable[[], bool]) -> Home:
         """Asked for again, with its token, where no answer comes. Raises as `ensure_volume`."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + homes.ATTACH_TIMEOUT
+        deadline = loop.time() + volumes.ATTACH_TIMEOUT
         while True:
             try:
-                return await self.homes.ensure_volume(lease, zone)
+                return await self.volumes.ensure_volume(lease, zone)
             except CloudError as error:
-                may_pass = error.retryable or error.code in homes.MAY_PASS
-                late = loop.time() + homes.ATTACH_PAUSE >= deadline
+                may_pass = error.retryable or error.code in volumes.MAY_PASS
+                late = loop.time() + volumes.ATTACH_PAUSE >= deadline
                 if not may_pass or late or not wanted():
                     raise
                 log.info("Home of %s cannot be made yet: %s", lease.lease_id, error)
-            await asyncio.sleep(homes.ATTACH_PAUSE)
+            await asyncio.sleep(volumes.ATTACH_PAUSE)
 
     async def _look_elsewhere(
         self, lease: Lease, error: HomeElsewhere, wanted: Callable[[], bool]
@@ -100,8 +97,8 @@ class HomeAttachment:
         if wanted():
             log.warning("%s needs another machine: %s", lease.lease_id, error)
             message = f"Your files are in {error.home.zone}; looking for a machine there"
-            await self.registry.send_back(lease.lease_id, message)
-            self.wake()
+            await self.state.leases.send_back(lease.lease_id, message)
+            self.state.wake()
 
 
 def _why_no_home(error: Exception) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from ...core.instances.matching import lease_for
 from ...wire import Stop
-from ..instances.claims import Claims
-from ..instances.inventory import supply_of
+from ..instances.demand import needs
+from ..instances.supply import supply_of
 from ..model.cloud import (
     GONE,
     SPOT_TERMINATION,
@@ -15,96 +16,86 @@ from ..model.cloud import (
     InstanceState,
 )
 from ..model.lease import Lease, LeaseState
-from ..retention.retention import Retention
-from ..state.instance_cache import InstanceCache
-from ..state.lease_registry import LeaseRegistry
-from .recovery import Recovery
-from .start_timeout import POWERED_OFF, STOPPED_GRACE, StartTimeouts
-from .termination import TAKEN_BACK, Termination
+from ..state.state import RECLAIMED, State
+from .start_timeout import POWERED_OFF, STOPPED_GRACE
 
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 
 @dataclass(slots=True)
 class InstanceLoss:
-    registry: LeaseRegistry
-    instance_cache: InstanceCache
-    claims: Claims
-    start_timeouts: StartTimeouts
-    ending: Termination
-    retention: Retention
-    recovery: Recovery
-    on_offer: frozenset[str] = frozenset()
-    """Instances that could still take a lease when the last pass looked."""
+    state: State
 
-    async def follow(self) -> None:
+    async def reconcile(self, now: datetime) -> None:
+        await self._find_lost()
+        self._find_stillborn()
+
+    async def _find_lost(self) -> None:
         """Leases whose instance is gone: another one, or the end."""
-        leased = {lease.instance_id for lease in self.registry.open() if lease.instance_id}
-        self.instance_cache.track(leased | self.retention.instance_ids)
+        state = self.state
+        leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}
+        state.instances.track(leased | state.retained.instance_ids)
         vanished: list[tuple[Lease, Stop]] = []
-        for lease in list(self.registry.open()):
-            instance = self.instance_cache.instances.get(lease.instance_id or "")
+        for lease in state.leases.open():
+            instance = state.instances.instance_of(lease)
             if instance is not None and instance.state in STOPPED:
                 await self._stopped_from_outside(lease, instance)
-            if lease.instance_id is None or not self.instance_cache.is_gone(lease.instance_id):
+            if lease.instance_id is None or not state.instances.is_gone(lease.instance_id):
                 continue
             stop = _why_gone(instance)
             if lease.state is LeaseState.STARTING:
-                self.start_timeouts.ended(lease, instance)
+                state.lose(lease, instance)
             elif lease.state is LeaseState.ENDING:
-                self.ending.instance_gone(lease)
+                state.leases.report_agent_stopped(lease.lease_id)
             elif instance is None:
                 vanished.append((lease, stop))
             else:
                 await self._end(lease, stop)
-        for lease, stop in self.recovery.braked(vanished, "EC2 no longer lists them"):
-            if self.instance_cache.is_gone(
-                lease.instance_id or ""
-            ):  # still: a listing may have shown it
+        for lease, stop in state.admit_ends(vanished, "EC2 no longer lists them"):
+            # Still: a listing may have shown it.
+            if state.instances.is_gone(lease.instance_id or ""):
                 await self._end(lease, stop)
 
-    def replace_stillborn(self) -> None:
+    def _find_stillborn(self) -> None:
         """Instances that ended by themselves before they had a lease.
 
         Each counts against the lease it would have served, so that an image which cannot boot
         does not launch for ever.
         """
-        listed, leased = (
-            self.instance_cache.instances,
-            {lease.instance_id for lease in self.registry.open()},
-        )
-        for instance_id in self.on_offer & listed.keys() - self.claims.unwanted.keys() - leased:
+        state, listed = self.state, self.state.instances.listed
+        leased = {lease.instance_id for lease in state.leases.open()}
+        for instance_id in state.offered & listed.keys() - state.claims.unwanted.keys() - leased:
             if listed[instance_id].state not in GONE:
                 continue
-            need = lease_for(supply_of(listed[instance_id]), self.start_timeouts.starting.needs())
-            if need is not None and (lease := self.registry.get(need.lease_id)):
-                self.start_timeouts.ended(lease, listed[instance_id])
-        self.on_offer = frozenset()
+            need = lease_for(supply_of(listed[instance_id]), needs(state))
+            if need is not None and (lease := state.leases.get(need.lease_id)):
+                state.lose(lease, listed[instance_id])
+        state.offered = frozenset()
 
     async def _stopped_from_outside(self, lease: Lease, instance: Instance) -> None:
         """In the console, or by a program. A stopped instance would keep its disk, and never
         come back by itself: the lease ends, and the instance with it."""
         if lease.state is LeaseState.READY:
             message = "The instance was stopped from outside the hub"
-            await self.ending.begin(lease.lease_id, Stop(reason="lost", message=message))
-            lease = self.registry.get(lease.lease_id) or lease
+            await self.state.end(lease.lease_id, Stop(reason="lost", message=message))
+            lease = self.state.leases.get(lease.lease_id) or lease
         if instance.state is not InstanceState.STOPPED:
             return  # its agent may still be saving
         if lease.state is LeaseState.ENDING:
-            self.ending.instance_gone(lease)
-        elif self.start_timeouts.held_seconds(lease) >= STOPPED_GRACE:
-            self.start_timeouts.ended(lease, instance)
+            self.state.leases.report_agent_stopped(lease.lease_id)
+        elif self.state.held_seconds(lease) >= STOPPED_GRACE:
+            self.state.lose(lease, instance)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
-        await self.ending.begin(lease.lease_id, stop)
-        self.ending.instance_gone(lease)
+        await self.state.end(lease.lease_id, stop)
+        self.state.leases.report_agent_stopped(lease.lease_id)
 
 
 def _why_gone(instance: Instance | None) -> Stop:
     if instance is None:
         return Stop(reason="lost", message="EC2 no longer lists the instance")
     if instance.state_reason == SPOT_TERMINATION:
-        return TAKEN_BACK
+        return RECLAIMED
     if instance.state_reason == POWERED_OFF:
         message = "The instance powered itself off: no hub answered it for long, or somebody did it"
         return Stop(reason="lost", message=message)

@@ -9,37 +9,22 @@ be our own mistake (the brake).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from ...core.tags import HUB
 from ...wire import IdlePolicy, Stop
-from ..homes.volumes import Homes
+from ..homes.volumes import HomeVolumes
 from ..model.cloud import Instance, LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import Home, Lease, LeaseState
-from ..model.settings import Settings
 from ..offers.prices import PriceCache
-from ..runtime.uptime_clock import UptimeClock
-from ..state.instance_cache import InstanceCache
-from ..state.lease_registry import LeaseRegistry
+from ..state.state import State
 
 log = logging.getLogger(__name__)
-
-BRAKE_COUNT = 3
-BRAKE_SHARE = 0.2
-BRAKE_WINDOW = 600.0
-"""Seconds awake. More than max(3, 20 %) of the running servers are never ended by our own
-conclusion within the window: a pass that would do so ends none and alerts. A window, because what
-fails at once (a network) is noticed one by one."""
-
-ALERT_INTERVAL = 300.0
-
-T = TypeVar("T")
 
 
 class SavedServer(BaseModel):
@@ -90,30 +75,18 @@ def saved(lease: Lease, home: Home | None) -> SavedServer:
 
 @dataclass(slots=True)
 class Recovery:
-    registry: LeaseRegistry
-    instance_cache: InstanceCache
-    homes: Homes
+    state: State
+    volumes: HomeVolumes
     prices: PriceCache
-    settings: Settings
-    now: Callable[[], datetime]
-    uptime: UptimeClock
     _orphans: set[str] = field(default_factory=set)
     """Leases of the store for which JupyterHub has not asked since this process began."""
-    _loaded_at: float | None = None
-    """In seconds awake, as all that follow: no clock that is set makes a massacre."""
-    _alerted_at: float | None = None
-    _ended_at: list[float] = field(default_factory=list)
-    """When the brake let an end pass, within the window."""
 
     def load(self, leases: Sequence[Lease]) -> None:
-        self._loaded_at = self.uptime()
         self._orphans = {lease.lease_id for lease in leases}
-        for lease in leases:
-            self.registry.contact(lease.lease_id).heard_at = self.uptime()
 
     def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:
         """The stored lease of a server that JupyterHub asks for, by id or else by name."""
-        lease = self.registry.get(lease_id) or self.registry.of_server(user, server)
+        lease = self.state.leases.get(lease_id) or self.state.leases.of_server(user, server)
         if lease is not None:
             self._orphans.discard(lease.lease_id)
         return lease
@@ -124,16 +97,16 @@ class Recovery:
         None when the instance is not there. The instance (by its `Tagging`) and the home become
         this store's: JupyterHub's own record proves that they are ours. Raises `CloudError`.
         """
-        instance = self.instance_cache.instances.get(saved.instance_id)
-        if instance is None or self.instance_cache.is_gone(saved.instance_id):
+        instance = self.state.instances.listed.get(saved.instance_id)
+        if instance is None or self.state.instances.is_gone(saved.instance_id):
             return None
-        if instance.tags.get(HUB) != self.settings.hub:
+        if instance.tags.get(HUB) != self.state.settings.hub:
             return None
         log.warning("Rebuilding %s of %r from tags: the store lost it", saved.lease_id, user)
         await self._restore_home(user, server, saved)
         lease = self._rebuilt(user, server, saved, instance)
-        self.registry.contact(lease.lease_id).heard_at = self.uptime()
-        await self.registry.add(lease)
+        self.state.leases.contact(lease.lease_id).heard_at = self.state.clock.uptime()
+        await self.state.leases.add(lease)
         return lease
 
     async def _restore_home(self, user: str, server: str, saved: SavedServer) -> None:
@@ -145,16 +118,16 @@ class Recovery:
             server=server,
             kind=saved.home_kind,
             size_gib=saved.home_gib,
-            created_at=self.now(),
+            created_at=self.state.clock.now(),
             volume_id=saved.volume_id,
             zone=saved.zone,
         )
-        await self.homes.restore(home)
+        await self.volumes.restore(home)
 
     def _rebuilt(self, user: str, server: str, saved: SavedServer, instance: Instance) -> Lease:
         spec = LaunchSpec(
             instance_types=(instance.instance_type,),
-            subnets=self.settings.subnets,
+            subnets=self.state.settings.subnets,
             image_id="",
             markets=(instance.market,),
             disk_gib=0,
@@ -183,61 +156,21 @@ class Recovery:
 
     # --- what nobody asks for ---
 
-    def unclaimed(self) -> list[tuple[Lease, Stop]]:
-        """Leases that JupyterHub has not asked for since it began, once it had time to."""
-        if not self._orphans or self._is_in_grace():
+    async def reconcile(self, now: datetime) -> None:
+        """End the leases that JupyterHub has not asked for since it began, once it had time to."""
+        for lease, stop in self._unclaimed():
+            if lease.lease_id in self._orphans:  # still: while others ended, it may have asked
+                await self.state.end(lease.lease_id, stop)
+
+    def _unclaimed(self) -> list[tuple[Lease, Stop]]:
+        if not self._orphans or self.state.is_in_recovery_grace():
             return []
         stop = Stop(reason="hub", message="The hub no longer knew this server")
-        starting = [
-            (lease, stop)
-            for lease in self.registry.open(LeaseState.WAITING, LeaseState.STARTING)
-            if lease.lease_id in self._orphans
-        ]
-        running = [
-            (lease, stop)
-            for lease in self.registry.open(LeaseState.READY)
-            if lease.lease_id in self._orphans
-        ]
-        return [*starting, *self.braked(running, "JupyterHub does not know them")]
-
-    def is_unclaimed(self, lease_id: str) -> bool:
-        """Whether JupyterHub has still not asked for it."""
-        return lease_id in self._orphans
-
-    def unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
-        """Of the instances whose lease the store does not hold, those that shall end.
-
-        After a store was lost or restored, JupyterHub asks for the servers on them first.
-        """
-        if self._is_in_grace():
-            return []
-        return self.braked(instances, "the store does not hold their leases")
-
-    def _is_in_grace(self) -> bool:
-        """Whether JupyterHub may still ask for what it knows."""
-        loaded_at = self._loaded_at
-        return loaded_at is None or self.uptime() - loaded_at < self.settings.recovery_grace
-
-    def braked(self, ends: Sequence[T], why: str) -> Sequence[T]:
-        """The same, or nothing where that would be a massacre. `why` is for the admin."""
-        if not ends:
-            return ends
-        now = self.uptime()
-        self._ended_at = [at for at in self._ended_at if now - at < BRAKE_WINDOW]
-        lately = len(self._ended_at)
-        running = sum(1 for _ in self.registry.open(LeaseState.READY))
-        if len(ends) + lately <= max(BRAKE_COUNT, BRAKE_SHARE * (running + lately)):
-            self._ended_at += [now] * len(ends)
-            return ends
-        if self._alerted_at is not None and now - self._alerted_at < ALERT_INTERVAL:
-            return []
-        self._alerted_at = now
-        log.critical(
-            "BRAKE: %d servers would be ended after %d lately, %d are running: %s. None is "
-            "ended. Look at the region, the hub's tag and the network before you restart the hub.",
-            len(ends),
-            lately,
-            running,
-            why,
+        starting = self._orphans_of(LeaseState.WAITING, LeaseState.STARTING)
+        running = self.state.admit_ends(
+            self._orphans_of(LeaseState.READY), "JupyterHub does not know them"
         )
-        return []
+        return [(lease, stop) for lease in [*starting, *running]]
+
+    def _orphans_of(self, *states: LeaseState) -> list[Lease]:
+        return [x for x in self.state.leases.open(*states) if x.lease_id in self._orphans]

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence, Set
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ...core.instances.matching import lease_for
 from ...core.text.boot_log import quoted
 from ...wire import Step, Stop
-from ..instances.inventory import supply_of
+from ..instances.demand import needs
+from ..instances.supply import supply_of
 from ..model.cloud import Cloud, CloudError, Instance
 from ..model.lease import Lease, LeaseState
-from ..model.settings import Settings
-from ..runtime.uptime_clock import UptimeClock
-from ..state.lease_registry import LeaseRegistry
-from .start import Start
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +38,7 @@ SAME_AGAIN: Final = 1
 """A machine that powers itself off before its server is ready is replaced so often: the next one
 boots the same image."""
 
-AT_ONCE: Final = timedelta(minutes=1)
+CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """By so much the clocks of hub and EC2 may differ: whoever asked later than an instance was
 launched did not wait for it."""
 
@@ -51,107 +50,126 @@ _WAITED_FOR: Final = {
     Step.NOTEBOOK: "JupyterLab was still starting",
 }
 
-Spawn = Callable[[Coroutine[Any, Any, None], str], None]
+_ENDED_EARLY_FIX: Final = "Try again; if it ends so again, an admin should look at the image."
 
 
 @dataclass(slots=True)
 class StartTimeouts:
-    registry: LeaseRegistry
+    state: State
     cloud: Cloud
-    starting: Start
-    settings: Settings
-    uptime: UptimeClock
-    spawn_task: Spawn
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    wake: Callable[[], None]
-    _since: dict[tuple[str, str | None], float] = field(default_factory=dict)
-    """Lease and instance id: since when, in seconds awake, the lease has held it unready."""
+    tasks: TaskGroup
     _boot_logs: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(BOOT_LOGS_AT_ONCE)
     )
 
-    def end_what_is_late(self) -> None:
-        """A start that has held its machine for `ready_timeout` ends."""
-        now = self.uptime()
-        starting = list(self.registry.open(LeaseState.STARTING))
-        self._since = {_stay(x): self._since.get(_stay(x), now) for x in starting}
+    async def reconcile(self, now: datetime) -> None:
+        state, uptime = self.state, self.state.clock.uptime()
+        starting = list(state.leases.open(LeaseState.STARTING))
+        state.held_since = {_stay(x): state.held_since.get(_stay(x), uptime) for x in starting}
+        lost, state.lost = state.lost, {}
+        for lease, instance in lost.values():
+            self._lost(lease, instance)
         for lease in starting:
-            if self.held_seconds(lease) >= self.settings.ready_timeout:
+            if state.held_seconds(lease) >= state.settings.ready_timeout:
                 self._judge(lease, self._fail_late(lease))
+        self._never_spoke()
 
-    def held_seconds(self, lease: Lease) -> float:
-        """For how long, awake, the lease has held its present instance."""
-        now = self.uptime()
-        return now - self._since.get(_stay(lease), now)
-
-    def ended(self, lease: Lease, instance: Instance | None) -> None:
+    def _lost(self, lease: Lease, instance: Instance | None) -> None:
         """The machine that the lease has, or would have had, is gone: another one, or the end."""
         itself = instance is not None and instance.state_reason == POWERED_OFF
-        limit = min(self.settings.replacements, SAME_AGAIN) if itself else None
+        limit = min(self.state.settings.replacements, SAME_AGAIN) if itself else None
         self._judge(lease, self._replace(lease, instance, limit))
 
-    def never_spoke(self, instances: Sequence[Instance], missing: Set[str]) -> None:
-        """These have not called within `boot_timeout`. Each fails a start that waited for it, of
-        the `missing` ones: nothing else is on its way to those."""
-        for instance in instances:
+    def _never_spoke(self) -> None:
+        """Instances that have not called within `boot_timeout`. Each fails a start that waited for
+        it, of the missing ones: nothing else is on its way to those."""
+        state = self.state
+        for instance in state.stock.silent:
             waited = [
                 need
-                for need in self.starting.needs()
-                if need.lease_id in missing and need.requested_at <= instance.launched_at + AT_ONCE
+                for need in needs(state)
+                if need.lease_id in state.stock.missing
+                and need.requested_at <= instance.launched_at + CLOCK_DIFFERENCE
             ]
             need = lease_for(supply_of(instance), waited)
-            if need is not None and (lease := self.registry.get(need.lease_id)):
+            if need is not None and (lease := state.leases.get(need.lease_id)):
                 self._judge(lease, self._fail_silent(lease, instance))
 
     # --- one judgement ---
 
     def _judge(self, lease: Lease, work: Coroutine[Any, Any, None]) -> None:
         """In the background: meanwhile nothing else is bought for the lease."""
-        if lease.lease_id in self.starting.judged:
+        if lease.lease_id in self.state.judged:
             work.close()
             return
-        self.starting.judged.add(lease.lease_id)
+        self.state.judged.add(lease.lease_id)
 
         async def judged() -> None:
             try:
                 await work
             finally:
-                self.starting.judged.discard(lease.lease_id)
-                self.wake()
+                self.state.judged.discard(lease.lease_id)
+                self.state.wake()
 
-        self.spawn_task(judged(), f"judge {lease.lease_id}")
+        self.tasks.spawn(judged(), f"judge {lease.lease_id}")
 
     async def _replace(self, lease: Lease, instance: Instance | None, limit: int | None) -> None:
         itself = instance is not None and limit is not None
         said = await self._boot_log(instance.instance_id) if instance and itself else ""
         if (current := self._unchanged(lease)) is not None:
-            limit = self.settings.replacements if limit is None else limit
-            await self.starting.replace_instance(current, limit, said)
+            limit = self.state.settings.replacements if limit is None else limit
+            await self._replace_instance(current, limit, said)
+
+    async def _replace_instance(self, lease: Lease, limit: int, boot_log: str = "") -> None:
+        """The instance died before the notebook listened: back to the waiting list.
+
+        `boot_log` is its end, for people.
+        """
+        if self.state.leases.get(lease.lease_id) is not lease:
+            return  # it has changed since the pass looked; the next one looks again
+        if lease.replaced >= limit:
+            number = lease.replaced + 1
+            ended = "1 instance" if number == 1 else f"{number} instances"
+            message = f"{ended} ended before your server was ready. {_ENDED_EARLY_FIX} {boot_log}"
+            stop = Stop(reason="failed", message=message.strip()[:500])
+            await self.state.end(lease.lease_id, stop)
+            return
+        log.warning("An instance of %s ended before it was ready", lease.lease_id)
+        message = "The instance ended while it was starting; getting another one"
+        await self.state.leases.send_back(
+            lease.lease_id, message, boot_log, replaced=lease.replaced + 1
+        )
 
     async def _fail_silent(self, lease: Lease, instance: Instance) -> None:
+        within = self.state.settings.boot_timeout
         said = await self._boot_log(instance.instance_id)
         message = (
             f"The machine {instance.instance_id} did not call the hub within "
-            f"{_span(self.settings.boot_timeout)} of its start, and is given back. An admin should "
+            f"{_span(within)} of its start, and is given back. An admin should "
             f"look at the image, and at the way from the instances to the hub. {said}"
         )
         if self._unchanged(lease) is not None:
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message.strip()[:500]))
+            await self.state.end(
+                lease.lease_id, Stop(reason="failed", message=message.strip()[:500])
+            )
 
     async def _fail_late(self, lease: Lease) -> None:
+        within = self.state.settings.ready_timeout
         said = await self._boot_log(lease.instance_id or "")
         steps = [step for step in _WAITED_FOR if step in lease.steps]
         waited_for = _WAITED_FOR[steps[-1]] if steps else "its agent had not begun"
         message = (
-            f"Your server was not ready within {_span(self.settings.ready_timeout)} of getting its "
+            f"Your server was not ready within {_span(within)} of getting its "
             f"machine: {waited_for}. {said}"
         )
         if self._unchanged(lease) is not None:
-            await self.fail(lease.lease_id, Stop(reason="failed", message=message.strip()[:500]))
+            await self.state.end(
+                lease.lease_id, Stop(reason="failed", message=message.strip()[:500])
+            )
 
     def _unchanged(self, lease: Lease) -> Lease | None:
         """The lease as it is now, where it still waits for what it waited for."""
-        now = self.registry.get(lease.lease_id)
+        now = self.state.leases.get(lease.lease_id)
         if now is None or (now.state, now.instance_id) != (lease.state, lease.instance_id):
             return None
         return now

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from datetime import datetime
 
 from ...core.names import tag_value
 from ...core.tags import (
@@ -16,8 +16,8 @@ from ...core.tags import (
 )
 from ..model.cloud import Cloud, CloudError
 from ..model.lease import Lease, LeaseState
-from ..state.instance_cache import InstanceCache
-from ..state.lease_registry import LeaseRegistry
+from ..runtime.task_group import TaskGroup
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -26,31 +26,29 @@ log = logging.getLogger(__name__)
 class Tagging:
     """Tags what a listing shows without them, once, or again where that failed."""
 
-    registry: LeaseRegistry
+    state: State
     cloud: Cloud
-    instance_cache: InstanceCache
-    store_id: str
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    tasks: TaskGroup
     _asked: set[tuple[str, str]] = field(default_factory=set)
     """Instance and lease ids: a listing may still show these without their tags."""
 
-    def follow(self) -> None:
+    async def reconcile(self, now: datetime) -> None:
         leases = {
             (lease.instance_id, lease.lease_id): lease
-            for lease in self.registry.open(LeaseState.STARTING, LeaseState.READY)
+            for lease in self.state.leases.open(LeaseState.STARTING, LeaseState.READY)
             if lease.instance_id
         }
         self._asked &= leases.keys()
         for hold in leases.keys() - self._asked:
-            instance = self.instance_cache.instances.get(hold[0])
+            instance = self.state.instances.listed.get(hold[0])
             tags = self._tags(leases[hold])
             if instance is not None and not tags.items() <= instance.tags.items():
                 self._asked.add(hold)
-                self.spawn_task(self._tag(hold, tags), f"tags of {hold[0]}")
+                self.tasks.spawn(self._tag(hold, tags), f"tags of {hold[0]}")
 
     def _tags(self, lease: Lease) -> dict[str, str]:
         return {
-            STORE: self.store_id,
+            STORE: self.state.store_id,
             LEASE: lease.lease_id,
             USER: tag_value(lease.user),
             NAME: tag_value(f"{lease.user} {lease.server}".strip()),

@@ -10,19 +10,16 @@ more, never ended for that, and EC2 mostly starts it on other hardware.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from ...wire import Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
+from ..instances.demand import would_serve
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
-from ..model.settings import Settings
 from ..retention.failure_message import OTHER_HARDWARE, broken
-from ..retention.retention import Retention
-from ..state.lease_registry import LeaseRegistry
-from .start import Start
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -34,13 +31,8 @@ KEPT_AGAIN: Final = 1
 
 @dataclass(slots=True)
 class UnhealthyInstances:
-    registry: LeaseRegistry
+    state: State
     claims: Claims
-    retention: Retention
-    starting: Start
-    settings: Settings
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    wake: Callable[[], None]
 
     async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> bool:
         """End an instance whose agent says that it is broken, and replace it.
@@ -50,50 +42,52 @@ class UnhealthyInstances:
         again: no listing shows the instance within `wait` seconds, or it is being stopped, to be
         kept. Raises `ClaimRefused`, and `InstanceUnwanted` once it is turned away.
         """
-        instance = await self.starting.admitted(claimant, key, wait)
+        instance = await self.claims.admit_in_time(claimant, key, wait)
         if instance is None:
             return False
-        if self.registry.of_instance(instance.instance_id) is not None:
+        if self.state.leases.of_instance(instance.instance_id) is not None:
             return True
-        kept = self.retention.get(instance.instance_id)
+        kept = self.state.retained.get(instance.instance_id)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
             # Told that nobody needs it, it would power itself off, and EC2 would take its disk.
-            await self.claims.wait(instance.instance_id, wait)
+            await self.state.claims.wait(instance.instance_id, wait)
             return False
         log.error("%s says that it is broken: %r", instance.instance_id, why)
-        lease = self.starting.would_serve(instance, claimant)
-        self.claims.turn_away([instance.instance_id])
+        lease = would_serve(self.state, instance, claimant.pending_time)
+        self.state.claims.turn_away([instance.instance_id])
         if lease is not None:
             await self._replace(lease, why)
-        self.wake()
+        self.state.wake()
         raise InstanceUnwanted("this machine is broken")
 
     async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
         """The start that it was for waits for another boot of it, or ends."""
-        lease = self.retention.lease_for(instance, claimant.pending_time)
+        lease = would_serve(self.state, instance, claimant.pending_time)
         if lease is None:
             return  # for nobody, or said before: a pass stops it
         log.error("%s, which is kept, says that it is broken: %r", instance.instance_id, why)
-        await self.retention.take_start_back(instance.instance_id)
-        if lease.replaced < min(self.settings.replacements, KEPT_AGAIN):
+        await self.state.retained.take_start_back(instance.instance_id)
+        if lease.replaced < min(self.state.settings.replacements, KEPT_AGAIN):
             told, number = OTHER_HARDWARE, lease.replaced + 1
-            await self.registry.send_back(lease.lease_id, told, why, replaced=number)
+            await self.state.leases.send_back(lease.lease_id, told, why, replaced=number)
         else:
-            await self.fail(lease.lease_id, Stop(reason="failed", message=broken(why)))
-        self.wake()
+            await self.state.end(lease.lease_id, Stop(reason="failed", message=broken(why)))
+        self.state.wake()
 
     async def _replace(self, lease: Lease, why: str) -> None:
         if lease.state is not LeaseState.WAITING:
             return
-        if lease.replaced < self.settings.replacements:
-            await self.registry.send_back(lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1)
+        if lease.replaced < self.state.settings.replacements:
+            await self.state.leases.send_back(
+                lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1
+            )
             return
         message = (
             f"{_machines(lease.replaced + 1)} Try again later, or with another profile; an admin "
             f"should look at the image. {why}"
         )
-        await self.fail(lease.lease_id, Stop(reason="failed", message=message[:500]))
+        await self.state.end(lease.lease_id, Stop(reason="failed", message=message[:500]))
 
 
 def _machines(number: int) -> str:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from ...core.offers.launch_errors import SOLD_OUT, ErrorClass, error_class
 from ...core.offers.quotas import quota_in_log
@@ -13,12 +12,11 @@ from ...wire import Step, Stop
 from ..model.cloud import (
     Cloud,
     CloudError,
-    Instance,
     InstanceState,
 )
 from ..model.lease import Lease
-from ..state.instance_cache import InstanceCache
-from ..state.lease_registry import LeaseRegistry
+from ..offers.offers import Offers
+from ..state.state import State
 from .failure_message import (
     BUSY,
     NO_QUOTA_YET,
@@ -38,12 +36,9 @@ a minute, at the pace of `retention`."""
 
 @dataclass(slots=True)
 class RetainedRestarts:
-    registry: LeaseRegistry
+    state: State
     cloud: Cloud
-    instance_cache: InstanceCache
-    fail: Callable[[str, Stop], Coroutine[Any, Any, None]]
-    learn: Callable[[Instance, CloudError], None]
-    """That EC2 has no room for an instance, or the account no quota."""
+    offers: Offers
     _no_room: dict[str, int] = field(default_factory=dict)
     """By lease id: how often EC2 had no room for its instance."""
     _unanswered: dict[str, CloudError] = field(default_factory=dict)
@@ -51,14 +46,16 @@ class RetainedRestarts:
 
     def forget_ended(self) -> None:
         """Drop what is known of leases that are not in memory any more."""
-        self._no_room = {each: n for each, n in self._no_room.items() if self.registry.get(each)}
-        self._unanswered = {x: e for x, e in self._unanswered.items() if self.registry.get(x)}
+        self._no_room = {
+            each: n for each, n in self._no_room.items() if self.state.leases.get(each)
+        }
+        self._unanswered = {x: e for x, e in self._unanswered.items() if self.state.leases.get(x)}
 
     def why_not(self, lease_id: str, instance_id: str) -> str:
         """Why the lease's instance is still stopped, where EC2 was too busy to start it."""
         failure, instance = (
             self._unanswered.get(lease_id),
-            self.instance_cache.instances.get(instance_id),
+            self.state.instances.listed.get(instance_id),
         )
         if failure is None or instance is None or instance.state is not InstanceState.STOPPED:
             return ""
@@ -73,18 +70,18 @@ class RetainedRestarts:
             await self._failed(instance_id, lease.lease_id, error)
         else:
             self._unanswered.pop(lease.lease_id, None)
-        self.instance_cache.refresh_soon()
+        self.state.instances.refresh_soon()
 
     async def _failed(self, instance_id: str, lease_id: str, error: CloudError) -> None:
         if error.code == "IncorrectInstanceState":
             return
         if error.retryable:
             self._unanswered[lease_id] = error
-            await self.registry.note(lease_id, Step.BOOT, BUSY, instance_id)
+            await self.state.leases.note(lease_id, Step.BOOT, BUSY, instance_id)
         elif error.code in SOLD_OUT:
             await self._has_no_room(instance_id, lease_id, error)
         else:
-            await self.fail(lease_id, Stop(reason="failed", message=refused(error)))
+            await self.state.end(lease_id, Stop(reason="failed", message=refused(error)))
 
     async def _has_no_room(self, instance_id: str, lease_id: str, error: CloudError) -> None:
         """Others may make some soon: it is the user's end only after some tries."""
@@ -92,15 +89,15 @@ class RetainedRestarts:
         tries = self._no_room[lease_id] = self._no_room.get(lease_id, 0) + 1
         if tries < START_TRIES:
             words = NO_QUOTA_YET if is_quota else NO_ROOM_YET
-            await self.registry.note(lease_id, Step.BOOT, words, instance_id)
+            await self.state.leases.note(lease_id, Step.BOOT, words, instance_id)
             return
-        instance = self.instance_cache.instances.get(instance_id)
+        instance = self.state.instances.listed.get(instance_id)
         if instance is None:
             return  # gone from the listing meanwhile: a pass finds out whether for good
-        self.learn(instance, error)
+        self.offers.learn_of_start(instance, error)
         stop = Stop(reason="capacity", message=NO_ROOM)
         if is_quota:
             place = instance.market, instance.instance_type
             log.error("%s is not started: %s", instance_id, quota_in_log(*place))
             stop = Stop(reason="quota", message=no_quota(*place))
-        await self.fail(lease_id, stop)
+        await self.state.end(lease_id, stop)

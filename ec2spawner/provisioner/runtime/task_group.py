@@ -13,7 +13,7 @@ from ..store.store import StoreError
 log = logging.getLogger(__name__)
 
 
-class Background:
+class TaskGroup:
     """The tasks under way."""
 
     def __init__(self) -> None:

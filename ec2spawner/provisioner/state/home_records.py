@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -17,9 +17,10 @@ from ...core.tags import (
     STORE,
     USER,
 )
-from ..model.cloud import Volume
+from ..model.cloud import Volume, VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..model.settings import Settings
+from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 
 FORGOTTEN_KEPT: Final = timedelta(days=1)
@@ -38,10 +39,10 @@ class Forgotten:
 class HomeRecords:
     """All homes of this store, and what is said of them from memory."""
 
-    def __init__(self, store: Store, settings: Settings, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store = store
         self._settings = settings
-        self._now = now
+        self._clock = clock
         self._homes: dict[tuple[str, str], Home] = {}
         self._leaving: dict[str, Home] = {}
         """Homes that are being deleted for good, by id."""
@@ -49,6 +50,10 @@ class HomeRecords:
         """Homes that were deleted for good lately, by id."""
         self._found: dict[tuple[str, str], Volume] = {}
         """Volumes of this store without a record, by tags of user and server: handed over."""
+        self.newest: Mapping[str, VolumeSnapshot] = {}
+        """The newest complete snapshot of each home, by its id, as the last look showed it."""
+        self.gone: set[str] = set()
+        """Ids of the homes whose volume was found deleted when it was wanted."""
 
     def load(self, homes: Iterable[Home]) -> None:
         homes = tuple(homes)
@@ -69,7 +74,7 @@ class HomeRecords:
             server=server,
             kind="ebs",
             size_gib=volume.size_gib,
-            created_at=self._now(),
+            created_at=self._clock.now(),
             volume_id=volume.volume_id,
             zone=volume.zone,
         )
@@ -85,6 +90,22 @@ class HomeRecords:
     def find(self, home_id: str) -> Home | None:
         """A home that stays, by id."""
         return next((home for home in self._homes.values() if home.home_id == home_id), None)
+
+    def is_recorded(self, home: Home) -> bool:
+        """Whether it stays under this user and server, and is not merely found by its tags."""
+        return (home.user, home.server) in self._homes
+
+    def remember_found(self, volumes: Mapping[str, Volume]) -> None:
+        """The volumes of this store that a listing shows and no record names, by home id.
+
+        What is being deleted for good, or was lately, is nobody's.
+        """
+        known = self._leaving.keys() | self._forgotten.keys()
+        self._found = {
+            (volume.tags.get(USER, ""), volume.tags.get(SERVER, "")): volume
+            for home_id, volume in volumes.items()
+            if home_id not in known and not self.find(home_id)
+        }
 
     def volume_ids(self) -> frozenset[str]:
         """The volumes of all homes that are recorded, those of a move included."""
@@ -170,13 +191,13 @@ class HomeRecords:
 
     async def leave(self, home: Home) -> None:
         """Its user or server is gone for good: volume, snapshots and record shall go."""
-        await self.save(replace(home, delete_at=self._now()))
+        await self.save(replace(home, delete_at=self._clock.now()))
 
     async def forget(self, home: Home) -> None:
         """Its volume and snapshots are deleted."""
         await asyncio.shield(self._store.delete_home(home.home_id))
         self._leaving.pop(home.home_id, None)
-        now = self._now()
+        now = self._clock.now()
         self._forgotten = {
             home_id: gone
             for home_id, gone in self._forgotten.items()

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from ...core.instances.matching import Supply
 from ...core.tags import INTENT, STORE
 from ...wire import Market
-from ..model.cloud import FleetResponse, Instance, Launched, LaunchSpec
+from ..model.cloud import FleetResponse, Instance, InstanceState, Launched, LaunchSpec
 from ..model.launch_key import base_key_of
 from ..model.lease import Intent, IntentState, Lease
 from ..store.store import Store
@@ -23,6 +23,9 @@ from .instance_cache import InstanceCache
 RESPONSE_GRACE = timedelta(seconds=120)
 """How long an instance that a launch response named counts before a listing shows it: EC2's
 listings lag its responses by seconds."""
+
+INTENTS_KEPT = timedelta(hours=1)
+"""Launch calls that were answered stay in memory so long, and while an instance carries them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,9 +59,9 @@ class Expected:
 class Launches:
     """Rounds under way, intents by client token, and instances that no listing shows yet."""
 
-    def __init__(self, store: Store, instance_cache: InstanceCache) -> None:
+    def __init__(self, store: Store, instances: InstanceCache) -> None:
         self._store = store
-        self._instance_cache = instance_cache
+        self._instances = instances
         self.rounds: list[Round] = []
         self.intents: dict[str, Intent] = {}
         """By client token: those of this process, the recent ones of the store, and those that an
@@ -101,7 +104,7 @@ class Launches:
         for launched in response.instances:
             self.expected[launched.instance_id] = Expected(launched, intent, now)
         if response.instances:
-            self._instance_cache.refresh_soon()
+            self._instances.refresh_soon()
         return intent
 
     def is_open(self, client_token: str) -> bool:
@@ -153,10 +156,10 @@ class Launches:
             self.intents.setdefault(intent.client_token, intent)
         self._looked_up |= client_tokens
 
-    def forget_old(self, before: datetime, now: datetime) -> None:
-        """Drop ended calls from before `before` that no instance carries in its tags, and
+    def forget_old(self, now: datetime) -> None:
+        """Drop calls that ended `INTENTS_KEPT` ago and that no instance carries in its tags, and
         expected instances that were listed, or were not within `RESPONSE_GRACE`."""
-        listed = self._instance_cache.instances
+        listed, before = self._instances.listed, now - INTENTS_KEPT
         tagged = {instance.tags.get(INTENT, "") for instance in listed.values()}
         for token, intent in list(self.intents.items()):
             ended = intent.state is not IntentState.OPEN
@@ -175,7 +178,7 @@ class Launches:
         Instances that are known already do not count: a listing can be faster than the response.
         """
         tokens = {each: known.intent.client_token for each, known in self.expected.items()}
-        listed = self._instance_cache.instances
+        listed = self._instances.listed
         tokens |= {each: instance.tags.get(INTENT, "") for each, instance in listed.items()}
         known = Counter(tokens.values())
         for number, round_ in enumerate(self.rounds):
@@ -205,4 +208,18 @@ def _may_serve(intent: Intent, waiting: Iterable[Lease]) -> bool:
     return any(
         lease.requested_at <= intent.created_at and base_key_of(lease.spec) == base_key
         for lease in waiting
+    )
+
+
+def as_instance(expected: Expected) -> Instance:
+    """What a launch response says of an instance that no listing shows yet."""
+    launched = expected.launched
+    return Instance(
+        instance_id=launched.instance_id,
+        state=InstanceState.PENDING,
+        instance_type=launched.instance_type,
+        zone=launched.zone,
+        market=launched.market,
+        launched_at=expected.responded_at,
+        tags=expected.intent.request.tags,
     )

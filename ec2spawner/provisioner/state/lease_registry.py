@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 from ...core.pricing.money import close
@@ -23,6 +23,7 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
+from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ class Contact:
     """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
 
     heard_at: float | None = None
-    """Seconds that the hub had been awake (`UptimeClock`): the wall clock can be set."""
+    """By the hub's uptime (`Clock.uptime`), in seconds: the wall clock can be set."""
     idle_since: datetime | None = None
     busy_because: str = ""
     interruption_at: datetime | None = None
@@ -49,24 +50,18 @@ class Contact:
     """When its beats last began a pass, on the loop's clock in seconds."""
     chose_at: float = float("-inf")
     """When its user last chose another idle limit, on the loop's clock in seconds."""
+    agent_stopped: asyncio.Event = field(default_factory=asyncio.Event)
+    """Of an ending lease: set when notebook and home are closed, or nothing is left to close."""
     reckoned: tuple[tuple[object, ...], datetime | None] | None = None
     """From what it was last reckoned when its server ends, and the end: each pass asks for it."""
 
 
 class LeaseRegistry:
-    def __init__(
-        self,
-        store: Store,
-        *,
-        now: Callable[[], datetime],
-        forgotten: Callable[[Lease], None] = lambda lease: None,
-    ) -> None:
-        """`forgotten` is told of each ended lease that leaves memory."""
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._now = now
-        self._forgotten = forgotten
+        self._clock = clock
         # Above all that an earlier process may have told an agent, so that ours is news to it.
-        self._first_state = int(now().timestamp())
+        self._first_state = int(clock.now().timestamp())
         self._leases: dict[str, Lease] = {}
         self._last_ended: dict[tuple[str, str], Lease] = {}
         self._contacts: dict[str, Contact] = {}
@@ -142,6 +137,13 @@ class LeaseRegistry:
 
     # --- changing ---
 
+    def clock_was_set(self, by: timedelta) -> None:
+        """What is told by the wall clock moves with it, until the next heartbeats tell it anew."""
+        for lease in self.open(LeaseState.READY):
+            contact = self.contact(lease.lease_id)
+            if contact.idle_since is not None:
+                contact.idle_since += by
+
     async def add(self, lease: Lease) -> None:
         self._leases[lease.lease_id] = lease
         await self._save(lease)
@@ -189,7 +191,7 @@ class LeaseRegistry:
             instance_id=None,
             token_sha256="",
             assigned_at=None,
-            segments=close(self._leases[lease_id].segments, self._now()),
+            segments=close(self._leases[lease_id].segments, self._clock.now()),
             **changes,
         )
 
@@ -201,7 +203,7 @@ class LeaseRegistry:
         last = events[-1] if events else None
         if last is not None and (last.step, last.message, last.detail) == (step, message, detail):
             return events
-        return (*events, StepEvent(step, self._now(), message, detail))
+        return (*events, StepEvent(step, self._clock.now(), message, detail))
 
     def tell_agent(self, lease_id: str) -> None:
         """Let the held beat be answered now."""
@@ -222,23 +224,31 @@ class LeaseRegistry:
             return False
         return True
 
-    def forget_ended(self, before: datetime) -> None:
-        """Drop ended leases from memory that ended before then and are stored.
+    def report_agent_stopped(self, lease_id: str) -> None:
+        """Nothing is left for the agent of an ending lease to close; of any other, no effect."""
+        lease = self._leases.get(lease_id)
+        if lease is not None and lease.state is LeaseState.ENDING:
+            self.contact(lease_id).agent_stopped.set()
+
+    def forget_ended(self, before: datetime) -> list[Lease]:
+        """Drop ended leases from memory that ended before then and are stored; returns them.
 
         The last one of each server stays for as long as its user may want to know why it ended.
         """
+        forgotten: list[Lease] = []
         for lease in list(self._leases.values()):
             if lease.lease_id in self._unsaved:
                 continue
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
-                self._forgotten(lease)
+                forgotten.append(lease)
                 self._stored.pop(lease.lease_id, None)
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)
         for server, last in list(self._last_ended.items()):
             if last.ended_at is not None and last.ended_at < before - ENDED_LATELY:
                 del self._last_ended[server]
+        return forgotten
 
     async def save_again(self) -> None:
         """Store what is not stored yet. A failure is logged, and the next pass tries again."""

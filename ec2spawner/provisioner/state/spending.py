@@ -6,10 +6,9 @@ day: read from the store once, in the background, and added to as leases are for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from ...core.pricing.money import (
     Segment,
@@ -20,6 +19,8 @@ from ...core.pricing.money import (
     usd_by_day,
 )
 from ..model.lease import Lease
+from ..runtime.clock import Clock
+from ..runtime.task_group import TaskGroup
 from ..store.store import Store
 from .lease_registry import LeaseRegistry
 
@@ -40,10 +41,10 @@ class Spent:
 
 
 class Spending:
-    def __init__(self, store: Store, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
-        self._now = now
-        self._begun_at = now()
+        self._clock = clock
+        self._begun_at = clock.now()
         self._is_loaded = self._is_reading = False
         self._read_until = _month(self._begun_at)
         self._days: dict[str, dict[date, float | None]] = {}
@@ -59,16 +60,16 @@ class Spending:
 
     def begin(self) -> None:
         """From now on it counts: what there is was paid before, also what is found only later."""
-        self._begun_at = self._now()
+        self._begun_at = self._clock.now()
         self._read_until = _month(self._begun_at)
 
-    def follow(self, spawn_task: Callable[[Coroutine[Any, Any, None], str], None]) -> None:
+    def follow(self, tasks: TaskGroup) -> None:
         """A pass goes on with what is not read yet, and forgets what is done."""
-        latest = self._now() - OVERHEAD_REMEMBERED
+        latest = self._clock.now() - OVERHEAD_REMEMBERED
         self._overhead = {key: told for key, told in self._overhead.items() if told[1] > latest}
         if not self._is_loaded and not self._is_reading:
             self._is_reading = True
-            spawn_task(self._read(), "spending")
+            tasks.spawn(self._read(), "spending")
 
     async def _read(self) -> None:
         """What was spent before this process began, once. Other reads and writes of the store come
@@ -88,14 +89,14 @@ class Spending:
 
     def forgotten(self, lease: Lease) -> None:
         """An ended lease leaves memory: from now on it counts here."""
-        now = self._now()
+        now = self._clock.now()
         self._forgotten_usd += self._known_usd(lease, now)
         days = usd_by_day(lease.segments, now, _month(now))
         add_days(self._days.setdefault(lease.user, {}), days)
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
         """What the user has spent; unknown until the store has told what was before."""
-        now = self._now()
+        now = self._clock.now()
         self._turn_the_page(_month(now))
         if not self._is_loaded:
             return Spent()
@@ -111,7 +112,7 @@ class Spending:
 
     def since_begin(self, registry: LeaseRegistry) -> float:
         """USD of all leases since this process began, as far as prices are known; never less."""
-        now = self._now()
+        now = self._clock.now()
         spent = sum(self._known_usd(each, now) for each in registry.in_memory())
         self._counted = max(self._counted, spent + self._forgotten_usd)
         return self._counted
@@ -125,7 +126,7 @@ class Spending:
 
         Without the minimum of a minute: mostly a lease has paid that.
         """
-        key, now = (segment.instance_id, since), self._now()
+        key, now = (segment.instance_id, since), self._clock.now()
         lasted = max((segment.end or now) - segment.start, timedelta())
         spent = lasted / timedelta(hours=1) * (segment.usd_per_hour or 0.0)
         before = self._overhead[key][0] if key in self._overhead else 0.0

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from ...wire import Step
+from ..runtime.task_group import TaskGroup
 from ..store.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ TIMEOUT = 2.0
 @dataclass(slots=True)
 class StartDurations:
     store: Store
-    spawn_task: Callable[[Coroutine[Any, Any, None], str], None]
+    tasks: TaskGroup
     _last: dict[str, Mapping[Step, float]] = field(default_factory=dict)
     """By profile: what the store said last."""
     _readings: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class StartDurations:
         done = self._readings.get(profile)
         if done is None:
             done = self._readings[profile] = asyncio.Event()
-            self.spawn_task(self._read(profile, done), f"usual durations of {profile}")
+            self.tasks.spawn(self._read(profile, done), f"usual durations of {profile}")
         with suppress(TimeoutError):
             async with asyncio.timeout(TIMEOUT):
                 await done.wait()

@@ -89,12 +89,8 @@ class Store:
     write_behind: WriteBehindQueue
     """What has happened and could not be stored yet."""
 
-    overhead_told: Callable[[Segment, str], None]
-    """Called with each segment of no lease and its key, whenever it is to be stored."""
-
     def __init__(self, url: str, since: datetime) -> None:
         self.write_behind = WriteBehindQueue()
-        self.overhead_told = lambda segment, since: None
         self._database = open_database(url)
         self._since = since
         self._is_open = False
@@ -229,7 +225,6 @@ class Store:
 
         See `core.pricing.money.overhead_key`.
         """
-        self.overhead_told(segment, key)
 
         def write(connection: Connection) -> None:
             column = tables.segment_table.c
@@ -248,11 +243,6 @@ class Store:
             )
 
         await self._write(write)
-
-    async def save_overhead_sooner_or_later(self, segment: Segment, key: str) -> None:
-        """The same, with a later pass where it fails: the time was paid for all the same."""
-        about = f"overhead of {segment.instance_id} since {key}"
-        await self.write_behind.sooner_or_later(about, lambda: self.save_overhead(segment, key))
 
     async def overhead(self, since: datetime) -> tuple[Segment, ...]:
         """Segments of no lease that ended after `since` or have not ended, oldest first."""

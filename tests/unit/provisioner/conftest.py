@@ -12,8 +12,8 @@ from sqlalchemy import Engine, create_engine, event
 
 from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.homes import volumes as homes
+from ec2spawner.provisioner.instances import claims
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeats
-from ec2spawner.provisioner.lifecycle import start as starting
 from ec2spawner.provisioner.store import sqlite
 from ec2spawner.provisioner.store.store import Store
 from tests.unit.provisioner.world import World
@@ -24,7 +24,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a person does not see, shortened; nothing is left out."""
     monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
     monkeypatch.setattr(reconciler, "SHORTEST_WAIT", 0.005)
-    monkeypatch.setattr(starting, "LISTING_PAUSE", 0.02)
+    monkeypatch.setattr(claims, "LISTING_PAUSE", 0.02)
     monkeypatch.setattr(heartbeats, "CHOICE_PAUSE", 0.05)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 3.0)

@@ -312,7 +312,7 @@ class InhabitedWorld(World):
         self.go_on(self._wait_ready(lease))
 
     async def _wait_ready(self, lease: Lease) -> None:
-        starting = self.provisioner.starting
+        starting = self.provisioner._starts
         try:
             ready = await self.call(starting.wait_ready(lease.lease_id, START_TIMEOUT))
         except HubIsDown:
@@ -327,7 +327,7 @@ class InhabitedWorld(World):
         self.may_end.setdefault(lease_id, f"stopped by {reason}")
         stop = Stop(reason=reason, message="because")
         with suppress(HubIsDown):
-            await self.call(self.provisioner.ending.begin(lease_id, stop))
+            await self.call(self.provisioner.end(lease_id, stop))
         if self.servers.get(user) == lease_id:
             del self.servers[user]
 
@@ -337,7 +337,7 @@ class InhabitedWorld(World):
         await self.start()
         for user, lease_id in list(self.servers.items()):
             if asks and lease_id in self.was_ready:
-                self.provisioner.recovery.take_up(user, "", lease_id)
+                self.provisioner._recovery.take_up(user, "", lease_id)
             else:  # a start that had not succeeded was never saved
                 del self.servers[user]
                 self.may_end.setdefault(lease_id, "forgotten by JupyterHub")
@@ -480,7 +480,7 @@ class Inhabitant(Agent):
         assert self.lease is not None
         if not self.place.is_up:
             return self.lease
-        return self.place.provisioner.registry.get(self.lease.lease_id)
+        return self.place.provisioner._state.leases.get(self.lease.lease_id)
 
     def _power_off(self) -> None:
         if self.is_on:

@@ -53,7 +53,7 @@ async def test_the_start_that_an_unfit_agent_would_have_served_fails_in_words(
     lease, other = await world.request("ada"), await world.request("bea", home_kind="ebs")
     first, second = await world.boot(2)
     agent = Agent(world, first)
-    starting = world.provisioner.starting
+    starting = world.provisioner._starts
     await starting.turn_away(agent.claimant(protocol=0), agent.key, 1, TOO_OLD)
     ended = {each.user: world.now(each).stop for each in (lease, other)}
     assert sorted(stop is None for stop in ended.values()) == [False, True]
@@ -67,7 +67,7 @@ async def test_the_start_that_an_unfit_agent_would_have_served_fails_in_words(
 
 async def test_an_agent_that_serves_is_left_alone(world: World) -> None:
     lease, agent = await world.ready()
-    starting = world.provisioner.starting
+    starting = world.provisioner._starts
     await starting.turn_away(agent.claimant(protocol=0), agent.key, 1, TOO_OLD)
     intruder = Agent(world, agent.instance_id)
     with pytest.raises(SecondKey):
@@ -87,7 +87,7 @@ async def kept(world: World, after: AfterStop) -> Agent:
 
 
 async def turn_away(agent: Agent, wait: float = 0.01) -> None:
-    starting = agent.world.provisioner.starting
+    starting = agent.world.provisioner._starts
     await starting.turn_away(agent.claimant(protocol=0), agent.key, wait, TOO_OLD)
 
 
@@ -111,7 +111,7 @@ async def test_an_unfit_agent_on_an_instance_of_an_ended_lease_fails_no_start(
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     stranger = await world.request("bea")
-    world.provisioner.claims.unwanted.clear()  # as after a restart of the hub
+    world.provisioner._state.claims.unwanted.clear()  # as after a restart of the hub
     await turn_away(agent)
     assert world.now(stranger).stop is None
 
@@ -134,7 +134,7 @@ async def test_an_unfit_agent_on_a_kept_disk_fails_its_own_start_and_keeps_the_d
     assert await world.ending_of(again) == Stop(reason="failed", message=unfit(TOO_OLD.message))
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
-    assert world.provisioner.retention.of_server("ada", "")
+    assert world.provisioner._state.retained.of_server("ada", "")
     assert world.now(stranger).state is LeaseState.WAITING
 
 
@@ -170,4 +170,4 @@ async def test_the_hub_knows_what_a_leases_agent_speaks(world: World, protocol: 
     agent = Agent(world, instance_id)
     granted = await agent.claim(protocol=protocol)
     assert granted is not None
-    assert world.provisioner.registry.contact(granted.lease.lease_id).protocol == protocol
+    assert world.provisioner._state.leases.contact(granted.lease.lease_id).protocol == protocol

@@ -41,14 +41,14 @@ async def priced(world: World, **spot: float) -> None:
     """Prices of g4dn.xlarge by zone, read."""
     world.cloud.prices = {("g4dn.xlarge", zone): spot[zone[-1]] for zone in ZONES}
     world.cloud.list_prices = {"g4dn.xlarge": 0.526, "g4dn.12xlarge": 3.912}
-    await world.provisioner.prices.refresh()
+    await world.provisioner.market.prices.refresh()
 
 
 def refused(world: World, zone: str, market: Market = Market.SPOT) -> None:
     subnet = {"us-east-1a": "subnet-a", "us-east-1b": "subnet-b"}[zone]
     request = LaunchRequest("token", market, 1, SPEC, {}, offers=(("g4dn.xlarge", subnet),))
     error = LaunchError("InsufficientInstanceCapacity", "", "g4dn.xlarge", subnet, zone)
-    registry = world.provisioner.offers
+    registry = world.provisioner.market.offers
     registry.learn(request, FleetResponse((), (error,)))
 
 
@@ -112,12 +112,12 @@ async def test_a_home_bound_to_a_zone_sees_that_zone(world: World) -> None:
     first = card.first()
     assert first is not None
     assert first.offer.usd_per_hour == 0.25
-    assert world.provisioner.placement.zones_for("ann", "") == set(ZONES)
+    assert world.provisioner.homes.zones_for("ann", "") == set(ZONES)
 
 
 async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
     world.cloud.not_offered = {("g4dn.xlarge", zone) for zone in ZONES}
-    await world.provisioner.catalogue.refresh()
+    await world.provisioner.market.catalogue.refresh()
     [card] = await cards(world, T4)
     assert not card.is_offered
     assert card.hardware.gpu_text == "1 × T4, 16 GB"
@@ -126,11 +126,11 @@ async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
 async def test_a_type_that_nobody_knows_yet_is_asked_for(world: World) -> None:
     """The list of profiles may be a function: then only a page says which types matter."""
     new = {"display_name": "New", "instance_types": ["g9x.xlarge"]}
-    await until(lambda: world.provisioner.catalogue.read_at, "the first answer")
+    await until(lambda: world.provisioner.market.catalogue.read_at, "the first answer")
     world.cloud.types["g9x.xlarge"] = replace(world.cloud.types["g4dn.xlarge"], name="g9x.xlarge")
     [card] = await cards(world, new)
     assert not card.is_offered
-    await until(lambda: "g9x.xlarge" in world.provisioner.catalogue.types, "to be asked for")
+    await until(lambda: "g9x.xlarge" in world.provisioner.market.catalogue.types, "to be asked for")
     [card] = await cards(world, new)
     assert card.is_offered
     assert card.hardware.gpu_text == "1 × T4, 16 GB"
@@ -186,7 +186,7 @@ async def files_in_a(world: World) -> Home:
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     assert home.zone == "us-east-1a"
     return home

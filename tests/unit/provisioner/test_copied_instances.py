@@ -13,7 +13,7 @@ async def test_a_copy_of_an_old_server_is_left_alone_after_a_restart(world: Worl
     copied = world.cloud.copy(agent.instance_id)
     await agent.heartbeat_often(2 * 3600, every=200)
     await world.restart()
-    world.provisioner.recovery.take_up("ada", "", lease.lease_id)
+    world.provisioner._recovery.take_up("ada", "", lease.lease_id)
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id, copied]
     await world.stop(lease)

@@ -17,7 +17,7 @@ from tests.unit.provisioner.world import Agent, World, until
 
 def assert_no_leak(world: World) -> None:
     """Every running instance is wanted, and every request was replayed identically."""
-    leases = list(world.provisioner.registry.open())
+    leases = list(world.provisioner._state.leases.open())
     unleased = set(world.cloud.running()) - {lease.instance_id for lease in leases}
     assert len(unleased) <= sum(lease.state is LeaseState.WAITING for lease in leases)
     assert len(world.cloud.volumes) <= 1
@@ -57,7 +57,7 @@ async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: b
     life.cancel()
     await asyncio.gather(life, return_exceptions=True)
     await world.restart()
-    for lease in world.provisioner.registry.open():
+    for lease in world.provisioner._state.leases.open():
         await go_on(world, lease, agents)
     await world.complete_passes(2)
     assert_no_leak(world)
@@ -70,7 +70,7 @@ async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: b
 
 async def go_on(world: World, lease: Lease, agents: list[Agent]) -> None:
     """What user and agent do after the restart, in whichever state the lease is."""
-    assert world.provisioner.recovery.take_up("ada", "", lease.lease_id) is not None
+    assert world.provisioner._recovery.take_up("ada", "", lease.lease_id) is not None
     if lease.state is LeaseState.WAITING:
         [instance_id] = await world.boot(1)
         await world.watch_passes(2)
@@ -185,7 +185,7 @@ async def test_a_hub_that_starts_without_ec2_goes_on_when_it_answers(world: Worl
     world.cloud.fail("list_volumes", throttled)
     world.cloud.fail("spot_history", throttled)
     await world.start()
-    assert await world.provisioner.instance_cache.first_listing(5)
+    assert await world.provisioner._state.instances.first_listing(5)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
 

@@ -38,7 +38,7 @@ class Scrape:
 @pytest.fixture
 async def priced(world: World) -> World:
     world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.prices._spot, "prices")
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
     return world
 
 
@@ -77,12 +77,12 @@ async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) 
     [instance_id] = await world.boot()
     await world.complete_passes(1)
     world.clock.advance(120)
-    instance = world.provisioner.instance_cache.instances[instance_id]
+    instance = world.provisioner._state.instances.listed[instance_id]
     for seconds in (5, 90, 70, 90):  # a clock that was set back shortens it for a moment
-        segment = world.provisioner.prices.segment(
+        segment = world.provisioner.market.prices.segment(
             instance, instance.launched_at, instance.launched_at + timedelta(seconds=seconds)
         )
-        await world.store.save_overhead_sooner_or_later(segment, "boot")
+        await world.provisioner._retention.overhead.save(segment, "boot")
     assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
 
 
@@ -141,7 +141,7 @@ async def test_ten_times_the_servers_are_ten_times_the_work_at_most(priced: Worl
     """A scrape is served by the hub's event loop."""
     world = priced
     lease, _ = await world.ready("ada")
-    leases = world.provisioner.registry._leases
+    leases = world.provisioner._state.leases._leases
 
     def seconds(number: int) -> float:
         leases.update({f"lease-{at}": world.now(lease) for at in range(number)})

@@ -17,7 +17,7 @@ LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
 
 def home_of(world: World) -> Home:
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     return home
 
@@ -46,7 +46,7 @@ async def with_a_file(world: World) -> str:
 
 async def move(world: World, zone: str = "us-east-1b") -> Lease:
     """Ask for a server and for the move."""
-    await world.provisioner.zone_migrations.begin(home_of(world), zone)
+    await world.provisioner.homes.migrations.begin(home_of(world), zone)
     return await world.request(home_kind="ebs", spec=replace(SPEC, subnets=world.subnets("ada")))
 
 
@@ -93,7 +93,7 @@ async def test_no_machine_is_paid_while_the_files_are_copied_and_the_user_sees_h
         world.clock.advance(30 if percent == 0 else 60)
     home = home_of(world)
     assert home.move is not None
-    assert world.provisioner.zone_migrations.percent(home.move.move_id) == 90
+    assert world.provisioner.homes.migrations.percent(home.move.move_id) == 90
     assert len(world.cloud.requests()) == launches
     await served(world, lease)
     steps = [step for step, *_ in story(world.now(lease))]
@@ -153,10 +153,10 @@ async def test_a_kill_at_each_call_loses_nothing_and_leaves_nothing(
     assert any("thesis" in files for volume, files in world.cloud.files.items() if "vol-" in volume)
     world.clock.advance(90)  # a snapshot that nobody heard of is waited for, then asked for again
     await world.start()
-    world.provisioner.recovery.take_up("ada", "", lease.lease_id)
+    world.provisioner._recovery.take_up("ada", "", lease.lease_id)
     for instance_id in world.cloud.running():  # agents outlive the hub; theirs died with the test
         world.cloud.end(instance_id)
-    now = world.provisioner.registry.get(lease.lease_id)
+    now = world.provisioner._state.leases.get(lease.lease_id)
     if now is None or now.state not in {LeaseState.WAITING, LeaseState.STARTING}:
         lease = await world.request(home_kind="ebs")
     await assert_moved(world, before, await served(world, lease))

@@ -28,7 +28,7 @@ async def look(world: World, seconds: float = 3600) -> None:
 async def used_home(world: World) -> str:
     """The id of the volume of a home that is in use."""
     await world.ready(home_kind="ebs")
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     return str(home.volume_id)
 
@@ -51,9 +51,9 @@ async def test_a_home_in_use_gets_copies_and_no_more_than_are_kept(world: World)
     newest = max(world.cloud.snapshots.values(), key=lambda each: each.started_at)
     assert "hour 7" in world.cloud.files[newest.snapshot_id]
     assert newest.tags[tags.SNAPSHOT] == "scheduled"
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    assert world.provisioner.homes.newest[home.home_id].snapshot_id == newest.snapshot_id
+    assert world.provisioner._state.homes.newest[home.home_id].snapshot_id == newest.snapshot_id
 
 
 @pytest.mark.parametrize("after", [False, True])
@@ -70,7 +70,7 @@ async def test_a_kill_at_each_call_leaves_no_copy_too_many(
     calls = len(world.cloud.of(call))
     attached(world, volume_id)
     world.clock.advance(3600)
-    world.provisioner.wake()
+    world.provisioner._state.wake()
     await until(lambda: len(world.cloud.of(call)) > calls)
     await asyncio.sleep(0.02)  # the answer is never heard
     await world.restart()
@@ -97,10 +97,10 @@ async def test_a_clock_that_is_ahead_of_ec2s_makes_no_copy_at_each_look(world: W
 async def test_copies_of_another_store_and_of_nobody_are_left_alone(world: World) -> None:
     await world.restart(home=replace(HOURLY, schedule=Schedule(every=3600, keep=1)))
     volume_id = await used_home(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     foreign = {
-        **world.provisioner.homes.tags(home),
+        **world.provisioner._state.homes.tags(home),
         tags.STORE: "another",
         tags.SNAPSHOT: "scheduled",
     }
@@ -135,9 +135,9 @@ async def test_without_a_schedule_none_is_made_and_none_deleted(world: World) ->
 async def test_what_a_move_left_over_is_deleted(world: World) -> None:
     """Asked for twice, as a lost answer can have it, and not listed when the move ended."""
     volume_id = await used_home(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    left = {**world.provisioner.homes.tags(home), tags.SNAPSHOT: "move", tags.MOVE: "move-1"}
+    left = {**world.provisioner._state.homes.tags(home), tags.SNAPSHOT: "move", tags.MOVE: "move-1"}
     await world.cloud.create_snapshot(volume_id, left)
     await look(world, 1000)
     assert world.cloud.snapshots == {}
@@ -151,13 +151,13 @@ async def gone_for_good(world: World) -> None:
     for _ in range(2 * world.settings.missing_listings):
         world.clock.advance(60)
         await world.watch_passes(1)
-    assert world.provisioner.homes.leaving() == ()
+    assert world.provisioner._state.homes.leaving() == ()
 
 
 async def stopped_with_copies(world: World) -> str:
     await world.restart(home=HOURLY)
     lease, agent = await world.ready(home_kind="ebs")
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     await world.stop(lease)
     await agent.event("stopped")
@@ -169,16 +169,16 @@ async def stopped_with_copies(world: World) -> str:
 
 async def test_a_home_that_shall_go_goes_with_its_copies_and_its_record(world: World) -> None:
     await stopped_with_copies(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    await world.provisioner.homes.leave(home)
-    assert world.provisioner.homes.of("ada", "") is None
+    await world.provisioner._state.homes.leave(home)
+    assert world.provisioner._state.homes.of("ada", "") is None
     await world.complete_passes(1)
     assert world.cloud.volumes == {}
     assert world.cloud.snapshots == {}
     await gone_for_good(world)
     await world.restart()
-    assert world.provisioner.homes.leaving() == ()
+    assert world.provisioner._state.homes.leaving() == ()
     await world.ready(home_kind="ebs")
     assert len(world.cloud.volumes) == 1
 
@@ -186,11 +186,11 @@ async def test_a_home_that_shall_go_goes_with_its_copies_and_its_record(world: W
 @pytest.mark.parametrize("call", ["delete_volume", "delete_snapshot"])
 async def test_a_home_that_shall_go_goes_also_after_a_kill(world: World, call: str) -> None:
     await stopped_with_copies(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     world.cloud.hold(call)
-    await world.provisioner.homes.leave(home)
-    world.provisioner.wake()
+    await world.provisioner._state.homes.leave(home)
+    world.provisioner._state.wake()
     await until(lambda: world.cloud.of(call))
     await world.restart()
     await world.complete_passes(1)
@@ -201,13 +201,13 @@ async def test_a_home_that_shall_go_goes_also_after_a_kill(world: World, call: s
 async def test_a_copy_that_no_listing_shows_yet_goes_as_well(world: World) -> None:
     """It was made seconds before the user was deleted."""
     await stopped_with_copies(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     world.clock.advance(100)
     world.cloud.snapshot_lag = 90
-    taken = {**world.provisioner.homes.tags(home), tags.SNAPSHOT: "scheduled"}
+    taken = {**world.provisioner._state.homes.tags(home), tags.SNAPSHOT: "scheduled"}
     late = await world.cloud.create_snapshot(str(home.volume_id), taken)
-    await world.provisioner.homes.leave(home)
+    await world.provisioner._state.homes.leave(home)
     await world.complete_passes(1)
     assert list(world.cloud.snapshots) == [late.snapshot_id]
     for _ in range(2):
@@ -218,9 +218,9 @@ async def test_a_copy_that_no_listing_shows_yet_goes_as_well(world: World) -> No
 
 async def test_a_home_that_an_instance_still_holds_goes_later(world: World) -> None:
     volume_id = await used_home(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    await world.provisioner.homes.leave(home)
+    await world.provisioner._state.homes.leave(home)
     await world.complete_passes(2)
     assert volume_id in world.cloud.volumes
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
@@ -235,13 +235,13 @@ async def test_one_home_that_cannot_go_yet_keeps_no_other_from_going(world: Worl
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     for user in ("ada", "bob"):
-        home = world.provisioner.homes.of(user, "")
+        home = world.provisioner._state.homes.of(user, "")
         assert home is not None
-        await world.provisioner.homes.leave(home)
+        await world.provisioner._state.homes.leave(home)
     for _ in range(world.settings.missing_listings + 1):
         await look(world, 60)
     assert list(world.cloud.volumes) == [held]
-    assert [home.user for home in world.provisioner.homes.leaving()] == ["ada"]
+    assert [home.user for home in world.provisioner._state.homes.leaving()] == ["ada"]
 
 
 async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answer(
@@ -252,30 +252,30 @@ async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answe
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     gate = world.cloud.hold("create_volume")
-    await world.provisioner.zone_migrations.begin(home, "us-east-1b")
-    world.provisioner.wake()
+    await world.provisioner.homes.migrations.begin(home, "us-east-1b")
+    world.provisioner._state.wake()
     await until(lambda: len(world.cloud.of("create_volume")) == 2)
-    moving = world.provisioner.homes.of("ada", "")
+    moving = world.provisioner._state.homes.of("ada", "")
     assert moving is not None
-    await world.provisioner.homes.leave(moving)
+    await world.provisioner._state.homes.leave(moving)
     await gone_for_good(world)
     gate.set()
     world.clock.advance(120)
     await world.complete_passes(2)
-    assert world.provisioner.homes.of("ada", "") is None
+    assert world.provisioner._state.homes.of("ada", "") is None
     assert world.cloud.volumes == {}
     await world.restart()
-    assert world.provisioner.homes.of("ada", "") is None
+    assert world.provisioner._state.homes.of("ada", "") is None
 
 
 async def test_a_clock_that_is_set_back_holds_up_no_home_that_shall_go(world: World) -> None:
     volume_id = await used_home(world)
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    await world.provisioner.homes.leave(home)
+    await world.provisioner._state.homes.leave(home)
     await world.complete_passes(2)
     world.clock.jump(-86400)
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")

@@ -24,7 +24,7 @@ LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 async def stopped(world: World, user: str = "ada") -> str:
     """A home, of a server that was started and stopped. Its volume's id."""
     lease, agent = await world.ready(user, home_kind="ebs")
-    home = world.provisioner.homes.of(user, "")
+    home = world.provisioner._state.homes.of(user, "")
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
@@ -42,7 +42,7 @@ async def test_a_first_home_is_made_in_the_zone_of_its_instance_and_tagged(world
     assert volume.tags[tags.HUB] == "hub"
     assert volume.tags[tags.STORE] == world.store.store_id
     assert volume.tags[tags.USER] == "Ada Lovelace"
-    home = world.provisioner.homes.of("Ada Lovelace", "")
+    home = world.provisioner._state.homes.of("Ada Lovelace", "")
     assert home is not None
     assert volume.tags[tags.HOME] == home.home_id
 
@@ -221,12 +221,12 @@ async def test_a_volume_deleted_by_hand_is_told_and_replaced_by_the_newest_snaps
     assert snapshot_id in caplog.text
     await world.complete_passes(1)
 
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
-    assert home.home_id in world.provisioner.homes.gone
+    assert home.home_id in world.provisioner._state.homes.gone
     with pytest.raises(CloudError, match="no snapshot of this home"):
-        await world.provisioner.homes.replace_gone(home, "snap-of-somebody-else")
-    await world.provisioner.homes.replace_gone(home, snapshot_id)
+        await world.provisioner.homes.volumes.replace_gone(home, "snap-of-somebody-else")
+    await world.provisioner.homes.volumes.replace_gone(home, snapshot_id)
     _, agent = await world.ready(home_kind="ebs")
     [restored] = world.cloud.volumes.values()
     assert restored.attached_to == agent.instance_id
@@ -253,11 +253,11 @@ async def test_a_volume_that_is_there_is_never_replaced(world: World, late_looks
     """Not even where EC2's listing lags, and shows it only after some looks."""
     await stopped(world)
     world.cloud.late_looks = late_looks
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     with pytest.raises(CloudError, match="is there"):
-        await world.provisioner.homes.replace_gone(home, "")
-    assert world.provisioner.homes.of("ada", "") == home
+        await world.provisioner.homes.volumes.replace_gone(home, "")
+    assert world.provisioner._state.homes.of("ada", "") == home
 
 
 # --- size ------------------------------------------------------------------------------------
@@ -297,11 +297,11 @@ async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
     await until(lambda: world.cloud.volumes[volume_id].size_gib == 40)
     await world.restart()
     world.cloud.end(instance_id)
-    world.provisioner.recovery.take_up("ada", "", lease.lease_id)
+    world.provisioner._recovery.take_up("ada", "", lease.lease_id)
     await until(lambda: world.cloud.running(), "another instance")
     agent = Agent(world, world.cloud.running()[-1])
     await agent.serve()
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     assert home.size_gib == 40
     assert len(world.cloud.of("modify_volume")) == 1
@@ -310,7 +310,7 @@ async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
 
 async def test_a_change_that_cannot_be_stored_takes_no_later_one_back(world: World) -> None:
     await stopped(world)
-    homes_ = world.provisioner.homes
+    homes_ = world.provisioner._state.homes
     home = homes_.of("ada", "")
     assert home is not None
     world.run_sql(
@@ -419,7 +419,7 @@ async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
     volume_id = await stopped(world)
     for market in Market:
         world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
-    subnets = world.provisioner.placement.subnets_for("ada", "", home_kind="none")
+    subnets = world.provisioner.homes.subnets_for("ada", "", home_kind="none")
     assert subnets == ("subnet-a", "subnet-b")
     before = len(world.cloud.of("detach_volume"))
     lease = await world.request(home_kind="none", spec=replace(SPEC, subnets=subnets))

@@ -120,7 +120,7 @@ class Ledger:
     """Instance id and use -> for how many seconds, without a pause."""
 
     def note(self, world: InhabitedWorld) -> None:
-        leases = {x.instance_id: x for x in world.provisioner.registry.open()}
+        leases = {x.instance_id: x for x in world.provisioner._state.leases.open()}
         waiting = any(x.state is LeaseState.WAITING for x in leases.values())
         before, self._running = self._running, {}
         for machine in world.ours():

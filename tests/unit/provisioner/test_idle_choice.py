@@ -16,8 +16,9 @@ from ec2spawner.core.idle import detection as idle
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.hub.spawn.idle_policy import follow_configuration
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeat_module
-from ec2spawner.provisioner.lifecycle.termination import Termination
+from ec2spawner.provisioner.lifecycle.heartbeat import seconds_until_due
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.state.state import State
 from ec2spawner.spawner import EC2Spawner
 from ec2spawner.wire import IdlePolicy, Stop, WorkingHours
 from tests.unit.provisioner.world import Agent, World, until
@@ -29,7 +30,7 @@ OPEN = IdlePolicy(
 
 async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
-    heartbeats = world.provisioner.heartbeats
+    heartbeats = world.provisioner._heartbeats
     state = (await agent.heartbeat(world.clock())).state
     held = asyncio.create_task(agent.heartbeat(world.clock(), hold=50.0, state_seen=state))
     await asyncio.sleep(0.05)
@@ -51,8 +52,8 @@ async def test_choices_reach_the_store_no_faster_than_people_make_them(world: Wo
     """Who has root on an instance can ask as often as they like."""
     lease, _ = await world.ready(idle=OPEN)
     heartbeats, contact = (
-        world.provisioner.heartbeats,
-        world.provisioner.registry.contact(lease.lease_id),
+        world.provisioner._heartbeats,
+        world.provisioner._state.leases.contact(lease.lease_id),
     )
     before, began = contact.state, asyncio.get_running_loop().time()
     asked = [
@@ -71,7 +72,7 @@ async def test_the_stop_comes_by_the_choice(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
     await agent.heartbeat_often(1800)
     idle_since = world.clock()
-    await world.provisioner.heartbeats.choose_idle(world.now(lease), 900)
+    await world.provisioner._heartbeats.choose_idle(world.now(lease), 900)
     for _ in range(14):
         world.clock.advance(60)
         await agent.heartbeat(idle_since)
@@ -86,13 +87,13 @@ async def test_the_stop_comes_by_the_choice(world: World) -> None:
 @pytest.mark.parametrize("max_age", [0.0, 7200.0])
 async def test_a_policy_without_bounds_leaves_no_choice(world: World, max_age: float) -> None:
     lease, _ = await world.ready(idle=IdlePolicy(max_age_seconds=max_age))
-    assert await world.provisioner.heartbeats.choose_idle(world.now(lease), 60) is None
+    assert await world.provisioner._heartbeats.choose_idle(world.now(lease), 60) is None
     assert world.now(lease).idle.user_server_seconds is None
 
 
 async def test_nothing_is_chosen_beyond_max_age_and_max_age_holds(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN.model_copy(update={"max_age_seconds": 7200}))
-    answer = await world.provisioner.heartbeats.choose_idle(world.now(lease), 8 * 3600)
+    answer = await world.provisioner._heartbeats.choose_idle(world.now(lease), 8 * 3600)
     assert answer is not None
     assert (answer.idle.server_seconds, answer.bounded) == (7200, True)
     await agent.heartbeat_often(7199)
@@ -112,7 +113,7 @@ async def test_a_shorter_policy_decides_nothing_before_the_agent_has_answered_to
     await agent.heartbeat(world.clock())
     world.clock.advance(60)
     short = IdlePolicy(server_seconds=30)
-    await world.provisioner.heartbeats.set_policy(world.now(lease), short)
+    await world.provisioner._heartbeats.set_policy(world.now(lease), short)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     assert (await agent.heartbeat(world.clock() - timedelta(seconds=5))).idle == in_force(short)
@@ -178,8 +179,9 @@ async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
 ) -> None:
     """With hours of the week each takes a tenth of a millisecond, and every pass asks for all."""
     lease, _ = await world.ready()
-    await world.provisioner.background.end()
-    registry, reconciler = world.provisioner.registry, world.provisioner.reconciler
+    await world.provisioner._tasks.end()
+    provisioner = world.provisioner
+    registry, heartbeats = provisioner._state.leases, provisioner._heartbeats
     for number in range(1000):
         known = replace(world.now(lease), lease_id=f"lease-{number}")
         registry._leases[known.lease_id] = known
@@ -190,18 +192,18 @@ async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
         return stop_at(*asked)
 
     monkeypatch.setattr(idle, "stop_at", counted)
-    passes = asyncio.create_task(reconciler._end_what_is_due(world.clock()))
+    passes = asyncio.create_task(heartbeats.reconcile(world.clock()))
     while not passes.done():
         turn += 1
         await asyncio.sleep(0)
     once = reckoned.total()
     assert once >= 1000
     assert max(reckoned.values()) <= 200
-    reconciler._until_next_deadline()
-    await reconciler._end_what_is_due(world.clock())
+    seconds_until_due(provisioner._state)
+    await heartbeats.reconcile(world.clock())
     assert reckoned.total() == once, "nothing is known that was not known then"
     registry.contact(lease.lease_id).idle_since = world.clock()
-    reconciler._until_next_deadline()
+    seconds_until_due(provisioner._state)
     assert reckoned.total() == once + 1
     for number in range(1000):
         del registry._leases[f"lease-{number}"]
@@ -214,13 +216,13 @@ async def test_who_extends_while_a_pass_ends_others_is_not_ended(
     servers = [await world.ready(user, idle=policy) for user in ("ada", "bea")]
     for _, agent in servers:
         await agent.heartbeat(world.clock())
-    begin, other = Termination.begin, servers[1][0]
+    end, other = State.end, servers[1][0]
 
-    async def begin_while_another_extends(ending: Termination, lease_id: str, stop: Stop) -> None:
-        await world.provisioner.heartbeats.extend(world.now(other), 3600)
-        await begin(ending, lease_id, stop)
+    async def end_while_another_extends(state: State, lease_id: str, stop: Stop) -> None:
+        await world.provisioner._heartbeats.extend(world.now(other), 3600)
+        await end(state, lease_id, stop)
 
-    monkeypatch.setattr(Termination, "begin", begin_while_another_extends)
+    monkeypatch.setattr(State, "end", end_while_another_extends)
     world.clock.advance(121)
     await world.state(servers[0][0], LeaseState.ENDING, LeaseState.ENDED)
     await world.complete_passes(1)
@@ -231,13 +233,13 @@ async def test_whose_agent_is_heard_while_a_pass_ends_others_is_not_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = [await world.ready(user) for user in ("ada", "bea")]
-    begin, other = Termination.begin, servers[1][0]
+    end, other = State.end, servers[1][0]
 
-    async def begin_while_another_is_heard(ending: Termination, lease_id: str, stop: Stop) -> None:
-        world.provisioner.heartbeats.heard(other.lease_id)
-        await begin(ending, lease_id, stop)
+    async def end_while_another_is_heard(state: State, lease_id: str, stop: Stop) -> None:
+        world.provisioner._heartbeats.heard(other.lease_id)
+        await end(state, lease_id, stop)
 
-    monkeypatch.setattr(Termination, "begin", begin_while_another_is_heard)
+    monkeypatch.setattr(State, "end", end_while_another_is_heard)
     world.clock.advance(world.settings.agent_silent_after)
     assert (await world.ending_of(servers[0][0])).message == "The instance fell silent"
     await world.complete_passes(1)

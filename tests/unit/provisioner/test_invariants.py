@@ -335,7 +335,7 @@ class Story(RuleBasedStateMachine):
     def somebody_copies_tags(self, n: int) -> None:
         machine = pick(self.world.ours(), n)
         intent = machine.instance.tags[tags.INTENT]
-        if not self.world.provisioner.launches.is_open(intent):
+        if not self.world.provisioner._state.launches.is_open(intent):
             self.strangers.add(self.world.cloud.copy(machine.instance.instance_id))
         self.wait(1)
 
@@ -344,7 +344,7 @@ class Story(RuleBasedStateMachine):
     def no_instance_without_a_lease(self) -> None:
         """Beyond two passes that could see it, in a time without faults."""
         world, now = self.world, self.loop.time()
-        open_leases = list(world.provisioner.registry.open())
+        open_leases = list(world.provisioner._state.leases.open())
         held = {lease.instance_id for lease in open_leases}
         waiting = [x.lease_id for x in open_leases if x.state is LeaseState.WAITING]
         held |= {each.instance_id for each in self.kept_in_time()}
@@ -363,9 +363,9 @@ class Story(RuleBasedStateMachine):
         return self.loop.refusal is not None or self.world.distant.is_troubled(*calls)
 
     def kept_in_time(self) -> Iterator[Kept]:
-        retention, now = self.world.provisioner.retention, self.world.hub_clock()
-        for instance_id in retention.instance_ids:
-            kept = retention.get(instance_id)
+        retained, now = self.world.provisioner._state.retained, self.world.hub_clock()
+        for instance_id in retained.instance_ids:
+            kept = retained.get(instance_id)
             if kept is not None and now < kept.until:
                 yield kept
 
@@ -379,7 +379,7 @@ class Story(RuleBasedStateMachine):
             listened = min(age, self.loop.time() - world.up_since)  # a hub that was down heard none
             if not agent.phoned and listened > REAL_PAUSES.boot_timeout + MAX_SKEW:
                 up.add(agent.instance_id)
-        up |= {lease.lease_id for lease in world.provisioner.registry.open(LeaseState.ENDING)}
+        up |= {lease.lease_id for lease in world.provisioner._state.leases.open(LeaseState.ENDING)}
         if self.is_troubled("list_instances", "terminate", "detach_volume"):
             up.clear()
         since = {each: self.overdue.get(each, self.loop.time()) for each in up}
@@ -414,7 +414,7 @@ class Story(RuleBasedStateMachine):
         owner = self.world.cloud.volumes[volume_id].tags[tags.USER]
         leases = [
             lease
-            for lease in self.world.provisioner.registry._remembered()
+            for lease in self.world.provisioner._state.leases._remembered()
             if instance_id == lease.instance_id
             or instance_id in {segment.instance_id for segment in lease.segments}
         ]
@@ -433,14 +433,14 @@ class Story(RuleBasedStateMachine):
         for lease_id, instance_id in world.was_ready.items():
             if world.may_it_end(lease_id):
                 continue
-            lease = world.provisioner.registry.get(lease_id)
+            lease = world.provisioner._state.leases.get(lease_id)
             assert lease is not None, f"{lease_id} is forgotten"
             assert lease.state is LeaseState.READY, f"{lease_id} ends unasked: {lease.stop}"
             assert lease.instance_id == instance_id
             assert world.cloud.machines[instance_id].ended is None
 
     def no_instance_serves_two_leases(self) -> None:
-        held = [x.instance_id for x in self.world.provisioner.registry.open() if x.instance_id]
+        held = [x.instance_id for x in self.world.provisioner._state.leases.open() if x.instance_id]
         assert len(held) == len(set(held)), "two leases hold one instance"
         for instance_id, users in self.world.served.items():
             assert len(users) == 1, f"{instance_id} is given to {users}"
@@ -455,7 +455,7 @@ class Story(RuleBasedStateMachine):
     # --- 5, as far as it is the provisioner's: money ---
 
     def accounts_of_leases_add_up(self) -> None:
-        for lease in self.world.provisioner.registry._remembered():
+        for lease in self.world.provisioner._state.leases._remembered():
             assert_no_overlap(lease.segments)
             if lease.state is LeaseState.ENDED:
                 assert all(segment.end for segment in lease.segments), "it costs after its end"
@@ -509,13 +509,13 @@ class Story(RuleBasedStateMachine):
         self.wait(150)
         lease_id = world.servers.get("zoe", "")
         assert lease_id in world.was_ready, "a new server does not get ready any more"
-        for lease in list(world.provisioner.registry.open()):
+        for lease in list(world.provisioner._state.leases.open()):
             self.run(world.stop_server(lease.user, lease.lease_id))
         self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout + STOP.seconds + MAX_SKEW)
         left = [m.instance.instance_id for m in world.ours()]
         assert not left, f"{left} run though nobody has a server"
         assert not world.cloud.stopped(), f"the disks of {world.cloud.stopped()} are left"
-        assert not list(world.provisioner.registry.open()), "a lease never ends"
+        assert not list(world.provisioner._state.leases.open()), "a lease never ends"
         held = [v for v in world.cloud.volumes.values() if v.attached_to]
         assert not held, f"{held} are not let go"
         running = {x for x, machine in world.cloud.machines.items() if machine.ended is None}

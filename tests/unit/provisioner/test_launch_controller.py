@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,8 +15,7 @@ import pytest
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
-from ec2spawner.provisioner.instances.inventory import Inventory, Stock
-from ec2spawner.provisioner.lifecycle.termination import Termination
+from ec2spawner.provisioner.instances.inventory import Inventory
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
 from ec2spawner.provisioner.model.lease import (
     Attempt,
@@ -28,6 +27,7 @@ from ec2spawner.provisioner.model.lease import (
 )
 from ec2spawner.provisioner.offers.offers import Offers, Order
 from ec2spawner.provisioner.state.launches import Round
+from ec2spawner.provisioner.state.state import State
 from ec2spawner.wire import Market, Step, Stop
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
@@ -77,7 +77,7 @@ async def six_zones(world: World) -> None:
 async def prices(world: World, **usd: float) -> None:
     """Spot prices of the T4 by the letter of the zone."""
     world.cloud.prices = {(T4, f"us-east-1{letter}"): price for letter, price in usd.items()}
-    await world.provisioner.prices.refresh()
+    await world.provisioner.market.prices.refresh()
 
 
 # --- sold out --------------------------------------------------------------------------------
@@ -162,13 +162,13 @@ async def test_an_answer_with_instances_and_errors_is_both(world: World) -> None
         AttemptOutcome.SOLD_OUT,
         AttemptOutcome.FOUND,
     ]
-    marks = world.provisioner.offers.sold_out.all(world.clock())
+    marks = world.provisioner.market.offers.sold_out.all(world.clock())
     assert {(scope.market, scope.zone) for scope, _ in marks} == {(SPOT, A), (SPOT, B)}
 
 
 async def test_no_zone_that_has_the_type_is_said_without_a_call(world: World) -> None:
     world.cloud.not_offered = {(T4, A), (T4, B)}
-    await world.provisioner.catalogue.refresh()
+    await world.provisioner.market.catalogue.refresh()
     stop = await world.ending_of(await world.request())
     assert stop.reason == "capacity"
     assert "no zone of this hub has a type that fits" in stop.message
@@ -177,7 +177,7 @@ async def test_no_zone_that_has_the_type_is_said_without_a_call(world: World) ->
 
 async def test_a_zone_without_the_type_is_not_asked(world: World) -> None:
     world.cloud.not_offered = {(T4, A)}
-    await world.provisioner.catalogue.refresh()
+    await world.provisioner.market.catalogue.refresh()
     await found(world, await world.request())
     assert asked(world) == [(SPOT, {B})]
 
@@ -316,17 +316,17 @@ async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
     assert fix in stop.message
     assert len(asked(world)) == 1, "no other market would help"
     assert world.now(lease).attempts[-1].outcome is AttemptOutcome.REFUSED
-    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
     world.cloud.errors.clear()
     await found(world, await world.request("second"))
     assert asked(world)[-1] == (SPOT, {A, B})
 
 
 async def test_an_image_that_is_gone_is_looked_up_again(world: World) -> None:
-    await world.provisioner.images.current()
+    await world.provisioner.market.images.current()
     world.cloud.refuse_offers("InvalidAMIID.NotFound")
     await world.ending_of(await world.request())
-    await world.provisioner.images.current()
+    await world.provisioner.market.images.current()
     assert len(world.cloud.of("find_image")) == 2
 
 
@@ -362,7 +362,7 @@ async def test_a_refusal_that_ec2_sums_up_as_capacity_is_a_refusal(world: World)
     )
     [attempt] = world.now(lease).attempts
     assert attempt.outcome is AttemptOutcome.REFUSED
-    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
     await found(world, await world.request("second"))
     assert asked(world) == [(SPOT, {A, B})] * 2, "the next start asks for all of it"
 
@@ -372,7 +372,7 @@ async def test_a_throttle_that_ec2_sums_up_as_capacity_is_a_throttle(world: Worl
     lease = await world.request()
     assert (await found(world, lease)).market is SPOT
     assert asked(world) == [(SPOT, {A, B})] * 2
-    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
 async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(world: World) -> None:
@@ -381,7 +381,7 @@ async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(wor
         LaunchError("UnfulfillableCapacity", "no", T4, "subnet-b", B),
     )
     assert (await found(world, await world.request())).market is ON_DEMAND
-    [(scope, _)] = world.provisioner.offers.sold_out.all(world.clock())
+    [(scope, _)] = world.provisioner.market.offers.sold_out.all(world.clock())
     assert (scope.market, scope.zone) == (SPOT, B)
 
 
@@ -414,7 +414,7 @@ async def test_an_answer_that_says_only_busy_is_asked_again_with_another_token(
     assert {(request.market, request.offers) for request in requests} == {
         (SPOT, requests[0].offers)
     }
-    assert world.provisioner.offers.sold_out.all(world.clock()) == ()
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
 async def test_busy_is_seen_while_it_lasts(world: World) -> None:
@@ -525,7 +525,7 @@ async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: W
     first_call, second_call = world.cloud.hold("launch"), world.cloud.hold("launch")
     await world.request("first")
     await until(lambda: len(world.cloud.requests()) == 1)
-    [round_] = world.provisioner.launches.rounds
+    [round_] = world.provisioner._state.launches.rounds
     assert round_.markets == {SPOT, ON_DEMAND}
     first_call.set()
     await until(lambda: len(world.cloud.requests()) == 2)
@@ -537,7 +537,7 @@ async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: W
 async def test_a_type_that_the_hub_did_not_know_of_gets_its_prices_read(world: World) -> None:
     world.cloud.prices = {("p3.2xlarge", A): 0.9}
     await world.request(spec=replace(SPEC, instance_types=("p3.2xlarge",)))
-    await until(lambda: world.provisioner.prices.price(SPOT, "p3.2xlarge", A))
+    await until(lambda: world.provisioner.market.prices.price(SPOT, "p3.2xlarge", A))
 
 
 # --- what is paid for ------------------------------------------------------------------------
@@ -674,8 +674,8 @@ async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
 ) -> None:
     """An instance with the hub's tag and without a client token was not launched by the round."""
     foreign = Instance("i-1", InstanceState.RUNNING, T4, A, SPOT, world.clock(), tags={HUB: "hub"})
-    monkeypatch.setattr(world.provisioner.instance_cache, "instances", {"i-1": foreign})
-    launches = world.provisioner.launches
+    monkeypatch.setattr(world.provisioner._state.instances, "listed", {"i-1": foreign})
+    launches = world.provisioner._state.launches
     launches.rounds.append(Round(SPEC, frozenset({A}), 2, frozenset({SPOT})))
     assert len(list(launches.outstanding())) == 2
     launches.rounds.clear()
@@ -686,16 +686,16 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
 ) -> None:
     """The one who waited for the answer is told, not the one who came a moment ago."""
     world.cloud.refuse_offers("UnauthorizedOperation")
-    launch, came = world.provisioner.launch, asyncio.Event()
-    take_stock = Inventory.take_stock
+    launch, came = world.provisioner._launch, asyncio.Event()
+    reconcile = Inventory.reconcile
 
-    def one_more(inventory: Inventory) -> Stock:
+    async def one_more(inventory: Inventory, now: datetime) -> None:
         if launch._failed and not came.is_set():
             came.set()
-            world.provisioner.registry._leases["second"] = second  # no pass has seen it
-        return take_stock(inventory)
+            world.provisioner._state.leases._leases["second"] = second  # no pass has seen it
+        await reconcile(inventory, now)
 
-    monkeypatch.setattr(Inventory, "take_stock", one_more)
+    monkeypatch.setattr(Inventory, "reconcile", one_more)
     first = await world.request("first")
     second = replace(first, lease_id="second", user="second")
     assert (await world.ending_of(first)).reason == "failed"
@@ -710,15 +710,15 @@ async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
     gate = world.cloud.hold("launch", after=True)
     leases = await asyncio.gather(world.request("first"), world.request("second"))
     await until(world.cloud.requests)
-    registry, begin = world.provisioner.registry, Termination.begin
+    registry, end = world.provisioner._state.leases, State.end
 
-    async def slow(termination: Termination, lease_id: str, stop: Stop) -> None:
-        await begin(termination, lease_id, stop)
+    async def slow(state: State, lease_id: str, stop: Stop) -> None:
+        await end(state, lease_id, stop)
         for lease in leases:  # a machine of somebody else's, who no longer wants it
             if world.now(lease).state is LeaseState.WAITING:
                 await registry.change(lease.lease_id, state=LeaseState.STARTING)
 
-    monkeypatch.setattr(Termination, "begin", slow)
+    monkeypatch.setattr(State, "end", slow)
     gate.set()
     await until(lambda: any(world.now(x).state is LeaseState.ENDED for x in leases), "an end")
     await world.settle()
@@ -733,7 +733,7 @@ async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: Wo
     lease = await world.request()
     await until(world.cloud.requests)
     bound = replace(SPEC, subnets=("subnet-b",))
-    await world.provisioner.registry.change(lease.lease_id, spec=bound)
+    await world.provisioner._state.leases.change(lease.lease_id, spec=bound)
     await until(lambda: len(world.cloud.requests()) == 2)
     gate.set()
     await found(world, lease)
@@ -769,7 +769,7 @@ async def a_home_in_b(world: World) -> None:
 async def test_a_home_gets_another_type_in_its_zone_and_then_on_demand_there(world: World) -> None:
     await a_home_in_b(world)
     world.cloud.prices[A10G, B] = 0.4
-    await world.provisioner.prices.refresh()
+    await world.provisioner.market.prices.refresh()
     world.cloud.sell_out(SPOT, T4)
     both = replace(SPEC, instance_types=(T4, A10G), subnets=world.subnets("ada"))
     first = await world.request(home_kind="ebs", spec=both)
@@ -809,7 +809,9 @@ async def test_an_attempt_is_seen_as_it_happens_and_outlives_the_hub(world: Worl
         usd_per_hour=0.1,
         outcome=AttemptOutcome.ASKING,
     )
-    changed = asyncio.create_task(world.provisioner.registry.wait_for_change(lease.lease_id, 5))
+    changed = asyncio.create_task(
+        world.provisioner._state.leases.wait_for_change(lease.lease_id, 5)
+    )
     await asyncio.sleep(0)
     gate.set()
     assert await changed, "whoever watches is told"
@@ -835,7 +837,7 @@ async def test_what_is_remembered_while_the_lease_is_written_is_stored_too(
         await save(written)
 
     monkeypatch.setattr(world.store, "save_lease", slow)
-    registry = world.provisioner.registry
+    registry = world.provisioner._state.leases
     change = asyncio.create_task(registry.change(lease.lease_id, sealed_start="changed"))
     await writing.wait()
     attempt = replace(world.now(lease).attempts[0], answer="remembered")
@@ -854,7 +856,7 @@ async def test_only_the_last_attempts_are_kept(world: World) -> None:
         [instance_id] = await world.boot()
         await world.complete_passes(1)
         world.clock.advance(181)
-        await world.provisioner.registry.change(lease.lease_id, replaced=0)
+        await world.provisioner._state.leases.change(lease.lease_id, replaced=0)
         world.cloud.end(instance_id)
     await world.boot()
     attempts = world.now(lease).attempts
@@ -895,7 +897,7 @@ async def test_what_a_replayed_call_is_told_is_remembered(world: World) -> None:
     await world.start()
     assert (await found(world, lease)).market is ON_DEMAND
     assert [market for market, _ in asked(world)] == [SPOT, SPOT, ON_DEMAND]
-    marks = world.provisioner.offers.sold_out.all(world.clock())
+    marks = world.provisioner.market.offers.sold_out.all(world.clock())
     assert {mark.error_class for _, mark in marks} == {ErrorClass.OFFER}
 
 
@@ -923,7 +925,7 @@ async def test_a_busy_ec2_is_not_asked_again_for_a_start_that_is_cancelled(world
     before = len(world.cloud.requests())
     await world.complete_passes(2)
     assert len(world.cloud.requests()) == before
-    assert world.provisioner.launches.rounds == []
+    assert world.provisioner._state.launches.rounds == []
 
 
 # --- in the background -----------------------------------------------------------------------

@@ -19,7 +19,10 @@ def held(part: object, name: str = "", seen: set[int] | None = None) -> dict[str
             continue
         seen.add(id(value))
         path = f"{name}.{key}"
-        if isinstance(value, Collection) and not isinstance(value, str | bytes):
+        if key == "controllers":
+            for each in value:
+                found |= held(each, f"{path}.{type(each).__name__}", seen)
+        elif isinstance(value, Collection) and not isinstance(value, str | bytes):
             found[path] = len(value)
         elif type(value).__module__.startswith("ec2spawner.provisioner"):
             found |= held(value, path, seen)
@@ -50,8 +53,8 @@ async def test_nothing_in_memory_grows_with_what_has_ended(world: World) -> None
     for number in range(2):
         await a_month(world, number)
     before = held(world.provisioner)
-    assert before[".registry._leases"] == before[".registry._contacts"] == 0
-    assert before[".homes._homes"] == 1
+    assert before["._state.leases._leases"] == before["._state.leases._contacts"] == 0
+    assert before["._state.homes._homes"] == 1
     for number in range(2, 8):
         await a_month(world, number)
     assert held(world.provisioner) == before

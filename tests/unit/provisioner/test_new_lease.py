@@ -50,7 +50,7 @@ async def refused(world: World, profile: dict[str, Any] | None = None) -> SpawnE
 
 
 async def offerings_read(world: World) -> None:
-    await world.provisioner.catalogue.refresh()
+    await world.provisioner.market.catalogue.refresh()
 
 
 async def test_without_a_choice_it_is_the_profiles_own(world: World) -> None:
@@ -129,7 +129,7 @@ async def test_a_gpu_that_no_zone_has_is_named_with_the_zones(world: World) -> N
 
 async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -> None:
     lease, _ = await world.ready("ada", home_kind="ebs")
-    instance = world.provisioner.instance_cache.instance_of(lease)
+    instance = world.provisioner._state.instances.instance_of(lease)
     assert instance is not None
     await world.stop(lease)
     for name, kind in world.cloud.types.items():
@@ -145,7 +145,7 @@ async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -
     """A function of the admin's may name it for the first time at this start."""
     world.cloud.types["x99.2xlarge"] = replace(world.cloud.types["m7i.2xlarge"], name="x99.2xlarge")
     await offerings_read(world)
-    catalogue = world.provisioner.catalogue
+    catalogue = world.provisioner.market.catalogue
     assert "x99.2xlarge" not in catalogue.types
     named = ["x99.2xlarge", "g4dn.xlarge"]
     lease = await leased(world, {"display_name": "New", "instance_types": named})
@@ -163,13 +163,13 @@ async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:
     world.cloud.prices["g6e.xlarge", "us-east-1a"] = 0.71
     assert "g6e.xlarge" not in world.settings.want_types
     await world.provisioner.request(await leased(world, {"display_name": "L40S", "gpu": "L40S"}))
-    prices = world.provisioner.prices
+    prices = world.provisioner.market.prices
     await until(lambda: prices.price(Market.SPOT, "g6e.xlarge", "us-east-1a"), "its price")
 
 
 async def test_a_home_in_a_zone_without_a_subnet(world: World) -> None:
     lease, _ = await world.ready("ada", home_kind="ebs")
-    instance = world.provisioner.instance_cache.instance_of(lease)
+    instance = world.provisioner._state.instances.instance_of(lease)
     assert instance is not None
     await world.stop(lease)
     left = tuple(s for s, zone in world.cloud.subnets.items() if zone != instance.zone)

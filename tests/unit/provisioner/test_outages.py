@@ -47,9 +47,9 @@ async def test_a_start_that_cannot_be_stored_fails_and_is_never_bought(world: Wo
         await world.complete_passes(1)
     await world.complete_passes(2)
     assert world.cloud.of("launch") == []
-    assert list(world.provisioner.registry.open()) == []
+    assert list(world.provisioner._state.leases.open()) == []
     await world.restart()
-    assert list(world.provisioner.registry.open()) == []
+    assert list(world.provisioner._state.leases.open()) == []
     lease, _ = await world.ready()
     assert lease.state is LeaseState.READY
 
@@ -83,7 +83,7 @@ async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_a
         assert world.now(staying).state is LeaseState.READY
     await world.complete_passes(2)
     await world.restart()
-    kept = world.provisioner.registry.last_ended("leaving", "")
+    kept = world.provisioner._state.leases.last_ended("leaving", "")
     assert kept == ended
     assert kept.segments[-1].end is not None
     assert world.now(staying).state is LeaseState.READY
@@ -140,7 +140,7 @@ async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_
     world.fix_store()
     await world.complete_passes(1)
     await world.restart()
-    [intent] = world.provisioner.launches.intents.values()
+    [intent] = world.provisioner._state.launches.intents.values()
     assert intent.state is IntentState.ANSWERED
     await Agent(world, instance_id).serve()
     assert world.now(lease).state is LeaseState.READY
@@ -190,7 +190,7 @@ async def test_a_server_is_ready_once_that_is_stored_and_its_agent_says_it_until
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
     await agent.claim()
-    wait = world.provisioner.starting.wait_ready(lease.lease_id, 60)
+    wait = world.provisioner._starts.wait_ready(lease.lease_id, 60)
     waiting = asyncio.create_task(wait)
     world.break_store()
     for _ in range(2):
@@ -204,7 +204,7 @@ async def test_a_server_is_ready_once_that_is_stored_and_its_agent_says_it_until
     await world.start()
     assert world.now(lease).state is LeaseState.STARTING
     await agent.event("ready")
-    ready = await world.provisioner.starting.wait_ready(lease.lease_id, 60)
+    ready = await world.provisioner._starts.wait_ready(lease.lease_id, 60)
     assert ready.state is LeaseState.READY
     [stored] = (await world.store.load()).leases
     assert stored.state is LeaseState.READY
@@ -250,7 +250,7 @@ async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_f
     assert world.cloud.running() == []
     await world.restart()
     for user in ("silent", "leaving"):
-        kept = world.provisioner.registry.last_ended(user, "")
+        kept = world.provisioner._state.leases.last_ended(user, "")
         assert kept is not None
         assert kept.segments[-1].end is not None
 
@@ -263,16 +263,16 @@ async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
     postgresql.stop()
     follower = World(world.folder)
     follower.cloud, follower.clock, follower.store_url = world.cloud, world.clock, world.store_url
-    reconcile = world.provisioner.reconciler.reconcile
-    world.provisioner.reconciler.reconcile = _never  # type: ignore[method-assign]
+    reconcile = world.provisioner._reconciler.reconcile
+    world.provisioner._reconciler.reconcile = _never  # type: ignore[method-assign]
     await asyncio.to_thread(postgresql.start)
     await follower.start()
     try:
         lease, newer = await follower.ready("new")
-        world.provisioner.reconciler.reconcile = reconcile  # type: ignore[method-assign]
+        world.provisioner._reconciler.reconcile = reconcile  # type: ignore[method-assign]
         world.clock.advance(world.settings.recovery_grace + 1)  # of a lease that it does not know
         with pytest.raises(StoreError, match="another hub holds"):
-            await world.provisioner.reconciler.reconcile()
+            await world.provisioner._reconciler.reconcile()
         assert set(world.cloud.running()) == {agent.instance_id, newer.instance_id}
         assert follower.now(lease).state is LeaseState.READY
     finally:

@@ -18,7 +18,7 @@ LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 
 
 async def kept_by_jupyterhub(world: World, lease: Lease) -> SavedServer:
-    kept = saved(lease, world.provisioner.homes.of(lease.user, lease.server))
+    kept = saved(lease, world.provisioner._state.homes.of(lease.user, lease.server))
     return SavedServer.model_validate_json(kept.model_dump_json())
 
 
@@ -26,7 +26,7 @@ async def lose_store(world: World) -> None:
     await world.kill()
     world.database = "another.sqlite"
     await world.start()
-    await world.provisioner.instance_cache.first_listing(5)
+    await world.provisioner._state.instances.first_listing(5)
 
 
 async def test_what_jupyterhub_keeps_holds_no_secret(world: World) -> None:
@@ -40,17 +40,17 @@ async def test_what_jupyterhub_keeps_holds_no_secret(world: World) -> None:
 
 async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None:
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
-    await until(lambda: world.provisioner.prices._spot)
+    await until(lambda: world.provisioner.market.prices._spot)
     lease, agent = await world.ready(home_kind="ebs")
     granted = await agent.claim()
     kept = await kept_by_jupyterhub(world, lease)
     await agent.heartbeat_often(1800)
     await lose_store(world)
-    await until(lambda: world.provisioner.prices._spot)
+    await until(lambda: world.provisioner.market.prices._spot)
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id], "it is another store's until then"
 
-    rebuilt = await world.provisioner.recovery.rebuild("ada", "", kept)
+    rebuilt = await world.provisioner._recovery.rebuild("ada", "", kept)
     assert rebuilt is not None
     assert granted is not None
     assert rebuilt.token_sha256 == sha256_hex(granted.token)
@@ -58,7 +58,7 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     cost = (await agent.heartbeat()).cost
     assert cost.since == world.cloud.machines[agent.instance_id].instance.launched_at
     assert cost.usd == pytest.approx(0.10, abs=1e-3)
-    counted = world.provisioner.spending.since_begin(world.provisioner.registry)
+    counted = world.provisioner._state.spending.since_begin(world.provisioner._state.leases)
     assert counted == 0, "another process has counted that"
 
     await world.complete_passes(2)
@@ -66,7 +66,7 @@ async def test_a_server_is_rebuilt_after_its_store_is_lost(world: World) -> None
     assert world.cloud.tags(agent.instance_id)[tags.STORE] == world.store.store_id
     [volume] = world.cloud.volumes.values()
     assert volume.tags[tags.STORE] == world.store.store_id
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     assert (home.volume_id, home.zone) == (volume.volume_id, "us-east-1a")
 
@@ -85,7 +85,7 @@ async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: Wo
     kept = await kept_by_jupyterhub(world, lease)
     await lose_store(world)
     world.cloud.fail("tag", LOST, times=3)
-    assert await world.provisioner.recovery.rebuild("ada", "", kept) is not None
+    assert await world.provisioner._recovery.rebuild("ada", "", kept) is not None
     own = world.store.store_id
     await until(lambda: world.cloud.tags(agent.instance_id)[tags.STORE] == own)
     assert world.cloud.running() == [agent.instance_id]
@@ -94,13 +94,13 @@ async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: Wo
 async def test_what_is_gone_or_another_hubs_is_not_rebuilt(world: World) -> None:
     lease, agent = await world.ready()
     kept = await kept_by_jupyterhub(world, lease)
-    rebuild = world.provisioner.recovery.rebuild
+    rebuild = world.provisioner._recovery.rebuild
     assert await rebuild("ada", "", kept.model_copy(update={"instance_id": "i-1"})) is None
     world.cloud.end(agent.instance_id)
     await world.state(lease, LeaseState.ENDED)
     await lose_store(world)
     await world.complete_passes(1)
-    assert await world.provisioner.recovery.rebuild("ada", "", kept) is None
+    assert await world.provisioner._recovery.rebuild("ada", "", kept) is None
 
 
 async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
@@ -118,7 +118,7 @@ async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
     await world.start()
     await world.complete_passes(2)
     assert len(world.cloud.running()) == 5
-    assert await world.provisioner.recovery.rebuild("user-0", "", kept) is not None
+    assert await world.provisioner._recovery.rebuild("user-0", "", kept) is not None
     with caplog.at_level(logging.CRITICAL):
         world.clock.advance(world.settings.recovery_grace)
         await world.complete_passes(3)
@@ -162,7 +162,7 @@ async def test_a_lease_that_nobody_asks_for_ends_after_the_grace(world: World) -
     forgotten, _ = await world.ready("forgotten")
     asked_for, agent = await world.ready("asked-for")
     await world.restart()
-    assert world.provisioner.recovery.take_up("asked-for", "", "") == asked_for
+    assert world.provisioner._recovery.take_up("asked-for", "", "") == asked_for
     world.clock.advance(world.settings.recovery_grace - 1)
     await world.complete_passes(2)
     assert world.now(forgotten).state is LeaseState.READY
@@ -185,7 +185,7 @@ async def test_many_that_nobody_asks_for_are_kept_with_one_alert(
     assert {world.now(lease).state for lease in leases} == {LeaseState.READY}
     assert caplog.text.count("BRAKE") == 1
     for lease in leases[:3]:
-        world.provisioner.recovery.take_up(lease.user, "", lease.lease_id)
+        world.provisioner._recovery.take_up(lease.user, "", lease.lease_id)
     for lease in leases[3:]:
         await world.state(lease, LeaseState.ENDED)
     assert {world.now(lease).state for lease in leases[:3]} == {LeaseState.READY}

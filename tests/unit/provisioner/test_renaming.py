@@ -23,7 +23,7 @@ async def stopped(world: World, server: str) -> Home:
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: not world.cloud.running(), "the instance ends")
-    home = world.provisioner.homes.of("ada", server)
+    home = world.provisioner._state.homes.of("ada", server)
     assert home is not None
     return home
 
@@ -40,7 +40,7 @@ async def rename(world: World, server: str, new: str, home_kind: str = "ebs") ->
 async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
     home = await stopped(world, "old")
     await rename(world, "old", "new")
-    homes = world.provisioner.homes
+    homes = world.provisioner._state.homes
     assert homes.of("ada", "old") is None
     await until(lambda: tagged_server(world) == "new", "the tags")
 
@@ -56,11 +56,11 @@ async def test_what_is_saved_during_a_rename_has_the_new_name(world: World) -> N
     home = await stopped(world, "old")
     renaming = asyncio.create_task(rename(world, "old", "new"))
     await asyncio.sleep(0)  # its write has begun
-    await world.provisioner.homes.save(replace(home, used_at=world.clock()))
+    await world.provisioner._state.homes.save(replace(home, used_at=world.clock()))
     await renaming
     await world.restart()
-    assert world.provisioner.homes.of("ada", "old") is None
-    assert world.provisioner.homes.of("ada", "new") is not None
+    assert world.provisioner._state.homes.of("ada", "old") is None
+    assert world.provisioner._state.homes.of("ada", "new") is not None
 
 
 @pytest.mark.parametrize("table", ["home", "kept"])
@@ -74,18 +74,18 @@ async def test_a_rename_that_cannot_be_stored_leaves_the_files_where_they_were(
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     await world.settle()
-    home = world.provisioner.homes.of("ada", "old")
+    home = world.provisioner._state.homes.of("ada", "old")
     world.run_sql(
         f"CREATE TRIGGER away BEFORE UPDATE ON {table} BEGIN SELECT RAISE(ABORT, 'full'); END"
     )
     with pytest.raises(HTTPError) as refusal:
         await rename(world, "old", "new")
     assert refusal.value.status_code == 503
-    assert world.provisioner.homes.of("ada", "old") == home
-    assert world.provisioner.homes.of("ada", "new") is None
+    assert world.provisioner._state.homes.of("ada", "old") == home
+    assert world.provisioner._state.homes.of("ada", "new") is None
     world.run_sql("DROP TRIGGER away")
     await rename(world, "old", "new")
-    assert world.provisioner.homes.of("ada", "new") is not None
+    assert world.provisioner._state.homes.of("ada", "new") is not None
 
 
 async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
@@ -95,7 +95,7 @@ async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
     await rename(world, "old", "new")
     await until(lambda: len(world.cloud.of("tag")) > before, "tried")
     assert tagged_server(world) == "old"
-    await world.provisioner.homes.take_up_volumes()
+    await world.provisioner.homes.volumes.take_up_volumes()
     assert tagged_server(world) == "new"
 
 
@@ -117,7 +117,7 @@ async def test_no_name_is_taken_under_which_files_are_kept(world: World) -> None
     with pytest.raises(HTTPError) as refusal:
         await rename(world, "old", "new")
     assert refusal.value.status_code == 409
-    assert world.provisioner.homes.of("ada", "old") is not None
+    assert world.provisioner._state.homes.of("ada", "old") is not None
 
 
 async def test_no_rename_leaves_files_behind(world: World) -> None:

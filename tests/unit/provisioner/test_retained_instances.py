@@ -82,10 +82,10 @@ async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None
     assert world.cloud.running() == [agent.instance_id]
     for _ in range(7):
         world.clock.advance(100)
-        if world.clock() < world.provisioner.retention.get(agent.instance_id).until:
+        if world.clock() < world.provisioner._state.retained.get(agent.instance_id).until:
             await agent.claim(wait=0)
     await until(lambda: not world.cloud.running(), "it ends")
-    await until(lambda: not world.provisioner.retention.holds(agent.instance_id), "forgotten")
+    await until(lambda: not world.provisioner._state.retained.holds(agent.instance_id), "forgotten")
     with pytest.raises(InstanceUnwanted):
         await agent.claim()
 
@@ -109,7 +109,7 @@ async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: W
     world.clock.advance(LINGER.seconds + 1)
     await until(lambda: world.cloud.of("terminate"), "a call that fails")
     world.clock.jump(-30)
-    await until(lambda: not world.provisioner.retention.holds(agent.instance_id), "its end")
+    await until(lambda: not world.provisioner._state.retained.holds(agent.instance_id), "its end")
     await world.settle()
     [waited] = await world.store.overhead(first.requested_at)
     assert waited.end is not None
@@ -137,7 +137,7 @@ async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> Non
 async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> None:
     _, agent = await kept(world, LINGER)
     claimant = agent.claimant()
-    turn_away = world.provisioner.starting.turn_away_reclaimed
+    turn_away = world.provisioner._starts.turn_away_reclaimed
     with pytest.raises(InstanceUnwanted):
         await turn_away(claimant, agent.key, 5)
     lease = await again(world, LINGER)
@@ -155,7 +155,7 @@ async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> Non
 
 async def test_an_old_agent_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
-    world.provisioner.registry.contact(lease.lease_id).protocol = 1
+    world.provisioner._state.leases.contact(lease.lease_id).protocol = 1
     await world.stop(lease)
     assert "too old" in world.now(lease).stop.message
     await agent.event("stopped")
@@ -167,7 +167,7 @@ async def test_one_that_did_not_stop_in_order_is_not_kept(world: World) -> None:
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: not world.cloud.running(), "it ends")
-    assert not world.provisioner.retention.instance_ids
+    assert not world.provisioner._state.retained.instance_ids
 
 
 async def test_nobody_else_gets_it(world: World) -> None:
@@ -213,8 +213,8 @@ async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> No
         await world.complete_passes(2)
         assert lingering.instance_id in world.cloud.running()
         assert world.cloud.stopped() == [stopped.instance_id]
-        assert world.provisioner.retention.of_server("ada", "")
-        assert world.provisioner.retention.of_server("eve", "")
+        assert world.provisioner._state.retained.of_server("ada", "")
+        assert world.provisioner._state.retained.of_server("eve", "")
     world.clock.jump(30 * 86400)
     await world.complete_passes(1)
     await world.restart()
@@ -239,7 +239,7 @@ async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
     await again(world, LINGER)
     await until(lambda: launches(world) == 2, "another one")
-    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner._state.retained.instance_ids, "forgotten")
 
 
 # --- stopped ---------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
     assert served.lease_id == lease.lease_id
     assert launches(world) == 1
     assert served.segments[0].start >= lease.requested_at, "stopped, it has cost nothing"
-    assert not world.provisioner.retention.instance_ids
+    assert not world.provisioner._state.retained.instance_ids
     overhead = await world.store.overhead(first.requested_at)
     assert all(s.end == s.start or s.end <= first.requested_at for s in overhead if s.end)
     await rebooted.heartbeat()
@@ -272,7 +272,7 @@ async def test_a_claim_that_still_waits_from_before_its_stop_gets_nothing(world:
     world.clock.advance(20)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started again")
-    starting = world.provisioner.starting
+    starting = world.provisioner._starts
     assert await starting.claim(gone, agent.key, wait=0) is None
     assert world.now(lease).state is LeaseState.WAITING
     served = await Agent(world, agent.instance_id).serve()
@@ -335,7 +335,7 @@ async def test_it_ends_with_its_disk_when_its_time_is_over(world: World) -> None
     assert world.cloud.stopped()
     world.clock.advance(61)
     await until(lambda: not world.cloud.stopped(), "it ends")
-    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner._state.retained.instance_ids, "forgotten")
 
 
 async def test_what_the_configuration_no_longer_keeps_ends(world: World) -> None:
@@ -356,7 +356,7 @@ async def test_a_newer_image_is_no_reason_to_lose_the_disk(world: World) -> None
 
 async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> None:
     _, agent = await kept(world, STOP)
-    await world.provisioner.retention.give_up("ada", "")
+    await world.provisioner._state.retained.give_up("ada", "")
     await again(world, STOP)
     await until(lambda: launches(world) == 2, "another one")
     await until(lambda: not world.cloud.stopped(), "it ends")
@@ -368,7 +368,7 @@ async def test_one_that_is_being_ended_is_not_started_again(world: World) -> Non
     _, agent = await kept(world, STOP)
     world.cloud.fail("terminate", BUSY, times=9999)
     other = await again(world, STOP, spec=replace(ON_DEMAND, instance_types=("g5.xlarge",)))
-    await until(lambda: agent.instance_id in world.provisioner.claims.unwanted)
+    await until(lambda: agent.instance_id in world.provisioner._state.claims.unwanted)
     await world.stop(other)
     await world.state(other, LeaseState.ENDED)
     before = launches(world)
@@ -402,9 +402,11 @@ async def test_no_quota_for_it_says_so_and_which_and_offers_none_of_it(
     assert "ask an admin" in stop.message
     assert "choose another profile" in stop.message
     assert "L-DB2E81BA" in caplog.text
-    zones = world.provisioner.placement.zones_of(lease.spec)
-    assert not world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.ON_DEMAND,))
-    assert world.provisioner.offers.open(lease.spec.instance_types, zones, (Market.SPOT,))
+    zones = world.provisioner._state.zones.of(lease.spec)
+    assert not world.provisioner.market.offers.open(
+        lease.spec.instance_types, zones, (Market.ON_DEMAND,)
+    )
+    assert world.provisioner.market.offers.open(lease.spec.instance_types, zones, (Market.SPOT,))
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
 
@@ -415,14 +417,14 @@ async def test_a_throttled_start_is_asked_again(world: World) -> None:
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     assert any("keeps trying" in event.message for event in world.now(lease).events)
-    assert not world.provisioner.retention.why_not_started(lease.lease_id)
+    assert not world.provisioner._retention.why_not_started(lease.lease_id)
 
 
 async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) -> None:
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=100_000)
     lease = await again(world, STOP)
-    await until(lambda: world.provisioner.retention.why_not_started(lease.lease_id), "refused")
+    await until(lambda: world.provisioner._retention.why_not_started(lease.lease_id), "refused")
     world.clock.advance(world.settings.boot_timeout + 1)
     stop = await world.ending_of(lease)
     assert "RequestLimitExceeded" in stop.message
@@ -440,7 +442,7 @@ async def test_a_machine_that_was_started_and_is_silent_is_not_called_refused(
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     await world.complete_passes(1)
-    assert not world.provisioner.retention.why_not_started(lease.lease_id)
+    assert not world.provisioner._retention.why_not_started(lease.lease_id)
 
 
 async def test_a_throttled_stop_is_asked_again(world: World) -> None:
@@ -499,10 +501,10 @@ async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
     lease = await again(world, STOP)
     provisioner = world.provisioner
     await until(
-        lambda: provisioner.retention.starts._no_room.get(lease.lease_id) == START_TRIES - 1
+        lambda: provisioner._retention.restarts._no_room.get(lease.lease_id) == START_TRIES - 1
     )
-    del provisioner.instance_cache.instances[agent.instance_id]  # type: ignore[attr-defined]
-    await provisioner.retention.starts.start(agent.instance_id, lease)
+    del provisioner._state.instances.listed[agent.instance_id]  # type: ignore[attr-defined]
+    await provisioner._retention.restarts.start(agent.instance_id, lease)
     assert world.now(lease).state is LeaseState.WAITING
     assert "capacity" in (await world.ending_of(lease)).reason
 
@@ -528,7 +530,7 @@ async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
     await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
-    await world.provisioner.retention.give_up(lease.user, lease.server)
+    await world.provisioner._state.retained.give_up(lease.user, lease.server)
     world.clock.advance(20)
     await world.stop(lease)
     await until(lambda: not world.cloud.running(), "its end")
@@ -621,7 +623,7 @@ async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: Wo
     await world.start()
     served = await agent.serve()
     assert served.state is LeaseState.READY
-    await until(lambda: not world.provisioner.retention.instance_ids, "forgotten")
+    await until(lambda: not world.provisioner._state.retained.instance_ids, "forgotten")
     assert world.cloud.running() == [agent.instance_id]
 
 
@@ -643,7 +645,7 @@ async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(worl
     machine.ended = InstanceState.STOPPED
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
-    assert world.provisioner.retention.holds(agent.instance_id)
+    assert world.provisioner._state.retained.holds(agent.instance_id)
 
 
 async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(

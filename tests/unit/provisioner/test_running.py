@@ -54,7 +54,7 @@ async def test_a_busy_server_is_never_stopped(world: World) -> None:
 async def test_an_extension_moves_the_deadline(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     idle_since = world.clock()
-    answer = await world.provisioner.heartbeats.extend(world.now(lease), 5400)
+    answer = await world.provisioner._heartbeats.extend(world.now(lease), 5400)
     assert answer.extended_until == world.clock() + timedelta(seconds=5400)
     assert not answer.bounded
     for _ in range(89):
@@ -68,7 +68,7 @@ async def test_an_extension_moves_the_deadline(world: World) -> None:
 
 async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: World) -> None:
     lease, _ = await world.ready(idle=HOUR)
-    extend = world.provisioner.heartbeats.extend
+    extend = world.provisioner._heartbeats.extend
     far = await extend(world.now(lease), 30 * 86400)
     assert far.bounded
     assert far.extended_until == world.clock() + timedelta(seconds=7200)
@@ -78,7 +78,7 @@ async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: W
 
 async def test_extensions_by_moments_are_not_written(world: World) -> None:
     lease, _ = await world.ready(idle=HOUR)
-    extend = world.provisioner.heartbeats.extend
+    extend = world.provisioner._heartbeats.extend
     first = await extend(world.now(lease), 600)
     for seconds in (601, 605, 609):
         before = world.now(lease)
@@ -94,7 +94,7 @@ async def test_beats_do_not_make_passes_run_at_full_speed(
 ) -> None:
     _, agent = await world.ready()
     wakes: list[None] = []
-    monkeypatch.setattr(world.provisioner.heartbeats, "wake", lambda: wakes.append(None))
+    monkeypatch.setattr(world.provisioner._state, "wake", lambda: wakes.append(None))
     await agent.heartbeat(world.clock())
     assert len(wakes) == 1, "its deadline is a new one"
     for n in range(20):
@@ -120,7 +120,7 @@ async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) ->
     await agent.heartbeat(theirs - timedelta(seconds=60), sent_at=theirs)
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
-    assert world.provisioner.registry.contact(lease.lease_id).idle_since == (
+    assert world.provisioner._state.leases.contact(lease.lease_id).idle_since == (
         world.clock() - timedelta(seconds=60)
     )
 
@@ -171,8 +171,8 @@ async def test_a_deadline_that_cannot_be_told_does_not_end_the_reconciler(
         raise OverflowError("date value out of range")
 
     with caplog.at_level(logging.ERROR), monkeypatch.context() as poison:
-        poison.setattr(world.provisioner.reconciler, "_until_next_deadline", poisoned)
-        world.provisioner.wake()
+        poison.setattr(world.provisioner._reconciler, "_until_next_deadline", poisoned)
+        world.provisioner._state.wake()
         await until(lambda: asked)
     await world.ready()
     assert "date value out of range" in caplog.text
@@ -204,9 +204,9 @@ async def test_a_change_that_could_not_be_stored_is_tried_again_at_the_close(
     lease, _ = await world.ready(idle=HOUR)
     world.break_store()
     with pytest.raises(StoreError):
-        await world.provisioner.heartbeats.extend(world.now(lease), 600)
+        await world.provisioner._heartbeats.extend(world.now(lease), 600)
     extended = world.now(lease)
-    world.provisioner.reconciler.reconcile = _never  # type: ignore[method-assign]
+    world.provisioner._reconciler.reconcile = _never  # type: ignore[method-assign]
     world.fix_store()
     await world.provisioner.close()
     await world.start()
@@ -238,7 +238,7 @@ async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World)
     lease, agent = await world.ready()
     for _ in range(5):
         world.clock.advance(10)
-        await world.provisioner.heartbeats.extend(world.now(lease), 60)
+        await world.provisioner._heartbeats.extend(world.now(lease), 60)
     await agent.heartbeat()
     await world.restart()
     await agent.heartbeat(hold=50)
@@ -254,7 +254,7 @@ async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World
     await agent.heartbeat()
     held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0)
-    await world.provisioner.heartbeats.extend(world.now(lease), 60)
+    await world.provisioner._heartbeats.extend(world.now(lease), 60)
     assert (await asyncio.wait_for(held, 20)).extended_until is not None
     held = asyncio.create_task(agent.heartbeat(hold=50))
     await asyncio.sleep(0)
@@ -282,7 +282,7 @@ async def test_a_beat_is_held_no_longer_than_asked(world: World) -> None:
 
 async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.20}
-    await until(lambda: world.provisioner.prices._spot)
+    await until(lambda: world.provisioner.market.prices._spot)
     lease, agent = await world.ready()
     await agent.heartbeat_often(1800)
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.40}
@@ -396,7 +396,7 @@ async def test_one_missing_listing_is_not_gone(world: World) -> None:
     lease, agent = await world.ready()
     machine, instance_cache = (
         world.cloud.machines[agent.instance_id],
-        world.provisioner.instance_cache,
+        world.provisioner._state.instances,
     )
     for _ in range(5):
         machine.hidden = True
@@ -481,7 +481,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
 
 async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> None:
     lease, _ = await world.ready()
-    world.provisioner.registry.contact(lease.lease_id).heard_at = None
+    world.provisioner._state.leases.contact(lease.lease_id).heard_at = None
     await world.complete_passes(1)
     world.clock.advance(world.settings.agent_silent_after)
     assert (await world.ending_of(lease)).reason == "lost"
@@ -509,7 +509,7 @@ async def test_few_lost_servers_end_and_many_at_once_do_not(
 ) -> None:
     leases = await world.many_ready(number)
     for lease in leases[lost:]:
-        world.provisioner.registry.contact(lease.lease_id).heard_at = FAR
+        world.provisioner._state.leases.contact(lease.lease_id).heard_at = FAR
     with caplog.at_level(logging.CRITICAL):
         if how == "vanished":
             for lease in leases[:lost]:
@@ -533,7 +533,7 @@ async def test_many_that_vanish_one_after_the_other_are_braked_too(
 ) -> None:
     leases = await world.many_ready(6)
     for lease in leases:
-        world.provisioner.registry.contact(lease.lease_id).heard_at = FAR
+        world.provisioner._state.leases.contact(lease.lease_id).heard_at = FAR
     for lease in leases[:3]:
         world.cloud.machines[str(lease.instance_id)].hidden = True
         await world.state(lease, LeaseState.ENDED)
@@ -561,7 +561,7 @@ async def test_servers_come_back_when_the_listing_does(world: World) -> None:
 async def end_all(world: World, leases: list[Lease]) -> None:
     for lease in leases:
         await world.stop(lease)
-        world.provisioner.ending.agent_stopped(lease)
+        world.provisioner._state.leases.report_agent_stopped(lease.lease_id)
     for lease in leases:
         await world.state(lease, LeaseState.ENDED)
     assert world.cloud.running() == []

@@ -21,7 +21,7 @@ CENT = pytest.approx
 async def priced(world: World) -> World:
     """Noon; a T4 costs 0.20 USD/hour on spot and 0.526 on demand."""
     world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.prices._spot, "prices")
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
     await world.settle()
     return world
 
@@ -38,8 +38,8 @@ async def served(world: World, user: str, seconds: float, server: str = "") -> N
 async def forget(world: World) -> None:
     """Time until no ended lease is in memory any more."""
     world.clock.advance(660)
-    registry = world.provisioner.registry
-    world.provisioner.wake()
+    registry = world.provisioner._state.leases
+    world.provisioner._state.wake()
     await until(
         lambda: all(x.state is not LeaseState.ENDED for x in registry.in_memory()), "forgotten"
     )
@@ -76,7 +76,7 @@ async def test_a_lease_that_leaves_memory_and_a_new_life_of_the_hub_change_nothi
     await world.restart()
     await world.complete_passes(2)
     await forget(world)
-    spent = world.provisioner.spending.of("ada", world.provisioner.registry)
+    spent = world.provisioner._state.spending.of("ada", world.provisioner._state.leases)
     assert spent.today == spent.month
     assert spent.today == CENT(0.20 + 0.20 * (600 + 660) / 3600, abs=1e-3)
 
@@ -106,7 +106,7 @@ async def test_an_unknown_price_makes_its_day_and_month_unknown(world: World) ->
     await served(world, "ada", 3600)
     await forget(world)
     world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.prices._spot, "prices")
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
     _, agent = await world.ready("ada")
     cost = (await agent.heartbeat()).cost
     assert cost.usd is not None
@@ -121,7 +121,7 @@ async def test_the_store_is_read_once_and_unknown_until_it_answers(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.cloud.prices = dict(SPOT)
-    await until(lambda: world.provisioner.prices._spot, "prices")
+    await until(lambda: world.provisioner.market.prices._spot, "prices")
     await served(world, "ada", 3600)
     _, agent = await world.ready("ada", server="second")
     reads, read, well = 0, Store.spent_by_day, asyncio.Event()
@@ -165,10 +165,10 @@ async def test_the_count_of_this_process_grows_with_what_it_sees(priced: World) 
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(3600)
-    account, registry = world.provisioner.spending, world.provisioner.registry
+    account, registry = world.provisioner._state.spending, world.provisioner._state.leases
     assert account.since_begin(registry) == CENT(0.20, abs=1e-3)
     await world.restart()
-    account, registry = world.provisioner.spending, world.provisioner.registry
+    account, registry = world.provisioner._state.spending, world.provisioner._state.leases
     assert account.since_begin(registry) == CENT(0, abs=1e-6), "another process has counted that"
     await agent.heartbeat_often(1800)
     assert account.since_begin(registry) == CENT(0.10, abs=1e-3)

@@ -30,7 +30,7 @@ async def waiting(
 
 async def waits(world: World, lease: Lease) -> None:
     """Until EC2 has said that it has none, and some passes after that."""
-    await until(lambda: world.provisioner.waits.is_waiting(world.now(lease)), "the wait")
+    await until(lambda: world.provisioner.spot_waits.is_waiting(world.now(lease)), "the wait")
     await world.complete_passes(3)
     assert world.now(lease).state is LeaseState.WAITING
     assert world.cloud.running() == []
@@ -39,7 +39,7 @@ async def waits(world: World, lease: Lease) -> None:
 def later(world: World, seconds: float) -> None:
     """A pass comes every few seconds; this one need not be waited for."""
     world.clock.advance(seconds)
-    world.provisioner.wake()
+    world.provisioner._state.wake()
 
 
 def markets_asked(world: World) -> list[Market]:
@@ -48,7 +48,7 @@ def markets_asked(world: World) -> list[Market]:
 
 async def priced(world: World, usd: float) -> None:
     world.cloud.prices = {(T4, zone): usd for zone in world.cloud.subnets.values()}
-    await world.provisioner.prices.refresh()
+    await world.provisioner.market.prices.refresh()
 
 
 async def test_it_waits_without_a_call_and_starts_when_spot_is_back(world: World) -> None:
@@ -98,11 +98,11 @@ async def test_who_could_not_ask_in_time_asks_once_before_it_ends(world: World) 
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     await until(lambda: not world.cloud.running(), "the instance ends")
-    home = world.provisioner.homes.of("ada", "")
+    home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     world.cloud.snapshot_seconds = 900
     elsewhere = "us-east-1b" if home.zone == "us-east-1a" else "us-east-1a"
-    await world.provisioner.zone_migrations.begin(home, elsewhere)
+    await world.provisioner.homes.migrations.begin(home, elsewhere)
     spec = replace(SPEC, markets=(SPOT,), subnets=world.subnets("ada"))
     wait = Wait(world.clock() + timedelta(minutes=10), (ON_DEMAND,))
     lease = await world.request(spec=spec, wait=wait, home_kind="ebs")
@@ -129,30 +129,30 @@ async def test_who_has_an_instance_on_its_way_does_not_wait(world: World) -> Non
     await world.boot()
     world.cloud.sell_out(SPOT)
     other = await waiting(world, "bob")
-    await until(lambda: world.provisioner.waits.is_waiting(world.now(other)), "bob waits")
+    await until(lambda: world.provisioner.spot_waits.is_waiting(world.now(other)), "bob waits")
     assert world.now(lease).state is LeaseState.WAITING, "nothing has claimed yet"
-    assert not world.provisioner.waits.is_waiting(world.now(lease))
+    assert not world.provisioner.spot_waits.is_waiting(world.now(lease))
     with pytest.raises(NotWaiting):
-        await world.provisioner.waits.buy_on_demand(lease.lease_id, None)
+        await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, None)
 
 
 async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
-    await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.526)
+    await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, 0.526)
     await until(lambda: world.cloud.running(), "an on-demand instance")
     assert markets_asked(world)[-1] is ON_DEMAND
     assert world.now(lease).spec.max_usd_per_hour == 0.526
     with pytest.raises(NotWaiting):
-        await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.526)
+        await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, 0.526)
 
 
 async def test_a_price_that_has_risen_since_it_was_agreed_to_is_not_paid(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
-    await world.provisioner.waits.buy_on_demand(lease.lease_id, 0.50)
+    await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, 0.50)
     stop = await world.ending_of(lease)
     assert "$0.50/h" in stop.message
     assert ON_DEMAND not in markets_asked(world)
@@ -164,7 +164,7 @@ async def test_a_profile_without_on_demand_cannot_be_agreed_out_of(world: World)
     lease = await world.request(spec=spec, wait=Wait(world.clock() + timedelta(minutes=9)))
     await waits(world, lease)
     with pytest.raises(NotWaiting):
-        await world.provisioner.waits.buy_on_demand(lease.lease_id, None)
+        await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, None)
 
 
 async def test_somebody_elses_instance_on_demand_is_not_given_to_who_waits(world: World) -> None:
@@ -208,7 +208,7 @@ async def test_who_waits_within_a_limit_starts_when_the_price_falls(world: World
     await waits(world, lease)
     assert world.cloud.requests() == []
     await priced(world, 0.20)
-    world.provisioner.wake()
+    world.provisioner._state.wake()
     await until(lambda: world.cloud.running(), "a spot instance")
 
 

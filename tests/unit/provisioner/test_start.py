@@ -24,7 +24,7 @@ FORBIDDEN = CloudError("UnauthorizedOperation", "ec2:CreateFleet is not allowed"
 
 async def test_a_request_becomes_an_instance_a_lease_and_a_ready_server(world: World) -> None:
     lease = await world.request()
-    waiting = asyncio.create_task(world.provisioner.starting.wait_ready(lease.lease_id, 5))
+    waiting = asyncio.create_task(world.provisioner._starts.wait_ready(lease.lease_id, 5))
     [instance_id] = await world.boot()
     await Agent(world, instance_id).serve()
 
@@ -106,7 +106,7 @@ async def test_sold_out_everywhere_ends_the_start_and_says_so(world: World) -> N
     world.cloud.sell_out(Market.ON_DEMAND)
     lease = await world.request()
     with pytest.raises(StartFailed) as failure:
-        await world.provisioner.starting.wait_ready(lease.lease_id, 5)
+        await world.provisioner._starts.wait_ready(lease.lease_id, 5)
     assert failure.value.stop.reason == "capacity"
     assert "spot and on-demand are sold out in us-east-1a and b" in str(failure.value)
     await world.state(lease, LeaseState.ENDED)
@@ -184,7 +184,7 @@ async def test_between_two_markets_what_spot_brought_is_counted_once(
     await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await begun.wait()
     await world.watch_passes(2)
-    assert len(world.provisioner.launches.rounds) == 1, "nothing more is asked for"
+    assert len(world.provisioner._state.launches.rounds) == 1, "nothing more is asked for"
     gate.set()
     await world.boot(5)
     await world.complete_passes(2)
@@ -346,7 +346,7 @@ async def test_the_longest_waiting_lease_is_served_first(world: World) -> None:
 async def test_the_lease_that_fewest_instances_fit_is_served_first(world: World) -> None:
     """The flexible one has waited longer, but the g5 will do for it as well."""
     world.cloud.prices = {("g5.xlarge", "us-east-1a"): 0.1, ("g4dn.xlarge", "us-east-1a"): 0.2}
-    await world.provisioner.prices.refresh()
+    await world.provisioner.market.prices.refresh()
     flexible = replace(SPEC, instance_types=("g5.xlarge", "g4dn.xlarge"))
     patient = await world.request("patient", spec=flexible)
     await world.boot(1)

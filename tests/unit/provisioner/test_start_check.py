@@ -37,7 +37,7 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()
-    registry = world.provisioner.registry
+    registry = world.provisioner._state.leases
     lease = await registry.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
     waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
     await world.complete_passes(2)
@@ -55,7 +55,7 @@ async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world:
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()
-    registry = world.provisioner.registry
+    registry = world.provisioner._state.leases
     lease = await registry.change(lease.lease_id, url=f"http://127.0.0.1:{port}")
     await agent.heartbeat()
     waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))

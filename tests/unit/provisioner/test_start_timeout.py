@@ -232,7 +232,7 @@ async def test_an_end_that_cannot_be_stored_is_made_good_and_leaks_nothing(world
     world.fix_store()
     await world.start()
     await until(
-        lambda: world.provisioner.registry.get(lease.lease_id) is None or over(world, lease)
+        lambda: world.provisioner._state.leases.get(lease.lease_id) is None or over(world, lease)
     )
     assert world.cloud.running() == []
     assert len(world.cloud.requests()) == 1

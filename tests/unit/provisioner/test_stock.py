@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.provisioner.instances.inventory import Inventory, Stock
+from ec2spawner.provisioner.instances import inventory
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.state.state import State
+from ec2spawner.provisioner.state.stock import Stock
 from tests.unit.provisioner.virtual_time import in_virtual_time
 from tests.unit.provisioner.world import Agent, World
 
@@ -23,27 +25,27 @@ async def test_the_stock_is_computed_once_for_each_pass_however_many_claims_wait
 ) -> None:
     """100 claims wait on free instances when 100 requests arrive: all between two passes."""
     computed = 0
-    take_stock = Inventory.take_stock
+    take_stock = inventory.take_stock
 
-    def counted(inventory: Inventory) -> Stock:
+    def counted(state: State) -> Stock:
         nonlocal computed
         computed += 1
-        return take_stock(inventory)
+        return take_stock(state)
 
-    monkeypatch.setattr(Inventory, "take_stock", counted)
+    monkeypatch.setattr(inventory, "take_stock", counted)
     shutil.copy(empty_store, tmp_path / "store.sqlite")
     world = World(tmp_path)
     await world.start(busy_interval=2.0, quiet_interval=30.0, price_interval=300.0)
     cancelled = [await world.request(f"before-{n}") for n in range(CLASS)]
     running = await world.boot(CLASS)
-    reconciler = world.provisioner.reconciler
-    reconciler.settings = replace(reconciler.settings, batch_window=60.0)
+    state = world.provisioner._state
+    state.settings = replace(state.settings, batch_window=60.0)
     await asyncio.sleep(1)  # the last pass for a minute
     for lease in cancelled:
         await world.stop(lease)
     agents = [Agent(world, instance_id) for instance_id in running]
     claims = asyncio.gather(*(agent.claim(wait=200) for agent in agents))
-    waiting = world.provisioner.claims.waiting
+    waiting = state.claims.waiting
     while len(waiting) < CLASS:
         await asyncio.sleep(0.1)
 

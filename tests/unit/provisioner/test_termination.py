@@ -83,7 +83,7 @@ async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
     await world.state(lease, LeaseState.ENDED)
     before = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
     for _ in range(50):
-        world.provisioner.wake()
+        world.provisioner._state.wake()
         await asyncio.sleep(0.01)
     after = len(world.cloud.of("terminate")), len(world.cloud.of("list_instances"))
     assert after[0] - before[0] <= 5
@@ -94,7 +94,7 @@ async def test_claims_of_strangers_do_not_make_listings_run_at_full_speed(world:
     await world.restart(busy_interval=0.4)
     before = len(world.cloud.of("list_instances"))
     for _ in range(50):
-        world.provisioner.instance_cache.refresh_soon()
+        world.provisioner._state.instances.refresh_soon()
         await asyncio.sleep(0.01)
     assert len(world.cloud.of("list_instances")) - before <= 8
 
@@ -129,12 +129,14 @@ async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world:
     assert world.cloud.running() == []
     world.clock.advance(3600)
     await world.complete_passes(1)
-    assert world.provisioner.registry.get(lease.lease_id) is not None, "not forgotten before it is"
+    assert world.provisioner._state.leases.get(lease.lease_id) is not None, (
+        "not forgotten before it is"
+    )
     world.fix_store()
     await world.complete_passes(1)
     await world.restart()
-    assert world.provisioner.registry.get(lease.lease_id) is None
-    assert world.provisioner.registry.last_ended("ada", "") is not None
+    assert world.provisioner._state.leases.get(lease.lease_id) is None
+    assert world.provisioner._state.leases.last_ended("ada", "") is not None
 
 
 async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
@@ -143,7 +145,7 @@ async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     kept, still_there = await world.ready("kept")
-    claims, launches = world.provisioner.claims, world.provisioner.launches
+    claims, launches = world.provisioner._state.claims, world.provisioner._state.launches
     assert agent.instance_id in claims.unwanted
     assert len(launches.intents) == 2
     await still_there.heartbeat_often(3599)
@@ -165,8 +167,8 @@ async def test_whoever_waits_for_the_end_is_told_when_it_takes_too_long(world: W
     lease, agent = await world.ready()
     await world.stop(lease)
     with pytest.raises(TimeoutError):
-        await world.provisioner.ending.wait_ended(lease.lease_id, 0.1)
-    waiting = asyncio.create_task(world.provisioner.ending.wait_ended(lease.lease_id, 5))
+        await world.provisioner._termination.wait_ended(lease.lease_id, 0.1)
+    waiting = asyncio.create_task(world.provisioner._termination.wait_ended(lease.lease_id, 5))
     await agent.event("stopped")
     await waiting
     assert world.now(lease).state is LeaseState.ENDED
@@ -179,7 +181,7 @@ async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None
     await world.state(lease, LeaseState.ENDED)
     await world.settle()
     await world.restart()
-    last = world.provisioner.registry.last_ended("ada", "")
+    last = world.provisioner._state.leases.last_ended("ada", "")
     assert last is not None
     assert last.stop is not None
     assert last.stop.reason == "idle"
@@ -200,7 +202,7 @@ async def test_a_lease_that_ended_long_ago_is_forgotten(world: World) -> None:
     await world.state(lease, LeaseState.ENDED)
     world.clock.advance(599)
     await world.complete_passes(1)
-    assert world.provisioner.registry.get(lease.lease_id) is not None, "a late beat is told so"
+    assert world.provisioner._state.leases.get(lease.lease_id) is not None, "a late beat is told so"
     world.clock.advance(2)
     await world.complete_passes(1)
-    assert world.provisioner.registry.get(lease.lease_id) is None
+    assert world.provisioner._state.leases.get(lease.lease_id) is None

@@ -22,7 +22,7 @@ async def test_an_instance_turned_away_while_its_key_is_stored_gets_no_lease(wor
     ada = await world.request("ada")
     [instance_id] = await world.boot()
     claim = asyncio.create_task(Agent(world, instance_id).claim())
-    await until(lambda: world.provisioner.claims.is_bound(instance_id))
+    await until(lambda: world.provisioner._state.claims.is_bound(instance_id))
     terminating = world.cloud.hold("terminate")
     await world.stop(ada)
     await until(lambda: world.cloud.of("terminate"))

@@ -23,7 +23,7 @@ WHY = "GPU 0 (Tesla T4): 1 bit of 64 MiB came back other than they were sent"
 
 async def turn_away(agent: Agent, why: str = WHY, wait: float = 5.0) -> bool:
     """As the hub's handler does, with a claim that says so."""
-    turned_away = agent.world.provisioner.broken.turn_away
+    turned_away = agent.world.provisioner.agents.unhealthy.turn_away
     return await turned_away(agent.claimant(), agent.key, wait, why)
 
 
@@ -208,7 +208,7 @@ async def test_one_that_stays_broken_fails_the_start_in_words_and_is_kept(world:
     assert stop.message == broken(WHY)
     await world.complete_passes(2)
     assert world.cloud.stopped() == [instance_id]
-    assert [kept.instance_id for kept in world.provisioner.retention.of_server("ada", "")]
+    assert [kept.instance_id for kept in world.provisioner._state.retained.of_server("ada", "")]
     assert len(world.cloud.of("launch")) == 1
 
 
@@ -218,5 +218,5 @@ async def test_a_machine_that_is_not_ours_gets_nobody_replaced(world: World) -> 
     agent = Agent(world, instance_id)
     elsewhere = agent.claimant(region="eu-west-1")
     with pytest.raises(ClaimRefused):
-        await world.provisioner.broken.turn_away(elsewhere, agent.key, 1.0, WHY)
+        await world.provisioner.agents.unhealthy.turn_away(elsewhere, agent.key, 1.0, WHY)
     assert world.now(lease).replaced == 0

@@ -47,7 +47,7 @@ async def test_a_running_server_goes_on_and_ends_in_order(tmp_path: Path) -> Non
     world.clock.advance(30)
     await world.start()
     try:
-        lease = world.provisioner.recovery.take_up("ada", "", "")
+        lease = world.provisioner._recovery.take_up("ada", "", "")
         assert lease is not None
         agent = Agent(world, instance_id)
         agent.lease = lease
@@ -59,7 +59,7 @@ async def test_a_running_server_goes_on_and_ends_in_order(tmp_path: Path) -> Non
         await Agent(world, for_eve).serve()
 
         await world.restart()
-        assert world.provisioner.recovery.take_up("ada", "", "") == world.now(lease)
+        assert world.provisioner._recovery.take_up("ada", "", "") == world.now(lease)
         await world.stop(lease)
         await agent.event("stopped")
         ended = await world.state(lease, LeaseState.ENDED)

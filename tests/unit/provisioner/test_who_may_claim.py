@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ec2spawner.core import tags
-from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted
+from ec2spawner.provisioner.instances.claims import ClaimRefused, Claims, InstanceUnwanted
+from ec2spawner.provisioner.instances.termination import InstanceTermination
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until
@@ -66,7 +67,7 @@ async def test_a_key_bound_so_long_ago_that_memory_forgot_it_still_counts(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, agent = await world.ready()
-    world.provisioner.claims.load(())
+    world.provisioner._state.claims.load(())
     with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
         await Agent(world, agent.instance_id).claim()
     assert "ALARM" in caplog.text
@@ -142,7 +143,7 @@ async def test_a_waiting_claim_is_answered_when_a_lease_comes(world: World) -> N
     await until(lambda: world.passes > passes)
     await world.stop(first)
     claim = asyncio.create_task(Agent(world, instance_id).claim(wait=5))
-    await until(lambda: instance_id in world.provisioner.claims.waiting)
+    await until(lambda: instance_id in world.provisioner._state.claims.waiting)
     second = await world.request("second")
     granted = await claim
     assert granted is not None
@@ -159,22 +160,24 @@ async def test_a_claim_with_nothing_to_give_is_answered_in_time(world: World) ->
     assert time.monotonic() - began > 0.15
 
 
-async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(world: World) -> None:
+async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A hub that lets both wait would let them wake each other for ever."""
     world.cloud.listing_lag = 60
     await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
-    claims = world.provisioner.claims
+    claims = world.provisioner._state.claims
     admitted = 0
-    admit = claims.admit
+    admit = Claims.admit
 
-    async def counted(*args: object) -> object:
+    async def counted(*args: Any) -> Any:
         nonlocal admitted
         admitted += 1
-        return await admit(*args)  # type: ignore[arg-type]
+        return await admit(*args)
 
-    claims.admit = counted  # type: ignore[assignment, method-assign]
+    monkeypatch.setattr(Claims, "admit", counted)
     first = asyncio.create_task(agent.claim(wait=1.0))
     await until(lambda: instance_id in claims.waiting)
     second = asyncio.create_task(agent.claim(wait=0.3))
@@ -235,9 +238,11 @@ async def test_an_instance_is_given_to_nobody_from_the_moment_it_is_to_end(world
     [instance_id] = await world.boot()
     await world.complete_passes(1)
     agent, provisioner = Agent(world, instance_id), world.provisioner
-    await provisioner.claims.admit(agent.claimant(), agent.key, 1.0)
-    instance = provisioner.instance_cache.instances[instance_id]
-    ending = asyncio.create_task(provisioner.ending.terminate_unleased([instance]))
+    await provisioner._starts.claims.admit(agent.claimant(), agent.key, 1.0)
+    instance = provisioner._state.instances.listed[instance_id]
+    overhead = provisioner._retention.overhead
+    termination = InstanceTermination(provisioner._state, world.cloud, overhead)
+    ending = asyncio.create_task(termination.terminate_unleased([instance]))
     await asyncio.sleep(0)  # the call has not begun
     with pytest.raises(InstanceUnwanted):
         await agent.claim()
@@ -260,7 +265,7 @@ async def test_an_instance_is_not_terminated_while_its_key_is_being_stored(
     monkeypatch.setattr(world.store, "save_binding", slow)
     agent = Agent(world, instance_id)
     claim = asyncio.create_task(agent.claim())
-    await until(lambda: world.provisioner.claims.is_bound(instance_id))
+    await until(lambda: world.provisioner._state.claims.is_bound(instance_id))
     await world.complete_passes(2)
     stored.set()
     assert await claim is not None
@@ -277,7 +282,7 @@ async def test_a_bound_agent_that_falls_silent_before_its_lease_is_given_up(
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
     await world.complete_passes(1)
-    instance = await world.provisioner.claims.admit(agent.claimant(), agent.key, 1)
+    instance = await world.provisioner._starts.claims.admit(agent.claimant(), agent.key, 1)
     assert instance is not None
     await world.complete_passes(2)
     assert world.cloud.running() == [instance_id]
@@ -293,7 +298,7 @@ async def test_a_restarted_hub_gives_bound_agents_time_to_claim_again(world: Wor
     [instance_id] = await world.boot()
     await world.complete_passes(1)
     agent = Agent(world, instance_id)
-    assert await world.provisioner.claims.admit(agent.claimant(), agent.key, 1)
+    assert await world.provisioner._starts.claims.admit(agent.claimant(), agent.key, 1)
     await world.restart()
     await world.complete_passes(2)
     await agent.serve()

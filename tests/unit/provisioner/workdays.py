@@ -108,7 +108,7 @@ class Workdays:
         if not self.world.is_up:
             return
         for user, lease_id in list(self.world.servers.items()):
-            lease = self.world.provisioner.registry.get(lease_id)
+            lease = self.world.provisioner._state.leases.get(lease_id)
             if lease is None or lease.state is LeaseState.ENDED:
                 del self.world.servers[user]
 
@@ -204,7 +204,7 @@ class Workdays:
             return False
         machine = self.random.choice(ours)
         intent = machine.instance.tags[tags.INTENT]
-        if self.world.provisioner.launches.is_open(intent):
+        if self.world.provisioner._state.launches.is_open(intent):
             return False
         copied = self.world.cloud.copy(machine.instance.instance_id)
         # Nobody's business but that of whoever made it, who ends it some day.

@@ -67,6 +67,10 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
         await asyncio.sleep(0.002)
 
 
+LOOPS = ("watch", "prices", "catalogue", "templates", "reaper", "reconcile", "ends", "homes")
+"""What runs in the background until the provisioner is closed."""
+
+
 class World:
     """`start`, `kill` and `start` again: cloud and store file outlive the provisioner."""
 
@@ -94,7 +98,7 @@ class World:
             monotonic=self.clock.monotonic,
             ended=self.ended.append,
         )
-        reconciler = provisioner.reconciler
+        reconciler = provisioner._reconciler
         reconcile = reconciler.reconcile
 
         async def counted() -> None:
@@ -108,7 +112,7 @@ class World:
 
     async def kill(self) -> None:
         """The process ends here: nothing is finished, nothing is said to anybody."""
-        await self.provisioner.background.end()
+        await self.provisioner._tasks.end()
         await self.store.close()
 
     async def restart(self, **settings: Any) -> None:
@@ -135,10 +139,10 @@ class World:
         """Passes that begin after this, each after a listing that began after this."""
         for _ in range(number):
             for _ in range(2):  # what is under way may have begun before
-                assert await self.provisioner.instance_cache.next_listing(TIMEOUT)
+                assert await self.provisioner._state.instances.next_listing(TIMEOUT)
             for _ in range(2):
                 before = self.passes
-                self.provisioner.wake()
+                self.provisioner._state.wake()
                 await until(lambda seen=before: self.passes > seen, "a pass")  # type: ignore[misc]
 
     async def complete_passes(self, number: int) -> None:
@@ -149,11 +153,8 @@ class World:
 
     async def settle(self) -> None:
         """Wait for everything in the background but the endless loops."""
-        loops = {
-            f"ec2spawner {name}"
-            for name in ("watch", "prices", "catalogue", "templates", "reaper", "reconcile")
-        }
-        await until(lambda: self.provisioner.background.names() <= loops, "settled")
+        loops = {f"ec2spawner {name}" for name in LOOPS}
+        await until(lambda: self.provisioner._tasks.names() <= loops, "settled")
 
     # --- leases ---
 
@@ -181,11 +182,11 @@ class World:
         return lease
 
     def subnets(self, user: str) -> tuple[str, ...]:
-        return self.provisioner.placement.subnets_for(user, "")
+        return self.provisioner.homes.subnets_for(user, "")
 
     def now(self, lease: Lease) -> Lease:
         """The lease as it is now."""
-        found = self.provisioner.registry.get(lease.lease_id)
+        found = self.provisioner._state.leases.get(lease.lease_id)
         assert found is not None
         return found
 
@@ -211,7 +212,7 @@ class World:
         return [self.now(lease) for lease in leases]
 
     async def stop(self, lease: Lease, reason: Any = "user") -> None:
-        await self.provisioner.ending.begin(lease.lease_id, Stop(reason=reason, message="because"))
+        await self.provisioner.end(lease.lease_id, Stop(reason=reason, message="because"))
 
     async def ending_of(self, lease: Lease) -> Stop:
         ended = await self.state(lease, LeaseState.ENDED)
@@ -240,7 +241,7 @@ class Agent:
         return replace(claimant, **changes)
 
     async def claim(self, wait: float = TIMEOUT, **changes: Any) -> Granted | None:
-        starting = self.world.provisioner.starting
+        starting = self.world.provisioner._starts
         granted = await starting.claim(self.claimant(**changes), self.key, wait)
         if granted is not None:
             self.lease = granted.lease
@@ -253,12 +254,12 @@ class Agent:
         provisioner = self.world.provisioner
         assert self.lease is not None
         lease = self.world.now(self.lease)
-        provisioner.heartbeats.heard(lease.lease_id)
+        provisioner._heartbeats.heard(lease.lease_id)
         event = AgentEvent(step=step, at=self.world.clock(), message=message)
         if step == "stopped":
-            await provisioner.agent_stopped(lease, "because")
+            await provisioner.agents.stopped(lease, "because")
         else:
-            await provisioner.starting.agent_event(lease, event, f"http://{self.instance_id}")
+            await provisioner._starts.agent_event(lease, event, f"http://{self.instance_id}")
 
     async def serve(self) -> Lease:
         """From the claim to a notebook that listens."""
@@ -285,7 +286,7 @@ class Agent:
             state_seen=fields.pop("state_seen", self.state_seen),
             **fields,
         )
-        answer = await self.world.provisioner.heartbeats.heartbeat(
+        answer = await self.world.provisioner._heartbeats.heartbeat(
             self.world.now(self.lease), heartbeat
         )
         self.state_seen = answer.state

@@ -1,7 +1,7 @@
-"""Time during which this hub could listen: what an agent's silence is measured with.
+"""The clock of one provisioner: the wall clock, and the time during which this hub could listen.
 
 The wall clock can be set, and a hub can be stopped, suspended or blocked. Neither is the fault of
-an instance: only time in which the hub's loop ran counts, and a process begins at zero.
+an instance: silence is measured in time in which the hub's loop ran, and a process begins at zero.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ JUMP: Final = timedelta(seconds=5)
 """Between two ticks wall and monotonic clock differ by less, unless somebody set the wall clock."""
 
 
-class UptimeClock:
-    """Seconds that this process has listened. `tick` it at least every `LONGEST_GAP` seconds."""
+class Clock:
+    """Wall time and uptime. `tick` it at least every `LONGEST_GAP` seconds."""
 
     def __init__(
         self, now: Callable[[], datetime], monotonic: Callable[[], float] = time.monotonic
     ) -> None:
-        self._now = now
+        self.now = now
+        """The wall clock, UTC."""
         self._monotonic = monotonic
         self._deaf = 0.0
         self._ticked_at: float | None = None
         """On the loop's clock."""
         self._wall, self._steady = now(), monotonic()
 
-    def __call__(self) -> float:
+    def uptime(self) -> float:
+        """Seconds that this process has listened."""
         return self._monotonic() - self._deaf
 
     def tick(self) -> timedelta:
@@ -42,7 +44,7 @@ class UptimeClock:
         if self._ticked_at is not None:
             self._deaf += max(loop_time - self._ticked_at - LONGEST_GAP, 0.0)
         self._ticked_at = loop_time
-        wall, steady = self._now(), self._monotonic()
+        wall, steady = self.now(), self._monotonic()
         jump = (wall - self._wall) - timedelta(seconds=steady - self._steady)
         self._wall, self._steady = wall, steady
         return jump if abs(jump) > JUMP else timedelta()

@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from ec2spawner.provisioner.runtime.uptime_clock import LONGEST_GAP, UptimeClock
+from ec2spawner.provisioner.runtime.clock import LONGEST_GAP
+from ec2spawner.provisioner.runtime.clock import Clock as HubClock
 from tests.simulated_cloud import Clock
 
 pytestmark = pytest.mark.asyncio
@@ -19,24 +20,24 @@ async def test_time_counts_while_the_loop_runs_and_not_while_it_stood_still(
     clock = Clock()
     loop = asyncio.get_running_loop()
     monkeypatch.setattr(loop, "time", clock.monotonic)
-    uptime = UptimeClock(clock, clock.monotonic)
+    hub = HubClock(clock, clock.monotonic)
     for _ in range(100):
         clock.advance(5)
-        uptime.tick()
-    assert uptime() == 500
+        hub.tick()
+    assert hub.uptime() == 500
     clock.advance(3600)  # SIGSTOP, or a machine that swapped
-    uptime.tick()
-    assert uptime() == 500 + LONGEST_GAP
+    hub.tick()
+    assert hub.uptime() == 500 + LONGEST_GAP
 
 
 async def test_a_clock_that_is_set_changes_nothing_and_is_told() -> None:
     clock = Clock()
-    uptime = UptimeClock(clock, clock.monotonic)
+    hub = HubClock(clock, clock.monotonic)
     clock.advance(5)
-    assert uptime.tick() == timedelta()
+    assert hub.tick() == timedelta()
     clock.jump(-7200)
     clock.advance(1)
-    assert uptime.tick() == timedelta(seconds=-7200)
-    assert uptime() == 6
+    assert hub.tick() == timedelta(seconds=-7200)
+    assert hub.uptime() == 6
     clock.jump(0.5)
-    assert uptime.tick() == timedelta(), "NTP slews; that is nothing to talk about"
+    assert hub.tick() == timedelta(), "NTP slews; that is nothing to talk about"

@@ -1,0 +1,86 @@
+"""The homes of servers as hub and pages use them: look, move, replace, rename, delete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..model.cloud import VolumeSnapshot
+from ..model.lease import Home, Lease
+from ..state.state import State
+from .placement import Placement
+from .volumes import HomeVolumes
+from .zone_migration import ZoneMigrations
+
+
+@dataclass(frozen=True, slots=True)
+class ServerHomes:
+    """A home belongs to a user and a server name."""
+
+    state: State
+    volumes: HomeVolumes
+    migrations: ZoneMigrations
+    placement: Placement
+
+    # --- looking ---
+
+    def of(self, user: str, server: str) -> Home | None:
+        """The home of a server, as recorded or as a volume's tags say."""
+        return self.state.homes.of(user, server)
+
+    def for_lease(self, lease: Lease) -> Home | None:
+        """The home that a lease uses; None where it keeps no files."""
+        return self.state.homes.for_lease(lease)
+
+    def newest_snapshot(self, home: Home) -> VolumeSnapshot | None:
+        """Its newest complete snapshot, as the last listing showed it."""
+        return self.state.homes.newest.get(home.home_id)
+
+    def is_gone(self, home: Home) -> bool:
+        """Whether its volume was found deleted when it was wanted."""
+        return home.home_id in self.state.homes.gone
+
+    def is_moving(self, user: str, server: str) -> bool:
+        """Whether its files are still on their way to another zone."""
+        return self.state.homes.is_moving(user, server)
+
+    def percent_moved(self, move_id: str) -> int:
+        """How much of a move's snapshot is copied, as EC2 said last, in percent."""
+        return self.migrations.percent(move_id)
+
+    def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
+        """The subnets that the server's home allows: all, or those of the home's zone."""
+        return self.placement.subnets_for(user, server, home_kind=home_kind)
+
+    def zones_for(self, user: str, server: str, *, home_kind: str = "ebs") -> frozenset[str]:
+        """The zones that the server's home allows, of those that have a configured subnet."""
+        return self.placement.zones_for(user, server, home_kind=home_kind)
+
+    # --- changing ---
+
+    async def move(self, home: Home, zone: str) -> None:
+        """Let it move to another zone. Raises `StoreError`."""
+        await self.migrations.begin(home, zone)
+
+    async def replace_gone(self, home: Home, snapshot_id: str) -> None:
+        """Let the next start make a new volume, from a snapshot or, without one, empty.
+
+        Raises `CloudError`, with code `HomeExists` while the volume is there, and `StoreError`.
+        """
+        await self.volumes.replace_gone(home, snapshot_id)
+
+    async def delete(self, home: Home) -> None:
+        """Its user or server is gone for good: volume, snapshots and record go soon.
+
+        Raises `StoreError`.
+        """
+        await self.state.homes.leave(home)
+        self.state.wake()
+
+    async def rename(self, home: Home, server: str) -> None:
+        """Its server has another name. Raises `StoreError`, and then nothing has changed."""
+        await self.state.homes.rename(home, server)
+
+    async def list_volumes(self) -> None:
+        """Compare EC2's volumes and their tags with the records. Raises `CloudError`,
+        `StoreError`."""
+        await self.volumes.take_up_volumes()

@@ -1,0 +1,127 @@
+"""What waits for an instance, and which instance serves it. Decides from the state alone."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from ...core.instances.matching import Need, Supply, fits, lease_for
+from ...core.instances.retention import CLAIM_SILENCE, Kept, is_of_a_later_boot, may_take
+from ...core.tags import LEASE
+from ..model.cloud import GONE, Instance, InstanceState
+from ..model.launch_key import base_key_of, fit_key_of
+from ..model.lease import Lease, LeaseState
+from ..state.state import State
+from .supply import supply_of
+
+RUNNING: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+
+
+def needs(state: State) -> list[Need]:
+    """Of the leases that wait for any instance that fits: not for one that is kept for them."""
+    return [
+        need_of(state, lease)
+        for lease in state.leases.open(LeaseState.WAITING)
+        if lease.lease_id not in state.judged
+        and lease.lease_id not in state.lost
+        and not _will_have_retained(state, lease)
+        and not _waits_for_its_home(state, lease)
+    ]
+
+
+def need_of(state: State, lease: Lease) -> Need:
+    return Need(
+        lease_id=lease.lease_id,
+        base_key=base_key_of(lease.spec),
+        instance_types=frozenset(lease.spec.instance_types),
+        zones=state.zones.of(lease.spec),
+        markets=frozenset(lease.spec.markets),
+        requested_at=lease.requested_at,
+    )
+
+
+def _waits_for_its_home(state: State, lease: Lease) -> bool:
+    """A machine would only cost money while the files are on their way to its zone."""
+    return lease.home_kind == "ebs" and state.homes.is_moving(lease.user, lease.server)
+
+
+def _will_have_retained(state: State, lease: Lease) -> bool:
+    """True for a waiting lease that will have a retained instance: none is launched for it."""
+    return any(taker(state, kept) is lease for kept in state.retained.all())
+
+
+def would_serve(state: State, instance: Instance, pending_time: datetime) -> Lease | None:
+    """The waiting lease that would get this instance, which serves none now.
+
+    `pending_time` is that of the identity document its agent claims with.
+    """
+    kept = state.retained.get(instance.instance_id)
+    if kept is not None:
+        return _taker_after_boot(state, kept, pending_time)
+    if has_served(state, instance):
+        return None
+    free = supply_of(instance)
+    others = [s for s in _free_supplies(state) if s.supply_id != free.supply_id]
+    need = lease_for(free, needs(state), others)
+    return state.leases.get(need.lease_id) if need is not None else None
+
+
+def wake_claims_for(state: State, lease: Lease) -> None:
+    """Let one waiting claim that fits take a new lease at once, before the next pass."""
+    need = need_of(state, lease)
+    for retained in state.retained.of_server(lease.user, lease.server):
+        state.claims.wake(retained.instance_id)
+    for supply in _free_supplies(state):
+        if state.claims.is_waiting(supply.supply_id) and fits(need, supply):
+            state.claims.wake(supply.supply_id)
+            return
+
+
+def _free_supplies(state: State) -> list[Supply]:
+    """What the last pass found to be able to take a lease, and that has none since."""
+    leased = {lease.instance_id for lease in state.leases.open()}
+    return [supply for supply in state.stock.supplies if supply.supply_id not in leased]
+
+
+def has_served(state: State, instance: Instance) -> bool:
+    """Whether it has been a lease's: never another user's again."""
+    return LEASE in instance.tags or instance.instance_id in state.leases.served()
+
+
+# --- retained instances ---
+
+
+def taker(state: State, kept: Kept) -> Lease | None:
+    """The waiting lease that may have this retained instance as it is now."""
+    instance = state.instances.listed.get(kept.instance_id)
+    if instance is None or instance.state in GONE:
+        return None
+    if kept.instance_id in state.claims.unwanted:
+        return None
+    if kept.then == "linger" and instance.state not in RUNNING:
+        return None
+    if silent_seconds(state, kept) > CLAIM_SILENCE:
+        return None
+    machine = supply_of(instance)
+    for lease in state.leases.open(LeaseState.WAITING):
+        if (lease.user, lease.server) != (kept.user, kept.server):
+            continue
+        fit_key = fit_key_of(lease.spec, kept.then)
+        if may_take(kept, machine, need_of(state, lease), lease.user, lease.server, fit_key):
+            return lease
+    return None
+
+
+def _taker_after_boot(state: State, kept: Kept, pending_time: datetime) -> Lease | None:
+    """The lease that takes a retained instance whose agent claims."""
+    lease = taker(state, kept)
+    if lease is None or kept.then != "stop":
+        return lease
+    if kept.started_for != lease.lease_id:
+        return None  # running still, or again: it is being stopped
+    return lease if is_of_a_later_boot(kept, pending_time) else None
+
+
+def silent_seconds(state: State, kept: Kept) -> float:
+    """Since the agent of a lingering instance was heard; a stopped one has none."""
+    return state.claims.silent_seconds(kept.instance_id) if kept.then == "linger" else 0.0

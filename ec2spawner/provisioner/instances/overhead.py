@@ -1,0 +1,68 @@
+"""What instances cost while they are no lease's: the hub's overhead, stored sooner or later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.instances.retention import Kept
+from ...core.pricing.money import Segment, overhead_key
+from ..model.cloud import Instance
+from ..offers.prices import PriceCache
+from ..state.state import State
+from ..store.store import Store
+
+
+@dataclass(slots=True)
+class Overhead:
+    """Each time is counted once: it has a key that no clock touches, and may be told again."""
+
+    state: State
+    store: Store
+    prices: PriceCache
+
+    async def before_lease(
+        self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
+    ) -> None:
+        """The time that it waited, for somebody who no longer wanted it or for nobody."""
+        segment = self.prices.segment(instance, start, end)
+        key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
+        await self.save(segment, key)
+
+    async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
+        """Of a retained instance that ran for nobody since `start`, up to now."""
+        segment = self.prices.segment(instance, start, max(self.state.clock.now(), start))
+        key = overhead_key(instance.launched_at, kept.lease_id)
+        await self.save(segment, key)
+
+    async def of_unleased(self, instances: Sequence[Instance]) -> None:
+        """What they have cost since their last lease, or since their launch, up to now."""
+        now = self.state.clock.now()
+        for instance in instances:
+            await self._of_unleased(instance, now)
+
+    async def _of_unleased(self, instance: Instance, until: datetime) -> None:
+        """All of it is done again by a later pass where the store fails, also what is read: the
+        next listing may not show the instance any more."""
+        # One that just ended may not be stored yet.
+        remembered = self.state.leases.last_served(instance.instance_id)
+
+        async def save() -> None:
+            # Leases of an earlier process are not in memory.
+            last = remembered or await self.store.last_served(instance.instance_id)
+            follows, start = last or ("", instance.launched_at)
+            segment = self.prices.segment(instance, start, max(until, start))
+            await self._store_now(segment, overhead_key(instance.launched_at, follows))
+
+        about = f"overhead of {instance.instance_id}, which served nobody at its end"
+        await self.store.write_behind.sooner_or_later(about, save)
+
+    async def save(self, segment: Segment, key: str) -> None:
+        """Store time of no lease, with a later pass where that fails: it was paid for already."""
+        about = f"overhead of {segment.instance_id} since {key}"
+        await self.store.write_behind.sooner_or_later(about, lambda: self._store_now(segment, key))
+
+    async def _store_now(self, segment: Segment, key: str) -> None:
+        self.state.spending.count_overhead(segment, key)
+        await self.store.save_overhead(segment, key)

@@ -1,0 +1,90 @@
+"""What agents ask of the hub: from a claim to the last heartbeat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...wire import (
+    AgentEvent,
+    ExtendResponse,
+    Heartbeat,
+    HeartbeatResponse,
+    IdleResponse,
+    Stop,
+)
+from ..instances.claims import Claimant, Granted
+from ..model.lease import Lease, LeaseState
+from ..state.state import State
+from .heartbeat import Heartbeats
+from .start import Start
+from .unhealthy_instance import UnhealthyInstances
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCalls:
+    """The calls of agents, once the hub has verified who calls."""
+
+    state: State
+    starts: Start
+    heartbeats: Heartbeats
+    unhealthy: UnhealthyInstances
+
+    async def claim(
+        self,
+        claimant: Claimant,
+        key: str,
+        wait: float,
+        *,
+        unfit: str = "",
+        broken: str = "",
+        is_reclaimed: bool = False,
+    ) -> Granted | None:
+        """A lease for the instance; None when there is nothing for it within `wait` seconds.
+
+        `unfit` says why the hub cannot work with its agent, `broken` is what the agent says of
+        its own instance: both end the instance. `is_reclaimed`: EC2 has given it notice.
+        Raises `ClaimRefused`, `InstanceUnwanted`, `StoreError`.
+        """
+        if unfit:
+            stop = Stop(reason="failed", message=unfit)
+            await self.starts.turn_away(claimant, key, wait, stop)
+            return None
+        if broken and not await self.unhealthy.turn_away(claimant, key, wait, broken):
+            return None  # no listing shows it yet, or it is being stopped
+        if is_reclaimed:
+            await self.starts.turn_away_reclaimed(claimant, key, wait)
+        return await self.starts.claim(claimant, key, wait)
+
+    def heard(self, lease_id: str) -> None:
+        """The agent of a lease has called."""
+        self.heartbeats.heard(lease_id)
+
+    async def event(self, lease: Lease, event: AgentEvent, url: str) -> None:
+        """Apply a step of the start; `url` is where `ready` listens. Raises `StoreError`."""
+        await self.starts.agent_event(lease, event, url)
+
+    async def stopped(self, lease: Lease, message: str) -> None:
+        """The agent of a lease reports that it has ended, asked for or not.
+
+        During a start its instance is shutting down: the lease gets another one.
+        """
+        state = self.state
+        current = state.leases.get(lease.lease_id) or lease
+        if current.state is LeaseState.STARTING and current.instance_id == lease.instance_id:
+            state.lose(current, None)
+            state.wake()
+            return
+        await state.end(lease.lease_id, Stop(reason="failed", message=message))
+        state.leases.report_agent_stopped(lease.lease_id)
+
+    async def heartbeat(self, lease: Lease, heartbeat: Heartbeat) -> HeartbeatResponse:
+        """Answer at once, or when there is news, within the heartbeat's `hold_seconds`."""
+        return await self.heartbeats.heartbeat(lease, heartbeat)
+
+    async def extend(self, lease: Lease, seconds: float) -> ExtendResponse:
+        """Push the idle stop away, as far as the lease's policy allows. Raises `StoreError`."""
+        return await self.heartbeats.extend(lease, seconds)
+
+    async def choose_idle(self, lease: Lease, seconds: float) -> IdleResponse | None:
+        """Another idle limit; None where the policy leaves no choice. Raises `StoreError`."""
+        return await self.heartbeats.choose_idle(lease, seconds)

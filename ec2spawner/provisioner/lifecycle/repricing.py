@@ -1,0 +1,31 @@
+"""What a lease pays per hour follows the price of its instance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from ...core.pricing import money
+from ..model.lease import LeaseState
+from ..offers.prices import PriceCache
+from ..state.state import State
+
+
+@dataclass(slots=True)
+class Repricing:
+    state: State
+    prices: PriceCache
+
+    async def reconcile(self, now: datetime) -> None:
+        leases = self.state.leases
+        for lease in leases.open(LeaseState.STARTING, LeaseState.READY):
+            instance = self.state.instances.instance_of(lease)
+            if instance is None or leases.get(lease.lease_id) is not lease:
+                continue
+            price = self.prices.price_of(instance)
+            if price is None:
+                continue
+            segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
+            if segments != lease.segments:
+                await leases.change(lease.lease_id, segments=segments)
+                leases.tell_agent(lease.lease_id)

@@ -1,0 +1,29 @@
+"""What can be bought and what it costs, as the hub's pages and requests read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..state.zones import Zones
+from .images import ImageCache
+from .instance_types import Catalogue
+from .offers import Offers
+from .prices import PriceCache
+
+
+@dataclass(frozen=True, slots=True)
+class MarketData:
+    """All from memory; each part refreshes itself in the background."""
+
+    catalogue: Catalogue
+    prices: PriceCache
+    offers: Offers
+    images: ImageCache
+    zones: Zones
+
+    def want(self, instance_types: Iterable[str]) -> None:
+        """Keep facts and prices of these types fresh from now on; new ones are read at once."""
+        names = tuple(instance_types)
+        self.catalogue.want(names)
+        self.prices.want(names)

@@ -1,0 +1,189 @@
+"""All that the provisioner knows now, in one place: controllers read and change it.
+
+It knows no controller. What must outlive the process is stored before, or as, it changes here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ...core.instances.retention import Decision, decide
+from ...core.tags import STORE
+from ...wire import Market, Stop
+from ..model.cloud import GONE, Instance
+from ..model.lease import Lease, LeaseState, Snapshot
+from ..model.settings import Settings
+from ..runtime.clock import Clock
+from ..store.store import Store, StoreError
+from .brake import Brake
+from .claim_registry import ClaimRegistry
+from .home_records import HomeRecords
+from .instance_cache import InstanceCache
+from .launches import Launches, as_instance
+from .lease_registry import LeaseRegistry
+from .retained_instances import RetainedInstances
+from .spending import Spending
+from .stock import Stock
+from .zones import Zones
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+RECLAIMED = Stop(reason="interruption", message="AWS took the spot machine back")
+
+
+class State:
+    """One hub's leases, instances, homes and launches, as they are known now."""
+
+    def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
+        self.store_id = store.store_id
+        """In the tags of all that this store launched."""
+        self.settings = settings
+        self.clock = clock
+        self.zones = Zones()
+        self.leases = LeaseRegistry(store, clock)
+        self.instances = InstanceCache(settings, clock)
+        self.homes = HomeRecords(store, settings, clock)
+        self.retained = RetainedInstances(store, clock)
+        self.claims = ClaimRegistry(store, clock)
+        self.launches = Launches(store, self.instances)
+        self.spending = Spending(store, clock)
+        self.brake = Brake(clock)
+        self.stock = Stock()
+        """As the last pass found it."""
+        self.offered: frozenset[str] = frozenset()
+        """Instances that could take a lease in the last pass, until their end is looked for."""
+        self.lost: dict[str, tuple[Lease, Instance | None]] = {}
+        """By lease id: starts whose instance ended before the server was ready, as far as it is
+        known which, until they get another one, or end."""
+        self.judged: set[str] = set()
+        """Starts of which it is being found out why they do not get ready."""
+        self.held_since: dict[tuple[str, str | None], float] = {}
+        """By lease and instance id: uptime since which a start has held its instance, in
+        seconds."""
+        self.condemned: set[str] = set()
+        """Instances to be terminated by this pass, whose cost is accounted for."""
+        self.terminated_at: dict[str, float] = {}
+        """By instance id: when its termination was last asked for, on the loop's clock."""
+        self.loaded_at: float | None = None
+        """Uptime at which the store was read, in seconds."""
+        self.pass_wanted = asyncio.Event()
+        self.lease_ending = asyncio.Event()
+        """Set when a lease begins to end: its termination waits for no pass."""
+        self.lease_assigned = asyncio.Event()
+        """Set when a lease has got an instance: its home waits for no pass."""
+
+    def load(self, snapshot: Snapshot) -> None:
+        """Take over what an earlier process has stored."""
+        self.loaded_at = self.clock.uptime()
+        self.leases.load(snapshot)
+        for lease in snapshot.leases:
+            self.leases.contact(lease.lease_id).heard_at = self.loaded_at
+        self.spending.begin()
+        self.claims.load(snapshot.bindings)
+        self.homes.load(snapshot.homes)
+        self.retained.load(snapshot.kept)
+        for instance_id in self.retained.instance_ids:
+            self.claims.heard(instance_id)  # no agent could claim while no hub ran
+        waiting = list(self.leases.open(LeaseState.WAITING))
+        self.launches.load(snapshot.intents, waiting, self.clock.now())
+        self.instances.track(lease.instance_id for lease in snapshot.leases if lease.instance_id)
+
+    def wake(self) -> None:
+        """Let a pass begin now."""
+        self.pass_wanted.set()
+
+    def held_seconds(self, lease: Lease) -> float:
+        """Uptime for which a start has held its present instance."""
+        now = self.clock.uptime()
+        return now - self.held_since.get((lease.lease_id, lease.instance_id), now)
+
+    # --- what limits our own conclusions ---
+
+    def is_in_recovery_grace(self) -> bool:
+        """Whether JupyterHub may still ask for the servers that it knows."""
+        since = self.loaded_at
+        return since is None or self.clock.uptime() - since < self.settings.recovery_grace
+
+    def admit_ends(self, ends: Sequence[T], why: str) -> Sequence[T]:
+        """The same, or nothing where that would end too many servers. `why` is for the admin."""
+        running = sum(1 for _ in self.leases.open(LeaseState.READY))
+        return self.brake.admit(ends, running, why)
+
+    # --- changes that touch several parts ---
+
+    async def end(self, lease_id: str, stop: Stop) -> None:
+        """Let a lease end; the first reason stays. Returns once that is stored, or cannot be.
+
+        From here on termination sees to it.
+        """
+        lease = self.leases.get(lease_id)
+        if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
+            return
+        stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
+        log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
+        self.lease_ending.set()
+        self.leases.tell_agent(lease_id)  # its heartbeat wakes after the change, before the store
+        try:
+            await self.leases.change(lease_id, state=LeaseState.ENDING, stop=stop)
+        except StoreError as error:
+            log.error("That %s ends is not stored yet: %s", lease_id, error)
+
+    def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
+        """A machine that EC2 takes is shut down, or falls silent, before a listing says why."""
+        current = lease.segments[-1] if lease.segments else None
+        is_announced = (
+            lease.state is LeaseState.READY
+            and current is not None
+            and current.market == Market.SPOT
+            and self.leases.contact(lease.lease_id).interruption_at is not None
+        )
+        return RECLAIMED if is_announced and stop.reason in {"failed", "lost"} else stop
+
+    def _with_retention(self, lease: Lease, stop: Stop) -> Stop:
+        """The stop with what becomes of the instance, in a field for the agent and in words."""
+        instance = self.instances.instance_of(lease)
+        if lease.state is not LeaseState.READY or instance is None or instance.state in GONE:
+            return stop
+        stopped = [k for k in self.retained.all() if k.user == lease.user and k.then == "stop"]
+        contact, market = self.leases.contact(lease.lease_id), Market(instance.market)
+        decision = decide(
+            lease.after_stop,
+            stop.reason,
+            market=market,
+            agent_can=contact.protocol >= 2,
+            reclaimed=market is Market.SPOT and contact.interruption_at is not None,
+            stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
+        )
+        return _in_words(stop, decision)
+
+    def lose(self, lease: Lease, instance: Instance | None) -> None:
+        """The instance that a start has, or would have had, is gone: another one, or the end."""
+        if lease.lease_id not in self.judged:
+            self.lost.setdefault(lease.lease_id, (lease, instance))
+
+    def running(self) -> list[Instance]:
+        """This store's instances in any state, also those that no listing shows yet."""
+        listed = self.instances.listed
+        ours = [each for each in listed.values() if each.tags.get(STORE) == self.store_id]
+        return ours + [
+            as_instance(expected)
+            for instance_id, expected in self.launches.expected.items()
+            if instance_id not in listed and expected.launched.instance_type
+        ]
+
+    def knows_instance(self, instance_id: str) -> bool:
+        """Whether a listing shows it, or a launch has been answered with it."""
+        return instance_id in self.instances.listed or instance_id in self.launches.expected
+
+
+def _in_words(stop: Stop, decision: Decision) -> Stop:
+    if not decision.why_not:
+        return stop.model_copy(update={"then": decision.then})
+    said = stop.message.rstrip(". ")
+    words = f"{said}. Its machine was not kept: {decision.why_not}" if said else decision.why_not
+    return stop.model_copy(update={"then": decision.then, "message": words[:500]})

@@ -1,0 +1,26 @@
+"""What each pass has found: what can still take a lease, what is missing, what is surplus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...core.instances.matching import Supply
+from ..model.cloud import Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    """All of ours that is not a lease's, weighed against what waits."""
+
+    supplies: tuple[Supply, ...] = ()
+    """What can still take a lease."""
+    dead: tuple[Instance, ...] = ()
+    """Instances that never will."""
+    unknown: tuple[Instance, ...] = ()
+    """Instances that serve a lease which this store does not hold: it may be an old copy."""
+    silent: tuple[Instance, ...] = ()
+    """Of the dead, those whose agent never called."""
+    missing: frozenset[str] = frozenset()
+    """Ids of the waiting leases for which nothing is on its way."""
+    surplus: tuple[Instance, ...] = ()
+    """Instances that could take a lease and that no lease needs."""

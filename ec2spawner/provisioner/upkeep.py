@@ -1,0 +1,60 @@
+"""What each pass does before it concludes anything: the clock, the store, what is old."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from .runtime.task_group import TaskGroup
+from .state.state import State
+from .store.store import Store
+
+log = logging.getLogger(__name__)
+
+ENDED_KEPT: Final = timedelta(minutes=10)
+"""Ended leases stay in memory so long: a late heartbeat is answered 410 instead of 404."""
+
+
+@dataclass(slots=True)
+class ClockUpkeep:
+    """Ticks the clock, and moves with it what is measured by the wall clock."""
+
+    state: State
+    tasks: TaskGroup
+
+    async def reconcile(self, now: datetime) -> None:
+        """Never raises."""
+        set_by = self.state.clock.tick()
+        if not set_by:
+            return
+        log.warning("The hub's clock was set by %.0f s", set_by.total_seconds())
+        self.state.leases.clock_was_set(set_by)
+        if self.state.retained.clock_was_set(set_by):
+            self.tasks.spawn(self.state.retained.save_all(), "times of what is kept")
+
+
+@dataclass(slots=True)
+class StoreUpkeep:
+    """Proves that the store is held, stores what is late, and forgets what is old."""
+
+    state: State
+    store: Store
+    tasks: TaskGroup
+
+    async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError` where another hub may be at work here: the pass ends."""
+        state = self.state
+        await self.store.hold()
+        await state.leases.save_again()
+        await self.store.write_behind.again()
+        state.spending.follow(self.tasks)
+        for lease in state.leases.forget_ended(now - ENDED_KEPT):
+            state.spending.forgotten(lease)
+        # What no listing shows and no lease holds: nothing grows for as long as the hub runs.
+        listed = state.instances.listed
+        leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}
+        state.claims.forget_gone(listed.keys() | leased)
+        state.launches.forget_old(now)
+        state.instances.forget_gone()
