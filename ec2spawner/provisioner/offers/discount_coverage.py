@@ -1,4 +1,4 @@
-"""Which instances a discount pays for, and which of its places nobody uses yet."""
+"""Which instances a discount covers, and how many of its places are unused."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from ..model.cloud import Instance, InstanceState
 log = logging.getLogger(__name__)
 
 BILLED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
-"""An instance in another state gives its place to the next one."""
+"""States in which an instance takes a place of a discount."""
 
 
 class Coverage:
-    """The configured discounts and the account's reservations, over the instances that run.
+    """The configured discounts and the account's reservations, applied to the running instances.
 
-    A configured discount stands for everything that is paid for of its type: reservations of
-    that type are not counted on top, because they are most likely the same ones. So a `count` of
-    0 says that they are for others.
+    A configured discount replaces the reservations of its type, which most likely describe the
+    same purchase. A `count` of 0 therefore leaves the reservations of a type to others.
     """
 
     def __init__(
@@ -54,32 +53,32 @@ class Coverage:
         self._reservations_read_at = read_at
 
     def of(self, instance: Instance) -> Discount | None:
-        """The discount that the instance has now."""
+        """The discount that covers the instance now; None if there is none."""
         if not self._concerns(instance.instance_type):
             return None
-        self._look()
+        self._assign()
         return self._covered.get(instance.instance_id)
 
     def left(self, instance_type: str, zone: str) -> Sequence[Discount]:
-        """The places that an instance of this type would find in this zone, its own first.
+        """The discounts with unused places for this type in this zone, zonal ones first.
 
-        Each discount's `count` is the number of them.
+        Each discount's `count` is the number of its unused places.
         """
         if not self._concerns(instance_type):
             return ()
-        self._look()
+        self._assign()
         return tuple(each for each in self._left if each.fits(instance_type, zone))
 
     def read_at(self, discount: Discount) -> datetime | None:
-        """When EC2 named it, UTC; None for what the admin wrote."""
+        """When EC2 listed the discount, UTC; None for a configured one."""
         written = discount.instance_type in self._configured_types
         return None if written else self._reservations_read_at
 
     def _concerns(self, instance_type: str) -> bool:
         return any(each.instance_type == instance_type for each in self._discounts)
 
-    def _look(self) -> None:
-        """Give the places out anew, where instances or discounts are others than last time."""
+    def _assign(self) -> None:
+        """Assign the places again if instances or discounts have changed."""
         now = self._now()
         holding = tuple(each for each in self._discounts if each.holds(now))
         listed = tuple(self._running())

@@ -1,4 +1,4 @@
-"""What can be bought where: the bundled instance types, corrected and extended by EC2's own word.
+"""Instance types and the zones that offer them: a bundled table that EC2 corrects and extends.
 
 Read at the start and once a day, in the background. Until EC2 has answered, everything counts as
 offered and the bundled facts serve: a start is never in the way of a listing, and a launch call
@@ -24,14 +24,14 @@ from ..runtime.supervise import Supervised
 log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT = 180.0
-"""Seconds for one refresh: some twenty calls."""
+"""Seconds for one refresh of about twenty calls."""
 
 _GPU_FAMILY = re.compile(r"(g|gr|p)\d")
-"""Families with GPUs, as EC2 names them: `g6e.xlarge`, `gr6.4xlarge`, `p5en.48xlarge`."""
+"""EC2's families with GPUs, such as `g6e.xlarge`, `gr6.4xlarge` and `p5en.48xlarge`."""
 
 
 class Catalogue:
-    """Instance types, and the zones that have them."""
+    """Known instance types, and the zones that offer them."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Catalogue:
         """The availability zones of the configured subnets."""
         self._types: Mapping[str, InstanceType] = bundled
         self._here = bundled
-        """Those that at least one zone has, as far as is known."""
+        """Types that at least one zone offers, as far as is known."""
         self._offered: Mapping[str, frozenset[str]] = {}
         self._zones_read: frozenset[str] = frozenset()
         self._read_at: datetime | None = None
@@ -59,7 +59,7 @@ class Catalogue:
 
     @property
     def types(self) -> Mapping[str, InstanceType]:
-        """Every known instance type by name, whether a zone has it or not.
+        """Every known instance type by name, whether a zone offers it or not.
 
         Facts are EC2's where it has told them; prices and the spot market's habits are bundled.
         """
@@ -67,36 +67,36 @@ class Catalogue:
 
     @property
     def read_at(self) -> datetime | None:
-        """When EC2 was last read completely, UTC; None before the first answer."""
+        """When EC2 was last read completely, UTC; None before the first complete reading."""
         return self._read_at
 
     def is_offered(self, instance_type: str, zone: str) -> bool:
-        """Whether the zone has the type at all; True while that is unknown."""
+        """Whether the zone offers the type; True while that is unknown."""
         if zone not in self._zones_read:
             return True
         return zone in self._offered.get(instance_type, ())
 
     def types_for(self, wish: profiles.Wish, architecture: str) -> tuple[InstanceType, ...]:
-        """What a profile means here, best first: types that no zone has are left out."""
+        """The types that match a profile, best first, without those that no zone offers."""
         return profiles.resolve(wish, self._here, architecture)
 
     def want(self, instance_types: Iterable[str]) -> None:
-        """Know these types from now on; unknown ones are asked for at once."""
+        """Add these types to those that are refreshed; unknown ones are read at once."""
         new = set(instance_types) - self._wanted
         self._wanted |= new
         if new - self._types.keys():
             self._wake.set()
 
     async def run(self) -> None:
-        """Refresh for ever: once a day, sooner after a failure or for types that are new."""
+        """Refresh once a day, and sooner after a failure or for new types, until cancelled."""
         supervised = Supervised("Reading instance types")
         while True:
             self._wake.clear()
-            well = False
+            succeeded = False
             with supervised:
-                well = await self.refresh()
+                succeeded = await self.refresh()
             settings = self._settings
-            pause = settings.catalogue_interval if well else settings.catalogue_retry
+            pause = settings.catalogue_interval if succeeded else settings.catalogue_retry
             try:
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
@@ -104,7 +104,7 @@ class Catalogue:
                 pass
 
     async def refresh(self) -> bool:
-        """Read offerings and types; a failure keeps all that was known. Whether it went well."""
+        """Read offerings and types. False if that failed, which keeps what was known."""
         zones = frozenset(self._zones())
         if not zones:
             return False
@@ -115,7 +115,7 @@ class Catalogue:
                 )
         except (CloudError, TimeoutError) as error:
             log.warning(
-                "Reading EC2's instance types failed, going on with what was known: %s",
+                "Reading EC2's instance types failed, continuing with what was known: %s",
                 error or "no answer in time",
             )
             return False
@@ -129,7 +129,7 @@ class Catalogue:
         described: Mapping[str, InstanceType],
     ) -> None:
         self._offered = offered
-        # No zone has nothing at all: one without a single type was not answered for.
+        # Every zone offers something: one without any type was missing from the response.
         self._zones_read = zones & frozenset().union(*offered.values())
         self._types = MappingProxyType({**self._types, **described})
         self._here = {

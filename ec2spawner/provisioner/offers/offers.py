@@ -1,4 +1,4 @@
-"""Every offer with its price, what is known to be sold out, and so what to ask for next.
+"""Every offer with its price and what is known to be sold out: what to request next.
 
 All from memory: what the catalogue and the prices have read, and what launch calls were told. A
 start never waits for a price.
@@ -34,24 +34,24 @@ from .prices import PriceCache
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The next launch call of a round: what it asks for, and what it does not and why."""
+    """The next launch call of a round: what it requests, and which offers it skips and why."""
 
     market: Market
     count: int
     offers: tuple[Offer, ...]
     """Best first, never empty."""
     subnets: tuple[str, ...]
-    """Of each offer, where its instance would be."""
+    """Of each offer, the subnet of its instance."""
     preferred: int
-    """So many of the first ones are in zones that EC2 itself has named as having room."""
+    """How many of the first offers are in zones that EC2 has named as having capacity."""
     markets: frozenset[Market]
-    """This call's, and those that may still be asked after it."""
+    """Those of this call and of the calls that may follow it."""
     skipped: tuple[tuple[Offer, Mark], ...]
-    """What is not asked because it is known to be sold out."""
+    """Offers that are skipped because they are known to be sold out."""
 
     @property
     def is_paid(self) -> bool:
-        """For places of discounts: `count` is at most what they pay for."""
+        """True for places of discounts, which `count` does not exceed."""
         return self.offers[0].paid
 
     @property
@@ -77,7 +77,7 @@ class Order:
 
 
 class Offers:
-    """Offers of this hub. `sold_out` is the memory of what launch calls were refused."""
+    """The offers of this hub. `sold_out` remembers what launch calls were refused."""
 
     def __init__(
         self,
@@ -94,12 +94,12 @@ class Offers:
         self._subnets = subnets
         self.sold_out = SoldOut()
 
-    # --- what there is ---
+    # --- offers ---
 
     def all(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
     ) -> tuple[Offer, ...]:
-        """Every offer that exists, best first, sold out ones too."""
+        """Every offer, best first, including those that are sold out."""
         now, wanted, places = self._now(), frozenset(markets), tuple(dict.fromkeys(zones))
         offers = [
             self._offer(market, name, zone)
@@ -113,25 +113,25 @@ class Offers:
         return ranked(offers, hinted)
 
     def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
-        """What a spec may buy, within its price limit; sold out ones too."""
+        """The offers that a spec may buy within its price limit, including those sold out."""
         zones = self._subnets()
         here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
         every = self.all(spec.instance_types, here, spec.markets)
         return affordable(every, spec.max_usd_per_hour)
 
     def is_open(self, spec: LaunchSpec) -> bool:
-        """True while something of what a spec may buy is not known to be sold out."""
+        """True while an offer that a spec may buy is not known to be sold out."""
         return None in self._marks(self.all_for(spec))
 
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
     ) -> tuple[Offer, ...]:
-        """The same without those that are sold out."""
+        """Every offer that is not known to be sold out, best first."""
         every = self.all(instance_types, zones, markets)
         return tuple(o for o, mark in zip(every, self._marks(every), strict=True) if mark is None)
 
     def mark_of(self, offer: Offer) -> Mark | None:
-        """Why an offer is not worth asking for now, and until when; None where it is.
+        """Why an offer is skipped, and until when; None if it is not.
 
         An offer without a subnet that has free addresses in its zone is as good as sold out.
         """
@@ -142,7 +142,7 @@ class Offers:
         return [self.sold_out.mark_of(x.key, now) or full.get(x.zone) for x in offers]
 
     def _full_zones(self) -> Mapping[str, Mark]:
-        """The zones all of whose subnets are full, each with the mark that ends first."""
+        """Zones whose subnets are all full, each with the mark that ends first."""
         now = self._now()
         marks: dict[str, list[Mark | None]] = {}
         for subnet, zone in self._subnets().items():
@@ -181,12 +181,12 @@ class Offers:
         """Subnet -> zone, of the hub's subnets in the admin's order."""
         return self._subnets()
 
-    # --- buying ---
+    # --- purchases ---
 
     def next_order(
         self, spec: LaunchSpec, asked: Set[OfferKey], count: int, taken: Mapping[str, int]
     ) -> Order | None:
-        """What to ask for next, or None where nothing is left.
+        """What to request next; None if nothing is left.
 
         `asked` are the offers that this round will not ask for again; `taken` are places of
         discounts, by instance type, that other calls under way may use up.
@@ -223,16 +223,16 @@ class Offers:
         )
 
     def learn_of_start(self, instance: Instance, error: CloudError) -> None:
-        """Remember that EC2 did not start a stopped instance, for want of room or of quota."""
+        """Remember that EC2 did not start a stopped instance for lack of capacity or quota."""
         if error_class(error.code) not in {ErrorClass.OFFER, ErrorClass.QUOTA}:
-            return  # the others may be of what this one instance is
+            return  # other errors may concern this instance only
         kind, zone = instance.instance_type, instance.zone
         told = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
         asked, zones = ((kind, ""),), {"": zone}
         self.sold_out.learn(instance.market, asked, (told,), (), zones, self._now())
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
-        """Zone -> the first of its subnets that has free addresses, as far as is known.
+        """Zone -> the first of its subnets that is not known to be full.
 
         EC2 refuses two subnets of one zone in a call as duplicate pools.
         """
@@ -244,7 +244,7 @@ class Offers:
         return found
 
     def _paid_left(self, offers: Collection[Offer], taken: Mapping[str, int]) -> Mapping[str, int]:
-        """Instance type -> places that are paid for and unused, wherever EC2 puts an instance."""
+        """Instance type -> unused places of discounts in whichever zone EC2 launches."""
         left: dict[str, int] = {}
         for offer in offers:
             if offer.paid:

@@ -1,4 +1,4 @@
-"""Prices by offer, refreshed in the background and never in the way of a start.
+"""Prices by offer, refreshed in the background so that no start waits for them.
 
 Spot prices and their last seven days come from EC2, list prices from the Price List API or,
 where that cannot be read, from the bundled table, which is of one region. What is not known stays
@@ -33,17 +33,16 @@ from .discount_coverage import Coverage
 log = logging.getLogger(__name__)
 
 REFRESH_TIMEOUT = 60.0
-"""Seconds for reading one kind of price."""
+"""Seconds to read one kind of price."""
 
 DAILY = timedelta(days=1)
 """Between readings of list prices and reservations: AWS changes them a few times a year."""
 
 RETRY = timedelta(minutes=10)
-"""The same, after one that failed."""
+"""Between readings after a failed one."""
 
 OVERLAP = timedelta(hours=1)
-"""Spot prices are read again from this long before the last reading, for those that EC2 was late
-to list."""
+"""How far the readings of spot prices overlap, because EC2 lists some prices late."""
 
 SPOT_SOURCE = "EC2 spot price history"
 LIST_SOURCE = "the AWS price list"
@@ -56,8 +55,8 @@ class Price:
     usd_per_hour: float
     source: str
     read_at: datetime | None
-    """When we read that it was in force, UTC. None for a bundled price, whose source has a date,
-    and for what the admin wrote."""
+    """When the price was read, UTC. None for a bundled price, whose source names a date, and for a
+    configured one."""
 
 
 class PriceCache:
@@ -90,16 +89,16 @@ class PriceCache:
         self._spot_read_at: dict[str, datetime] = {}
         self._listed: dict[str, Price] = {}
         self._list_due: dict[str, datetime] = {}
-        """When a type's list price is to be read next; now, where it has no entry."""
+        """Instance type -> when its list price is read next; without an entry, now."""
         self._reservations_due: datetime | None = None
         self._failing: dict[str, str] = {}
-        """What could not be read last time, and the code of its error."""
+        """What could not be read last time -> the code of its error."""
         self.want(settings.want_types)
 
-    # --- what things cost ---
+    # --- prices ---
 
     def price(self, market: Market, instance_type: str, zone: str) -> Price | None:
-        """What anybody pays for it now, without discounts."""
+        """The current price without discounts; None is unknown."""
         if market is Market.ON_DEMAND:
             return self.on_demand(instance_type)
         usd = price_at(self.history(instance_type, zone), self._now())
@@ -125,28 +124,28 @@ class PriceCache:
         known = [self.price(market, name, zone) for name in instance_types for zone in zones]
         return min((p for p in known if p), key=lambda price: price.usd_per_hour, default=None)
 
-    # --- what is paid for already ---
+    # --- discounts ---
 
     def paid(self, instance_type: str, zone: str) -> Price | None:
-        """The rate of a place that a discount still has for the next on-demand instance."""
+        """The rate of the next on-demand instance if a discount has an unused place for it."""
         left = self._coverage.left(instance_type, zone)
         return self._rate(left[0]) if left else None
 
     def paid_left(self, instance_type: str, zone: str) -> int:
-        """How many more on-demand instances discounts pay for there.
+        """How many more on-demand instances discounts cover there.
 
-        Zones share the places of a discount that is of the whole region.
+        Zones share the places of a regional discount.
         """
         return sum(discount.count for discount in self._coverage.left(instance_type, zone))
 
     def price_of(self, instance: Instance) -> Price | None:
-        """What this instance costs now: at its discount's rate, where it has one."""
+        """The current price of this instance, at the rate of its discount if it has one."""
         if discount := self._coverage.of(instance):
             return self._rate(discount)
         return self.price(instance.market, instance.instance_type, instance.zone)
 
     def segment(self, instance: Instance, start: datetime, end: datetime | None = None) -> Segment:
-        """Time of an instance at what it costs now, as far as that is known."""
+        """Time of an instance at its current price, if that is known."""
         price = self.price_of(instance)
         return Segment(
             instance_id=instance.instance_id,
@@ -161,7 +160,7 @@ class PriceCache:
     def _rate(self, discount: Discount) -> Price:
         return Price(discount.usd_per_hour, discount.source, self._coverage.read_at(discount))
 
-    # --- keeping them fresh ---
+    # --- refresh ---
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Keep the prices of these types fresh from now on; new ones are read at once."""
@@ -171,7 +170,7 @@ class PriceCache:
             self._wake.set()
 
     async def run(self) -> None:
-        """Refresh for ever: at the interval, and sooner for types that are new."""
+        """Refresh at the interval, and sooner for new types, until cancelled."""
         supervised = Supervised("Reading prices")
         while True:
             self._wake.clear()
@@ -182,7 +181,7 @@ class PriceCache:
                     await self._wake.wait()
 
     async def refresh(self) -> None:
-        """Read spot prices, and what else is due; a failure keeps the old ones with their age."""
+        """Read spot prices and what else is due. A failure keeps the old prices and their age."""
         now, known = self._now(), self._wanted & self._spot_read_at.keys()
         if known:
             read_at = min(self._spot_read_at[name] for name in known)
@@ -191,14 +190,14 @@ class PriceCache:
         if new := self._wanted - known:
             await self._read("spot prices of new types", self._read_spot(new, now - WEEK, now))
         if due := {name for name in self._wanted if self._list_due.get(name, now) <= now}:
-            well = await self._read("the price list", self._read_list(due, now))
-            self._list_due.update(dict.fromkeys(due, now + (DAILY if well else RETRY)))
+            succeeded = await self._read("the price list", self._read_list(due, now))
+            self._list_due.update(dict.fromkeys(due, now + (DAILY if succeeded else RETRY)))
         if (self._reservations_due or now) <= now:
-            well = await self._read("Reserved Instances", self._read_reservations(now))
-            self._reservations_due = now + (DAILY if well else RETRY)
+            succeeded = await self._read("Reserved Instances", self._read_reservations(now))
+            self._reservations_due = now + (DAILY if succeeded else RETRY)
 
     async def _read(self, what: str, reading: Coroutine[Any, Any, None]) -> bool:
-        """Whether it could be read. The first failure in a row is told, with what follows."""
+        """Whether the reading succeeded. Repeated failures with the same code are logged once."""
         try:
             async with asyncio.timeout(REFRESH_TIMEOUT):
                 await reading
@@ -206,7 +205,7 @@ class PriceCache:
             code = error.code if isinstance(error, CloudError) else "Timeout"
             level = logging.DEBUG if self._failing.get(what) == code else logging.WARNING
             self._failing[what] = code
-            log.log(level, "Reading %s failed, keeping the old: %s", what, error or code)
+            log.log(level, "Reading %s failed, keeping the old prices: %s", what, error or code)
             return False
         if self._failing.pop(what, None):
             log.info("Reading %s works again", what)
@@ -214,7 +213,7 @@ class PriceCache:
         return True
 
     async def _read_spot(self, names: Iterable[str], since: datetime, now: datetime) -> None:
-        """A pool that EC2 lists no more has no price any more."""
+        """Replace the prices of these types: a pool that EC2 no longer lists loses its price."""
         names = frozenset(names)
         found = await self._cloud.spot_history(sorted(names), self._zones(), since)
         others = {pool: points for pool, points in self._spot.items() if pool[0] not in names}
@@ -238,7 +237,7 @@ class PriceCache:
 def _continued(
     old: tuple[PricePoint, ...], new: tuple[PricePoint, ...], since: datetime
 ) -> tuple[PricePoint, ...]:
-    """Most prices have not changed since the last reading, and cost no merging."""
+    """The old prices with the new ones; unchanged ones, which are most, are not merged."""
     if not old:
         return new
     unchanged = len(new) == 1 and new[0].usd_per_hour == old[-1].usd_per_hour
