@@ -1,4 +1,4 @@
-"""The only room that imports boto3: `provisioner.model.cloud.Cloud` for EC2."""
+"""The only package that imports boto3: `provisioner.model.cloud.Cloud` for EC2."""
 
 from .ec2 import EC2Cloud
 

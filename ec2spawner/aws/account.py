@@ -1,7 +1,7 @@
-"""What `ec2spawner check` asks of an account: who we are, what is there, what is permitted.
+"""What `ec2spawner check` reads from an account: identity, resources and permissions.
 
-Nothing is changed. What would change something is asked with DryRun, which EC2 always answers
-with an error that says whether it would have been permitted.
+Nothing is changed. Calls that would change something use DryRun, which EC2 always answers with an
+error that says whether the call would have been permitted.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from .templates import (
 from .volumes import DEVICES
 
 TRIES: Final = 3
-"""Connections of which the quickest counts."""
+"""Connections for one measurement, of which the fastest counts."""
 
 CONNECT_TIMEOUT: Final = 3.0
-"""Seconds for one of them, the name's look-up included."""
+"""Seconds for one connection, including the DNS look-up."""
 
 MAX_VOLUME_GIB: Final = 16384
-"""EBS's limit for a gp3 volume: what is not grown is not grown to this."""
+"""EBS's limit for a gp3 volume: the size to which the DryRun pretends to grow one."""
 
 TRIAL_DISK_GIB: Final = 8
-"""Size of the volume that is not made."""
+"""GiB of the volume that the DryRun pretends to create."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class MountTarget:
 
 
 class Account:
-    """Every method raises `CloudError`, but for the trials, which return it."""
+    """Every method raises `CloudError`, except the DryRun methods, which return it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -106,7 +106,7 @@ class Account:
         )
 
     async def instance_profile(self, name: str) -> str:
-        """Its ARN. Raises `CloudError("NoSuchEntity", ...)` where there is none."""
+        """Its ARN. Raises `CloudError("NoSuchEntity", ...)` if there is none."""
         return await self._client.call(
             "get_instance_profile",
             lambda answer: str(answer["InstanceProfile"]["Arn"]),
@@ -123,7 +123,7 @@ class Account:
         )
 
     async def quotas(self) -> Mapping[str, float]:
-        """Quota code -> value; of vCPU quotas, how many may run at once."""
+        """Quota code -> value; for vCPU quotas, the vCPUs that may run at the same time."""
         return dict(
             await self._client.pages(
                 "list_service_quotas",
@@ -138,14 +138,14 @@ class Account:
         return await list_templates(self._client, of_hub(hub))
 
     async def interfaces(self, hub: str) -> Sequence[Interface]:
-        """The hub's network interfaces, those of its instances too."""
+        """The hub's network interfaces, including those of its instances."""
         return await list_interfaces(self._client, hub)
 
     async def mount_targets(self, file_system: str) -> Sequence[MountTarget]:
         """Of an EFS file system that this region has; none where it does not exist.
 
-        Asked of EC2, which lists the network interface of each by EFS's own description of it:
-        that needs no permission besides the hub's. Unlike EFS, it cannot distinguish a file system
+        Read from EC2, whose network interfaces carry EFS's description: that needs no permission
+        beyond the hub's. Unlike EFS, it cannot distinguish a file system
         without mount targets from none, and neither can be mounted.
         """
         return await self._client.pages(
@@ -171,26 +171,26 @@ class Account:
         )
 
     async def round_trip_ms(self) -> float | None:
-        """Milliseconds to the region's EC2 endpoint and back; None where it is out of reach.
+        """Milliseconds to the region's EC2 endpoint and back; None if it is unreachable.
 
-        The shortest of a few TCP connections: one round trip each, and nothing is asked.
+        The shortest of a few TCP connections: one round trip each, without a request.
         """
         url = urlsplit(await self._client.endpoint())
         port = url.port or (443 if url.scheme == "https" else 80)
         tries = [await _connect_ms(url.hostname or "", port) for _ in range(TRIES)]
         return min((ms for ms in tries if ms is not None), default=None)
 
-    # --- trials: the error that EC2 answers, None where it answers as if it were real -----------
+    # --- DryRuns: the error of EC2, None if the call would be permitted ---------------------------
 
     async def try_fleet(self, request: LaunchRequest, template: str = "") -> CloudError | None:
-        """From a launch template of this name, or from the one that the request would make."""
+        """DryRun of a launch from this template, or from the one that the request would create."""
         made = template_name(template_data(request.spec, "/dev/sda1", request.tags))
         return await self._try("create_fleet", **fleet_request(request, template or made))
 
     async def try_instance(
         self, spec: LaunchSpec, instance_type: str, tags: Mapping[str, str]
     ) -> CloudError | None:
-        """RunInstances is what a fleet's launch is judged by, image, network and role included."""
+        """EC2 authorizes a fleet's launch as RunInstances, including image, network and role."""
         data = template_data(spec, "/dev/sda1", tags)
         interface = {"DeviceIndex": 0, "SubnetId": spec.subnets[0]}
         if spec.security_groups:
@@ -224,7 +224,7 @@ class Account:
         return await self._try("delete_launch_template", LaunchTemplateId=template_id)
 
     async def try_reservations(self) -> CloudError | None:
-        """DryRun of reading Reserved Instances, which a hub can do without."""
+        """DryRun of reading Reserved Instances, a permission that a hub does not need."""
         return await self._try("describe_reserved_instances")
 
     async def try_volume(self, zone: str, tags: Mapping[str, str]) -> CloudError | None:
@@ -301,7 +301,7 @@ class Account:
 
 
 def known_regions() -> frozenset[str]:
-    """Regions of all partitions that this version of botocore has heard of; newer ones work too."""
+    """Regions of all partitions that this version of botocore knows; newer ones work too."""
     from botocore.session import get_session
 
     session = get_session()
@@ -310,7 +310,7 @@ def known_regions() -> frozenset[str]:
 
 
 async def _connect_ms(host: str, port: int) -> float | None:
-    """The name is looked up before the clock runs."""
+    """Milliseconds of one TCP connection, without the DNS look-up."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT):

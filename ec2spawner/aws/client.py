@@ -1,7 +1,7 @@
 """boto3 behind an event loop: a bounded pool of threads, timeouts, and our own errors.
 
-boto3's import, the clients, the calls and the parsing of answers all happen in the pool: each
-of them would stall the loop for longer than it may.
+boto3's import, its clients, the calls and the parsing of responses all run in the pool: each of
+them would block the event loop for too long.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from . import metrics
 from .threads import DaemonThreads
 
 THREADS: Final = 16
-"""Calls under way at once, and so connections: more would only meet EC2's token buckets."""
+"""Concurrent calls, and so connections: more would only be throttled by EC2's token buckets."""
 
 PAGE: Final = 50
 """Resources to a page: parsing a page of 100 instances takes 56 ms of CPU, of 1000 600 ms."""
 
 MAX_PAGES: Final = 1000
-"""A listing that has not ended by then never will."""
+"""Pages after which a listing counts as endless."""
 
 ATTEMPTS: Final = 3
-"""Of calls that may be repeated; with backoff, by botocore's standard mode."""
+"""Attempts of calls that may be repeated, with the back-off of botocore's standard mode."""
 
 Answer = Mapping[str, Any]
 T = TypeVar("T")
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `connect` and `read` are of one attempt, `total` is of one call with its retries."""
+    """Seconds. `connect` and `read` limit one attempt, `total` one call with its retries."""
 
     connect: float = 3.0
     read: float = 10.0
@@ -47,10 +47,10 @@ class Timeouts:
 
 
 class Client:
-    """boto3's clients of one region, made when they are first needed.
+    """boto3's clients of one region, created when they are first needed.
 
-    There are two for each service: one repeats calls, one never does. Where there is an
-    `endpoint_url`, it is that of every service.
+    There are two for each service: one repeats calls, one never does. An `endpoint_url` applies to
+    every service.
     """
 
     def __init__(
@@ -74,10 +74,10 @@ class Client:
         attempts: int = ATTEMPTS,
         **parameters: Any,
     ) -> T:
-        """Call the service's `operation` (boto3's method name) and parse its answer, in the pool.
+        """Call the service's `operation` (boto3's method name) and parse its response, in the pool.
 
         Raises `CloudError`. After a cancellation or timeout the call itself continues in its
-        thread: like any lost answer it may have had its effect.
+        thread: as with any lost response, it may have taken effect.
         """
         if self._closed:
             raise CloudError("Closed", "the hub is shutting down", retryable=False)
@@ -106,7 +106,7 @@ class Client:
         page: int = PAGE,
         **parameters: Any,
     ) -> list[T]:
-        """All pages of an operation that lists, or an exception: never a part of them."""
+        """All pages of a listing operation, or an exception; never only some of them."""
         found: list[T] = []
         token: str | None = None
         for _ in range(MAX_PAGES):
@@ -131,7 +131,7 @@ class Client:
         return await asyncio.get_running_loop().run_in_executor(self._threads, read)
 
     async def close(self) -> None:
-        """Start no more calls. Those under way end by themselves, at the latest by timeout."""
+        """Start no more calls. Current calls end by themselves, at the latest by timeout."""
         self._closed = True
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._making:
@@ -207,9 +207,9 @@ def _count_throttle(response: Any, operation: Any, **_: Any) -> None:
 
 
 def price_list_region(region: str) -> str:
-    """Where the Price List API is asked for prices of a region: it lives in four regions only.
+    """The Price List API endpoint for a region: the API exists in four regions only.
 
-    It knows the prices of every region of its partition, so the near one is merely quicker.
+    It knows the prices of every region of its partition, so the nearest one is merely faster.
     China has its own, which answers in CNY. From AWS's list of endpoints, November 2026.
     """
     part = region.partition("-")[0]

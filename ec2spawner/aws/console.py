@@ -8,13 +8,13 @@ from ..provisioner.model.cloud import CloudError
 from .client import Answer, Client
 
 _NOT_LATEST: Final = frozenset({"InvalidParameterCombination", "UnsupportedOperation"})
-"""Instances that are not on Nitro, and some that have ended, have no latest output."""
+"""Instances that are not on Nitro, and some terminated ones, have no latest output."""
 
 
 async def console_output(client: Client, instance_id: str) -> str:
-    """The last 64 KiB, as text; empty where there is none yet.
+    """The last 64 KiB, as text; empty if there is none yet.
 
-    EC2 keeps it for an hour after the last line, also of an instance that is terminated.
+    EC2 keeps it for an hour after the last line, also for a terminated instance.
     """
     try:
         latest = await client.call(
@@ -30,5 +30,5 @@ async def console_output(client: Client, instance_id: str) -> str:
 
 
 def _text(answer: Answer) -> str:
-    """boto3 has undone the base64 already."""
+    """Decoded text; boto3 has already undone the base64."""
     return str(answer.get("Output") or "")

@@ -1,4 +1,4 @@
-"""Listings: what EC2 shows, in our own values."""
+"""Listings of EC2 resources as this project's values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .tags import from_ec2, of_hub
 
 
 async def list_instances(client: Client, hub: str) -> list[Instance]:
-    """Every instance with the hub's tag, in any state: complete, or a `CloudError`."""
+    """Every instance with the hub's tag, in any state. Raises `CloudError` unless complete."""
     found = await client.pages("describe_instances", _instances, Filters=of_hub(hub))
     # The list can change between two pages and show an instance on both.
     return list({instance.instance_id: instance for instance in found}.values())
@@ -35,7 +35,7 @@ async def zones_of(client: Client, subnets: Sequence[str]) -> dict[str, str]:
 async def root_device_of(client: Client, image_id: str) -> str:
     """Device name of the image's root disk, such as `/dev/sda1`.
 
-    Raises `CloudError("InvalidAMIID.NotFound", ...)` where there is no such image.
+    Raises `CloudError("InvalidAMIID.NotFound", ...)` if there is no such image.
     """
     names = await client.call(
         "describe_images",

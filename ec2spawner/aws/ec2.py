@@ -38,7 +38,8 @@ from .tags import of_hub, to_ec2
 from .templates import Template, Templates, list_templates
 
 TERMINATE_BATCH: Final = 500
-"""Instances in one TerminateInstances: it spends tokens by instance too, 1000 at once."""
+"""Instances in one TerminateInstances call: it also takes one token per
+instance from a bucket of 1000."""
 
 TAG_BATCH: Final = 500
 """Resources in one CreateTags; EC2 takes 1000."""
@@ -49,20 +50,20 @@ REFUSED_FOR_ONE: Final = frozenset(
         "InvalidInstanceID.Malformed",
         "InvalidInstanceID.NotFound",
         "OperationNotPermitted",  # termination protection
-        "UnauthorizedOperation",  # a policy may go by the instance's tags
+        "UnauthorizedOperation",  # an IAM policy may depend on the instance's tags
         "UnsupportedOperation",
     }
 )
-"""Codes with which TerminateInstances refuses a whole batch because of one instance in it."""
+"""Codes with which TerminateInstances refuses a whole batch because of one instance."""
 
 _UNKNOWN: Final = "InvalidInstanceID.NotFound"
 _INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-f]+\b")
 
 
 class EC2Cloud:
-    """One region of one account. Credentials come by boto3's chain: environment, file or role.
+    """One region of one account. Credentials come from boto3's chain: environment, file or role.
 
-    `endpoint_url` is for an EC2 that is not AWS's, such as the embedded one.
+    `endpoint_url` selects an EC2 other than AWS's, such as the embedded one.
     """
 
     def __init__(
@@ -184,18 +185,18 @@ class EC2Cloud:
         return await console_output(self._client, instance_id)
 
     async def list_templates(self, hub: str) -> Sequence[Template]:
-        """Every launch template of the hub, whichever store made it."""
+        """Every launch template of the hub, of any store."""
         return await list_templates(self._client, of_hub(hub))
 
     async def delete_template(self, template_id: str) -> None:
-        """Delete; one that does not exist is no error. A launch that needs it makes it again."""
+        """Delete; one that does not exist is no error. A launch that needs it creates it again."""
         await self._templates.delete(template_id)
 
     async def close(self) -> None:
         await self._client.close()
 
     async def _terminate_each(self, batches: Iterable[list[str]]) -> None:
-        """Every batch, whatever is refused of one; then raises the last refusal."""
+        """Terminate every batch even if one is refused; then raise the last refusal."""
         refusal: CloudError | None = None
         for batch in batches:
             try:
@@ -208,7 +209,7 @@ class EC2Cloud:
             raise refusal
 
     async def _terminate(self, batch: list[str]) -> None:
-        """One batch. EC2 refuses all of it for one instance: without that one, the rest can end."""
+        """Terminate one batch, without an instance for which EC2 refuses all of it."""
         try:
             await self._client.call("terminate_instances", lambda _: None, InstanceIds=batch)
         except CloudError as error:
@@ -224,7 +225,7 @@ class EC2Cloud:
 
 
 def _without_unknown(batch: Sequence[str], error: CloudError) -> list[str]:
-    """The instances but those which EC2's error says do not exist."""
+    """The instances without those that EC2's error says do not exist."""
     unknown = _INSTANCE_ID.findall(error.message) if error.code == _UNKNOWN else ()
     return [instance_id for instance_id in batch if instance_id not in unknown]
 

@@ -1,4 +1,4 @@
-"""What boto3 raises -> `CloudError`: a code, one sentence, and whether asking again can help."""
+"""What boto3 raises -> `CloudError`: a code, one sentence, and whether a retry can help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CREDENTIALS: Final = (
 
 
 def cloud_error(error: Exception) -> CloudError:
-    """Translate what a call through botocore raised. Nothing is retryable that was refused."""
+    """Translate an exception of botocore. A refused call is never retryable."""
     if isinstance(error, boto.ClientError):
         return _refused(error)
     name = type(error).__name__
@@ -32,14 +32,14 @@ def cloud_error(error: Exception) -> CloudError:
 
 
 NO_CREDENTIALS: Final = frozenset({"NoCredentialsError", "PartialCredentialsError"})
-"""Names of botocore's errors, and codes of ours, for credentials that are not there."""
+"""Names of botocore's errors, and codes of ours, for missing credentials."""
 
 _NO_ANSWER: Final = (
     boto.ConnectionError,
     boto.HTTPClientError,  # timeouts and broken connections
     boto.CredentialRetrievalError,  # the hub's own metadata service was busy
     boto.MetadataRetrievalError,
-    ResponseParserError,  # half an answer, or a proxy's page in its place
+    ResponseParserError,  # a truncated response, or a proxy's page instead
     boto.IncompleteReadError,
     OSError,
 )

@@ -1,12 +1,12 @@
-"""Instance identity documents: which instance speaks, proven by AWS's signature.
+"""Instance identity documents: the identity of a claiming instance, proven by AWS's signature.
 
 The signature is checked by the `openssl` program against the region's pinned certificate, never
 by a chain: every certificate of AWS's is self-signed, and many lack the key usage that chain
 verification asks for. The document is readable by every process on its instance and names no
 audience, so it proves which instance speaks and nothing else.
 
-All that comes in here is hostile until `openssl` has verified it. It reaches that program by
-standard input only; there is no shell and no file.
+All input is untrusted until `openssl` has verified it. It reaches that program through standard
+input only, without a shell or a file.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from pathlib import Path
 from typing import Any, Final
 
 MAX_DOCUMENT_BYTES: Final = 8192
-"""A document is about 500 bytes."""
+"""Bytes; a document has about 500."""
 
 MAX_SIGNATURE_CHARACTERS: Final = 8192
-"""A signature with the document inside is about 1,400 characters."""
+"""Characters; a signature with the document inside has about 1,400."""
 
 OPENSSL_SECONDS: Final = 5.0
-"""It takes 10 ms."""
+"""Seconds; a verification takes 10 ms."""
 
 THREADS: Final = 4
-"""Checks at once: a flood of claims waits here and not on the hub's processors."""
+"""Concurrent verifications: a flood of claims waits here and does not take the hub's CPUs."""
 
 MAX_PENDING: Final = 64
-"""Checks under way or waiting for a thread: a sixth of a second of work. Anyone may ask for one."""
+"""Verifications that run or wait for a thread: a sixth of a second of work. Anyone may ask."""
 
 _ENVIRONMENT: Final = ("PATH", "LD_LIBRARY_PATH", "OPENSSL_CONF", "OPENSSL_MODULES")
-"""What `openssl` gets of the hub's environment, which holds secrets."""
+"""The variables of the hub's environment, which holds secrets, that `openssl` gets."""
 
 _FIELDS: Final = {
     "instanceId": re.compile(r"i-[0-9a-f]{8,32}\Z"),
@@ -58,7 +58,7 @@ class IdentityRefused(Exception):
 
 
 class IdentityBusyError(Exception):
-    """Too many documents wait to be verified: nothing is known of this one yet."""
+    """Too many documents wait to be verified; this one has not been checked."""
 
 
 class IdentitySetupError(Exception):
@@ -67,7 +67,7 @@ class IdentitySetupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class InstanceIdentity:
-    """What a verified document says. Whether that instance is ours is another question."""
+    """The content of a verified document. It does not prove that the instance is the hub's."""
 
     instance_id: str
     account_id: str
@@ -125,7 +125,7 @@ def find_openssl() -> str:
 
 
 def pinned_certificates(region: str, extra: Iterable[Path] = ()) -> tuple[Path, ...]:
-    """PEM files of those who may sign for the region; raises `IdentitySetupError` for none."""
+    """PEM files of the certificates for the region; raises `IdentitySetupError` without any."""
     bundled = Path(str(files("ec2spawner.data").joinpath("identity-certificates", f"{region}.pem")))
     certificates = tuple(path for path in (bundled, *extra) if path != bundled or path.is_file())
     for path in certificates:
@@ -145,7 +145,7 @@ def pinned_certificates(region: str, extra: Iterable[Path] = ()) -> tuple[Path, 
 def verify_identity(
     document: str, signature: str, certificates: Sequence[Path], *, openssl: str = "openssl"
 ) -> InstanceIdentity:
-    """What the document says, if one of the certificates' keys signed exactly this document.
+    """The document's content, if the key of one of the certificates signed exactly this document.
 
     `signature` is `/rsa2048` as the metadata service gives it: base64 of a PKCS7 that holds the
     signed content. Raises `IdentityRefused`. Blocks for some 10 ms.
@@ -181,7 +181,7 @@ def _decoded(signature: str) -> bytes:
 
 
 def _signed_content(pkcs7: bytes, certificate: Path, openssl: str) -> bytes | None:
-    """The content whose signature by this certificate's key is valid, else None."""
+    """The content if its signature by this certificate's key is valid; else None."""
     try:
         done = subprocess.run(
             [

@@ -1,4 +1,4 @@
-"""Which AMI an `ImageQuery` means: an id, the newest of a name, or what an SSM parameter holds."""
+"""Which AMI an `ImageQuery` means: an id, the newest of a name, or an SSM parameter's value."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .client import Answer, Client
 from .tags import from_ec2
 
 DRIVER_TAG: Final = "nvidia-driver"
-"""A tag of an image that says the version of its NVIDIA driver."""
+"""The tag of an image that holds the version of its NVIDIA driver."""
 
 SEARCH_SECONDS: Final = 60.0
-"""For all pages of a search by name: `*` of all owners is a hundred thousand images."""
+"""Seconds for all pages of a search by name: `*` of all owners matches 100,000 images."""
 
 _DRIVER: Final = re.compile(
     r"(?:nvidia|driver).{0,60}?(?<![\d.])(\d{3}\.\d{2,3}(?:\.\d{2})?)", re.I
@@ -29,10 +29,10 @@ _ID: Final = re.compile(r"ami-[0-9a-z]+")
 
 
 async def find_image(client: Client, query: ImageQuery) -> Image:
-    """The newest available image that the query means, of its architecture.
+    """The newest available image that matches the query and its architecture.
 
-    Raises `CloudError("InvalidAMIID.NotFound", ...)`, not retryable, where there is none: the
-    message says what was looked for and what is wrong with what was found.
+    Raises `CloudError("InvalidAMIID.NotFound", ...)`, not retryable, if there is none: the
+    message says what was searched and what is wrong with what was found.
     """
     if query.name:
         return await _newest(client, query)
@@ -133,7 +133,7 @@ def driver_of(described: Mapping[str, Any]) -> str:
 
 
 def _instant(text: str) -> datetime | None:
-    """EC2 writes `2026-10-09T09:42:47.000Z`; None for what is no date."""
+    """EC2 writes `2026-10-09T09:42:47.000Z`; None if the text is not a date."""
     try:
         instant = datetime.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Instance types: which zones have them, and what they are."""
+"""Instance types: the zones that offer them, and their properties."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .client import Answer, Client
 from .tags import literal
 
 OFFERINGS_PAGE: Final = 500
-"""Offerings to a page: three short texts each. A region has some 800 types in each zone."""
+"""Offerings per page, of three short texts each. A region has some 800 types in each zone."""
 
 TYPES_BATCH: Final = 200
-"""Types in one question: EC2's limit for the values of a filter."""
+"""Types in one request: EC2's limit for the values of a filter."""
 
 
 async def offerings(client: Client, zones: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Instance type -> those of the zones that have it; a type that none has is absent."""
+    """Instance type -> those of the zones that offer it; a type that none offers is absent."""
     if not zones:
         return {}
     found = await client.pages(
@@ -35,10 +35,10 @@ async def offerings(client: Client, zones: Sequence[str]) -> dict[str, frozenset
 
 
 async def describe_types(client: Client, names: Sequence[str]) -> dict[str, InstanceType]:
-    """What EC2 says of these types, without prices; those that do not exist are absent.
+    """EC2's description of these types, without prices; types that do not exist are absent.
 
-    Asked for by filter: by name, one that does not exist fails the whole call, and the bucket of
-    tokens is half as large.
+    Requested by filter: by name, a type that does not exist fails the whole call, and the token
+    bucket is half as large.
     """
     wanted = sorted(set(names))
     found: list[InstanceType] = []
@@ -53,7 +53,7 @@ async def describe_types(client: Client, names: Sequence[str]) -> dict[str, Inst
 
 
 def instance_type(described: Mapping[str, Any]) -> InstanceType:
-    """One of DescribeInstanceTypes' answers, without prices: EC2 does not say them there.
+    """One entry of DescribeInstanceTypes, which has no prices.
 
     A fraction of a GPU has `gpu_count` 0 there and here; `gpu_partition` says how much it is.
     """
@@ -76,7 +76,7 @@ def instance_type(described: Mapping[str, Any]) -> InstanceType:
 
 
 def _architecture(supported: Sequence[str]) -> str:
-    """Old types run 32-bit images too: what counts is what an image of today is."""
+    """The architecture of the type for current images: old types also run 32-bit ones."""
     return "x86_64" if "x86_64" in supported else supported[0]
 
 

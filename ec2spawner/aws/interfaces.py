@@ -1,4 +1,4 @@
-"""Network interfaces: those that are left over when their instance is gone."""
+"""Network interfaces that outlived their instance."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ _GONE: Final = "InvalidNetworkInterfaceID.NotFound"
 
 
 async def free_interfaces(client: Client, hub: str) -> list[Interface]:
-    """The hub's interfaces that are attached to nothing: complete, or a `CloudError`."""
+    """The hub's interfaces without an attachment. Raises `CloudError` unless complete."""
     return await list_interfaces(client, hub, {"Name": "status", "Values": ["available"]})
 
 
 async def list_interfaces(
     client: Client, hub: str, *filters: Mapping[str, object]
 ) -> list[Interface]:
-    """All of the hub's that EC2's filters let through: complete, or a `CloudError`."""
+    """The hub's interfaces that match EC2's filters. Raises `CloudError` unless complete."""
     return await client.pages(
         "describe_network_interfaces", _interfaces, Filters=[*of_hub(hub), *filters]
     )
 
 
 async def delete_interface(client: Client, interface_id: str) -> None:
-    """Delete; one that does not exist is no error, one that is attached is."""
+    """Delete; one that does not exist is no error, an attached one is."""
     try:
         await client.call(
             "delete_network_interface", lambda _: None, NetworkInterfaceId=interface_id
@@ -43,7 +43,7 @@ def _interfaces(answer: Answer) -> Sequence[Interface]:
             interface_id=interface["NetworkInterfaceId"],
             state=interface["Status"],
             attached_to=interface.get("Attachment", {}).get("InstanceId"),
-            # Unlike every other thing, interfaces have a TagSet.
+            # Unlike all other resources, interfaces have a TagSet.
             tags=from_ec2({"Tags": interface.get("TagSet", ())}),
         )
         for interface in answer["NetworkInterfaces"]

@@ -24,7 +24,7 @@ from .templates import TEMPLATE_GONE, Templates
 
 
 class Fleets:
-    """Launch calls, and what they need to know: templates, and zones, which never change."""
+    """Launch calls with the templates they need, and the zones, which never change."""
 
     def __init__(self, client: Client, templates: Templates) -> None:
         self._client = client
@@ -32,14 +32,14 @@ class Fleets:
         self._zones: dict[str, str] = {}
 
     async def zones_of(self, subnets: Sequence[str]) -> dict[str, str]:
-        """Subnet id -> availability zone; asked once."""
+        """Subnet id -> availability zone; read once."""
         unknown = [subnet for subnet in dict.fromkeys(subnets) if subnet not in self._zones]
         if unknown:
             self._zones.update(await zones_of(self._client, unknown))
         return {subnet: self._zones[subnet] for subnet in subnets}
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
-        """One CreateFleet; a second one only where the template was deleted under our feet."""
+        """One CreateFleet call; a second one only if someone has deleted the template."""
         zones = await self.zones_of(request.spec.subnets)
         name = await self._templates.ensure(request.spec, request.tags)
         call = fleet_request(request, name)
@@ -47,7 +47,7 @@ class Fleets:
             answer = await self._create_fleet(call, request.market, zones)
             if answer.instances or not _is_template_gone(answer):
                 return answer
-            # EC2 has recorded that answer under the token and would give it again.
+            # EC2 has recorded that response under the token and would repeat it.
             call["ClientToken"] = f"{request.client_token}-2"
         except CloudError as error:
             if error.code not in TEMPLATE_GONE:
@@ -66,7 +66,7 @@ class Fleets:
 
 
 def fleet_request(request: LaunchRequest, template: str) -> dict[str, Any]:
-    """CreateFleet's parameters. A part of `count` is welcome: no minimum is set."""
+    """CreateFleet's parameters. No minimum is set, because fewer instances help too."""
     tags = to_ec2(request.tags)
     call: dict[str, Any] = {
         "Type": "instant",
@@ -88,7 +88,7 @@ def fleet_request(request: LaunchRequest, template: str) -> dict[str, Any]:
     if request.market is Market.SPOT:
         call["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
     else:
-        # Our order of types knows what `lowest-price` does not: discounts.
+        # Unlike `lowest-price`, our order of types takes discounts into account.
         call["OnDemandOptions"] = {"AllocationStrategy": "prioritized"}
     return call
 
@@ -97,7 +97,7 @@ def _overrides(request: LaunchRequest) -> list[dict[str, Any]]:
     """The request's offers in its order.
 
     On-demand, the zones of a type share its priority, so that EC2 picks the zone with capacity;
-    those where it has said itself that there is room come before.
+    zones that EC2 has named as having capacity come first.
     """
     overrides: list[dict[str, Any]] = []
     priorities: dict[tuple[bool, str], int] = {}
@@ -111,7 +111,7 @@ def _overrides(request: LaunchRequest) -> list[dict[str, Any]]:
 
 
 def launch_answer(answer: Answer, market: Market, zones: Mapping[str, str]) -> FleetResponse:
-    """The instances and the errors of CreateFleet's answer: there can be both."""
+    """The instances and the errors of CreateFleet's response, which can have both."""
     return FleetResponse(
         instances=tuple(
             _launched(group, instance_id, market, zones)

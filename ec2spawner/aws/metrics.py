@@ -1,4 +1,4 @@
-"""What the hub's `/hub/metrics` says of our calls to AWS. Actions are ours, so there are few."""
+"""Metrics of the hub's AWS calls. Their labels stay few: actions are those that this code calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What things cost, as AWS says it: spot prices, list prices, and what was paid beforehand.
+"""Prices from AWS: spot prices, list prices and Reserved Instances.
 
 Prices in USD/hour. A price that cannot be read, or is in another currency, is absent.
 """
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 
 PRODUCT: Final = "Linux/UNIX"
 RESERVED_PRODUCTS: Final = frozenset({PRODUCT, f"{PRODUCT} (Amazon VPC)"})
-"""Both are the same since EC2-Classic is gone."""
+"""The two have been the same since EC2-Classic ended."""
 
 HISTORY_PAGE: Final = 300
-"""A price is a tenth of an instance to parse."""
+"""Prices per page: parsing one takes a tenth of the time of an instance."""
 
 FILTER_VALUES: Final = 200
 """EC2's limit for the values of one filter."""
@@ -37,7 +37,7 @@ PRODUCTS_PAGE: Final = 20
 instance type has one that fits, and a few for capacity blocks and the like."""
 
 PRODUCT_QUERIES: Final = 4
-"""Instance types asked for at once: a fresh hub must not fill the pool of threads with them."""
+"""Instance types queried concurrently: a new hub must not fill the pool of threads with them."""
 
 NOT_PERMITTED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
 
@@ -52,13 +52,13 @@ async def spot_history(
 ) -> dict[_Pool, tuple[PricePoint, ...]]:
     """(instance type, zone) -> its spot prices, oldest first, from the one in force at `since`.
 
-    No `zones` are all of the region. What EC2 does not list is absent.
+    Without `zones`, all of the region. What EC2 does not list is absent.
     """
     names = sorted(set(instance_types))
     chosen_zones = [_filter("availability-zone", sorted(set(zones)))] if zones else []
     pools: defaultdict[_Pool, list[PricePoint]] = defaultdict(list)
     for start in range(0, len(names), FILTER_VALUES):
-        # As a filter: an unknown name matches nothing, where the parameter would refuse them all.
+        # As a filter: an unknown name matches nothing, whereas the parameter would fail the call.
         chosen_types = _filter("instance-type", names[start : start + FILTER_VALUES])
         found = await client.pages(
             "describe_spot_price_history",
@@ -93,8 +93,8 @@ async def on_demand_prices(
 ) -> dict[str, float]:
     """Instance type -> its on-demand price in the region, by the Price List API.
 
-    One query for each type, because the API joins its filters with AND. Types that it does not
-    know are absent.
+    One query for each type, because the API joins its filters with AND. Types unknown to
+    it are absent.
     """
     at_once = asyncio.Semaphore(PRODUCT_QUERIES)
 
@@ -108,7 +108,7 @@ async def on_demand_prices(
                 ServiceCode="AmazonEC2",
                 Filters=_product_filters(region, name),
             )
-        # Two different prices for one thing are no price.
+        # Two different prices of one product count as unknown.
         return name, prices[0] if len(set(prices)) == 1 else None
 
     try:
@@ -121,7 +121,7 @@ async def on_demand_prices(
 
 
 def _product(region: str, instance_type: str) -> dict[str, str]:
-    """The attributes of what we buy: Linux, on shared hardware, nothing installed, in use."""
+    """The attributes of the product: Linux, shared tenancy, no software, used capacity."""
     return {
         "regionCode": region,
         "instanceType": instance_type,
@@ -140,7 +140,7 @@ def _product_filters(region: str, instance_type: str) -> list[dict[str, str]]:
 
 
 def _list_prices(answer: Answer, region: str, instance_type: str) -> Iterator[float]:
-    """Hourly prices of the products that are this type in this region, whatever else came."""
+    """Hourly prices of the products of this type in this region; other products are ignored."""
     for text in answer["PriceList"]:
         try:
             product = json.loads(text)
@@ -171,11 +171,11 @@ def _hourly_prices(terms: Mapping[str, Any]) -> list[float]:
     ]
 
 
-# --- paid beforehand -------------------------------------------------------------------------
+# --- reserved --------------------------------------------------------------------------------
 
 
 async def reservations(client: Client) -> tuple[Discount, ...]:
-    """The account's active Reserved Instances; none where they may not be read.
+    """The account's active Reserved Instances; none if reading them is not permitted.
 
     Each covers exactly its instance type: how AWS spreads a regional one over the sizes of a
     family is not computed (most GPU families have no such spread).
@@ -217,7 +217,7 @@ def _is_of_a_zone(row: Mapping[str, Any]) -> bool:
 
 
 def _effective_rate(row: Mapping[str, Any]) -> float | None:
-    """What an hour of one instance costs, with what was paid at the purchase spread over the term.
+    """USD/hour of one instance, with the upfront payment spread over the term.
 
     EC2 names `FixedPrice` by instance, not for the whole purchase.
     """
@@ -231,7 +231,7 @@ def _effective_rate(row: Mapping[str, Any]) -> float | None:
 
 
 def _usd(value: Any) -> float | None:
-    """A price as AWS writes it; None for what is none: nothing that we buy is free."""
+    """A price as AWS writes it; None if it is not a positive number: no instance is free."""
     try:
         price = float(value)
     except (TypeError, ValueError):

@@ -16,7 +16,7 @@ async def create_snapshot(
     client: Client, volume_id: str, tags: Mapping[str, str]
 ) -> VolumeSnapshot:
     """One attempt only: CreateSnapshot has no ClientToken, so a repetition may make a second one.
-    What a lost answer made is found by its tags."""
+    A snapshot of a lost response is found by its tags."""
     return await client.call(
         "create_snapshot",
         _snapshot,
@@ -28,7 +28,7 @@ async def create_snapshot(
 
 
 async def list_snapshots(client: Client, hub: str) -> list[VolumeSnapshot]:
-    """Every snapshot with the hub's tag: complete, or a `CloudError`."""
+    """Every snapshot with the hub's tag. Raises `CloudError` unless complete."""
     found = await client.pages(
         "describe_snapshots", _snapshots, Filters=of_hub(hub), OwnerIds=["self"]
     )

@@ -1,4 +1,4 @@
-"""Tags, between our mappings and EC2's lists."""
+"""Conversion of tags between mappings and EC2's lists."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ def of_store(hub: str, store_id: str) -> Sequence[Mapping[str, Any]]:
 
 
 def literal(value: str) -> str:
-    """EC2 reads * and ? in a filter's value as wildcards: another hub's things must not match."""
+    """Escape * and ?, EC2's wildcards in a filter: another hub's resources must not match."""
     return value.replace("\\", "\\\\").replace("*", "\\*").replace("?", "\\?")

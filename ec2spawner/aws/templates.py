@@ -1,6 +1,6 @@
 """Launch templates: named by the hash of their content, so never changed and never out of date.
 
-One that has served its time is deleted; one that is needed again is made again.
+An unused template is deleted, and created again when it is needed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .tags import (
 )
 
 TEMPLATES_PAGE: Final = 200
-"""EC2's maximum: a template without its data is small."""
+"""Templates per page, EC2's maximum: a template without its data is small."""
 
 MAX_DELETED: Final = 100
 """Templates deleted at a time. Each is a call, and launches spend from the same kind of bucket; a
@@ -42,9 +42,9 @@ _TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 
 
 class Templates:
-    """The templates that this process knows to exist, and the root devices they speak of.
+    """The templates that this process knows to exist, and the root devices of their images.
 
-    What of it changes under a running hub is a template that someone deletes, which EC2 reports.
+    If someone deletes a template while the hub runs, EC2 reports it at the next launch.
     """
 
     def __init__(self, client: Client, now: Callable[[], datetime]) -> None:
@@ -52,14 +52,14 @@ class Templates:
         self._now = now
         self._root_devices: dict[str, str] = {}
         self._used: dict[str, datetime] = {}
-        """Name -> when it was last asked for."""
+        """Name -> when it was last used."""
 
     def know_root_device(self, image_id: str, root_device: str) -> None:
-        """Whoever looked an image up has read its root device too: no need to ask again."""
+        """Remember the root device of an image that was looked up, to not read it again."""
         self._root_devices[image_id] = root_device
 
     async def ensure(self, spec: LaunchSpec, tags: Mapping[str, str]) -> str:
-        """Name of the template for launches of this spec, which exists now."""
+        """The name of the template for launches of this spec, created if it does not exist."""
         data = template_data(spec, await self._root_device(spec.image_id), tags)
         name = template_name(data)
         if name not in self._used:
@@ -68,15 +68,17 @@ class Templates:
         return name
 
     def forget(self, name: str) -> None:
-        """It was deleted under our feet: make it again when it is asked for."""
+        """Forget a template that someone deleted, so that the next launch creates it again."""
         self._used.pop(name, None)
 
     async def delete_old(self, hub: str, store_id: str, before: datetime) -> int:
-        """Delete this store's templates made before then and not asked for since. How many."""
+        """Delete this store's templates that were created before `before` and not used since.
+
+        Returns how many."""
         found = await list_templates(self._client, of_store(hub, store_id))
         deleted = tried = 0
         for template in sorted(found, key=lambda each: each.created_at):
-            # Looked up for each: a launch may ask for one while another is deleted.
+            # Checked for each: a launch may use one while another is being deleted.
             used_at = self._used.get(template.name, template.created_at)
             if max(template.created_at, used_at) < before and tried < MAX_DELETED:
                 tried += 1
@@ -88,7 +90,7 @@ class Templates:
         return await self.delete(template.template_id)
 
     async def delete(self, template_id: str) -> bool:
-        """False where it did not exist any more."""
+        """Delete a template; False if it no longer existed."""
         try:
             await self._client.call(
                 "delete_launch_template", lambda _: None, LaunchTemplateId=template_id
@@ -119,7 +121,7 @@ class Templates:
 
 
 def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -> dict[str, Any]:
-    """What only a launch template can say, and what all instances of the spec share.
+    """The settings that only a launch template has, and those that all instances of the spec share.
 
     No tags for `spot-instances-request`: with them on-demand launches from it fail.
     """
@@ -170,7 +172,7 @@ def _data_volume(device: str, volume: DataVolume) -> dict[str, Any]:
 
 
 def template_name(data: Mapping[str, Any]) -> str:
-    """Equal content, equal name."""
+    """The template's name: equal content has an equal name."""
     return f"ec2spawner-{launch_key(json.dumps(data, sort_keys=True))}"
 
 
@@ -185,7 +187,7 @@ class Template:
 
 
 async def list_templates(client: Client, which: Sequence[Mapping[str, Any]]) -> list[Template]:
-    """Every launch template that these filters mean."""
+    """Every launch template that matches these filters."""
     return await client.pages(
         "describe_launch_templates", _templates, page=TEMPLATES_PAGE, Filters=which
     )

@@ -1,8 +1,8 @@
-"""A pool of threads that nobody waits for at the end.
+"""A pool of threads that does not delay the end of the process.
 
 The interpreter joins the threads of `concurrent.futures` when it ends, so one call that hangs
 would keep a stopped hub alive until its read timeout. What a call does to EC2 is safe without us:
-launches are stored before they are made, and everything else is looked at anew.
+launches are stored before they are made, and everything else is read again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Work = tuple["Future[Any]", Callable[[], Any]]
 
 
 class DaemonThreads(Executor):
-    """At most `number` threads, each begun when it is first needed."""
+    """At most `number` threads, each started when it is first needed."""
 
     def __init__(self, number: int, name: str) -> None:
         self._number = number
@@ -47,7 +47,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more work. Calls under way are never waited for, whatever `wait` says."""
+        """Take no more work. Running calls are never awaited, whatever `wait` is."""
         with self._lock:
             self._closed = True
             while cancel_futures and not self._queue.empty():

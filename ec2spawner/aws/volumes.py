@@ -14,10 +14,10 @@ from .client import Answer, Client
 from .tags import from_ec2, of_hub, to_ec2
 
 ATTACH_SECONDS: Final = 60.0
-"""An attachment takes one to three seconds; one that takes a minute hangs."""
+"""Seconds. An attachment takes one to three; one that takes a minute hangs."""
 
 PAUSES: Final = (0.1, 0.2, 0.4, 0.8)
-"""Seconds between looks at a volume; then `LAST_PAUSE` until `ATTACH_SECONDS` are over."""
+"""Seconds between checks of a volume; then `LAST_PAUSE` until `ATTACH_SECONDS` are over."""
 LAST_PAUSE: Final = 1.0
 
 DEVICES: Final = tuple(f"/dev/sd{letter}" for letter in "fghijklmnop")
@@ -31,13 +31,13 @@ _GONE_WITH_IT: Final = frozenset({"InvalidAttachment.NotFound", "InvalidInstance
 
 
 GROW_SECONDS: Final = 60.0
-"""A larger size takes effect within seconds; the optimizing that follows holds nobody up."""
+"""A larger size takes effect within seconds; the optimization that follows blocks nothing."""
 
 
 async def create_volume(
     client: Client, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
 ) -> Volume:
-    """Never with Multi-Attach: a file system has one writer."""
+    """Create a volume, never with Multi-Attach: a file system has one writer."""
     return await client.call(
         "create_volume",
         _volume,
@@ -49,8 +49,8 @@ async def create_volume(
 
 
 def volume_request(spec: VolumeSpec) -> dict[str, Any]:
-    """What CreateVolume is asked besides the zone. Encryption that is not asked for is left out,
-    because a snapshot or the account may ask for it."""
+    """CreateVolume's parameters besides the zone. Encryption is left out unless requested,
+    because a snapshot or the account may require it."""
     request: dict[str, Any] = {"Size": spec.size_gib, "VolumeType": spec.volume_type}
     if spec.snapshot_id:
         request["SnapshotId"] = spec.snapshot_id
@@ -62,7 +62,7 @@ def volume_request(spec: VolumeSpec) -> dict[str, Any]:
 
 
 async def volume(client: Client, volume_id: str) -> Volume | None:
-    """As it is now; None where EC2 lists none."""
+    """The volume as it is now; None if EC2 does not list it."""
     found = await client.call("describe_volumes", _volumes, Filters=_of_id(volume_id))
     return next(iter(found), None)
 
@@ -85,7 +85,7 @@ async def modify_volume(client: Client, volume_id: str, size_gib: int) -> None:
 
 
 async def list_volumes(client: Client, hub: str) -> list[Volume]:
-    """Every volume with the hub's tag: complete, or a `CloudError`."""
+    """Every volume with the hub's tag. Raises `CloudError` unless complete."""
     found = await client.pages("describe_volumes", _volumes, Filters=of_hub(hub))
     return list({volume.volume_id: volume for volume in found}.values())
 
@@ -101,7 +101,7 @@ async def free_volumes(client: Client, hub: str) -> list[Volume]:
 
 
 async def attach_volume(client: Client, volume_id: str, instance_id: str) -> None:
-    """Attach and return when the volume is `in-use`; done already is no error.
+    """Attach and return when the volume is `in-use`; an existing attachment is no error.
 
     Raises `CloudError("VolumeInUse", ...)` while another instance holds it, and a retryable
     `CloudError("Timeout", ...)` after `ATTACH_SECONDS`.
@@ -135,7 +135,7 @@ async def detach_volume(client: Client, volume_id: str, instance_id: str) -> Non
 
 
 async def delete_volume(client: Client, volume_id: str) -> None:
-    """Delete; one that does not exist is no error, one that is attached is."""
+    """Delete; one that does not exist is no error, an attached one is."""
     try:
         await client.call("delete_volume", lambda _: None, VolumeId=volume_id)
     except CloudError as error:
@@ -203,7 +203,7 @@ def _of_id(volume_id: str) -> list[dict[str, Any]]:
 
 
 def _attachment(volume: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Who holds the volume; while it is being detached it is still held."""
+    """The instance that holds the volume, also while it is being detached."""
     for attachment in volume.get("Attachments", ()):
         if attachment.get("State") != "detached":
             return dict(attachment)
