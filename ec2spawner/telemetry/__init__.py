@@ -1,7 +1,7 @@
-"""What the machine does: GPUs, CPU, memory, processes and terminals, sampled by one thread.
+"""Telemetry of the instance: GPUs, CPU, memory, processes, terminals; sampled by one thread.
 
-The instance agent samples for the whole life of a lease; the notebook extension only where no
-agent is, and more slowly while nobody looks.
+The instance agent samples for the whole duration of a lease. The notebook extension samples only
+without an agent, and more slowly while no page is open.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every reader of GPUs has in common."""
+"""The interface of all GPU sources."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Kind = Literal["nvml", "simulated", "none"]
 
 @dataclass(frozen=True, slots=True)
 class GpuProcess:
-    """A process that has memory on a GPU."""
+    """A process with memory allocated on a GPU."""
 
     pid: int
-    """0 where the driver does not know it by a number that counts here: a container's."""
+    """0 if its process id is not visible in this namespace, as for a container."""
     gpu: int
     """Index of the GPU."""
     memory_mib: float | None = None
@@ -25,20 +25,20 @@ class GpuProcess:
 
 
 class GpuSource(Protocol):
-    """One reader of GPUs. None of it raises: what cannot be read is None."""
+    """A source of GPU samples. Nothing raises: what cannot be read is None."""
 
     kind: Kind
     error: Sentence | None
-    """Why GPUs that are there cannot be read; None where nothing is wrong."""
+    """Why existing GPUs cannot be read; None without an error."""
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         """All GPUs now. `user_cpu_percent`: the user's processes, in percent of one core."""
 
-    def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
-        """Who has memory on the GPUs that were just sampled.
+    def processes(self, busy: Sequence[tuple[int, float]]) -> list[GpuProcess]:
+        """The processes with memory on the GPUs that were just sampled.
 
-        `at_work`: processes by their number, with their CPU use. A simulation takes them for
-        users of its GPUs; a driver knows better.
+        `busy`: (process id, CPU use) of busy processes, which a simulation takes for the users of
+        its GPUs. A driver ignores it.
         """
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where GPU figures come from: NVML, a simulation that says so, or nowhere."""
+"""Selects the GPU source: NVML or a simulation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 
 
 def find_gpus(simulated: str | None = None) -> GpuSource:
-    """The source for this machine; `simulated` is the JSON of `EC2SPAWNER_SIMULATED_GPU`."""
+    """The source for this instance; `simulated` is the JSON of `EC2SPAWNER_SIMULATED_GPU`."""
     if simulated:
         try:
             return SimulatedGpus(SimulatedGpu.model_validate_json(simulated))
         except ValidationError as error:
-            log.error("EC2SPAWNER_SIMULATED_GPU is not understood: %s", error)
+            log.error("EC2SPAWNER_SIMULATED_GPU is invalid: %s", error)
     return NvmlGpus()

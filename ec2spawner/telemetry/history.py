@@ -1,8 +1,8 @@
-"""The last hour in steps of five seconds: what was measured in each, on average.
+"""The last hour as averages over steps of five seconds.
 
-An hour of eight GPUs is fourteen thousand figures, and the notebook server's event loop has other
-things to do than to write numbers. So a figure is a count of tenths of a percent in an array, its
-text is looked up in a table, and an answer is written once for each step.
+An hour of eight GPUs is fourteen thousand figures, which must not occupy the notebook server's
+event loop. So figures are tenths of a percent in arrays, their text comes from a table, and a
+response is written once per step.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ MAX = 1000
 """A hundred percent, in tenths."""
 
 TEXTS = [f"{tenths / 10:g}" for tenths in range(MAX + 1)] + ["null"]
-"""What is written for a number of tenths; `GAP` is the last one."""
+"""The JSON text of a number of tenths; `GAP` indexes the last one."""
 
 FIGURES: list[float | None] = [tenths / 10 for tenths in range(MAX + 1)] + [None]
 """The same as figures."""
 
 CLOCK_SET_SECONDS = 2.0
-"""Wall clock and the clock of the steps are apart by so much more than before: somebody set it."""
+"""If the offset between wall clock and step clock changes by more, the wall clock was set."""
 
 BRIDGED = 1.5 * STEP_SECONDS
-"""A sample stands for the time since the one before, up to so long: one that comes every five
-seconds misses a step now and then."""
+"""A sample counts for the time since the previous one, up to this long: at one sample every five
+seconds, a step sometimes gets none."""
 
 Measured = tuple[float | None, ...]
 
@@ -98,11 +98,11 @@ class HistoryBuffer:
         self._memory = _Column()
         self._gpus: dict[int, _Gpu] = {}
         self._whole: tuple[range, float, bytes] | None = None
-        """(steps, offset, the whole hour) as it was written last."""
+        """(steps, offset, JSON of the whole hour) of the last response."""
         self._hour: tuple[range, float, History] | None = None
 
     def add(self, telemetry: Telemetry | None) -> None:
-        """Take a sample; the same one again counts once."""
+        """Add a sample; a sample that was added before is ignored."""
         with self._lock:
             if telemetry is None or telemetry.at == self._sampled_at:
                 return
@@ -119,10 +119,10 @@ class HistoryBuffer:
     def answer(self, since: float | None = None) -> bytes:
         """`History` as JSON: the steps that ended after `since`, or all of them.
 
-        A `since` in the future is another clock's: all of them then.
+        A `since` in the future is from another clock and returns all of them.
         """
         with self._lock:
-            over = self._over()
+            over = self._completed()
             steps = self._since(over, since)
             if steps != over:
                 return self._write(steps)
@@ -133,14 +133,14 @@ class HistoryBuffer:
     def hour(self) -> History:
         """The whole hour as a message; the same object until a step has passed."""
         with self._lock:
-            over = self._over()
+            over = self._completed()
             if self._hour is None or self._hour[:2] != (over, self._offset):
                 self._hour = over, self._offset, self._message(over)
             return self._hour[2]
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _over(self) -> range:
+    def _completed(self) -> range:
         """The steps that are over; not one that the next sample may still belong to."""
         if self._step is None:
             return range(0)
@@ -151,7 +151,7 @@ class HistoryBuffer:
         return range(max(self._first, self._step - STEPS), end)
 
     def _advance(self, now: float) -> None:
-        """Write down what is over."""
+        """Complete all steps before `now`."""
         if abs(self._wall() - now - self._offset) > CLOCK_SET_SECONDS:
             self._offset = self._wall() - now
         step = self._step_of(now)
@@ -195,7 +195,7 @@ class HistoryBuffer:
     # --- answers ---------------------------------------------------------------------------------
 
     def _since(self, steps: range, since: float | None) -> range:
-        """Those that ended after `since`."""
+        """The steps that ended after `since`."""
         if since is None or not math.isfinite(since) or since > self._wall() + STEP_SECONDS:
             return steps
         # Instants are reported in milliseconds.
@@ -221,7 +221,7 @@ class HistoryBuffer:
         return "".join(parts).encode()
 
     def _message(self, steps: range) -> History:
-        # Of our own figures there is nothing to check, and checking them takes its time.
+        # Validating our own figures would only take time.
         return History.model_construct(
             step_seconds=STEP_SECONDS,
             at=[round(self._at(step), 3) for step in steps],

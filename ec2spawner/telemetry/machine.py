@@ -1,4 +1,4 @@
-"""CPU, memory, disk and network of the machine as a whole."""
+"""CPU, memory, disk and network of the whole instance."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ import psutil
 MIB = 2**20
 
 RATES_SECONDS = 2.0
-"""How often disks and network are read."""
+"""Interval of reading disk and network counters."""
 
 SPACE_SECONDS = 5.0
-"""How often the file system of the home is asked how full it is."""
+"""Interval of reading the free space of the home."""
 
 SPACE_LIMIT_SECONDS = 30.0
-"""An answer older than this is none: the file system may be a server that has gone away."""
+"""Older figures are dropped: the file system may be on a server that stopped responding."""
 
 DEVICES_SECONDS = 60.0
-"""How often it is looked up which disks and interfaces there are."""
+"""Interval of listing disks and interfaces."""
 
 ENDLESS_MIB = 2.0**40
-"""An exbibyte: EFS says that it has eight, which means that it has no end."""
+"""One exbibyte: EFS reports eight, which means unlimited."""
 
 NOT_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "fd")
-"""Block devices that lie on others, or in memory: they would count twice."""
+"""Block devices on top of others or in memory, which would be counted twice."""
 
 Figure = TypeVar("Figure")
 
 
 class Machine:
-    """Reads the machine. None of it raises: what cannot be read is None."""
+    """Figures of the whole instance. Nothing raises: what cannot be read is None."""
 
     def __init__(
         self, home: Path | None = None, clock: Callable[[], float] = time.monotonic
@@ -47,7 +47,7 @@ class Machine:
         _or_none(psutil.cpu_percent)
 
     def figures(self) -> dict[str, Any]:
-        """Fields of `Telemetry` by their names."""
+        """Fields of `Telemetry` by name."""
         memory = _or_none(psutil.virtual_memory)
         used, total = self._space.scan() if self._space is not None else (None, None)
         return {
@@ -107,10 +107,10 @@ class Rates:
 
 
 class DiskSpace:
-    """How full the file system of a path is.
+    """Used and total space of the file system of a path.
 
-    Each question has a thread of its own, one at a time: a file system on the network that does
-    not answer blocks its callers indefinitely.
+    Read in a separate thread, one at a time: a network file system that does not respond blocks
+    its callers indefinitely.
     """
 
     def __init__(self, path: Path, clock: Callable[[], float]) -> None:
@@ -122,7 +122,7 @@ class DiskSpace:
         """(when, used, total)"""
 
     def scan(self) -> tuple[float | None, float | None]:
-        """(used, total) in MiB, as they were a few seconds ago; None where that is not known."""
+        """(used, total) in MiB as of a few seconds ago; None if unknown."""
         now = self._clock()
         is_asking = self._thread is not None and self._thread.is_alive()
         if now - self._asked_at >= SPACE_SECONDS and not is_asking:
@@ -138,7 +138,7 @@ class DiskSpace:
         except OSError:
             return
         used = (disk.f_blocks - disk.f_bfree) * disk.f_frsize / MIB
-        # As `df` does: what only root may write to is neither used nor to be had.
+        # As in `df`: space reserved for root counts neither as used nor as available.
         total = used + disk.f_bavail * disk.f_frsize / MIB
         is_endless = total >= ENDLESS_MIB
         self._found = (
@@ -154,26 +154,26 @@ def _disks() -> set[str]:
 
 
 def _interfaces() -> set[str]:
-    """Those of hardware; where there are none, as in a container, all but the loopback."""
+    """Hardware interfaces; without any, as in a container, all except the loopback."""
     places = _or_none(lambda: list(Path("/sys/class/net").iterdir())) or []
     names = {each.name for each in places if each.name != "lo"}
     return {each.name for each in places if (each / "device").exists()} or names
 
 
 def _rate(amount: int, elapsed: float) -> float | None:
-    """None where a counter has become less: a device has gone, or a counter began anew."""
+    """MiB/s; None if a counter has decreased, because a device was removed or a counter reset."""
     return _bounded(round(amount / elapsed / MIB, 3)) if elapsed > 0 else None
 
 
-def _bounded(figure: float | None, most: float = math.inf) -> float | None:
-    """A figure within 0 and `most`; None where it is none, or below."""
+def _bounded(figure: float | None, maximum: float = math.inf) -> float | None:
+    """The figure, limited to `maximum`; None if it is not finite or negative."""
     if figure is None or not math.isfinite(figure) or figure < 0:
         return None
-    return min(figure, most)
+    return min(figure, maximum)
 
 
 def _or_none(read: Callable[[], Figure]) -> Figure | None:
-    """A reading; None where it fails, whatever a strange `/proc` makes it fail with."""
+    """A reading; None on any error, because `/proc` may contain anything."""
     try:
         return read()
     except Exception:

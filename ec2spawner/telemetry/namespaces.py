@@ -1,9 +1,8 @@
-"""Whether a process that the driver names is one of here.
+"""Checks whether a process id from the driver belongs to this process namespace.
 
-In a container, processes have numbers of the container's own. A driver may report the machine's
-numbers even there, and one of these may be that of another process here: its notebook would be
-blamed for somebody else's work. So in a container a process is believed to be on a GPU
-when it has a device of NVIDIA's open, as each that computes has.
+In a container, processes have ids of their own. A driver may report the host's ids even there, and
+such an id may be that of an unrelated process in the container. So in a container a process counts
+as a GPU user only if it has an NVIDIA device open, as every process that computes has.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from pathlib import Path
 from .gpu_source import GpuProcess
 from .processes import Process
 
-OF_THE_MACHINE = "pid:[4026531836]"
-"""The first namespace of processes has this number in every Linux (`PROC_PID_INIT_INO`)."""
+HOST_NAMESPACE = "pid:[4026531836]"
+"""The initial process namespace has this inode on every Linux (`PROC_PID_INIT_INO`)."""
 
 DEVICES = "/dev/nvidia"
 
@@ -25,14 +24,14 @@ MAX_KEPT = 1000
 
 
 class Namespace:
-    """Where we are, and who has been looked at."""
+    """The process namespace of this process, and the ids checked so far."""
 
     def __init__(self, place: Path = Path("/proc/self/ns/pid")) -> None:
-        self._is_container = _link(place) not in ("", OF_THE_MACHINE)
+        self._is_container = _link(place) not in ("", HOST_NAMESPACE)
         self._uses: dict[tuple[int, int], bool] = {}
 
     def translated(self, found: GpuProcess, processes: Mapping[int, Process]) -> GpuProcess:
-        """What the driver reported; with number 0 if that is not of its process here."""
+        """The process that the driver reported; with id 0 if it is not in this namespace."""
         process = processes.get(found.pid)
         if not self._is_container or process is None:
             return found
@@ -45,7 +44,7 @@ class Namespace:
 
 
 def _has_open(pid: int, prefix: str) -> bool:
-    """Also where that may not be seen: then there is no reason to doubt it."""
+    """Whether it has a file open; True if that may not be read."""
     try:
         return any(_link(each).startswith(prefix) for each in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:

@@ -1,6 +1,6 @@
-"""NVIDIA's GPUs through NVML: the driver as a whole. `nvml_gpu.py` reads one of its GPUs.
+"""NVIDIA GPUs through NVML: the driver as a whole. `nvml_gpu.py` reads one GPU.
 
-All of it happens in the sampling thread; nothing raises, and what is wrong is said once.
+Runs in the sampling thread. Nothing raises; an error is logged once.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from .nvml_gpu import GpuLostError, NvmlGpu, error_code
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 60.0
-"""How often a machine without a working NVIDIA driver is asked again: a driver may load late."""
+"""Between two tries to open the driver: it may load late."""
 
 LOST_RETRY_SECONDS = 30.0
 LOST_RETRY_MAX_SECONDS = 600.0
-"""After how long a lost GPU is looked for again, twice as long each time. It means to open the
-driver anew, and one that is in trouble shall not be kept busy with that."""
+"""The first and the longest wait before a lost GPU is looked for again; it doubles each time,
+because this reopens the driver, which may already be in trouble."""
 
-SAID_SECONDS = 3600.0
-"""What has been logged is not logged again for so long."""
+LOG_INTERVAL_SECONDS = 3600.0
+"""The same message is not logged again for this long."""
 
 EVENTS_AT_ONCE = 16
 """A GPU that fails may report errors without end; the rest is heard with the next sample."""
@@ -42,9 +42,10 @@ DISPLAY_CLASS = "0x03"
 
 
 class NvmlGpus:
-    """NVML through `nvidia-ml-py`; without a driver or a GPU none, and the question again later.
+    """NVML through `nvidia-ml-py`. Without a driver or GPU it has no GPUs and retries later.
 
-    A GPU keeps its index as long as this lives: where one is lost, NVML counts the rest anew.
+    A GPU keeps its index for the life of this object, although NVML renumbers the rest after one
+    is lost.
     """
 
     kind: Kind = "none"
@@ -59,26 +60,26 @@ class NvmlGpus:
         self._nvml: Any = None
         self._gpus: list[NvmlGpu] = []
         self._events: Any = None
-        self._ask_again_at = clock()
+        self._retry_at = clock()
         self._lost_retry_seconds = LOST_RETRY_SECONDS
         self._check_for_lost_at: float | None = None
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         self.error: Sentence | None = None
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         """One sample per known GPU; all of them as lost while the driver fails."""
         try:
-            if self._nvml is None and self._clock() >= self._ask_again_at:
+            if self._nvml is None and self._clock() >= self._retry_at:
                 self._open()
             elif self._check_for_lost_at is not None and self._clock() >= self._check_for_lost_at:
                 self._reopen()
             if self._nvml is not None:
-                self._hear()
+                self._read_events()
                 samples = [each.sample(self._clock()) for each in self._gpus]
                 self._note_lost()
                 return samples
         except Exception as error:
-            # Whatever it is that is wrong with the driver or its library, the rest is measured.
+            # Whatever is wrong with the driver or its library, everything else is still measured.
             self._give_up(error)
         return [each.as_lost() for each in self._gpus]
 
@@ -97,21 +98,21 @@ class NvmlGpus:
         self._shut()
         self._gpus, self.kind, self.error = [], "none", None
         self._check_for_lost_at = None
-        self._ask_again_at = self._clock()
+        self._retry_at = self._clock()
 
     # --- the driver --------------------------------------------------------------------------
 
     def _open(self) -> None:
         """Open the driver and list its GPUs; those seen before are the same ones."""
-        self._ask_again_at = self._clock() + RETRY_SECONDS
-        # Eight thousand lines, which a machine without a GPU need not read before it serves.
+        self._retry_at = self._clock() + RETRY_SECONDS
+        # Imported late: eight thousand lines, which delay the start without need.
         import pynvml
 
         try:
             pynvml.nvmlInit()
         except pynvml.NVMLError as error:
             self.error = _why(error)
-            self._say(f"no NVIDIA GPU to be read: {error}")
+            self._log_once(f"no readable NVIDIA GPU: {error}")
             return
         self._nvml = pynvml
         self.error = None
@@ -134,12 +135,12 @@ class NvmlGpus:
         unnamed: list[int] = []
         for position in range(self._nvml.nvmlDeviceGetCount()):
             try:
-                gpu = NvmlGpu.open(self._nvml, position, self._say)
+                gpu = NvmlGpu.open(self._nvml, position, self._log_once)
             except GpuLostError:
                 unnamed.append(position)
                 continue
             except self._nvml.NVMLError as error:
-                self._say(f"GPU {position} cannot be read: {error}")
+                self._log_once(f"GPU {position} cannot be read: {error}")
                 continue
             if (known := before.pop(gpu.uuid, None)) is not None:
                 gpu.follow(known)
@@ -148,7 +149,7 @@ class NvmlGpus:
         lost = list(before.values())
         if len(before) < len(unnamed):
             lost += [
-                NvmlGpu.lost_one(self._nvml, position, self._say)
+                NvmlGpu.lost_one(self._nvml, position, self._log_once)
                 for position in unnamed
                 if position not in taken
             ]
@@ -157,13 +158,13 @@ class NvmlGpus:
         return sorted(found + lost, key=lambda each: each.index)
 
     def _give_up(self, error: Exception) -> None:
-        """The driver as a whole has left; its GPUs are remembered, and it is asked again later."""
+        """Close the driver after it failed; its GPUs are remembered, and it is retried later."""
         self.error = _why(error)
-        self._say(f"the NVIDIA driver does not answer any more: {error!r}")
+        self._log_once(f"the NVIDIA driver stopped responding: {error!r}")
         self._shut()
         for each in self._gpus:
             each.lose(quietly=True)
-        self._ask_again_at = self._clock() + RETRY_SECONDS
+        self._retry_at = self._clock() + RETRY_SECONDS
         self._check_for_lost_at = None
 
     def _shut(self) -> None:
@@ -176,7 +177,7 @@ class NvmlGpus:
         self._nvml, self._events = None, None
 
     def _note_lost(self) -> None:
-        """Plan when lost GPUs are looked for again."""
+        """Schedule the next try to find lost GPUs."""
         if not any(each.is_lost for each in self._gpus):
             self._lost_retry_seconds = LOST_RETRY_SECONDS
         elif self._check_for_lost_at is None:
@@ -198,7 +199,7 @@ class NvmlGpus:
         except nvml.NVMLError as error:
             log.debug("the driver reports no errors: %s", error)
 
-    def _hear(self) -> None:
+    def _read_events(self) -> None:
         """Take what the driver has reported since the last sample, without waiting."""
         nvml = self._nvml
         for _ in range(EVENTS_AT_ONCE):
@@ -219,14 +220,16 @@ class NvmlGpus:
         for each in self._gpus:
             if _address(each.handle) == address:
                 each.take_xid(xid, self._now())
-                self._say(f"{each.label}: critical error, Xid {xid}")
+                self._log_once(f"{each.label}: critical error, Xid {xid}")
                 return
 
-    def _say(self, message: str) -> None:
-        """Log a message when it is news, not at every sample."""
-        before = self._said.get(message, -math.inf)
-        if self._clock() - before >= SAID_SECONDS:
-            self._said = {**self._said, message: self._clock()} if len(self._said) < 100 else {}
+    def _log_once(self, message: str) -> None:
+        """Log a message once per `LOG_INTERVAL_SECONDS`."""
+        before = self._logged_at.get(message, -math.inf)
+        if self._clock() - before >= LOG_INTERVAL_SECONDS:
+            self._logged_at = (
+                {**self._logged_at, message: self._clock()} if len(self._logged_at) < 100 else {}
+            )
             log.info("%s", message)
 
 
@@ -235,7 +238,7 @@ def _address(handle: Any) -> int | None:
 
 
 def _why(error: Exception) -> Sentence | None:
-    """What is wrong with the driver; None where there is none and none is needed."""
+    """What is wrong with the driver; None without an NVIDIA GPU."""
     try:
         import pynvml
     except ImportError:
@@ -243,7 +246,7 @@ def _why(error: Exception) -> Sentence | None:
 
     code = error_code(error)
     if code == pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH:
-        # Its library and its kernel module differ until the instance is restarted.
+        # Library and kernel module differ until the instance is restarted.
         return sentence("gpu-driver-updated")
     if code == pynvml.NVML_ERROR_NO_PERMISSION:
         return sentence("gpu-driver-forbidden")

@@ -1,7 +1,7 @@
-"""One NVIDIA GPU: what NVML says of it, and when it was asked last.
+"""One NVIDIA GPU, read through NVML.
 
-What changes each second is asked for at each sample, what seldom changes seldom: a call into the
-driver is anything from a microsecond to a millisecond, and the driver has work to do.
+Figures that change each second are read at each sample, others less often: a call into the driver
+takes between a microsecond and a millisecond.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ log = logging.getLogger(__name__)
 MIB = 2**20
 
 OFTEN_SECONDS = 2.0
-"""Clocks, what holds them down, and who has memory."""
+"""Interval for clocks, the reasons that they are slowed, and processes with memory."""
 
 SELDOM_SECONDS = 30.0
-"""Memory errors, the power limit, the highest clock, the slices."""
+"""Interval for memory errors, power limit, maximum clock and MIG slices."""
 
 UNSUPPORTED_SECONDS = 600.0
-"""A figure that this GPU does not have, or that we may not see, is asked for again after so long:
-it may depend on a mode."""
+"""Interval for figures that this GPU does not support or permit: that may depend on a mode."""
 
 USE_SECONDS = 5.0
 """How long the use by a process counts; the driver reports it once a second, while there is
@@ -39,7 +38,7 @@ SLOWED_BY: dict[SlowedBy, int] = {"power": 0x4, "heat": 0x20 | 0x40, "sync": 0x1
 """Bits of `nvmlClocksEventReason...`; NVML's older name for the same is throttle reasons."""
 
 HW_SLOWDOWN, HW_THERMAL, HW_POWER_BRAKE = 0x8, 0x40, 0x80
-"""The first goes along with each of the others, and alone says only that there is a brake."""
+"""The first accompanies each of the others; alone it does not tell the reason."""
 
 CLOCK_REASONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",
@@ -53,11 +52,11 @@ RUNNING_PROCESSES = (
 
 
 class GpuLostError(Exception):
-    """The GPU does not answer any more."""
+    """The GPU stopped responding."""
 
 
 class DriverGoneError(Exception):
-    """Not one GPU but the driver does not answer any more."""
+    """The whole driver stopped responding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,38 +68,44 @@ class _Slice:
 
 
 class NvmlGpu:
-    """A GPU by its handle. Only `DriverGoneError` leaves it, once it is open."""
+    """A GPU by its handle. Once it is open, its methods raise only `DriverGoneError`."""
 
     def __init__(
-        self, nvml: Any, index: int, handle: Any, name: str, uuid: str, say: Callable[[str], None]
+        self,
+        nvml: Any,
+        index: int,
+        handle: Any,
+        name: str,
+        uuid: str,
+        log_once: Callable[[str], None],
     ) -> None:
         self._nvml = nvml
-        self._say = say
+        self._log_once = log_once
         self.index = index
         self.handle = handle
         self.name = name
         self.uuid = uuid
         self.xid: int | None = None
-        """The last critical error, or a graver one before it."""
+        """The last critical error, or a more severe one before it."""
         self.xid_at: datetime | None = None
         self.is_lost = False
         self._was_lost = False
-        """When the driver was open the last time, and it has not answered since."""
+        """It was lost when the driver was last open, and has not responded since."""
         self._failures = 0
-        """Of the calls of this sample, those that failed and should not."""
+        """The number of unexpected failures in this sample."""
         self._not_before: dict[tuple[Any, ...], float] = {}
         """Calls that this GPU does not support, and when they are tried again."""
-        self._kept: dict[str, tuple[float, Any]] = {}
-        """Figures that are not read at each sample: (until when it will do, figure)."""
+        self._cache: dict[str, tuple[float, Any]] = {}
+        """Figures that are not read at each sample: (valid until, figure)."""
         self._clock = 0.0
         self._use_seen = 0
-        """The driver's time of the last use by a process that we took, in microseconds."""
+        """The driver's timestamp of the last utilization sample, in microseconds."""
         self._uses: dict[int, tuple[float, float]] = {}
         """By process: (percent, when)."""
         self._use_percent: float | None = None
 
     @classmethod
-    def open(cls, nvml: Any, position: int, say: Callable[[str], None]) -> NvmlGpu:
+    def open(cls, nvml: Any, position: int, log_once: Callable[[str], None]) -> NvmlGpu:
         """The GPU at a position in NVML's list. Raises `GpuLostError`, or what NVML raises."""
         try:
             handle = nvml.nvmlDeviceGetHandleByIndex(position)
@@ -109,12 +114,12 @@ class NvmlGpu:
             if error.value in _lost_codes(nvml):
                 raise GpuLostError from error
             raise
-        return cls(nvml, position, handle, _text(name), _text(uuid), say)
+        return cls(nvml, position, handle, _text(name), _text(uuid), log_once)
 
     @classmethod
-    def lost_one(cls, nvml: Any, position: int, say: Callable[[str], None]) -> NvmlGpu:
-        """A GPU that was lost before anybody asked for its name."""
-        return cls(nvml, position, None, "NVIDIA GPU", "", say)
+    def lost_one(cls, nvml: Any, position: int, log_once: Callable[[str], None]) -> NvmlGpu:
+        """A GPU that was lost before its name was read."""
+        return cls(nvml, position, None, "NVIDIA GPU", "", log_once)
 
     @property
     def label(self) -> str:
@@ -122,15 +127,15 @@ class NvmlGpu:
         return f"GPU {self.index} ({self.name})"
 
     def follow(self, before: NvmlGpu) -> None:
-        """This is the GPU that was `before` when the driver was open the last time."""
+        """Take over index and errors of the same GPU from when the driver was last open."""
         self.index = before.index
         self.xid, self.xid_at = before.xid, before.xid_at
         self._was_lost = before.is_lost or before._was_lost
 
     def lose(self, *, quietly: bool = False) -> None:
-        """It does not answer, and is not asked until the driver is opened anew."""
+        """Mark it as lost: it is not read until the driver is reopened."""
         if not (self.is_lost or self._was_lost or quietly):
-            log.warning("%s is lost: it does not answer any more", self.label)
+            log.warning("%s is lost: it stopped responding", self.label)
         self.is_lost = True
 
     def take_xid(self, number: int, at: datetime) -> None:
@@ -166,7 +171,7 @@ class NvmlGpu:
             return self.as_lost()
         if self._was_lost:
             self._was_lost = False
-            log.warning("%s answers again", self.label)
+            log.warning("%s responds again", self.label)
         return sample
 
     def processes(self, now: float) -> list[GpuProcess]:
@@ -175,7 +180,7 @@ class NvmlGpu:
             return []
         self._clock = now
         try:
-            found: list[GpuProcess] = self._keep("processes", OFTEN_SECONDS, self._processes)
+            found: list[GpuProcess] = self._cached("processes", OFTEN_SECONDS, self._processes)
         except GpuLostError:
             self.lose()
             return []
@@ -185,17 +190,17 @@ class NvmlGpu:
 
     def _sample(self) -> GpuSample:
         nvml = self._nvml
-        slices: list[_Slice] = self._keep("slices", SELDOM_SECONDS, self._slices)
+        slices: list[_Slice] = self._cached("slices", SELDOM_SECONDS, self._slices)
         memory = self._read("nvmlDeviceGetMemoryInfo")
-        # A GPU that is cut into slices does not know its own use.
+        # A GPU with MIG slices does not report its use.
         use = None if slices else self._read("nvmlDeviceGetUtilizationRates")
         temperature = self._read("nvmlDeviceGetTemperature", nvml.NVML_TEMPERATURE_GPU)
         power = self._read("nvmlDeviceGetPowerUsage")
         if self._failures and memory is use is temperature is power is None:
             raise GpuLostError
         self._use_percent = None if use is None else float(min(max(use.gpu, 0), 100))
-        sm, of_memory, reasons = self._keep("clocks", OFTEN_SECONDS, self._clocks)
-        limit, clock_max, corrected, uncorrected = self._keep(
+        sm, of_memory, reasons = self._cached("clocks", OFTEN_SECONDS, self._clocks)
+        limit, clock_max, corrected, uncorrected = self._cached(
             "limits", SELDOM_SECONDS, self._limits
         )
         return GpuSample(
@@ -269,7 +274,7 @@ class NvmlGpu:
     # --- processes -----------------------------------------------------------------------------
 
     def _processes(self) -> list[GpuProcess]:
-        slices: list[_Slice] = self._keep("slices", SELDOM_SECONDS, self._slices)
+        slices: list[_Slice] = self._cached("slices", SELDOM_SECONDS, self._slices)
         memory: dict[int, float | None] = {}
         for handle in [each.handle for each in slices] or [self.handle]:
             for found in self._read_first(RUNNING_PROCESSES, of=handle) or []:
@@ -280,7 +285,7 @@ class NvmlGpu:
                     memory.setdefault(found.pid, None)
         uses = None if slices or not memory else self._use_by_process()
         if uses is None and len(memory) == 1 and not slices and self._use_percent is not None:
-            # Whoever is alone on a GPU is who uses it.
+            # A single process on a GPU accounts for all of its use.
             uses = dict.fromkeys(memory, self._use_percent)
         return [
             GpuProcess(pid, self.index, used, None if uses is None else uses.get(pid, 0.0))
@@ -297,7 +302,7 @@ class NvmlGpu:
         except self._nvml.NVMLError_NotFound:
             samples = []  # no use since
         except self._nvml.NVMLError as error:
-            # Each question is another one: it says since when.
+            # Noted without arguments, because the timestamp differs in each call.
             self._note((PROCESS_USE, True), error)
             return None
         for each in sorted(samples, key=lambda sample: sample.timeStamp):
@@ -310,19 +315,19 @@ class NvmlGpu:
         }
         return {pid: percent for pid, (percent, _) in self._uses.items()}
 
-    # --- asking ----------------------------------------------------------------------------------
+    # --- driver calls ----------------------------------------------------------------------------
 
-    def _keep(self, what: str, seconds: float, read: Callable[[], Any]) -> Any:
+    def _cached(self, what: str, seconds: float, read: Callable[[], Any]) -> Any:
         """A figure that is read again only after some seconds."""
-        until, figure = self._kept.get(what, (-math.inf, None))
+        until, figure = self._cache.get(what, (-math.inf, None))
         if self._clock >= until:
             figure = read()
-            # Half a sample early rather than a whole one late.
-            self._kept[what] = (self._clock + seconds - 0.5, figure)
+            # Half a sample early, to avoid being a whole one late.
+            self._cache[what] = (self._clock + seconds - 0.5, figure)
         return figure
 
     def _read(self, name: str, *arguments: Any, of: Any = None) -> Any:
-        """One figure; None where it is not to be had. Raises `GpuLostError`."""
+        """One figure; None if it cannot be read. Raises `GpuLostError`."""
         call = (name, of is None or of is self.handle, *arguments)
         if self._not_before and self._clock < self._not_before.get(call, -math.inf):
             return None
@@ -333,7 +338,7 @@ class NvmlGpu:
             return None
 
     def _read_first(self, names: tuple[str, ...], of: Any = None) -> Any:
-        """The same by several names: a driver knows the newer one, or only the older."""
+        """The first figure among several names: older drivers only know the older one."""
         for name in names:
             if (figure := self._read(name, of=of)) is not None:
                 return figure
@@ -358,7 +363,7 @@ class NvmlGpu:
             self._not_before[call] = self._clock + UNSUPPORTED_SECONDS
             return
         self._failures += 1
-        self._say(f"{self.label} cannot be read: {error}")
+        self._log_once(f"{self.label} cannot be read: {error}")
 
 
 def slowed_by(reasons: int) -> list[SlowedBy]:

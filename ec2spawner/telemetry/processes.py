@@ -18,23 +18,23 @@ once: a machine with a hundred cores has two thousand of these in its list."""
 
 MANY = 400
 LIST_SECONDS = 2.5
-"""With many processes, they are listed only so often: the list alone costs a microsecond for each.
-Until then a new one is not seen, and its CPU time counts a moment later."""
+"""Above `MANY` processes, `/proc` is listed only at this interval: listing costs a microsecond for
+each. New processes, and their CPU time, are seen at the next listing."""
 
 KTHREADD = 2
 """The parent of the kernel's threads, where a container does not hide it."""
 
-_NOBODY = -1
+_NO_PID = -1
 
 
 class Process(NamedTuple):
-    """A line of `/proc`: who started it, and what it has used."""
+    """One process from `/proc`."""
 
     pid: int
     parent: int
     group: int
     session: int
-    """The process that leads its session; what detaches without `setsid` keeps it."""
+    """The leader of its session; a process that detaches without `setsid` stays in it."""
     state: str
     """One letter as in `ps`; `Z` is a zombie."""
     terminal: int
@@ -42,48 +42,46 @@ class Process(NamedTuple):
     foreground: int
     """The process group in the foreground of that terminal."""
     cpu_seconds: float
-    """Its own."""
-    buried_cpu_seconds: float
-    """That of its descendants which have ended and been waited for."""
+    """Of the process itself."""
+    reaped_cpu_seconds: float
+    """Of its descendants that have ended and been waited for."""
     started: int
-    """When, in the kernel's ticks: with the number it names one process for good."""
+    """Start time in the kernel's ticks: identifies a process together with the id."""
     resident_mib: float
-    """Memory in use; what it shares with others is in here too."""
+    """Resident memory, shared memory included."""
     name: str
-    """As in `ps`: 15 letters of the program, or whatever the process calls itself."""
+    """As in `ps`: 15 characters of the program's name, or the title that the process has set."""
     uid: int
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """One pass over the user's processes."""
+    """One scan of the user's processes."""
 
     processes: list[Process]
     """Parents before their children."""
     cpu_seconds: float
-    """Of all of them, those that have ended too: a process that ends leaves its time to its
-    parent. It becomes less where that is none of the user's."""
+    """Of all of them, including ended ones, whose time is added to their parent's. It decreases if
+    the parent is not one of the user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Processes:
     """The descendants of `root_pid`, and everything that runs as `uid`.
 
-    With a subreaper as root the descendants include daemons that detached. `uid` is for an
-    instance whose notebook user is not the agent's: there a job started over ssh is the user's
-    work too.
+    With a subreaper as root the descendants include detached daemons. `uid` is set if the notebook
+    user is not the agent's: then jobs started over ssh are the user's work too.
     """
 
     root_pid: int
     uid: int | None = None
     include_root: bool = False
     spared: set[tuple[int, int]] = field(default_factory=set, compare=False)
-    """Number and start of descendants that are not the user's, nor is what they start."""
+    """Id and start time of descendants that do not belong to the user, nor do their children."""
 
     def spare_all_but(self, user_pid: int | None) -> None:
-        """Of the descendants of now, the user's are `user_pid` with what it has started, and what
-        runs as `uid`."""
-        of_user = Processes(user_pid or _NOBODY, self.uid, include_root=True).list()
+        """Exclude all current descendants except `user_pid` with its own, and those of `uid`."""
+        of_user = Processes(user_pid or _NO_PID, self.uid, include_root=True).list()
         users = {each.pid for each in of_user}
         self.spared.update(
             (each.pid, each.started)
@@ -111,9 +109,9 @@ class Processes:
             for pid, process in everything.items():
                 if process.uid == self.uid and pid != self.root_pid:
                     found.setdefault(pid, process)
-        cpu_seconds = sum(each.cpu_seconds + each.buried_cpu_seconds for each in found.values())
+        cpu_seconds = sum(each.cpu_seconds + each.reaped_cpu_seconds for each in found.values())
         if self.root_pid in everything and not self.include_root:
-            cpu_seconds += everything[self.root_pid].buried_cpu_seconds
+            cpu_seconds += everything[self.root_pid].reaped_cpu_seconds
         return Scan(list(found.values()), cpu_seconds)
 
     def list(self) -> list[Process]:
@@ -122,7 +120,7 @@ class Processes:
 
 
 class ProcessTable:
-    """All processes of the machine, read again and again."""
+    """All processes of the instance, read repeatedly."""
 
     def __init__(self) -> None:
         self._known: dict[int, Process] = {}
@@ -130,8 +128,8 @@ class ProcessTable:
         self._listed_at = -math.inf
 
     def read(self, closely: Collection[int] = ()) -> dict[int, Process]:
-        """All processes now. Those in `closely` are as they are; of the others a tenth is, and the
-        rest as it was in one of the last looks."""
+        """All processes. Those in `closely` and a tenth of the others are read now; the rest is
+        from previous scans."""
         self._scans += 1
         now = time.monotonic()
         if len(self._known) > MANY and now - self._listed_at < LIST_SECONDS:
@@ -172,7 +170,7 @@ class ProcessTable:
 
 
 def read_process(pid: int) -> Process | None:
-    """One process; None where it has ended, or cannot be understood."""
+    """One process; None if it has ended or cannot be parsed."""
     try:
         file = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         try:
@@ -180,7 +178,7 @@ def read_process(pid: int) -> Process | None:
         finally:
             os.close(file)
         uid = os.stat(f"/proc/{pid}").st_uid  # noqa: PTH116 - hot
-        # The name, field 2, stands in brackets and may hold anything, brackets too.
+        # The name, field 2, is in brackets and may contain anything, brackets too.
         start, end = text.index(b"("), text.rindex(b")")
         fields = text[end + 2 :].split(None, 23)
         return Process(
@@ -192,7 +190,7 @@ def read_process(pid: int) -> Process | None:
             terminal=int(fields[4]),
             foreground=int(fields[5]),
             cpu_seconds=(int(fields[11]) + int(fields[12])) / CLOCK_TICKS,
-            buried_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
+            reaped_cpu_seconds=(int(fields[13]) + int(fields[14])) / CLOCK_TICKS,
             started=int(fields[19]),
             resident_mib=max(int(fields[21]), 0) * PAGE_BYTES / 2**20,
             name=text[start + 1 : end].decode(errors="replace"),

@@ -1,4 +1,4 @@
-"""What people call a program that runs: its script, its module, or its own name."""
+"""Names of programs for people: the script, the module, or the program itself."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .processes import Process
 
 
 class Options(NamedTuple):
-    """Letters of an interpreter's options."""
+    """Letters of an interpreter's options that take an argument."""
 
     code: str
-    """What is to be run follows, or is read from a pipe."""
+    """Followed by code, or reading it from a pipe."""
     word: str = ""
-    """A word of their own follows."""
+    """Followed by another argument."""
     module: str = ""
-    """The name of what runs follows."""
+    """Followed by the name of the module to run."""
 
 
 INTERPRETERS = {
@@ -33,7 +33,7 @@ INTERPRETERS = {
 }
 
 CODE = ("--command", "--eval", "--print")
-"""The options that code follows, in long."""
+"""The long options that are followed by code."""
 
 NOTEBOOK_SERVER = "The notebook server"
 
@@ -47,8 +47,8 @@ class ProgramNames:
         self._names: dict[tuple[int, int, str], str] = {}
 
     def name(self, process: Process) -> str:
-        """For people; empty where it cannot be read."""
-        # What executes another program keeps its number, but hardly its name.
+        """The name for people; empty if it cannot be read."""
+        # A process that executes another program keeps its id, but rarely its name.
         key = (process.pid, process.started, process.name)
         if key not in self._names:
             if len(self._names) >= MAX_KEPT:
@@ -58,7 +58,7 @@ class ProgramNames:
 
 
 def command_line(pid: int) -> list[str]:
-    """Empty where the process has ended."""
+    """The arguments of a process; empty if it has ended."""
     try:
         text = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
@@ -67,11 +67,11 @@ def command_line(pid: int) -> list[str]:
 
 
 def program(line: Sequence[str]) -> str:
-    """A command line in a word or two. Its other arguments are left out: the hub gets what runs,
-    and a password may be among them."""
+    """A command line in one or two words. Other arguments are omitted: the name is sent to the
+    hub, and an argument may be a password."""
     if not line or not line[0].strip():
         return ""
-    # A program that has given itself a title has one long word, with its arguments in it.
+    # A program that sets its title has a single word, which includes its arguments.
     name = _base(line[0] if len(line) > 1 else line[0].split()[0].rstrip(":"))
     options = INTERPRETERS.get(name.rstrip("0123456789."))
     script = _script(line[1:], options) if options is not None else ""
@@ -79,7 +79,7 @@ def program(line: Sequence[str]) -> str:
 
 
 def _script(line: Sequence[str], options: Options) -> str:
-    """The script or module that an interpreter runs; empty where it is given code instead."""
+    """The script or module that an interpreter runs; empty if it runs code from its arguments."""
     words = list(line)
     while words:
         word = words.pop(0)

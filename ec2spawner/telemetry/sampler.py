@@ -1,4 +1,4 @@
-"""One thread that samples; all readers take what it found last."""
+"""The sampling thread. Readers get its last sample."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from .workers import (
 
 log = logging.getLogger(__name__)
 
-KEPT = 2 * WINDOW_MAX
-"""How far back readings are kept: `core.idle` averages over up to `WINDOW_MAX`."""
+RETENTION = 2 * WINDOW_MAX
+"""How far back readings reach: `core.idle` averages over up to `WINDOW_MAX`."""
 
 OLD_SECONDS = 30.0
 """Figures older than this are not reported as current. They stand still where a driver hangs:
 its call does not return, and nothing can end it."""
 
-STILL_TRUE = {"index", "name", "uuid", "memory_total_mib"}
-STILL_TRUE |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
-"""What is still true of a GPU whose figures are old."""
+IDENTITY_FIELDS = {"index", "name", "uuid", "memory_total_mib"}
+IDENTITY_FIELDS |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
+"""The fields of a GPU that stay valid when its figures are old."""
 
 DRIVER_SILENT = sentence("gpu-driver-silent")
 
@@ -51,7 +51,7 @@ CHECK_SECONDS = 1.0
 
 
 class Sampler:
-    """Samples the machine every `interval` seconds while it is started. Thread-safe to read."""
+    """Samples every `interval` seconds between `start` and `stop`. Reading is thread-safe."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Sampler:
         clock: Callable[[], float] = time.monotonic,
         on_sample: Callable[[Telemetry], None] | None = None,
     ) -> None:
-        """`home`: the disk of interest. `server_pid`: the notebook server, whose own CPU use, as
-        when it saves or an open tab asks, is not the user's work. `on_sample` is called in the
-        sampling thread."""
+        """`home`: the file system whose space is reported. `server_pid`: the notebook server,
+        whose own CPU use (saving, requests of open tabs) is not the user's work. `on_sample` is
+        called in the sampling thread."""
         self.interval = interval
         """Seconds from one sample to the next; may be changed at any time."""
         self._gpus = gpus
@@ -80,27 +80,27 @@ class Sampler:
         self._lock = threading.Lock()
         self._latest: Telemetry | None = None
         self._latest_at = 0.0
-        """When it was taken, or before there was one, when the first one was asked for."""
+        """When it was taken; before the first, when sampling started."""
         self._without_figures: Telemetry | None = None
         """What is reported in its place once it is old."""
-        self._asks_driver = False
+        self._is_in_driver = False
         self._rest: Sampler | None = None
-        """Samples all but the GPUs while their driver hangs."""
+        """Samples everything except the GPUs while their driver hangs."""
         self._gpu: deque[Reading] = deque()
         self._cpu: deque[Reading] = deque()
         self._terminals: list[TerminalState] = []
         self._kernels: Sequence[KernelState] = ()
         self._thread: threading.Thread | None = None
         self._stopping: threading.Event | None = None
-        """Of the thread that samples now, if one does."""
+        """Ends the running thread; None if there is none."""
         self._failure = ""
 
     @property
     def latest(self) -> Telemetry | None:
-        """The last sample; None before the first. An old one has no figures any more."""
-        instead = self._instead()
-        if instead is not None:
-            return instead.latest
+        """The last sample; None before the first. An old one has no figures."""
+        fallback = self._fallback()
+        if fallback is not None:
+            return fallback.latest
         with self._lock:
             if not self._is_old():
                 return self._latest
@@ -110,8 +110,8 @@ class Sampler:
 
     @property
     def workers(self) -> list[Worker] | None:
-        """Who uses GPUs and CPU now; None where that is not known, as while a driver hangs."""
-        if self._instead() is not None:
+        """What uses GPUs and CPU now; None if unknown, as while a driver hangs."""
+        if self._fallback() is not None:
             return None
         with self._lock:
             return None if self._latest is None or self._is_old() else self._latest.workers
@@ -119,27 +119,27 @@ class Sampler:
     def readings(self) -> tuple[list[Reading], list[Reading]]:
         """(GPU, CPU of the user's processes), oldest first, the last two minutes."""
         with self._lock:
-            # One lock for both: when the driver comes back, none is missing and none counts twice.
+            # One lock for both, so that none is lost or counted twice when the driver responds.
             later = self._rest.readings()[1] if self._rest is not None else []
             return list(self._gpu), [*self._cpu, *later]
 
     def terminals(self) -> list[TerminalState]:
         """The user's terminals, and what runs in their foreground."""
-        instead = self._instead()
-        if instead is not None:
-            return instead.terminals()
+        fallback = self._fallback()
+        if fallback is not None:
+            return fallback.terminals()
         with self._lock:
             return self._terminals
 
     def see_kernels(self, kernels: Sequence[KernelState]) -> None:
-        """Which kernels there are, so that their processes are known by their notebooks' names."""
+        """Set the kernels, so that their processes are named after their notebooks."""
         with self._lock:
             self._kernels = kernels
             if self._rest is not None:
                 self._rest.see_kernels(kernels)
 
     def start(self) -> None:
-        """Start to sample; started already is no error."""
+        """Start sampling. Idempotent."""
         if self._stopping is None:
             self._stopping = threading.Event()
             self._latest_at = self._clock()
@@ -149,9 +149,9 @@ class Sampler:
             self._thread.start()
 
     def stop(self, timeout: float = 0.0) -> None:
-        """Stop to sample; waits for a sample that is under way, for `timeout` seconds at most.
+        """Stop sampling; wait at most `timeout` seconds for a sample in progress.
 
-        An event loop waits for none: a driver may hang.
+        On an event loop leave it at 0: a driver may hang.
         """
         stopping, self._stopping = self._stopping, None
         if stopping is not None and self._thread is not None:
@@ -162,19 +162,19 @@ class Sampler:
 
     def _run(self, stopping: threading.Event, before: threading.Thread | None) -> None:
         if before is not None:
-            # It closes the GPUs when it ends: one thread at a time has them.
+            # It closes the GPUs when it ends; only one thread may use them.
             before.join()
-        work = _Work(self._gpus, self._processes, self._home, self._server_pid)
+        scanner = _Scanner(self._gpus, self._processes, self._home, self._server_pid)
         sampled_at, wait = time.monotonic(), min(self.interval, 0.2)
         while not stopping.wait(min(max(sampled_at + wait - time.monotonic(), 0.0), CHECK_SECONDS)):
             if time.monotonic() < sampled_at + min(wait, self.interval):
                 continue
             sampled_at, wait = time.monotonic(), self.interval
             try:
-                self._sample(work)
+                self._sample(scanner)
                 self._failure = ""
             except Exception as error:
-                # A driver or a /proc that misbehaves shall not end the thread, nor fill the log.
+                # Errors of a driver or of /proc must not end the thread or flood the log.
                 if repr(error) != self._failure:
                     log.exception("a sample failed; the next ones follow")
                 self._failure = repr(error)
@@ -182,47 +182,47 @@ class Sampler:
         with self._lock:
             self._terminals = []
 
-    def _sample(self, work: _Work) -> None:
-        scan = work.scan()
+    def _sample(self, scanner: _Scanner) -> None:
+        scan = scanner.scan()
         in_terminals = terminals(scan.processes)
         with self._lock:
             self._terminals = in_terminals
             kernels = self._kernels
-        user_cpu = work.user_cpu_percent
-        # What stands in for a driver has none to wait for, and nobody to stand in for it.
-        self._asks_driver = not isinstance(self._gpus, SilentGpus)
+        user_cpu = scanner.user_cpu_percent
+        # Without a driver there is nothing that could hang.
+        self._is_in_driver = not isinstance(self._gpus, SilentGpus)
         try:
             gpus = self._gpus.sample(user_cpu)
             now = self._now()
-            at_work = work.workers(scan, kernels, in_terminals)
+            busy = scanner.workers(scan, kernels, in_terminals)
         finally:
-            self._asks_driver = False
+            self._is_in_driver = False
         latest = Telemetry(
             at=now,
             gpu_source=self._gpus.kind,
             gpu_error=self._gpus.error,
             gpus=gpus,
-            workers=at_work,
-            **work.machine.figures(),
+            workers=busy,
+            **scanner.machine.figures(),
         )
         uses = [gpu.use_percent for gpu in gpus if gpu.use_percent is not None]
         with self._lock:
             self._latest, self._latest_at = latest, self._clock()
             self._without_figures = None
             self._end_rest()
-            _append(self._cpu, Reading(now, user_cpu), KEPT)
+            _append(self._cpu, Reading(now, user_cpu), RETENTION)
             if uses:
-                _append(self._gpu, Reading(now, max(uses)), KEPT)
+                _append(self._gpu, Reading(now, max(uses)), RETENTION)
         if self._on_sample is not None:
             self._on_sample(latest)
 
-    def _instead(self) -> Sampler | None:
+    def _fallback(self) -> Sampler | None:
         """The sampler that continues while the driver hangs, once it has a sample.
 
         What works beside the GPUs is not idle because nobody looks.
         """
         with self._lock:
-            if self._rest is None and self._asks_driver and self._is_old():
+            if self._rest is None and self._is_in_driver and self._is_old():
                 self._rest = self._begin_rest()
             rest = self._rest
         if rest is None or rest.latest is None:
@@ -247,36 +247,36 @@ class Sampler:
         return rest
 
     def _end_rest(self) -> None:
-        """End it, and keep what it has measured: what has worked meanwhile is not idle now."""
+        """End the fallback, and keep its readings as part of the past."""
         rest, self._rest = self._rest, None
         if rest is not None:
             rest.stop()
             for reading in rest.readings()[1]:
-                _append(self._cpu, reading, KEPT)
+                _append(self._cpu, reading, RETENTION)
 
     def _is_old(self) -> bool:
         """Whether a sample is long overdue."""
         return self._stopping is not None and self._clock() - self._latest_at > OLD_SECONDS
 
     def _old(self) -> Telemetry | None:
-        """The last sample with what does not change, and with why there is no newer one."""
+        """The last sample without figures, and with the reason that there is no newer one."""
         before = self._latest
         if before is None:
-            if not self._asks_driver:
+            if not self._is_in_driver:
                 return None
             kind = self._gpus.kind
             return Telemetry(at=self._now(), gpu_source=kind, gpu_error=DRIVER_SILENT)
         return Telemetry(
             at=before.at,
             gpu_source=before.gpu_source,
-            gpu_error=DRIVER_SILENT if self._asks_driver else before.gpu_error,
-            gpus=[_name_plate(gpu) for gpu in before.gpus],
+            gpu_error=DRIVER_SILENT if self._is_in_driver else before.gpu_error,
+            gpus=[_without_figures_of(gpu) for gpu in before.gpus],
             cpu_count=before.cpu_count,
         )
 
 
 class SilentGpus:
-    """GPUs whose driver hangs: what is known of them without asking."""
+    """GPUs whose driver hangs, as last identified."""
 
     error: Sentence | None = DRIVER_SILENT
 
@@ -285,10 +285,10 @@ class SilentGpus:
         self._known = known
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
-        """The GPUs as they were last identified: the driver is not asked."""
+        """The GPUs as last identified, without a call to the driver."""
         return self._known
 
-    def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
+    def processes(self, busy: Sequence[tuple[int, float]]) -> list[GpuProcess]:
         """None: only the driver knows."""
         return []
 
@@ -296,8 +296,8 @@ class SilentGpus:
         """There is nothing to close."""
 
 
-class _Work:
-    """What the sampling thread keeps from one sample to the next."""
+class _Scanner:
+    """State of the sampling thread from one sample to the next."""
 
     def __init__(
         self,
@@ -340,7 +340,7 @@ class _Work:
     ) -> list[Worker]:
         seen = {each.pid: each for each in scan.processes}
         for pid, started in self._past.owners:
-            # What has left the user's processes and still runs has detached.
+            # A process that left the user's tree and still runs has detached.
             process = self._everything.get(pid)
             if process is not None and process.started == started:
                 seen.setdefault(pid, process)
@@ -348,8 +348,8 @@ class _Work:
             seen.setdefault(pid, self._everything[pid])
         groups = group(Seen(list(seen.values()), kernels, in_terminals, self._elapsed), self._past)
         self._past = groups.past
-        at_work = [(identity[0], use) for identity, use in groups.cpu_percent.items()]
-        on_gpus = self._gpus.processes(at_work)
+        busy = [(identity[0], use) for identity, use in groups.cpu_percent.items()]
+        on_gpus = self._gpus.processes(busy)
         if self._gpus.kind == "nvml":
             on_gpus = [self._namespace.translated(each, self._everything) for each in on_gpus]
         self._on_gpus = {each.pid for each in on_gpus}
@@ -370,15 +370,15 @@ class _Work:
         return self._everything
 
 
-def _name_plate(gpu: GpuSample) -> GpuSample:
+def _without_figures_of(gpu: GpuSample) -> GpuSample:
     """A GPU without its figures."""
-    return GpuSample.model_validate(gpu.model_dump(include=STILL_TRUE))
+    return GpuSample.model_validate(gpu.model_dump(include=IDENTITY_FIELDS))
 
 
-def _append(readings: deque[Reading], reading: Reading, kept: timedelta) -> None:
-    """Add a reading and drop what is older than `kept`, or in the future of a clock set back."""
+def _append(readings: deque[Reading], reading: Reading, retention: timedelta) -> None:
+    """Add a reading and drop readings older than `retention`, or in the future (clock set back)."""
     while readings and readings[-1].at > reading.at:
         readings.pop()
     readings.append(reading)
-    while reading.at - readings[0].at > kept:
+    while reading.at - readings[0].at > retention:
         readings.popleft()

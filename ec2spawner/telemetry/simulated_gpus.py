@@ -1,4 +1,4 @@
-"""GPUs of the embedded EC2: they say that they are simulated, and otherwise behave."""
+"""Simulated GPUs for the embedded EC2, marked as simulated in their source."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ MEMORY_CLOCK_MHZ = 5000.0
 
 POWER_LIMITS_W = {"T4": 70, "T4g": 70, "L4": 72, "A10G": 300, "V100": 300, "L40S": 350}
 POWER_LIMITS_W |= {"A100": 400, "H100": 700, "H200": 700, "B200": 1000, "B300": 1100}
-"""About those of the real ones, by EC2's names; another one is thought to have this:"""
+"""Approximate limits of real GPUs, by EC2's names; any other has this:"""
 USUAL_POWER_LIMIT_W = 250
 
 REST_SHARE = 0.14
 WORK_SHARE = 0.88
-"""Of the power limit: at rest, and what full use adds. Together they are a little more than the
-limit, which then holds the clocks down, as on real ones."""
+"""Shares of the power limit: at rest, and added by full use. Together they exceed the limit
+slightly, which then lowers the clocks, as on real GPUs."""
 
 
 class SimulatedGpu(BaseModel):
@@ -33,7 +33,7 @@ class SimulatedGpu(BaseModel):
 
 
 class SimulatedGpus:
-    """GPUs that work as hard as the user's processes use the CPU: the first one core, and so on."""
+    """GPUs whose use follows the CPU use of the user's processes: one GPU per busy core."""
 
     kind: Kind = "simulated"
     error: Sentence | None = None
@@ -52,7 +52,7 @@ class SimulatedGpus:
         ]
 
     def processes(self, at_work: Sequence[tuple[int, float]]) -> list[GpuProcess]:
-        """The busiest process has the first GPU that works, the next one the second, and so on."""
+        """Assign the busiest process to the first busy GPU, the next one to the second, etc."""
         users = sorted(
             (each for each in at_work if each[1] > self.AT_REST_PERCENT),
             key=lambda each: -each[1],
@@ -72,7 +72,7 @@ class SimulatedGpus:
     def _one(self, index: int, core_percent: float) -> GpuSample:
         above = max(core_percent - self.AT_REST_PERCENT, 0.0)
         target = min(above * 100.0 / (100.0 - self.AT_REST_PERCENT), 98.0)
-        # Half the way at each sample: a bar that glides, and is at rest two samples after the end.
+        # Half the difference at each sample, so that the shown bar moves smoothly.
         use = (self._use[index] + target) / 2
         self._use[index] = use = 0.0 if use < 2 else use
         limit = float(POWER_LIMITS_W.get(self.gpu.name, USUAL_POWER_LIMIT_W))

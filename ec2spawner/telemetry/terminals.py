@@ -1,7 +1,7 @@
-"""What runs in the foreground of each of the user's terminals: Jupyter's, tmux's, ssh's.
+"""The foreground jobs of the user's terminals: Jupyter's, tmux's, ssh's.
 
-A pseudo-terminal knows which process group is in its foreground. The group's leader says what
-that is; where the leader has ended (`echo 1 | sleep 30`), whoever is left of the group does.
+A pseudo-terminal has a foreground process group. The job is named after the group's leader, or
+after another member if the leader has ended (`echo 1 | sleep 30`).
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ INTERPRETERS = {
     "node": "ep",
     "bc": "",
 }
-"""Programs that ask a person for lines unless they are given a script; by their options' letters
-that give them work in another way."""
+"""Programs that are interactive without a script, and the letters of options that give them work
+in another way."""
 
 DATABASES = {"psql": "cf", "sqlite": "", "mysql": "e", "mariadb": "e"}
-"""The same, but a word beside their options is no script: it names a database."""
+"""The same for programs whose argument names a database instead of a script."""
 
 WORK = ("--command", "--eval", "--execute", "--file", "--print")
-"""The same options in long."""
+"""The same as long options."""
 
 SUDO_WITH_WORD = re.compile("-[a-zA-Z]*?[CDghpRrTtUu](?P<word>.*)")
-"""Options of sudo with a word of their own, which is the next one if it is not in this: `-u ada`,
-`-uada`, `-Hu ada`."""
+"""Options of sudo that take an argument, attached or as the next word: `-u ada`, `-uada`,
+`-Hu ada`."""
 
 MAX = 100
 """More terminals than this are not reported."""
 
 
 def terminals(processes: Sequence[Process]) -> list[TerminalState]:
-    """Every terminal of these processes, but for the one that this process was started in."""
+    """Every terminal of these processes, except the one that this process was started in."""
     own = next((each.terminal for each in processes if each.pid == os.getpid()), 0)
     groups = {each.terminal: each.foreground for each in processes if each.terminal}
     return [
@@ -59,7 +59,7 @@ def terminals(processes: Sequence[Process]) -> list[TerminalState]:
 
 
 def _foreground(group: int, processes: Sequence[Process]) -> str:
-    """Name of the foreground job; empty while something waits at its prompt."""
+    """Name of the foreground job; empty at a prompt."""
     if line := command_line(group):
         return command(line, _asks_a_terminal(group))
     for each in processes:
@@ -71,10 +71,10 @@ def _foreground(group: int, processes: Sequence[Process]) -> str:
 
 
 def command(line: Sequence[str], asks_a_terminal: bool) -> str:
-    """What a command line runs, by its name; empty where it is a prompt that waits for a person.
+    """The name of the program that a command line runs; empty for an interactive prompt.
 
-    A prompt's own jobs have process groups of their own, so they would be in the foreground
-    instead of it. What reads its lines from a file or a pipe is no prompt.
+    Jobs of a shell have their own process groups, so they would be in the foreground instead of
+    it. A program that reads its input from a file or a pipe is not interactive.
     """
     line = _without_sudo(line)
     if not line or (asks_a_terminal and _is_prompt(line)):
@@ -83,7 +83,7 @@ def command(line: Sequence[str], asks_a_terminal: bool) -> str:
 
 
 def _without_sudo(line: Sequence[str]) -> Sequence[str]:
-    """What sudo or su runs; nothing where that is a shell."""
+    """The command line that sudo or su runs; empty if that is a shell."""
     if _base(line[0]) == "su":
         return line if any(_gives_work(word, "c") for word in line[1:]) else []
     if _base(line[0]) != "sudo":
@@ -131,7 +131,7 @@ def _asks_a_terminal(pid: int) -> bool:
     try:
         source = str(Path(f"/proc/{pid}/fd/0").readlink())
     except PermissionError:
-        # Somebody else's, such as what sudo runs: a person started it.
+        # A process of another user, such as one run by sudo: a person started it.
         return True
     except OSError:
         return False

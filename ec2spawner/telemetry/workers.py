@@ -1,7 +1,7 @@
-"""Who uses the GPUs and the CPU: kernels, terminals and programs, each with all it has started.
+"""Attributes GPU and CPU use to workers: kernels, terminals and programs, with their children.
 
-Pure. `who_works` is folded over time: what it returns as `Past` goes into the next call, so that
-a process which has detached still counts for whoever started it.
+Pure. `group` is folded over time: the `Past` that it returns goes into the next call, so that a
+detached process still counts for the worker that started it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MAX = 50
 """More than this are not reported; the busiest are."""
 
 MIN_CPU_PERCENT = 1.0
-"""A program with less, and without a GPU, works at nothing."""
+"""A program with less, and without a GPU, counts as not working."""
 
 SMOOTHED_SECONDS = 3.0
-"""CPU use is averaged over about so long, so that the busiest one does not change each second."""
+"""CPU use is averaged over about this long, so that the order does not change each second."""
 
 MAX_NAME_LETTERS = 120
 
 Identity = tuple[int, int]
-"""Number and start of a process: one process for good."""
+"""Id and start time of a process, because ids are reused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What runs at an instant."""
+    """What runs at one instant."""
 
     processes: Sequence[Process]
     """The user's, those with a GPU, and those in `Past.owners` that still run."""
@@ -63,7 +63,7 @@ class Past:
 
     processes: Mapping[int, Process] = field(default_factory=dict)
     owners: Mapping[Identity, Identity] = field(default_factory=dict)
-    """Whose a process is: the first process of its worker."""
+    """Process -> the first process of its worker."""
     cpu_percent: Mapping[Identity, float] = field(default_factory=dict)
     """By the first process of each worker."""
 
@@ -73,7 +73,7 @@ class Groups:
     """The processes of a scan, by whose they are."""
 
     roots: Mapping[int, Root]
-    """By process, its worker."""
+    """Process id -> worker."""
     cpu_percent: Mapping[Identity, float]
     """By the first process of each worker, in percent of one core; empty in the first scan."""
     past: Past
@@ -81,7 +81,7 @@ class Groups:
 
 
 def group(seen: Seen, past: Past) -> Groups:
-    """Put each process to the kernel, terminal or program that it belongs to."""
+    """Assign each process to the kernel, terminal or program that started it."""
     by_pid = {each.pid: each for each in seen.processes}
     roots = _owners(seen, by_pid, past)
     members: dict[Identity, list[Process]] = {}
@@ -104,7 +104,7 @@ def group(seen: Seen, past: Past) -> Groups:
 def workers(
     groups: Groups, on_gpus: Iterable[GpuProcess], name_of: Callable[[int], str]
 ) -> list[Worker]:
-    """The workers, the busiest first. `name_of`: a program's name, by the number of its process."""
+    """The workers, busiest first. `name_of` returns a program's name by process id."""
     by_root: dict[Identity, list[GpuProcess]] = {}
     unseen: dict[int, list[GpuProcess]] = {}
     for each in on_gpus:
@@ -140,38 +140,40 @@ def cpu_use(
     """
     if elapsed <= 0 or not before:
         return {}
-    inherited = _left_behind(before, now)
-    most = 100.0 * (os.cpu_count() or 1)
+    inherited = _counted_of_ended(before, now)
+    maximum = 100.0 * (os.cpu_count() or 1)
     found: dict[int, float] = {}
     for pid, process in now.items():
         old = before.get(pid)
-        own, buried = process.cpu_seconds, process.buried_cpu_seconds
+        own, reaped = process.cpu_seconds, process.reaped_cpu_seconds
         if old is not None and old.started == process.started:
             own -= old.cpu_seconds
-            buried -= old.buried_cpu_seconds
-        taken = max(own, 0.0) + max(buried - inherited.get(pid, 0.0), 0.0)
+            reaped -= old.reaped_cpu_seconds
+        taken = max(own, 0.0) + max(reaped - inherited.get(pid, 0.0), 0.0)
         if taken > 0:
-            found[pid] = min(100.0 * taken / elapsed, most)
+            found[pid] = min(100.0 * taken / elapsed, maximum)
     return found
 
 
-def _left_behind(before: Mapping[int, Process], now: Mapping[int, Process]) -> dict[int, float]:
-    """CPU seconds known of processes that have ended since, by the nearest ancestor that runs."""
+def _counted_of_ended(
+    before: Mapping[int, Process], now: Mapping[int, Process]
+) -> dict[int, float]:
+    """CPU seconds already counted for ended processes, by their nearest running ancestor."""
     ended = {
         pid: old
         for pid, old in before.items()
         if (process := now.get(pid)) is None or process.started != old.started
     }
-    left: dict[int, float] = {}
+    counted: dict[int, float] = {}
     for old in ended.values():
         heir, steps = old.parent, 0
         while heir in ended and steps < len(ended):
             heir, steps = ended[heir].parent, steps + 1
-        left[heir] = left.get(heir, 0.0) + old.cpu_seconds + old.buried_cpu_seconds
-    return left
+        counted[heir] = counted.get(heir, 0.0) + old.cpu_seconds + old.reaped_cpu_seconds
+    return counted
 
 
-# --- whose a process is ------------------------------------------------------------------------
+# --- which worker a process belongs to ---------------------------------------------------------
 
 
 def _owners(seen: Seen, by_pid: Mapping[int, Process], past: Past) -> dict[int, Root]:
@@ -196,8 +198,8 @@ def _owners(seen: Seen, by_pid: Mapping[int, Process], past: Past) -> dict[int, 
 
 
 def _first_processes(seen: Seen, by_pid: Mapping[int, Process]) -> dict[int, Root]:
-    """The processes that kernels and terminals begin with. A kernel's number that is none of the
-    user's processes is a tale."""
+    """The first processes of kernels and terminals. The id of a kernel is ignored if it is not one
+    of the user's processes."""
     roots = {}
     by_terminal: dict[str, Process] = {}
     for process in seen.processes:
@@ -217,8 +219,8 @@ def _first_processes(seen: Seen, by_pid: Mapping[int, Process]) -> dict[int, Roo
 def _of_detached(
     top: Process, by_pid: Mapping[int, Process], past: Past, roots: Mapping[int, Root]
 ) -> Root | None:
-    """Whose a process without a parent of ours is: whoever it was before it detached, or whose
-    session or terminal it still has."""
+    """The worker of a process whose parent is not the user's: the one before it detached, or the
+    one of its session or terminal."""
     number, started = past.owners.get((top.pid, top.started), (top.pid, top.started))
     first = by_pid.get(number)
     if number != top.pid and first is not None and first.started == started:
@@ -234,7 +236,7 @@ def _of_detached(
 def _within_kernels(
     owners: dict[int, Root], roots: Mapping[int, Root], by_pid: Mapping[int, Process]
 ) -> dict[int, Root]:
-    """What a kernel started in a terminal of its own, as `!command` does, is the kernel's."""
+    """Assign terminals that a kernel opened, as `!command` does, to the kernel."""
     instead: dict[Identity, Root] = {}
     for root in roots.values():
         step, steps = by_pid.get(root.process.parent), 0
@@ -249,12 +251,12 @@ def _within_kernels(
     return {pid: instead.get(root.identity, root) for pid, root in owners.items()}
 
 
-# --- how a worker looks ------------------------------------------------------------------------
+# --- reporting ---------------------------------------------------------------------------------
 
 
 def _is_reported(groups: Groups, root: Root, has_gpu: bool) -> bool:
-    works = has_gpu or groups.cpu_percent.get(root.identity, 0.0) >= MIN_CPU_PERCENT
-    return works or root.kind == "kernel" or bool(root.terminal and root.terminal.foreground)
+    is_busy = has_gpu or groups.cpu_percent.get(root.identity, 0.0) >= MIN_CPU_PERCENT
+    return is_busy or root.kind == "kernel" or bool(root.terminal and root.terminal.foreground)
 
 
 def _worker(

@@ -16,7 +16,7 @@ VIOLATIONS = {
     "core/homes/zone_migration.py": "from ..idle import policy",
     "wire/words.py": "from ..core import names",
     "agent/claim.py": "from ..aws import client",
-    "agent/hub/backoff.py": "from ..lease_run import LeaseRun",
+    "agent/hub/client.py": "from ..lease_run import LeaseRun",
     "notebook/handlers.py": "from ..agent import claim",
     "cost/magics.py": "import IPython",
     "gpu_check/measure.py": "from ..telemetry import gpus",

@@ -157,7 +157,7 @@ def test_a_gpu_that_falls_off_the_bus_keeps_its_place_and_may_come_back(fake: Fa
     assert (back["lost"], back["use_percent"], back["xid"]) == (False, 30, 79)
     assert len(told.log) == 3, told.log
     assert [
-        word for word in ("Xid 79", "is lost", "answers again") if word not in str(told.log)
+        word for word in ("Xid 79", "is lost", "responds again") if word not in str(told.log)
     ] == []
 
 
@@ -270,7 +270,7 @@ def test_a_driver_that_leaves_while_it_is_used(fake: FakeNvml) -> None:
     assert [gpu["lost"] for gpu in gone["gpus"]] == [True] * 8
     assert [gpu["lost"] for gpu in told.last["gpus"]] == [False] * 8
     assert told.last["error"] is None
-    assert len([line for line in told.log if "does not answer any more" in line]) == 1, told.log
+    assert len([line for line in told.log if "stopped responding" in line]) == 1, told.log
 
 
 def test_a_gpu_that_fails_at_everything_is_lost(fake: FakeNvml) -> None:

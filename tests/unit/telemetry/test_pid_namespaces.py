@@ -9,7 +9,7 @@ import pytest
 
 from ec2spawner.telemetry import namespaces
 from ec2spawner.telemetry.gpu_source import GpuProcess
-from ec2spawner.telemetry.namespaces import OF_THE_MACHINE, Namespace
+from ec2spawner.telemetry.namespaces import HOST_NAMESPACE, Namespace
 from ec2spawner.telemetry.processes import ProcessTable
 
 
@@ -38,5 +38,5 @@ def test_only_who_has_a_gpu_open_is_believed_to_be_on_one(
 def test_on_the_machine_itself_the_driver_is_right(tmp_path: Path) -> None:
     processes = ProcessTable().read()
     told = GpuProcess(os.getpid(), 0)
-    assert Namespace(place(tmp_path, OF_THE_MACHINE)).translated(told, processes) == told
+    assert Namespace(place(tmp_path, HOST_NAMESPACE)).translated(told, processes) == told
     assert Namespace(tmp_path / "nothing").translated(told, processes) == told

@@ -47,7 +47,7 @@ def process(
         terminal=terminal,
         foreground=0,
         cpu_seconds=cpu,
-        buried_cpu_seconds=buried,
+        reaped_cpu_seconds=buried,
         started=started or pid,
         resident_mib=100.0,
         name=name,
