@@ -40,6 +40,7 @@ from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.retention import keeps_of
+from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import (
     Store,
     StoreAwayError,
@@ -161,7 +162,7 @@ async def _begin(app: JupyterHub) -> None:
         store,
         settings_of(options),
         data.instance_types(options.region),
-        now=utc_now,
+        Clock(utc_now),
         ended=service.lease_ended,
     )
     try:

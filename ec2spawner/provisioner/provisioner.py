@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -47,7 +46,6 @@ from .offers.market import MarketData
 from .offers.offers import Offers
 from .offers.prices import PriceCache
 from .reconciler import Reconciler
-from .retention.restart import RetainedRestarts
 from .retention.retention import Retention
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
@@ -66,38 +64,33 @@ class Provisioner:
         store: Store,
         settings: Settings,
         types: Mapping[str, InstanceType],
-        *,
-        now: Callable[[], datetime],
-        monotonic: Callable[[], float] = time.monotonic,
+        clock: Clock,
         ended: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
+        """`types` is the bundled table; `ended` is called with each lease that has ended."""
         self.settings, self._cloud, self._store, tasks = settings, cloud, store, TaskGroup()
-        self._state = state = State(store, settings, Clock(now, monotonic))
+        self._state = state = State(store, settings, clock)
         self._tasks, self.start_durations = tasks, StartDurations(store, tasks)
         self.market = market = _market(state, cloud, types)
         # What several controllers do to EC2 and the store in the same way.
         prices, volumes = market.prices, HomeVolumes(state, cloud)
         overhead, claims = Overhead(state, store, prices), Claims(state)
-        fleet = FleetCalls(state, cloud, store, market.images)
-        # What acts at once when an agent or a user calls, or now and then, besides the passes.
+        # What acts when an agent or a user calls, besides the passes.
         self._starts = Start(state, claims, prices, overhead, tasks)
-        self.spot_waits, self._listing = SpotWaits(state), Listing(state, cloud)
-        self._garbage_collection = GarbageCollection(state, cloud)
-        # Controllers that are called by others, too.
+        self.spot_waits, unhealthy = SpotWaits(state), UnhealthyInstances(state, claims)
         self._termination = Termination(state, cloud, volumes, tasks, ended)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
         self._heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
-        restarts = RetainedRestarts(state, cloud, market.offers)
-        self._retention = Retention(state, cloud, overhead, restarts, tasks)
+        self._retention = Retention(state, cloud, overhead, market.offers, tasks)
+        fleet = FleetCalls(state, cloud, store, market.images)
         self._launch = LaunchController(state, market.offers, fleet, tasks)
-        unhealthy = UnhealthyInstances(state, claims)
         self.agents = AgentCalls(state, self._starts, self._heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations, placement)
         self._reconciler = Reconciler(
             state,
-            (
+            (  # in this order in each pass
                 # Times first: whatever follows measures with them.
                 ClockUpkeep(state, tasks),
                 # What was decided goes on, also where the store fails and the pass ends below.
@@ -130,17 +123,18 @@ class Provisioner:
     async def start(self) -> None:
         """Read the store and begin to watch. Raises `StoreError`, `CloudError`."""
         state, spawn = self._state, self._tasks.spawn
+        garbage_collection = GarbageCollection(state, self._cloud)
         snapshot = await self._store.load()
         state.zones.by_subnet = dict(await self._cloud.zones_of(self.settings.subnets))
         state.load(snapshot)
         self._recovery.load(snapshot.leases)
         await self._termination.reconcile(self.now())
-        spawn(self._listing.run(), "watch")
+        spawn(Listing(state, self._cloud).run(), "watch")
         spawn(self.market.prices.run(), "prices")
         spawn(self.market.catalogue.run(), "catalogue")
         spawn(self._look_image_up(), "image")
-        spawn(self._garbage_collection.run(), "reaper")
-        spawn(self._garbage_collection.run_templates(), "templates")
+        spawn(garbage_collection.run(), "reaper")
+        spawn(garbage_collection.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
                 self._launch.replay(intent)

@@ -21,6 +21,7 @@ from ..instances.demand import RUNNING, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud import Cloud, CloudError, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
+from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .failure_message import late
@@ -39,13 +40,17 @@ class Retention:
     state: State
     cloud: Cloud
     overhead: Overhead
-    restarts: RetainedRestarts
+    offers: Offers
     tasks: TaskGroup
+    restarts: RetainedRestarts = field(init=False)
     _called: dict[str, float] = field(default_factory=dict)
     """By instance id: when EC2 was last asked to stop or start it, on the loop's clock."""
     _waited_since: dict[tuple[str, bool], float] = field(default_factory=dict)
     """By lease id, and whether its start was asked for: since when, in seconds awake, it has
     waited for its stopped instance."""
+
+    def __post_init__(self) -> None:
+        self.restarts = RetainedRestarts(self.state, self.cloud, self.offers)
 
     def why_not_started(self, lease_id: str) -> str:
         """Of a lease that waits for a stopped instance which EC2 was too busy to start; else

@@ -21,6 +21,7 @@ from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.provisioner import Provisioner
+from ec2spawner.provisioner.runtime.clock import Clock as HubClock
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import (
     PROTOCOL,
@@ -94,8 +95,7 @@ class World:
             self.store,
             self.settings,
             data.instance_types(),
-            now=self.clock,
-            monotonic=self.clock.monotonic,
+            HubClock(self.clock, self.clock.monotonic),
             ended=self.ended.append,
         )
         reconciler = provisioner._reconciler
