@@ -156,7 +156,7 @@ async def _begin(app: JupyterHub) -> None:
     service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
-    standing: metrics.Standing | None = None
+    collector: metrics.ProvisionerCollector | None = None
     provisioner = Provisioner(
         cloud,
         store,
@@ -177,7 +177,7 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         service.started(provisioner)
-        standing = metrics.show(provisioner)
+        collector = metrics.show(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()
@@ -185,8 +185,8 @@ async def _begin(app: JupyterHub) -> None:
     finally:
         publish(None)
         verifier.close()
-        if standing is not None:
-            metrics.hide(standing)
+        if collector is not None:
+            metrics.hide(collector)
         await provisioner.close()
         await cloud.close()
 

@@ -1,7 +1,7 @@
-"""What agents call, under `/hub/api/ec2/`: thin, hostile input in, models of `wire` out.
+"""The API for agents under `/hub/api/ec2/`: untrusted input in, models of `wire` out.
 
-No cookie and no token of JupyterHub counts here: a claim is proved by a signature, everything
-else by the lease's own token.
+JupyterHub's cookies and tokens are not accepted: a claim is proved by a signature, everything else
+by the lease's own token.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ class ClaimsHandler(AgentHandler):
         except InstanceUnwanted as error:
             self.refuse(410, str(error))
         except IdentityBusyError as error:
-            self.come_back(str(error))
+            self.retry_later(str(error))
         except asyncio.CancelledError:
-            # JupyterHub cancels what is held when it stops: the agent comes back to the next hub.
-            self.come_back(STOPPING)
+            # JupyterHub cancels held requests when it stops: the agent retries with the next hub.
+            self.retry_later(STOPPING)
         else:
             if unfit:
                 self.refuse(400, unfit)
@@ -84,7 +84,7 @@ class ClaimsHandler(AgentHandler):
                 self.answer(200, await self.grant(granted))
 
     async def settle(self, claim: Claim, claimant: Claimant, unfit: str) -> Granted | None:
-        """A lease, or none yet. Where the agent is unfit, its instance and its start are ended."""
+        """A lease, or none yet. An unfit agent's instance and start are ended."""
         try:
             return await self.provisioner.agents.claim(
                 claimant,
@@ -99,7 +99,7 @@ class ClaimsHandler(AgentHandler):
             raise
 
     async def claimant(self, claim: Claim) -> Claimant:
-        """Who claims, as AWS has signed it."""
+        """The claimant, as AWS has signed it."""
         identity = await self.service.gate.identify(claim)
         return Claimant(
             instance_id=identity.instance_id,
@@ -110,15 +110,19 @@ class ClaimsHandler(AgentHandler):
         )
 
     async def grant(self, granted: Granted) -> LeaseGrant:
-        """All that the agent needs. Where the hub cannot give it, lease and request end (410)."""
+        """Everything the agent needs. If the hub cannot provide it, lease and request end (410)."""
         lease, home = granted.lease, granted.home
         try:
             start = self.service.seal.open(lease.sealed_start)
             certificates = await self.certificates(lease)
         except (SealBroken, CannotSign) as error:
             self.log.error("%s cannot be started: %s", lease.lease_id, error)
-            again = "start it again" if isinstance(error, SealBroken) else "an admin must mend it"
-            stop = Stop(reason="failed", message=f"The hub can no longer start it: {again}")
+            sealed = isinstance(error, SealBroken)
+            advice = (
+                "Start your server again" if sealed else "Tell an admin; the hub's log has more"
+            )
+            message = f"The hub could not hand your server over to its machine. {advice}"
+            stop = Stop(reason="failed", message=message)
             await self.provisioner.end(lease.lease_id, stop)
             self.refuse(410, "the hub can no longer start this server")
         return LeaseGrant(
@@ -143,14 +147,14 @@ class ClaimsHandler(AgentHandler):
         )
 
     async def data(self, lease: Lease) -> list[DataMount]:
-        """The instance's data volumes, by EC2's word of what is attached to it."""
+        """The instance's data volumes, by what EC2 reports as attached."""
         for _ in range(VOLUME_LISTINGS):
             instance = self.provisioner.instance(lease.instance_id)
             mounts = data_mounts(lease.spec, instance.volumes) if instance else None
             if mounts is not None:
                 return list(mounts)
             await self.provisioner.next_listing(timeout=10)
-        return self.come_back("EC2 does not tell this instance's data volumes yet")
+        return self.retry_later("EC2 does not report this instance's data volumes yet")
 
     async def certificates(self, lease: Lease) -> Certificates | None:
         """For a hub with `internal_ssl`. Raises `CannotSign`."""
@@ -159,7 +163,7 @@ class ClaimsHandler(AgentHandler):
 
 
 class LeaseHandler(AgentHandler):
-    """A call about one lease, by its agent: so many a second, and no more."""
+    """A rate-limited call about one lease by its agent."""
 
     def lease(self, lease_id: str) -> Lease:
         """The lease that the request's token opens; ends the request with 401, 404 or 410."""
@@ -174,7 +178,7 @@ class LeaseHandler(AgentHandler):
         return lease
 
     def refuse_unless_ready(self, lease: Lease) -> None:
-        """End the request with 409 where the server does not run. Raises `Finish`."""
+        """End the request with 409 unless the server runs. Raises `Finish`."""
         if lease.state is LeaseState.ENDING:
             self.refuse(409, "this server is being stopped")
         if lease.state is not LeaseState.READY:
@@ -191,7 +195,7 @@ class LeaseHandler(AgentHandler):
         await self.call(lease)
 
     async def call(self, lease: Lease) -> None:
-        """Answer it, or refuse it."""
+        """Answer or refuse the call."""
         raise NotImplementedError
 
 
@@ -212,7 +216,7 @@ class EventsHandler(LeaseHandler):
         self.set_status(204)
 
     async def stopped(self, lease: Lease, event: AgentEvent) -> None:
-        """Asked for by us, or the notebook ended by itself."""
+        """The agent has stopped the notebook on request, or the notebook ended by itself."""
         message = event.message or "The notebook server ended"
         await self.provisioner.agents.stopped(lease, message)
 
@@ -227,7 +231,7 @@ class HeartbeatHandler(LeaseHandler):
         try:
             answer = await self.provisioner.agents.heartbeat(lease, heartbeat)
         except asyncio.CancelledError:
-            self.come_back(STOPPING)  # as above
+            self.retry_later(STOPPING)  # as above
         else:
             self.lease(lease.lease_id)  # it may have ended meanwhile
             self.answer(200, answer)
@@ -250,7 +254,7 @@ class IdleHandler(LeaseHandler):
         self.refuse_unless_ready(lease)
         answer = await self.provisioner.agents.choose_idle(lease, request.server_seconds)
         if answer is None:
-            self.refuse(403, "This hub leaves no choice of it.")
+            self.refuse(403, "This hub does not let users choose the idle time.")
         self.answer(200, answer)
 
 

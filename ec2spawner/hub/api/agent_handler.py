@@ -1,6 +1,6 @@
-"""A call of an agent: a small body in, within a time; a model of `wire` out.
+"""Base of the agents' API: a small body in, within a timeout; a model of `wire` out.
 
-No cookie and no token of JupyterHub counts here.
+JupyterHub's cookies and tokens are not accepted here.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ..app.service import HubService
 STOPPING = "the hub is stopping"
 
 BODY_SECONDS = 10.0
-"""A body that has not arrived completely by then ends its connection, without an answer. Agents
-send theirs in one piece; whoever sends one slowly holds a descriptor of the hub."""
+"""A body that has not arrived completely by then closes its connection without an answer. Agents
+send their bodies in one piece; a slow sender holds a file descriptor of the hub."""
 
 LIMITED_PAUSE = 1.0
 """Seconds before a call is answered 429."""
@@ -50,10 +50,10 @@ class AgentHandler(APIHandler):
         """Bound size (413) and duration of the body before any of it is read."""
         self._chunks: list[bytes] = []
         declared = self.request.headers.get("Content-Length", "0")
-        # Also thousands of digits come: Python refuses to read those as a number.
+        # Python refuses to parse a number of thousands of digits.
         if not re.fullmatch("[0-9]{1,9}", declared) or int(declared) > MAX_BODY_BYTES:
             self.refuse(413, f"a body may have {MAX_BODY_BYTES} bytes")
-        # A body that does not tell its length is cut by tornado, with a plain 400.
+        # Tornado cuts off a body without a length, with a plain 400.
         self.request.connection.set_max_body_size(MAX_BODY_BYTES)
         self.request.connection.set_body_timeout(BODY_SECONDS)
         await super().prepare()
@@ -63,9 +63,9 @@ class AgentHandler(APIHandler):
         self._chunks.append(chunk)
 
     def read(self, model: type[M], instead: str = "") -> M:
-        """The body as a message; ends the request with 400 where it is none.
+        """The body as a message; ends the request with 400 if it is invalid.
 
-        `instead`: what to say then, where that matters more than what is wrong with the body.
+        `instead`: a message that replaces the list of what is wrong with the body.
         """
         try:
             return model.model_validate_json(b"".join(self._chunks))
@@ -86,26 +86,26 @@ class AgentHandler(APIHandler):
         self.answer(status, Refusal(message=message[:500]))
         raise Finish
 
-    def come_back(self, message: str) -> NoReturn:
-        """End the request with 503: not now. Raises `Finish`."""
+    def retry_later(self, message: str) -> NoReturn:
+        """End the request with 503 and Retry-After. Raises `Finish`."""
         self.set_header("Retry-After", "2")
         self.refuse(503, message)
 
     async def refuse_for_now(self, seconds: float, message: str) -> NoReturn:
         """End the request with 429, after a pause. Raises `Finish`.
 
-        Whoever repeats a call at once is slowed down by the pause: to answer 429 costs the hub
-        nearly as much as a heartbeat.
+        The pause slows down clients that retry at once: answering 429 costs the hub nearly as much
+        as a heartbeat.
         """
         try:
             await asyncio.sleep(LIMITED_PAUSE)
         except asyncio.CancelledError:
-            self.come_back(STOPPING)
+            self.retry_later(STOPPING)
         self.set_header("Retry-After", str(math.ceil(max(seconds, 1))))
         self.refuse(429, message)
 
     def send_error(self, status_code: int = 500, **kwargs: Any) -> None:
-        """Where the store failed, the agent comes back: what it said holds, or is said again."""
+        """Answer 503 if the store failed, so that the agent retries."""
         if isinstance(kwargs.get("exc_info", (None, None))[1], StoreError):
             status_code = 503
         super().send_error(status_code, **kwargs)
@@ -122,7 +122,7 @@ class AgentHandler(APIHandler):
         """What the hub process holds; refuses with 503 while the hub is starting."""
         running = service.current()
         if running is None or running.provisioner is None:
-            self.come_back("the hub is starting")
+            self.retry_later("the hub is starting")
         return running
 
     @property
@@ -133,7 +133,7 @@ class AgentHandler(APIHandler):
         return provisioner
 
     async def address(self, lease: Lease) -> str:
-        """The instance's private address, as EC2 says and never as the instance says."""
+        """The instance's private address as EC2 reports it, never as the instance does."""
         address = None
         for _ in range(ADDRESS_LISTINGS):
             instance = self.provisioner.instance(lease.instance_id)
@@ -141,4 +141,4 @@ class AgentHandler(APIHandler):
             if address:
                 break
             await self.provisioner.next_listing(timeout=10)
-        return address or self.come_back("EC2 does not report this instance's address yet")
+        return address or self.retry_later("EC2 does not report this instance's address yet")

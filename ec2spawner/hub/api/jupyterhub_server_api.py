@@ -1,7 +1,7 @@
-"""JupyterHub's call to start or stop a server, where ours differs.
+"""Replaces JupyterHub's REST handlers that start and stop a server.
 
-A spawner's `stop` is not told who asked, which the server's user should know. And JupyterHub
-refuses to stop a server that it is still checking after its start.
+JupyterHub does not pass to a spawner's `stop` who requested it, which the server's user should
+know. And JupyterHub refuses to stop a server that it is still checking after a hub start.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...wire import Stop
 from ..app import service
 
 _caller: ContextVar[tuple[str, str]] = ContextVar("caller", default=("", ""))
-"""(kind, name) of whoever asked; a task that the request begins inherits it."""
+"""(kind, name) of the caller; tasks that the request starts inherit it."""
 
 
 class ServerHandler(UserServerAPIHandler):
@@ -31,8 +31,8 @@ class ServerHandler(UserServerAPIHandler):
         if self._under_check(user_name, server_name) is not None:
             raise HTTPError(
                 400,
-                "The hub was restarted and checks whether this server still runs. Wait for that, "
-                "or stop the server first",
+                "The hub was restarted and is checking whether this server still runs. Wait until "
+                "that is done, or stop the server first",
             )
         await super().post(user_name, server_name)
 
@@ -45,8 +45,8 @@ class ServerHandler(UserServerAPIHandler):
         if spawner is not None and not await spawner.start_check.cut_short(spawner):
             raise HTTPError(
                 503,
-                "EC2 has not answered the hub since the hub's start, so the server cannot be "
-                "stopped now. Try again in a minute",
+                "The hub has had no answer from EC2 since it started, so it cannot stop the server "
+                "now. Try again in a minute",
             )
         try:
             await super().delete(user_name, server_name)
@@ -72,11 +72,11 @@ handlers: list[tuple[str, Callable[..., Any]]] = [
     (r"/api/users/([^/]+)/server", ServerHandler),
     (r"/api/users/([^/]+)/servers/([^/]*)", ServerHandler),
 ]
-"""In the place of JupyterHub's own of these addresses."""
+"""Take precedence over JupyterHub's own handlers of these paths."""
 
 
 def stop_for(owner: str) -> Stop:
-    """The stop of a running server that JupyterHub asks for, in words for its owner."""
+    """The stop of a running server that JupyterHub requests, worded for its owner."""
     kind, name = _caller.get()
     if kind == "service":
         return Stop(reason="hub", message=f"The service {name} asked for it", by=name)

@@ -1,8 +1,8 @@
 """Open pages save their documents before JupyterHub removes the route to their server.
 
-Where somebody stops a server, JupyterHub removes its route first and calls `Spawner.stop` after
-that: no page could save any more. There is no hook in between, so the proxy's `delete_user` is
-where such a stop begins.
+When a server is stopped, JupyterHub removes its route first and calls `Spawner.stop` after that,
+when no page can save any more. There is no hook in between, so such a stop begins in the proxy's
+`delete_user`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from .jupyterhub_server_api import stop_for
 log = logging.getLogger(__name__)
 
 ROUTE_SECONDS = SAVE_SECONDS + 2.0
-"""How long a route stays after a stop has begun, at most: the agent learns of the stop at once,
-waits for `SAVE_SECONDS` at most, and reports when the notebook has ended."""
+"""The longest time that a route stays after a stop has begun: the agent learns of the stop at once,
+waits at most `SAVE_SECONDS`, and reports when the notebook has ended."""
 
 
 def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
-    """The same proxy, which begins the stop of a running server before it removes the route."""
+    """The same proxy, but it begins the stop of a running server before it removes the route."""
 
     class SavingProxy(proxy_class):
         async def delete_user(self, user: Any, server_name: str = "") -> None:
@@ -42,7 +42,7 @@ def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
 
 
 async def _stop_first(owner: str, spawner: Any) -> None:
-    """Begin to end the lease of a running server, and wait until its pages have saved."""
+    """Begin the stop of a running server, and wait until its pages have saved."""
     running = service.current()
     provisioner = running.provisioner if running else None
     lease_id = getattr(spawner, "lease_id", "")

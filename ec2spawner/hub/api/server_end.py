@@ -1,9 +1,8 @@
-"""Whether a server that stopped answering still runs, and why not: for pages that are still open.
+"""Reports to open pages whether their server still runs, and if not, why.
 
-Such a page cannot ask with its user's cookie: JupyterHub answers no page of a server without the
-hub's own XSRF token, so that the pages of one user cannot act as another. So each start gives the
-server's environment an address that answers this one question about this one lease, and nobody who
-was not given it can make one.
+Such a page cannot use its user's cookie: JupyterHub refuses requests from a server's page without
+the hub's own XSRF token, so that one user's pages cannot act as another user. So each start puts a
+signed address into the server's environment that answers this one question about this one lease.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ...wire import ServerEnd
 from ..app import service
 
 ADDRESS = "EC2SPAWNER_END_URL"
-"""The variable of the server's environment that has the address."""
+"""The environment variable of the server with the address."""
 
 
 def address(hub_base_url: str, cookie_secret: bytes, lease_id: str) -> str:

@@ -1,4 +1,4 @@
-"""What users call, under `/hub/api/ec2/`, with JupyterHub's own login: cookie or token.
+"""The API for users under `/hub/api/ec2/`, with JupyterHub's own login: cookie or token.
 
 The models are the contract, described field by field in `docs/reference/http.md`. Instants are
 UTC, durations seconds, prices USD/hour; null is unknown, never 0.
@@ -36,7 +36,7 @@ class Model(BaseModel):
 
 
 class SoldOut(Model):
-    """Why an offer is not asked for now."""
+    """Why an offer is not requested now."""
 
     reason: str
     """`offer`, `type-in-zone`, `quota` or `subnet`."""
@@ -44,7 +44,7 @@ class SoldOut(Model):
     """EC2's."""
     since: AwareDatetime
     until: AwareDatetime
-    """It is asked for again from then on."""
+    """It is requested again from then on."""
 
 
 class OfferModel(Model):
@@ -55,11 +55,11 @@ class OfferModel(Model):
     zone: str
     usd_per_hour: float | None
     source: str
-    """Where the price is from; empty while it is unknown."""
+    """Source of the price; empty while it is unknown."""
     age_seconds: float | None
-    """Since it was read; null where the source says its own date."""
+    """Since it was read; null if the source states its own date."""
     interruption_band: int | None
-    """How often it is taken back in a month: 0 under 5 %, 1 to 10 %, 2 to 15 %, 3 to 20 %, 4
+    """Share that AWS interrupts in a month: 0 under 5 %, 1 to 10 %, 2 to 15 %, 3 to 20 %, 4
     more."""
     paid: bool
     """A discount has an unused place for it."""
@@ -67,7 +67,7 @@ class OfferModel(Model):
 
 
 class History(Model):
-    """Seven days of the spot price where it is cheapest now, as the page draws it."""
+    """Seven days of the spot price in the cheapest zone, as the page draws it."""
 
     instance_type: str
     zone: str
@@ -81,14 +81,14 @@ class History(Model):
 
 
 class ValueModel(Model):
-    """What the GPUs do for the price: a rule of thumb, see the documentation."""
+    """Work of the GPUs for the price: a rule of thumb, see the documentation."""
 
     t4s: float
     usd_per_t4_hour: float | None
 
 
 class Range(Model):
-    """Both are allowed themselves."""
+    """Inclusive bounds."""
 
     min: float
     max: float
@@ -106,8 +106,7 @@ class UserOptions(Model):
 
 
 class ElsewhereModel(Model):
-    """Another zone than that of the user's home, where the profile costs much less, or where alone
-    it is to be had."""
+    """Another zone than the home's, which offers the profile for much less, or alone offers it."""
 
     home_zone: str
     zone: str
@@ -156,8 +155,8 @@ class Profiles(Model):
 
 
 SCOPE = "start:servers"
-"""Who may start a server may read what it can be. A user's login and their own tokens have it; the
-token of a server, which everyone with access to that server can read, does not."""
+"""Required to read the profiles. A user's login and own tokens have it; the token of a server,
+which everyone with access to that server can read, does not."""
 
 
 class ProfilesHandler(APIHandler):
@@ -167,13 +166,13 @@ class ProfilesHandler(APIHandler):
         """`GET profiles`: 403 for services and missing scopes, 503 while EC2 has not answered."""
         user = self.current_user
         if not isinstance(user, User):
-            raise HTTPError(403, "only a user has profiles: log in, or send a user's token")
+            raise HTTPError(403, "only users have profiles: log in, or send a user's token")
         if not self.has_scope(f"{SCOPE}!user={user.name}"):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
         running = service.current()
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")
-            raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
+            raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
         provisioner = running.provisioner
         options, cards = await cards_of(user.spawner, running.options, provisioner)
         self.finish(
@@ -182,7 +181,7 @@ class ProfilesHandler(APIHandler):
 
 
 def profiles_json(region: str, cards: Sequence[Card], now: datetime) -> str:
-    """The cards as they go over the wire; for thirty of them some 300 KB, made off the loop."""
+    """The cards as JSON; about 300 KB for thirty, so it is made off the event loop."""
     profiles = tuple(map(_profile, cards))
     return Profiles(now=now, region=region, profiles=profiles).model_dump_json()
 
@@ -264,11 +263,11 @@ class Agreement(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     max_usd_per_hour: float | None = Field(gt=0, allow_inf_nan=False)
-    """What was shown. Nothing that costs more is bought; null where no price is known."""
+    """The price that was shown, as a limit; null if no price was known."""
 
 
 class OnDemandHandler(APIHandler):
-    """The user of a start that waits for spot agrees to an on-demand price."""
+    """Lets the user of a start that waits for spot accept an on-demand price."""
 
     @needs_scope("start:servers")
     async def post(self, user_name: str, server_name: str = "") -> None:
@@ -280,7 +279,7 @@ class OnDemandHandler(APIHandler):
         running = service.current()
         if running is None or running.provisioner is None:
             self.set_header("Retry-After", "2")
-            raise HTTPError(503, "the hub is starting, or EC2 does not answer it")
+            raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
         lease = running.provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:
@@ -291,7 +290,7 @@ class OnDemandHandler(APIHandler):
         except NotWaiting as error:
             raise HTTPError(409, str(error)) from error
         except StoreError as error:
-            log.warning("%s has agreed to on-demand; not stored yet: %s", user_name, error)
+            log.warning("%s accepted on-demand; not stored yet: %s", user_name, error)
         self.set_status(204)
 
 

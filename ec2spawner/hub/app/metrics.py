@@ -1,4 +1,4 @@
-"""What JupyterHub's `/hub/metrics` says of us: its registry is prometheus-client's default one."""
+"""Our metrics in JupyterHub's `/hub/metrics`, whose registry is prometheus-client's default."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ log = logging.getLogger(__name__)
 
 SECOND_KEY_CLAIMS: Final = Counter(
     "ec2spawner_second_key_claims_total",
-    "Claims of an instance by another key than the one it is bound to: somebody on it tries to "
-    "act as its agent",
+    "Claims of an instance with another key than the one it is bound to: a process on it tries "
+    "to act as its agent",
 )
 
 CLAIMS_LIMITED: Final = Counter(
     "ec2spawner_claims_limited_total",
-    "Claims that were answered 429, because there were too many",
+    "Claims that were answered 429 because there were too many",
 )
 
 LEASE_CALLS_LIMITED: Final = Counter(
     "ec2spawner_lease_calls_limited_total",
-    "Calls of agents about their lease that were answered 429, because there were too many",
+    "Calls of agents about their lease that were answered 429 because there were too many",
 )
 
 
-class Standing:
-    """How things stand when somebody looks: from memory, on the hub's loop, without a wait.
+class ProvisionerCollector:
+    """Collects the current gauges from memory, on the hub's event loop, without waiting.
 
     No label names a user, a server or an instance: a hub of thousands has as many series as one of
     ten.
@@ -43,7 +43,7 @@ class Standing:
         self._provisioner = provisioner
 
     def describe(self) -> Iterable[Metric]:
-        """Names are not asked for at the registration, when little is known yet."""
+        """No names at registration, when little is known yet."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
@@ -51,25 +51,25 @@ class Standing:
         try:
             return list(families(self._provisioner.figures()))
         except Exception:
-            # JupyterHub's own metrics go on.
-            log.exception("The figures of the provisioner cannot be told")
+            # JupyterHub's own metrics must still be served.
+            log.exception("The provisioner's metrics cannot be collected")
             return ()
 
 
-def show(provisioner: Provisioner) -> Standing:
-    """Tell of this provisioner from now on; end it with `REGISTRY.unregister`."""
-    standing = Standing(provisioner)
-    REGISTRY.register(standing)
-    return standing
+def show(provisioner: Provisioner) -> ProvisionerCollector:
+    """Register a collector for this provisioner; remove it with `hide`."""
+    collector = ProvisionerCollector(provisioner)
+    REGISTRY.register(collector)
+    return collector
 
 
-def hide(standing: Standing) -> None:
+def hide(collector: ProvisionerCollector) -> None:
     """Remove the collector: the provisioner has stopped."""
-    REGISTRY.unregister(standing)
+    REGISTRY.unregister(collector)
 
 
 def families(now: Figures) -> Iterator[Metric]:
-    """The figures as Prometheus has them."""
+    """The figures as metric families of Prometheus."""
     instances = GaugeMetricFamily(
         "ec2spawner_instances",
         "Instances of this hub in the last listing",
@@ -84,12 +84,12 @@ def families(now: Figures) -> Iterator[Metric]:
     yield leases
     yield GaugeMetricFamily(
         "ec2spawner_longest_wait_seconds",
-        "How long the start that has waited longest is not ready yet; 0 without any",
+        "Age of the oldest start that is not ready yet; 0 without any",
         now.longest_wait,
     )
     rate = GaugeMetricFamily(
         "ec2spawner_usd_per_hour",
-        "What runs costs now, USD/hour, without disks: the servers of users, and what is nobody's",
+        "Current cost of running instances, USD/hour, without disks: of leases, and of none",
         labels=["account"],
     )
     rate.add_metric(["leases"], now.leases_usd_per_hour)
@@ -97,12 +97,12 @@ def families(now: Figures) -> Iterator[Metric]:
     yield rate
     yield GaugeMetricFamily(
         "ec2spawner_unknown_prices",
-        "Running instances whose price is not known: in none of the sums in USD",
+        "Running instances whose price is unknown; not included in any sum in USD",
         now.unknown_prices,
     )
     spent = CounterMetricFamily(
         "ec2spawner_usd",
-        "What was spent since the hub began, USD, estimated from prices, without disks",
+        "Spent since the hub started, USD, estimated from prices, without disks",
         labels=["account"],
     )
     spent.add_metric(["leases"], now.leases_usd)
@@ -110,14 +110,14 @@ def families(now: Figures) -> Iterator[Metric]:
     yield spent
     marks = GaugeMetricFamily(
         "ec2spawner_sold_out_marks",
-        "What is known not to be had just now, by what the refusal speaks of",
+        "Offers that are marked as sold out, by the scope of the refusal",
         labels=["scope"],
     )
     for scope, number in now.sold_out.items():
         marks.add_metric([scope.value], number)
     yield marks
     for name, about, age in (
-        ("ec2spawner_pass_age_seconds", "Since the last reconcile pass went through", now.pass_age),
+        ("ec2spawner_pass_age_seconds", "Since the last complete reconcile pass", now.pass_age),
         ("ec2spawner_listing_age_seconds", "Since the last complete listing", now.listing_age),
     ):
         if age is not None:

@@ -1,4 +1,4 @@
-"""What handlers and spawners of one running hub share."""
+"""The state that handlers and spawners of a running hub share."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 CERTIFICATES_SINCE = 2
-"""The protocol whose agents can serve a notebook with certificates."""
+"""The first protocol version whose agents can serve a notebook with certificates."""
 
 LEASE_CALLS = Rate(burst=100, per_second=10.0)
 """Calls about one lease. An agent sends 4 heartbeats a second at most, under a policy of seconds
-(`agent.hub.heartbeat.MIN_GAP_SECONDS`), and little else; one that floods the hub slows everybody's
+(`agent.hub.heartbeat.MIN_GAP_SECONDS`), and little else; one that floods the hub slows down all
 pages."""
 
 
 @dataclass(slots=True)
 class HubService:
-    """Begun and ended with the hub by `hub.startup`."""
+    """Started and stopped with the hub by `hub.startup`."""
 
     options: Options
     seal: Seal
@@ -42,19 +42,19 @@ class HubService:
     authority: NotebookAuthority | None = None
     """Of a hub with `internal_ssl`."""
     provisioner: Provisioner | None = None
-    """None until store and cloud have answered once."""
+    """None until store and cloud have answered."""
     gate: ClaimGate = field(init=False)
     lease_calls: RateLimit = field(default_factory=lambda: RateLimit(LEASE_CALLS))
     """By lease id."""
     spawners: WeakValueDictionary[str, Spawner] = field(default_factory=WeakValueDictionary)
-    """By lease id: whom to tell of a lease's end."""
+    """By lease id: the spawners to notify when a lease ends."""
 
     def __post_init__(self) -> None:
         self.gate = ClaimGate(self.verifier, self._knows)
 
     @property
     def needs_protocol(self) -> int:
-        """The oldest protocol whose agents can do what every server of this hub needs."""
+        """The oldest protocol version that supports what every server of this hub needs."""
         return CERTIFICATES_SINCE if self.authority else SPOKEN[-1]
 
     def _knows(self, instance_id: str) -> bool:
@@ -66,7 +66,7 @@ class HubService:
         _announce()
 
     def lease_ended(self, lease: Lease) -> None:
-        """Let JupyterHub notice at once what its next poll would tell it."""
+        """Let JupyterHub notice now what it would otherwise learn at its next poll."""
         spawner = self.spawners.get(lease.lease_id)
         if spawner is not None and spawner.ready and self.provisioner is not None:
             self.provisioner.spawn(_notify(spawner), f"notify {lease.lease_id}")

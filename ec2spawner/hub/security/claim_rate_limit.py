@@ -1,9 +1,9 @@
-"""Who may cost the hub an `openssl`: claims are counted before they are verified.
+"""Limits the rate of claims before they are verified, because each verification runs `openssl`.
 
-Anyone who reaches the hub can send claims. What counts is which instance a claim names: those
-that the hub knows have a bucket each, and all others share a narrow one, so that a stranger's
-flood stands in the way of nobody that the hub has launched. Addresses are no use as a key: a
-header can name any, and behind one NAT are many.
+Anyone who reaches the hub can send claims. The limit is keyed by the instance that a claim names:
+each instance that the hub knows has its own bucket, and all others share a small one, so a flood of
+unknown claims never blocks an instance that the hub launched. IP addresses are unsuitable as a key:
+a header can name any address, and one NAT hides many clients.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ KNOWN = Rate(burst=100, per_second=2.0)
 """Of an instance that the hub knows. Its agent sends two claims a minute while it waits."""
 
 STRANGERS = Rate(burst=20, per_second=10.0)
-"""Of all others together: a tenth of one processor."""
+"""Of all others together: about a tenth of one CPU core."""
 
 STRANGERS_KEY = "strangers"
 
 MAX_VERIFIED = 4096
-"""Verified documents that are remembered: a claim is repeated every half a minute, unchanged."""
+"""Verified documents to remember: an agent repeats its claim unchanged every 30 seconds."""
 
 _INSTANCE_ID = re.compile(r'"instanceId"\s*:\s*"(i-[0-9a-f]{8,32})"')
 
 
 class TooManyClaims(Exception):
-    """429: ask again after `seconds`."""
+    """429: retry after `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"too many claims: ask again in {seconds:.0f} s")

@@ -1,9 +1,9 @@
 """Certificates of notebook servers, for a hub with `internal_ssl`: signed when an instance claims.
 
-JupyterHub signs before a start, when nobody knows the address yet, and keeps the key in a file.
-Here a key is made at the claim, for the address that EC2 gave the instance; it goes into the
-grant, and the hub keeps it nowhere. The authority is JupyterHub's own for notebooks, so hub and
-proxy trust it as they trust any other notebook.
+JupyterHub signs before a start, when the address is unknown, and keeps the key in a file. Here a
+key is made at the claim, for the address that EC2 gave the instance; it goes into the grant, and
+the hub does not store it. The authority is JupyterHub's own for notebooks, so hub and proxy trust
+the certificate as that of any other notebook.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ AUTHORITY: Final = "notebooks-ca"
 """JupyterHub's name for the authority of notebook servers."""
 
 LIFETIME: Final = timedelta(days=365)
-"""A server may run for long, and is not asked to change its certificate meanwhile. One that runs
-longer must be restarted. What a certificate proves ends with the address it was made for."""
+"""Certificates are not renewed: a server that runs longer must be restarted. A certificate is only
+valid for the address of one instance."""
 
 EARLIER: Final = timedelta(minutes=5)
-"""Valid since then: the instance's clock may be behind the hub's."""
+"""Start of validity before now: the instance's clock may be behind the hub's."""
 
 
 class CannotSign(Exception):
-    """There is no certificate for this server; the message is for the hub's log."""
+    """No certificate can be signed for this server; the message is for the hub's log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class NotebookAuthority:
     folder: Path
     """`c.JupyterHub.internal_certs_location`."""
     trusted: Callable[[], Path]
-    """The file of whom notebooks believe: the hub's and the proxy's authorities. JupyterHub makes
-    it when it starts, after us."""
+    """The file with the authorities that notebooks trust: the hub's and the proxy's. JupyterHub
+    writes it at its start, after ours."""
 
     async def sign(self, address: str) -> Certificates:
         """A new key and its certificate for an instance's private address.

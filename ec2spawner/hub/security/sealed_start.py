@@ -1,6 +1,6 @@
-"""Sealing what a notebook needs to start, so that it can wait in a database.
+"""Encrypts what a notebook needs to start, so that it can be stored in the database.
 
-The key is derived from JupyterHub's cookie secret: whoever has only the database has nothing.
+The key is derived from JupyterHub's cookie secret: the database alone reveals nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 @dataclass(frozen=True, slots=True)
 class NotebookStart:
-    """Everything that a notebook server is started with."""
+    """Everything that a notebook server is started with, secrets included."""
 
     environment: dict[str, str]
     command: list[str]
@@ -26,7 +26,7 @@ class NotebookStart:
 
 
 class SealBroken(Exception):
-    """The cookie secret has changed since this was sealed, or somebody altered it."""
+    """The cookie secret has changed since, or the sealed text was altered."""
 
 
 class Seal:

@@ -1,13 +1,13 @@
-"""Links that start a server, and which of them may.
+"""Signs the links that start a server, and checks their signatures.
 
 JupyterHub starts a server at once for `GET /hub/spawn/<user>?opt-profile=...`, wherever the link
-stands: it asks no page view for its XSRF token, so any site on the web could start a machine at
-somebody's cost. Here only a link that this hub has signed starts something, for the server and
-within the time that it was made for; any other opens the spawn page with its choice made.
+comes from: it checks no XSRF token for a page view, so any web site could start an instance at a
+user's cost. Here only a link that this hub has signed starts a server, for the server and within
+the time that it was made for; any other link opens the spawn page with its choice filled in.
 
-What browsers say of where a link was followed is no proof: after the login form, and after a
-start, JupyterHub sends people on to a `next` that any site may have written, and that request
-comes from a page of the hub's own.
+The headers with which browsers report where a link was followed prove nothing: after the login
+form, and after a start, JupyterHub redirects to a `next` that any site may have written, and that
+request comes from one of the hub's own pages.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from jupyterhub.utils import url_escape_path, url_path_join
 from tornado.httputil import url_concat
 
 VALID_FOR = timedelta(hours=1)
-"""Of a signature. Prices and what is sold out have changed by then."""
+"""Lifetime of a signature. Prices and capacity have changed by then."""
 
 SIGNED = "signed"
-"""The name of a link's signature among its options; no option itself."""
+"""The query parameter with the signature; not a user option."""
 
 
 class NotByThisLink(Exception):
-    """A link that nobody signed: its choice is shown, and the person starts it."""
+    """A link without a valid signature: the page shows its choice, and the user starts it."""
 
     jupyterhub_message = ""
-    """No error: the spawn page says it as information."""
+    """Empty: the spawn page shows information, not an error."""
 
 
 def start_url(spawner: Spawner, user_options: Mapping[str, str], now: datetime) -> str:
-    """The link that starts this server with these options, and no other."""
+    """The signed link that starts this server with exactly these options."""
     parts = [spawner.hub.base_url, "spawn", spawner.user.escaped_name]
     if spawner.name:
         parts.append(url_escape_path(spawner.name))
@@ -52,7 +52,7 @@ def start_url(spawner: Spawner, user_options: Mapping[str, str], now: datetime) 
 def is_signed(
     spawner: Spawner, user_options: Mapping[str, object], signed: str, now: datetime
 ) -> bool:
-    """True where `start_url` made a link with this signature for this server and these options."""
+    """True if `start_url` made this signature for these arguments and it has not expired."""
     until, _, signature = signed.partition("-")
     expected = _signature(spawner, user_options, until)
     if not hmac.compare_digest(signature.encode(), expected.encode()):

@@ -1,6 +1,6 @@
-"""What a user chose of their home: its size, a move to another zone, a new one for a lost one.
+"""What a user chose for their home: its size, a move to another zone, or a new volume.
 
-A move and a new volume happen once, by the start for which they were chosen, and by no later one.
+A move and a new volume happen once, with the start for which they were chosen.
 """
 
 from __future__ import annotations
@@ -17,22 +17,23 @@ from ..app.spawn_error import SpawnError
 log = logging.getLogger(__name__)
 
 EMPTY = "empty"
-"""What `replace_home` says for a new home without files."""
+"""The value of `replace_home` for a new, empty home."""
 
 
 async def apply_home_choice(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
 ) -> None:
-    """Let the move or the new volume begin that was chosen.
+    """Begin the chosen move, or replace the lost volume.
 
-    Raises `SpawnError` for what cannot be, `StoreError`.
+    Raises `SpawnError` if that is not possible, and `StoreError`.
     """
     if not (choice.move_home or choice.replace_home):
         return
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
     if home is None:
         raise SpawnError(
-            "move_home and replace_home: this server has no home on a volume. Leave them out",
+            "move_home and replace_home need a home on an EBS volume, and this server has none. "
+            "Leave them out",
             reason="options",
         )
     try:
@@ -43,7 +44,7 @@ async def apply_home_choice(
             await _move(provisioner, home, choice.move_home or "", options)
     except CloudError as error:
         raise SpawnError(
-            f"That cannot be done with your home: {error.message}",
+            f"Your home cannot be changed as you chose: {error.message}",
             reason="home",
             status_code=503 if error.retryable else 400,
         ) from error
@@ -51,11 +52,11 @@ async def apply_home_choice(
 
 async def _move(provisioner: Provisioner, home: Home, zone: str, options: Options) -> None:
     if options.home.move == "never":
-        raise SpawnError("move_home: homes do not move on this hub. Leave it out", reason="options")
+        raise SpawnError("move_home: this hub does not move homes. Leave it out", reason="options")
     if zone not in provisioner.market.zones.all():
         known = ", ".join(provisioner.market.zones.all())
         raise SpawnError(
-            f"move_home: this hub uses no such zone. Send one of: {known}", reason="options"
+            f"move_home: this hub does not use that zone. Send one of: {known}", reason="options"
         )
     await provisioner.homes.move(home, zone)
 
@@ -63,7 +64,7 @@ async def _move(provisioner: Provisioner, home: Home, zone: str, options: Option
 def home_size_gib(
     provisioner: Provisioner, user: str, server: str, choice: Choice[Profile], options: Options
 ) -> int:
-    """How large the home shall be, in GiB: what was chosen; else what it is, or the default."""
+    """The size of the home in GiB: the chosen one, else its current one, else the default."""
     if choice.home_gib is not None:
         return choice.home_gib
     home = provisioner.homes.of(user, server) if options.home.kind == "ebs" else None
@@ -71,13 +72,13 @@ def home_size_gib(
 
 
 async def release_home(provisioner: Provisioner, user: str, server: str) -> None:
-    """A user or one of their servers is deleted for good. Raises `StoreError`."""
+    """Called when a user or one of their servers is deleted in JupyterHub. Raises `StoreError`."""
     home = provisioner.homes.of(user, server)
     if home is None:
         return
     if not provisioner.settings.home.delete_forever:
         log.info(
-            "%s/%s is deleted in JupyterHub; the home %s is kept, and costs money. "
+            "%s/%s was deleted in JupyterHub; the home %s is kept and continues to cost money. "
             'c.EC2Spawner.home = {"delete_forever": True} would delete it',
             user,
             server,
@@ -85,6 +86,6 @@ async def release_home(provisioner: Provisioner, user: str, server: str) -> None
         )
         return
     log.warning(
-        "%s/%s is deleted in JupyterHub, and so is the home %s", user, server, home.volume_id
+        "%s/%s was deleted in JupyterHub; deleting the home %s", user, server, home.volume_id
     )
     await provisioner.homes.delete(home)

@@ -1,4 +1,4 @@
-"""The idle policy of one server: of hub, groups, profile, and of the admin's function."""
+"""The idle policy of one server, from hub, groups, profile and the admin's function."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ log = logging.getLogger(__name__)
 
 
 class HookFailed(Exception):
-    """The admin's function has failed, which is logged."""
+    """The admin's function failed; the log has the reason."""
 
 
 async def policy_of(
     options: Options, spawner: Spawner, profile: Profile, chosen: float | None
 ) -> IdlePolicy:
-    """The policy with what the server's user chose, in seconds; `options` are `options_for`'s.
+    """The policy with the idle time that the user chose, in seconds; `options` are `options_for`'s.
 
-    Without what the admin's function changes where that fails: a start does not.
+    If the admin's function fails, its changes are left out and the start continues.
     """
     words = options.idle.changed_by(profile.idle)
     with suppress(HookFailed):
@@ -52,10 +52,10 @@ async def policy_of(
 async def follow_configuration(
     options: Options, spawner: Spawner, provisioner: Provisioner, lease: Lease
 ) -> None:
-    """Let the present configuration hold for a server that was started under an earlier one.
+    """Apply the current configuration to a server that was started under an earlier one.
 
-    Where that cannot be told, its policy stays as it is; so it does where its profile is gone, and
-    with it what the profile allowed.
+    Its policy stays as it is if the configuration cannot be determined, or if its profile no
+    longer exists.
     """
     try:
         of_server = await options_for_page(options, spawner)
@@ -67,18 +67,18 @@ async def follow_configuration(
         policy = idle_policy(words, profile, chosen)
         now = provisioner.lease(lease.lease_id)
         if now is not None:
-            # What its user has chosen in the meantime.
+            # The user may have changed it in the meantime.
             chosen = now.idle.user_server_seconds
             policy = policy.model_copy(update={"user_server_seconds": chosen})
             await provisioner.set_policy(now, policy)
     except (ProfileListError, HookFailed):
-        log.warning("%s goes on under its last idle policy", spawner._log_name)
+        log.warning("%s keeps its last idle policy", spawner._log_name)
     except StoreError as error:
         log.warning("The idle policy of %s is not stored yet: %s", spawner._log_name, error)
 
 
 async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> IdleConfig:
-    """With what the admin's function changes. Raises `HookFailed`."""
+    """Apply the changes of the admin's function. Raises `HookFailed`."""
     if options.idle_hook is None:
         return words
     try:
@@ -88,15 +88,17 @@ async def _after_hook(options: Options, spawner: Spawner, words: IdleConfig) -> 
             return words
         return words.changed_by(change_options(options, {"idle": answer}).idle)
     except ConfigError as error:
-        log.error("For %s c.EC2Spawner.idle_hook said: %s", spawner._log_name, error)
+        log.error(
+            "c.EC2Spawner.idle_hook returned an invalid policy for %s: %s", spawner._log_name, error
+        )
         raise HookFailed from error
     except TimeoutError as error:
         log.error(
-            "For %s c.EC2Spawner.idle_hook gave no answer within %g s",
-            spawner._log_name,
+            "c.EC2Spawner.idle_hook did not answer within %g s for %s",
             HOOK_TIMEOUT,
+            spawner._log_name,
         )
         raise HookFailed from error
     except Exception as error:
-        log.exception("For %s c.EC2Spawner.idle_hook failed", spawner._log_name)
+        log.exception("c.EC2Spawner.idle_hook failed for %s", spawner._log_name)
         raise HookFailed from error

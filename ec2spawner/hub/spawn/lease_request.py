@@ -1,4 +1,4 @@
-"""From what a user picked to a lease on the waiting list."""
+"""Turns a user's choice into a lease for the waiting list."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from .user_data import user_data
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Whose server, and which of theirs."""
+    """A server of a user; an empty name is the default server."""
 
     user: str
     name: str
 
 
 class NotOfferedInHomeZone(SpawnError):
-    """The zone of the user's files has no such machine, or no subnet; another zone may have."""
+    """The zone of the home does not offer the profile or has no subnet; another zone may."""
 
 
 async def new_lease(
@@ -53,11 +53,11 @@ async def new_lease(
     sealed_start: str,
     start_timeout: float,
 ) -> Lease:
-    """A lease without an instance, of which JupyterHub expects a server within `start_timeout`
+    """A lease without an instance yet; JupyterHub expects its server within `start_timeout`
     seconds.
 
-    Raises `SpawnError` where the home's zone has no subnet, or where the image is not known, and
-    `NotOfferedInHomeZone` where the home's zone has no fitting machine and another may have one.
+    Raises `SpawnError` if no zone offers the profile or the image is unknown, and
+    `NotOfferedInHomeZone` if the home's zone has no subnet or does not offer the profile.
     """
     profile = choice.profile
     image = await _image(provisioner)
@@ -107,7 +107,7 @@ def _wait(choice: Choice[Profile], now: datetime, start_timeout: float) -> Wait 
 
 
 def mounts_of(server: Server, options: Options, profile: Profile) -> Mounts:
-    """What the server's instance mounts besides a home on EBS and volumes of data."""
+    """What the instance mounts besides a home on EBS and data volumes."""
     home = options.home
     efs = None
     if home.kind == "efs":
@@ -137,7 +137,8 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
         home = provisioner.homes.of(server.user, server.name)
         raise NotOfferedInHomeZone(
             f"Your files are in zone {home.zone if home else 'unknown'}, and this hub has no "
-            "subnet there any more. Ask an admin to add one to c.EC2Spawner.subnets",
+            "subnet there any more, so your server cannot start. Ask an admin to add one to "
+            "c.EC2Spawner.subnets",
             reason="home",
         )
     return subnets
@@ -146,8 +147,8 @@ def _subnets(provisioner: Provisioner, server: Server, home_kind: str) -> tuple[
 def _types(
     provisioner: Provisioner, profile: Profile, options: Options, zones: Collection[str]
 ) -> tuple[str, ...]:
-    """What the profile means in these zones, best first. Raises `SpawnError` for nothing."""
-    # A profile of a function is first heard of here.
+    """The instance types of the profile in these zones, best first. Raises `SpawnError` if none."""
+    # Profiles that a function returns are first seen here.
     provisioner.market.catalogue.want(profile.instance_types)
     types = _fitting(provisioner.market.catalogue, profile, options.architecture, zones)
     if types:
@@ -156,15 +157,15 @@ def _types(
         machine = f"called {' or '.join(profile.instance_types)}"
     else:
         machine = f"with {profile.gpu_count} × {profile.gpu}" if profile.gpu else "of this size"
-    said = f"EC2 has no machine {machine} in {' or '.join(sorted(zones))}"
+    said = f"EC2 does not offer a machine {machine} in {' or '.join(sorted(zones))}"
     error = SpawnError
     if _fitting(
         provisioner.market.catalogue, profile, options.architecture, provisioner.market.zones.all()
     ):
-        said += ", where your files are; another zone of this hub has it"
+        said += ", where your files are; another zone of this hub offers one"
         error = NotOfferedInHomeZone
     raise error(
-        f"{said}. Pick another profile, or ask {options.contact} what could be done",
+        f"{said}. Choose another profile, or ask {options.contact} for help",
         reason="not-offered",
     )
 
@@ -172,14 +173,14 @@ def _types(
 def _fitting(
     catalogue: Catalogue, profile: Profile, architecture: str, zones: Collection[str]
 ) -> tuple[str, ...]:
-    """Types of the profile that at least one of the zones has, as far as is known."""
+    """Types of the profile that at least one of the zones offers, as far as is known."""
 
     def is_here(name: str) -> bool:
         return any(catalogue.is_offered(name, zone) for zone in zones)
 
     known = catalogue.types
     if profile.instance_types:
-        # One that EC2 has not described yet is believed: CreateFleet knows it better.
+        # Types that EC2 has not described yet are accepted: CreateFleet will refuse wrong ones.
         suits = [x for x in profile.instance_types if _runs(known.get(x), architecture)]
         return tuple(name for name in suits if is_here(name))
     here = {name: kind for name, kind in known.items() if is_here(name)}
@@ -194,9 +195,11 @@ async def _image(provisioner: Provisioner) -> Image:
     try:
         return await provisioner.market.images.current()
     except CloudError as error:
-        again = "try again in a minute" if error.retryable else "an admin must mend it"
+        advice = (
+            "Try again in a minute" if error.retryable else "Tell an admin; the hub's log has more"
+        )
         raise SpawnError(
-            f"The hub cannot find the image that servers boot; {again}",
+            f"The hub cannot find the image for servers, so none can start. {advice}",
             reason="image",
             log_message=str(error),
             status_code=503,

@@ -1,7 +1,7 @@
-"""What every instance runs at its first boot: install the agent where it lacks, and start it.
+"""The user-data of every instance: install the agent if the image lacks it, and start it.
 
-cloud-init runs user-data once in an instance's life. The agent becomes a service that is enabled,
-so that an instance which was stopped has one when it is started again.
+cloud-init runs user-data only at the first boot. The agent becomes an enabled service, so that it
+also runs when a stopped instance is started again.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 from ..._version import __version__
 
 PUBLISHED_PACKAGE: Final = "" if ".dev" in __version__ else f"ec2spawner[notebook]=={__version__}"
-"""What pip can install of this very version; empty for one that was never published: whoever
-registers a free name would have their code run as root."""
+"""What pip can install of this version; empty for a version that was never published: anyone who
+registers a free name there could run code as root."""
 
 _START_AGENT: Final = """
 folder=/opt/ec2spawner
@@ -86,14 +86,14 @@ exec systemctl enable --now "$unit"
 
 
 def user_data(hub_api_url: str, agent_package: str = "") -> str:
-    """The same for every instance of a launch spec, and no secret: where the hub is.
+    """The user-data script: the same for every instance of a launch spec, and without secrets.
 
-    The agent is a unit of its own: cloud-init can finish, and at a shutdown the agent gets SIGTERM
-    and the time to let go of the home. A notebook that runs out of memory does not end it.
+    The agent is its own systemd unit: cloud-init can finish, and at a shutdown the agent gets
+    SIGTERM and time to release the home. A notebook that runs out of memory does not end it.
 
     `agent_package` is what pip installs on an image without the agent; empty is this version,
-    where it is published. It goes into an environment of its own, whose installation may take as
-    long as `boot_timeout` leaves it. EC2 takes 16 KB of user-data.
+    if it is published. It goes into its own virtual environment, and its installation counts
+    towards `boot_timeout`. EC2 takes 16 KB of user-data.
     """
     package = agent_package or PUBLISHED_PACKAGE
     return (

@@ -127,7 +127,7 @@ async def test_without_a_users_login_there_is_no_answer(hub: Hub) -> None:
     assert (await ask(hub, "wrong")).status_code == 403
     service = await ask(hub, ADMIN_TOKEN)
     assert service.status_code == 403
-    assert "only a user has profiles" in service.text
+    assert "only users have profiles" in service.text
 
 
 async def test_a_token_that_may_start_no_server_reads_no_profiles(hub: Hub) -> None:

@@ -235,7 +235,7 @@ def broken(_spawner: Any, _words: dict[str, Any]) -> dict[str, Any]:
     ("hook", "logged"),
     [
         (broken, "c.EC2Spawner.idle_hook failed"),
-        (never, "c.EC2Spawner.idle_hook gave no answer within 0.05 s"),
+        (never, "c.EC2Spawner.idle_hook did not answer within 0.05 s"),
         (lambda _s, _w: {"sever": "1h"}, "did you mean server?"),
         (lambda _s, _w: {"server": "soon"}, '"soon" is no duration'),
         (lambda _s, _w: 3600, "must be a dict"),

@@ -72,7 +72,7 @@ def test_a_flood_of_unproved_claims_hides_no_claim_of_a_real_instance() -> None:
     ("error", "kept"),
     [
         (SpawnError("disk_gib: 501 is out of bounds", reason="options"), False),
-        (NotByThisLink("the link is not this hub's"), False),
+        (NotByThisLink("not signed"), False),
         (RuntimeError("a defect"), True),
     ],
 )

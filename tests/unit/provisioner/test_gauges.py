@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, generate_latest
 
-from ec2spawner.hub.app.metrics import Standing
+from ec2spawner.hub.app.metrics import ProvisionerCollector
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
 from tests.unit.provisioner.test_spending import SPOT
@@ -26,7 +26,7 @@ class Scrape:
 
     def __init__(self, world: World) -> None:
         self._registry = CollectorRegistry()
-        self._registry.register(Standing(world.provisioner))
+        self._registry.register(ProvisionerCollector(world.provisioner))
 
     def value(self, name: str, **labels: str) -> float | None:
         return self._registry.get_sample_value(f"ec2spawner_{name}", labels)

@@ -96,11 +96,11 @@ async def test_without_an_image_it_says_so(world: World) -> None:
     world.cloud.images = {}
     error = await refused(world)
     assert (error.status_code, error.reason) == (503, "image")
-    assert str(error.message).endswith("servers boot; an admin must mend it"), "not in EC2's words"
+    assert "admin" in str(error.message)
     busy = CloudError("RequestLimitExceeded", "slow down", retryable=True)
     world.cloud.fail("find_image", busy)
     error = await refused(world)
-    assert str(error.message).endswith("servers boot; try again in a minute")
+    assert "Try again in a minute" in str(error.message)
     assert error.log_message == "RequestLimitExceeded: slow down"
 
 
@@ -121,10 +121,9 @@ async def test_a_gpu_that_no_zone_has_is_named_with_the_zones(world: World) -> N
     await offerings_read(world)
     error = await refused(world)
     assert error.reason == "not-offered"
-    assert str(error.message) == (
-        "EC2 has no machine with 1 × T4 in us-east-1a or us-east-1b. Pick another profile, or ask "
-        "an admin of this JupyterHub what could be done"
-    )
+    message = str(error.message)
+    assert "1 × T4 in us-east-1a or us-east-1b" in message
+    assert "an admin of this JupyterHub" in message
 
 
 async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -> None:
@@ -137,8 +136,8 @@ async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -
             world.cloud.not_offered.add((name, instance.zone))
     await offerings_read(world)
     message = str((await refused(world)).message)
-    assert f"EC2 has no machine with 1 × T4 in {instance.zone}, where your files are" in message
-    assert "another zone of this hub has it" in message
+    assert f"1 × T4 in {instance.zone}, where your files are" in message
+    assert "another zone of this hub" in message
 
 
 async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -> None:
@@ -156,7 +155,7 @@ async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -
 async def test_a_named_type_that_no_zone_has_is_told_by_its_name(world: World) -> None:
     await offerings_read(world)
     error = await refused(world, {"display_name": "No", "instance_types": ["g98.2xlarge"]})
-    assert str(error.message).startswith("EC2 has no machine called g98.2xlarge in us-east-1a or")
+    assert "g98.2xlarge in us-east-1a or" in str(error.message)
 
 
 async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:

@@ -42,10 +42,10 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
     waiting = asyncio.create_task(settled(world.provisioner, lease, "/user/ada/", None, 60))
     await world.complete_passes(2)
     assert not waiting.done()
-    assert "although its instance's agent does" not in caplog.text
+    assert "although the agent of its instance does" not in caplog.text
 
     await agent.heartbeat()
-    await until(lambda: "although its instance's agent does" in caplog.text)
+    await until(lambda: "although the agent of its instance does" in caplog.text)
     assert not waiting.done()
     async with notebook(port):
         await asyncio.wait_for(waiting, 20)

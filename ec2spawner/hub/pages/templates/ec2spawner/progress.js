@@ -121,21 +121,21 @@ require(["jhapi"], function (JHAPI) {
   }
 
   function drawSummary(elapsed, usual, advice) {
-    const soFar = durationWords(elapsed) + " so far";
+    const elapsedText = durationWords(elapsed) + " so far";
     if (advice) {
-      setText(element("ec2-summary"), soFar + ". " + advice);
+      setText(element("ec2-summary"), elapsedText + ". " + advice);
     } else if (usual === null) {
-      setText(element("ec2-summary"), soFar + "; you can close this page and come back.");
+      setText(element("ec2-summary"), elapsedText + "; you can close this page and come back.");
     } else if (elapsed > Math.max(1.5 * usual, usual + 5)) {
       setText(
         element("ec2-summary"),
-        "Usually ready after " + durationWords(usual) + "; this one takes longer, " + soFar +
+        "Usually ready after " + durationWords(usual) + "; this one takes longer, " + elapsedText +
           ". You can wait, close this page and come back, or choose another.",
       );
     } else {
       setText(
         element("ec2-summary"),
-        "Usually ready after " + durationWords(usual) + ". " + soFar +
+        "Usually ready after " + durationWords(usual) + ". " + elapsedText +
           "; you can close this page and come back.",
       );
     }
@@ -406,8 +406,8 @@ require(["jhapi"], function (JHAPI) {
   }
 
   // --- starting something else ---------------------------------------------------------------
-  // The links of a failure start what they name. Followed here, the page stays, and tells the
-  // story of the new start. The request's own answer comes when that has ended or takes long, so
+  // The links of a failure start what they name. Followed here, the page stays and shows the
+  // progress of the new start. The request's own answer comes when that has ended or takes long, so
   // its stream is followed as soon as there is one.
   function startInstead(link) {
     const options = {};

@@ -1,4 +1,4 @@
-// Comfort only: without this the page works all the same.
+// Comfort only: the page also works without this script.
 (function () {
   "use strict";
   const form = document.getElementById("spawn_form");
