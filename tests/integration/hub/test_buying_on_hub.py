@@ -495,7 +495,7 @@ async def test_an_answer_that_got_lost_brings_one_machine(
         ("UnauthorizedOperation", "configs/iam-policy.json"),
         ("InvalidAMIID.NotFound", "c.EC2Spawner.image"),
         ("InvalidSubnetID.NotFound", "c.EC2Spawner.subnets"),
-        ("InvalidParameterValue", "`ec2spawner check` tells what is wrong"),
+        ("InvalidParameterValue", "`ec2spawner check` shows what is wrong"),
     ],
 )
 async def test_what_an_admin_must_mend_fails_at_once_and_marks_nothing(
