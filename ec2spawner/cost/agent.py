@@ -70,7 +70,7 @@ class Reading:
 
 
 def clock() -> float:
-    """Seconds since 1970, on a clock that nobody sets."""
+    """Seconds since 1970, on a clock that is not affected by setting the time."""
     return _WALL + time.monotonic() - _STEADY
 
 

@@ -141,7 +141,7 @@ class _Report:
         return f"{done} of {self._total}" if self._total is not None else str(done)
 
     def _forecast(self) -> list[str]:
-        """Nothing where nothing is left, or nobody knows how much."""
+        """Empty if nothing remains, or the remaining amount is unknown."""
         if self._total is None or self._seconds.number >= self._total:
             return []
         left = self._seconds.left(self._total)
@@ -161,5 +161,5 @@ def _length(iterable: Iterable[T]) -> int | None:
     """None where it has none."""
     try:
         return len(iterable)  # type: ignore[arg-type]
-    except Exception:  # of whoever wrote its __len__, such as a dataset that streams
+    except Exception:  # a user's __len__ may raise anything, as for a streaming dataset
         return None

@@ -56,8 +56,8 @@ class Line:
 
 
 def notebook() -> Any:
-    """The kernel's shell where output goes into a notebook; None in a terminal or a script, and
-    while somebody else takes the standard output."""
+    """The kernel's shell if output goes to a notebook; None in a terminal or a script, and while
+    standard output is redirected."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if getattr(shell, "kernel", None) is None:

@@ -20,7 +20,7 @@ ENTRY = "entry:"
 """What a kind begins with that strikes single offers of a CreateFleet."""
 
 HANG_LIMIT = 600.0
-"""Seconds after which a call that hangs is cut: nobody waits for it any more."""
+"""Seconds after which a hanging call is closed: every client has timed out by then."""
 
 
 class ConnectionCutError(Exception):

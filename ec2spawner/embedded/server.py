@@ -62,7 +62,7 @@ TERMINATED_VISIBLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What whoever uses an embedded EC2 must know of it."""
+    """What users of an embedded EC2 need to know: endpoints, keys, ids."""
 
     ec2_endpoint: str
     region: str

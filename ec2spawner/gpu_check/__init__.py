@@ -1,9 +1,8 @@
-"""Is this machine as fast as it should be? Measures its GPUs, and says so in one line.
+"""Measures whether the GPUs are as fast as expected, and reports it in one line.
 
-`ec2spawner gpu-check` in a terminal, `%gpu_check` in a notebook, and
-a short form that the agent runs when its machine boots. The measuring is a process of its own
-(`python -m ec2spawner.gpu_check`): no CUDA context stays behind, and a driver that hangs holds up
-nobody else.
+`ec2spawner gpu-check` in a terminal, `%gpu_check` in a notebook, and a short form that the agent
+runs at boot. It measures in a separate process (`python -m ec2spawner.gpu_check`), so that no CUDA
+context remains and a hanging driver blocks nothing else.
 """
 
 from __future__ import annotations

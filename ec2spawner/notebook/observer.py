@@ -43,8 +43,8 @@ class Observer:
         )
 
     def is_unused(self, kernel_id: str, at: datetime, silent_seconds: float) -> bool:
-        """Whether what was found unused at an instant still is: nobody has typed since, and the
-        kernel runs nothing, or what it has been running for so many seconds."""
+        """Whether a kernel that was unused at `at` still is: no input since, and it is idle or has
+        been busy with the same execution for at least `silent_seconds`."""
         if self._last_input is not None and self._last_input > at:
             return False
         return self.kernels.runs_nothing_younger(kernel_id, silent_seconds)

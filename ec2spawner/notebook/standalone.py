@@ -24,14 +24,14 @@ from .observer import Observer
 log = logging.getLogger(__name__)
 
 UNASKED_SECONDS = 60.0
-"""Nobody has asked for this long: sampling continues more slowly."""
+"""Without a request for this long, sampling continues more slowly."""
 
 ASKED_INTERVAL = 1.0
 UNASKED_INTERVAL = 5.0
 """Seconds from one sample to the next; the second is a step of the history."""
 
 NO_POLICY = IdlePolicy(server_seconds=0, kernel_seconds=0, warn_seconds=0)
-"""Nothing follows from being idle: that is somebody else's to decide here."""
+"""Idleness has no consequence: without an agent another system decides about stopping."""
 
 
 class Standalone:
@@ -74,7 +74,7 @@ class Standalone:
             await asyncio.sleep(self.sampler.interval)
 
     async def status(self) -> NotebookStatus:
-        """From memory, but where nobody has looked for longer than a sample takes."""
+        """The last status, measured again if it is older than two sampling intervals."""
         self._asked_at = self._monotonic()
         self.sampler.interval = ASKED_INTERVAL
         if self.last is None or self._asked_at - self._assessed_at > 2 * ASKED_INTERVAL:
@@ -82,7 +82,7 @@ class Standalone:
         return self.last.model_copy(update={"now": self._now()})
 
     async def check(self) -> NotebookStatus:
-        """The status now, though nobody asked for it."""
+        """Measure the status now."""
         is_asked = self._monotonic() - self._asked_at <= UNASKED_SECONDS
         self.sampler.interval = ASKED_INTERVAL if is_asked else UNASKED_INTERVAL
         seen = await self._observer.observe()

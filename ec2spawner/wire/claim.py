@@ -87,7 +87,7 @@ class BucketMount(Message):
 class Certificates(Message):
     """For a hub with `internal_ssl`: what the notebook proves itself with, and whom it believes.
 
-    PEM texts. The notebook's clients are the hub and its proxy; nobody else's certificate counts.
+    PEM texts. Only the certificates of the hub and its proxy are accepted.
     """
 
     key: Annotated[str, Field(repr=False)]

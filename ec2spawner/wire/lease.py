@@ -120,7 +120,7 @@ class Stop(Message):
     `hub`: a service asked for it, or JupyterHub knows of no such server."""
     message: ShortText = ""
     by: ShortText = ""
-    """Name of the admin or the service that asked for it; empty where nobody of these did."""
+    """Name of the admin or service that requested it; empty otherwise."""
     then: Then = "terminate"
     """Unless `terminate`: after `stopped` the agent claims again with its key, and the hub decides
     what becomes of the instance."""

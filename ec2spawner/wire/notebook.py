@@ -142,10 +142,10 @@ class NotebookStatus(Message):
     now: AwareDatetime
     """The server's clock: the browser counts down against this, not against its own."""
     managed: bool
-    """True where an agent stands behind this server, so that cost, extend and stop exist."""
+    """True if an agent runs for this server, so that cost, extend and stop exist."""
     can_control: bool = True
-    """Whether the person who asks may extend and stop: the owner, and nobody with whom the server
-    is shared."""
+    """Whether the requesting user may extend and stop: only the owner, not users with whom the
+    server is shared."""
     agent_connected: bool
     cost: Cost | None = None
     profile: ShortText = ""

@@ -1,8 +1,8 @@
 """Access keys of the embedded account, and the check of a request's signature (SigV4).
 
-The account's own key and the control token are random at every start: whoever was not given them
-can neither call EC2 nor steer the simulation. An instance with an instance profile has a key of
-its own, for S3 alone, so that nobody on an instance rules the account.
+The account's key and the control token are random at every start: without them a client can
+neither call EC2 nor control the simulation. An instance with an instance profile has a key of its
+own, valid only for S3, so that no process on an instance controls the account.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class AccessKeys:
         """The AWS service that a validly signed request is for. Raises `DeniedError`.
 
         The whole signature is verified, not the key's id alone: an id is no secret to the clients
-        that log it. The date is not: nobody listens in on a loopback connection.
+        that log it. The date is not: a loopback connection cannot be intercepted.
         """
         found = _AUTHORIZATION.fullmatch(request.headers.get("Authorization", ""))
         if found is None:

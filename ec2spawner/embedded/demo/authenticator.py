@@ -14,7 +14,9 @@ class OnePassword(Authenticator):
     a demo is one person's.
     """
 
-    password = Unicode(help="Of every user. Where it is empty, nobody can log in.").tag(config=True)
+    password = Unicode(help="The password of every user. If it is empty, all logins fail.").tag(
+        config=True
+    )
 
     async def authenticate(self, handler: Any, data: dict[str, str]) -> str | None:
         """The user name if the password matches, compared in constant time; else None."""

@@ -270,7 +270,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _end_what_the_hub_left(mark: Mark, pid_file: Path) -> None:
     """JupyterHub's proxy has a session of its own, and outlives a hub that was killed."""
     processes.end((mark,), LEFT_OVER_GRACE)
-    # The next hub would signal the number in it unseen, whoever has it by then.
+    # The next hub would signal the process id in it, which another process may have by then.
     pid_file.unlink(missing_ok=True)
 
 

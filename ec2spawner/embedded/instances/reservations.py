@@ -1,4 +1,4 @@
-"""DescribeReservedInstances: reservations that somebody said there are."""
+"""DescribeReservedInstances, for reservations set by a control call."""
 
 from __future__ import annotations
 

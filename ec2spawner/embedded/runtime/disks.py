@@ -1,7 +1,7 @@
-"""The disks that come with a simulated instance: data volumes and the instance store, as folders.
+"""Disks of a simulated instance as folders: data volumes and the instance store.
 
-A volume made from a snapshot is a copy of the snapshot's folder that nobody may write to; the
-instance store is an empty folder at each start, though not at a reboot.
+A volume created from a snapshot is a read-only copy of the snapshot's folder. The instance store is
+an empty folder at each start, but persists across reboots.
 """
 
 from __future__ import annotations

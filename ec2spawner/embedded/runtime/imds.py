@@ -1,7 +1,7 @@
 """The instance metadata service: one listener on each instance's own address.
 
 Only IMDSv2 is answered: a token by PUT first, then GET with it. Real instances find the service
-at 169.254.169.254, which nobody else can reach; these find it by
+at 169.254.169.254, which only the instance can reach; these find it by
 `AWS_EC2_METADATA_SERVICE_ENDPOINT`. Every user of the laptop can reach a loopback address, so the
 endpoint's path is secret. The power button is here too, because this listener knows the instance
 by its address.

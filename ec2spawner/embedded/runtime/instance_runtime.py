@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when an instance ends."""
 CLOSING_GRACE = 1.0
-"""The same when the whole instance runtime closes: nobody waits for a notebook then."""
+"""The same when the whole runtime closes: shorter, because no user waits for a notebook."""
 CONSOLE_TAIL = 64 * 1024
 """Bytes that GetConsoleOutput answers with, as EC2 does."""
 CONSOLES_KEPT = 50
@@ -279,7 +279,7 @@ class InstanceRuntime:
         self._volumes.mkdir(mode=0o711, exist_ok=True)
         self._file_systems.mkdir(mode=0o711, exist_ok=True)
         self._instances.mkdir(mode=0o711)
-        # Not `exist_ok`: whoever put something there since is no friend.
+        # Not `exist_ok`: a directory that appeared since may belong to an attacker.
         self._run_root.mkdir(mode=0o711)
         shims.install(self._shims)
         self._separate_users = user_isolation.can_work_in(self._instances, FIRST_USER_ID)

@@ -31,7 +31,7 @@ ENDPOINT: Final = "EC2SPAWNER_SIMULATED_S3"
 """Environment variable with the address of the embedded EC2."""
 
 SCAN_SECONDS = 0.5
-"""Between two looks at what has changed."""
+"""Between two scans for changes."""
 
 CALL_SECONDS = 20.0
 

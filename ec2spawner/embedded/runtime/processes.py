@@ -115,7 +115,7 @@ def _signal_and_wait(
                     found.append(descriptor)
         poller = select.poll()
         waiting = 0
-        # After all have been looked at: one may be known only by another that ends now.
+        # After all have been checked: one may be identified only by another that ends now.
         for descriptor in found:
             with contextlib.suppress(OSError):
                 signal.pidfd_send_signal(descriptor, number)

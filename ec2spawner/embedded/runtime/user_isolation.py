@@ -16,7 +16,7 @@ _PROGRAM: Final = "import os, sys, ec2spawner, jupyterhub; os.chdir(sys.argv[1])
 
 def can_work_in(folder: Path, user_id: int, python: str = sys.executable) -> bool:
     """Whether a process of this user can run this Python, with the hub's packages, and reach the
-    folder. Blocks. False for whoever is not root.
+    folder. Blocks. False unless this process is root.
     """
     if os.geteuid() != 0:
         return False
