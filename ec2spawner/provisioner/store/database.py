@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class StoreError(Exception):
-    """The store cannot be opened, read or written; the message says how to mend it."""
+    """The store cannot be opened, read or written; the message says how to fix it."""
 
 
 class StoreHeldError(StoreError):
@@ -55,16 +55,16 @@ class Database(Protocol):
         """Whether another process holds the database: a hub runs."""
 
     def explained(self, error: Exception) -> str:
-        """One line for a person: what failed and how to mend it."""
+        """One line for a person: what failed and how to fix it."""
 
     def close(self) -> None:
-        """Let go of it. Never raises, and a second call does nothing."""
+        """Release the database. Never raises; a second call does nothing."""
 
 
 def explained(name: str, error: Exception, fixes: tuple[tuple[str, str], ...]) -> str:
-    """What failed, in the database's words, and the first mend whose sign is among them.
+    """The database's error message and the first fix whose sign it contains.
 
-    Never a statement's values: those are people's.
+    Never a statement's values, which are personal data.
     """
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     said = " ".join(str(cause).split())

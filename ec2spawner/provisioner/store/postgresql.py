@@ -307,15 +307,15 @@ def _without_nul(psycopg: Any) -> type:
 
 
 _FIXES: Final = (
-    ("password authentication failed", "mend the password in the URL or in ~/.pgpass"),
+    ("password authentication failed", "correct the password in the URL or in ~/.pgpass"),
     ("no password supplied", "write the password in the URL or in ~/.pgpass"),
     ("no pg_hba.conf entry", "allow the hub's address and role in the server's pg_hba.conf"),
-    ("does not exist", "make the role and the database: createuser and createdb"),
+    ("does not exist", "create the role and the database with createuser and createdb"),
     ("permission denied", "make the hub's role the owner of the database"),
-    ("connection refused", "start the database server, or mend host and port"),
-    ("resolve host", "mend the host's name"),
-    ("timeout expired", "mend host and port, or the network between hub and database"),
-    ("statement timeout", "somebody holds the store's tables, or the server is overloaded"),
+    ("connection refused", "start the database server, or correct host and port"),
+    ("resolve host", "correct the host's name"),
+    ("timeout expired", "correct host and port, or repair the network between hub and database"),
+    ("statement timeout", "another session locks the store's tables, or the server is overloaded"),
     ("starting up", "wait until the server has started"),
     ("shutting down", "start the database server"),
     ("terminating connection", "start the database server"),

@@ -1,8 +1,8 @@
-"""Writes that the store has not taken, kept until it does.
+"""A queue of writes that are retried until the store accepts them.
 
-For what has happened already, whatever the store says: an answer of EC2's, time that was paid
-for. Whoever tells of it goes on; every pass tries again. What shall not happen unless it is
-stored, such as a launch, does not come here.
+For facts that have already happened, such as a response of EC2's or time that was paid for. The
+caller continues, and each pass retries. An action that must not happen unless it is stored, such
+as a launch, is not written through this queue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Write = Callable[[], Awaitable[None]]
 class WriteBehindQueue:
     def __init__(self) -> None:
         self._writes: dict[Hashable, Write] = {}
-        """By what they are about: a newer one takes the place of an older one."""
+        """By subject: a newer write replaces an older one."""
         self._under_way: set[Write] = set()
 
     async def sooner_or_later(self, about: Hashable, write: Write) -> None:

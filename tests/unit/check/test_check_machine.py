@@ -66,7 +66,7 @@ def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
 @pytest.mark.parametrize(
     ("wrong", "right", "fix"),
     [
-        (PASSWORD, "another", "mend the password"),
+        (PASSWORD, "another", "correct the password"),
         ("/store_", "/no_store_", "createdb"),
         ("127.0.0.1", "127.0.0.77", "start the database server"),
     ],

@@ -169,7 +169,7 @@ async def test_two_stores_of_one_database_live_in_two_schemas(
         (f":{PASSWORD}@", ":another@", r"password authentication failed.*\.pgpass"),
         ("hub:", "nobody:", "password authentication failed"),
         ("/store_", "/no_store_", "does not exist.*createdb"),
-        ("127.0.0.1", "no-such-host.invalid", "mend the host's name"),
+        ("127.0.0.1", "no-such-host.invalid", "correct the host's name"),
     ],
 )
 async def test_what_keeps_it_from_opening_is_told_with_its_mend(
