@@ -135,7 +135,7 @@ async def test_what_holds_the_tables_for_too_long_is_an_error_and_then_works_aga
     opened = await Store.open(url, now=NOW)
     with other_program(url) as database, database.begin():
         database.execute(text("LOCK TABLE lease"))
-        with pytest.raises(StoreError, match="somebody holds the store's tables"):
+        with pytest.raises(StoreError, match="another session locks the store's tables"):
             await opened.save_lease(lease())
     await opened.save_lease(lease())
     assert (await opened.load()).leases == (lease(),)
