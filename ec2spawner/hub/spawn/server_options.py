@@ -76,7 +76,7 @@ def _with_groups(options: Options, spawner: Spawner) -> Options:
 def _invalid(options: Options) -> ProfileListError:
     return ProfileListError(
         "The hub cannot read its list of profiles, so no server can start. "
-        f"Tell {options.contact}; the hub's log has the reason"
+        f"Inform {options.contact}; the hub's log has the reason"
     )
 
 

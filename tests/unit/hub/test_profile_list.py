@@ -18,7 +18,7 @@ from ec2spawner.spawner import EC2Spawner
 
 CPU = {"display_name": "No GPU", "slug": "cpu", "vcpus": 4}
 T4 = {"display_name": "T4", "slug": "t4", "gpu": "T4"}
-BROKEN = "Tell gpu-help@example.org; the hub's log has the reason"
+BROKEN = "Inform gpu-help@example.org; the hub's log has the reason"
 
 
 def spawner_of(*groups: str, **configured: Any) -> EC2Spawner:

@@ -30,6 +30,7 @@ CLEAN_PACKAGES = (
     "data",
     "embedded",
     "gpu_check",
+    "hub",
     "notebook",
     "reap",
     "survey",

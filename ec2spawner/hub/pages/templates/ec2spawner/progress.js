@@ -210,7 +210,7 @@ require(["jhapi"], function (JHAPI) {
     if (usual) drawBar(Math.min(95, (100 * elapsed) / usual));
   }
 
-  // Each thing once: every connection is told the whole story again.
+  // Each thing once: every connection is shown the whole story again.
   function log(message, key = message) {
     if (!message || logged.has(key)) return;
     logged.add(key);
@@ -331,7 +331,7 @@ require(["jhapi"], function (JHAPI) {
   }
 
   // A proxy may keep a stream open whose hub is gone, so silence is asked about, too. Each
-  // connection is told the whole story again: nothing is missed.
+  // connection is shown the whole story again: nothing is missed.
   function reconnect(afterMilliseconds) {
     if (leaving) return;
     stream.close();
