@@ -18,6 +18,7 @@ from typing import Protocol
 from .lifecycle.heartbeat import seconds_until_due
 from .model import metrics
 from .model.cloud import CloudError
+from .runtime.supervise import Supervised
 from .state.state import State
 from .store.store import StoreError
 
@@ -50,18 +51,18 @@ class Reconciler:
         """Pass after pass until the task is cancelled."""
         while not await self.state.instances.first_listing(timeout=PASS_INTERVAL):
             log.info("Waiting for the first complete listing of instances")
+        supervised = Supervised("A reconcile pass")
         while True:
             self.state.pass_wanted.clear()
             pause = PASS_INTERVAL
-            try:
-                with metrics.PASS_SECONDS.time(), metrics.PASSES_FAILED.count_exceptions():
-                    await self.reconcile()
-                self.passed_at = self.state.clock.uptime()
-                pause = self._until_next_deadline()
-            except (CloudError, StoreError) as error:
-                log.error("Reconciling: %s", error)
-            except Exception:
-                log.exception("A reconcile pass failed; the next one goes on")
+            with supervised:
+                try:
+                    with metrics.PASS_SECONDS.time(), metrics.PASSES_FAILED.count_exceptions():
+                        await self.reconcile()
+                    self.passed_at = self.state.clock.uptime()
+                    pause = self._until_next_deadline()
+                except (CloudError, StoreError) as error:
+                    log.error("Reconciling: %s", error)
             # Not `wait_for`: on Python 3.11 that can swallow a cancellation, here and elsewhere.
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -79,10 +80,12 @@ class Reconciler:
 
         For what a person waits for, and what must go on whatever the store says to a pass.
         """
+        supervised = Supervised(type(controller).__name__)
         while True:
             await event.wait()
             event.clear()
-            await controller.reconcile(self.state.clock.now())
+            with supervised:
+                await controller.reconcile(self.state.clock.now())
 
     def _until_next_deadline(self) -> float:
         left = seconds_until_due(self.state)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from ..model.cloud import Cloud, CloudError
 from ..model.lease import Lease, LeaseState
+from ..runtime.supervise import Supervised
 from ..state.state import State
 
 log = logging.getLogger(__name__)
@@ -33,13 +34,11 @@ class Listing:
 
     async def run(self) -> None:
         """List until the task is cancelled."""
-        state = self.state
+        state, supervised = self.state, Supervised("Listing instances")
         while True:
             state.instances.wanted.clear()
-            try:
+            with supervised:
                 await self.list_once()
-            except Exception:
-                log.exception("Listing instances failed; the next one goes on")
             await asyncio.sleep(MIN_PAUSE * state.settings.busy_interval)
             interval = (
                 state.settings.busy_interval

@@ -140,7 +140,7 @@ class Retention:
             await self._stop_again(kept, instance)  # awake for nobody: begin from its stop
 
     async def _stop_again(self, kept: Kept, instance: Instance) -> None:
-        """Awake without a lease: its start was cancelled, or its stop did not get through."""
+        """It runs without a lease: its start was cancelled, or its stop did not get through."""
         if instance.launched_at > kept.launched_at:
             await self._account(kept, instance)
             kept = replace(kept, launched_at=instance.launched_at)

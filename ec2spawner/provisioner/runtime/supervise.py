@@ -1,4 +1,4 @@
-"""What runs for ever goes on after a bug in one of its turns."""
+"""An endless loop continues after a bug in one of its turns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ log = logging.getLogger(__name__)
 
 
 class Supervised:
-    """`with surviving:` around one turn: its failure is logged, and goes no further.
+    """`with supervised:` around one turn: its failure is logged, and goes no further.
 
     The same failure again is one line without its traceback. What is no `Exception`, such as a
-    cancellation, goes on.
+    cancellation, is raised.
     """
 
     def __init__(self, what: str) -> None:
