@@ -10,8 +10,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from ..core.idle.activity import Signals
-from ..core.idle.detection import Past, assess, stop_at
 from ..core.idle.extension import keep_choices
+from ..core.idle.stop_decision import Past, assess, stop_at
 from ..telemetry import Sampler
 from ..wire import (
     PROTOCOL,

@@ -40,7 +40,7 @@ from ..provisioner.model.cloud import (
 from ..wire import Market
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
-from .judge import (
+from .verdicts import (
     DRY_RUN,
     POLICY,
     judge_dry_run,

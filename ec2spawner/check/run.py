@@ -33,7 +33,9 @@ from .finding import (
 )
 from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
-from .judge import (
+from .hub_machine import judge_machine
+from .permissions import judge_permissions
+from .verdicts import (
     DENIED,
     FILE_SYSTEM,
     NO_RESPONSE,
@@ -47,8 +49,6 @@ from .judge import (
     judge_types,
     refused,
 )
-from .machine import judge_machine
-from .permissions import judge_permissions
 
 T = TypeVar("T")
 

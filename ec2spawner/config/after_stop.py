@@ -6,7 +6,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from ..core.instances.retention import AfterStop
+from ..core.instances.retention_rules import AfterStop
 from .values import (
     PositiveDuration,
     Words,

@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from .. import data
-from ..core.instances.retention import AfterStop
+from ..core.instances.retention_rules import AfterStop
 from ..core.profiles import profiles
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import Final, TextIO, TypeVar
 
 from . import agent
+from .formatting import lasted, money, when
 from .interval import Moment, between
 from .line import Line, depth
-from .words import lasted, money, when
 
 T = TypeVar("T")
 

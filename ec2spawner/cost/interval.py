@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from . import agent
 from .agent import Reading
-from .words import kind_of_amounts, lasted, money
+from .formatting import kind_of_amounts, lasted, money
 
 
 @dataclass(frozen=True, slots=True)

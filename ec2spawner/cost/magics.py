@@ -13,8 +13,8 @@ from typing import Any, Final
 from . import agent
 from .block import track
 from .current import Now, now
+from .formatting import kind_of_amounts, money
 from .line import Line
-from .words import kind_of_amounts, money
 
 OPENING: Final = re.compile(r"\s*%%cost(?:[ \t]+(?P<name>[^\n]*))?(?:\n|$)")
 

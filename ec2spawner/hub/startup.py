@@ -39,7 +39,7 @@ from ..config import (
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
-from ..provisioner.retention.retention import keeps_of
+from ..provisioner.retention.controller import keeps_of
 from ..provisioner.runtime.clock import Clock
 from ..provisioner.store.store import (
     Store,
@@ -47,16 +47,9 @@ from ..provisioner.store.store import (
     StoreError,
     StoreHeldError,
 )
-from .api import (
-    agent as agent_api,
-)
-from .api import (
-    jupyterhub_server_api,
-    server_end,
-)
-from .api import (
-    user as user_api,
-)
+from .api import agent as agent_api
+from .api import jupyterhub_server_api, server_end
+from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
 from .app import (
     api_address,

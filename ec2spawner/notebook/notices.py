@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Literal
 
-from ..core.idle.detection import idle_stop_at
-from ..core.instances import xids
+from ..core.idle.stop_decision import idle_stop_at
+from ..core.instances import gpu_xid_errors
 from ..wire import (
     Cost,
     GpuSample,
@@ -132,7 +132,7 @@ def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
         if gpu.lost:
             lost = sentence("gpu-lost", index=gpu.index)
             yield _of_gpu(f"lost-{gpu.index}", lost, [fix], "error")
-        elif gpu.xid is not None and not xids.is_history(gpu.xid, gpu.xid_at, status.now):
+        elif gpu.xid is not None and not gpu_xid_errors.is_history(gpu.xid, gpu.xid_at, status.now):
             yield _xid(gpu, gpu.xid, if_it_persists)
         if gpu.ecc_uncorrected:
             errors = sentence("gpu-memory-errors", index=gpu.index)
@@ -142,7 +142,7 @@ def _gpu_errors(status: NotebookStatus) -> Iterator[Notice]:
 
 def _xid(gpu: GpuSample, number: int, if_it_persists: Sentence) -> Notice:
     at = f"-{gpu.xid_at.timestamp():.0f}" if gpu.xid_at else ""
-    is_the_machines = xids.gravity(number) is xids.Gravity.MACHINE
+    is_the_machines = gpu_xid_errors.gravity(number) is gpu_xid_errors.Gravity.MACHINE
     what = sentence("xid", number=number)
     return _of_gpu(
         f"xid-{gpu.index}-{number}{at}",

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from ..core.idle.activity import Signals
-from ..core.idle.detection import Past, assess
+from ..core.idle.stop_decision import Past, assess
 from ..telemetry import (
     HistoryBuffer,
     Processes,

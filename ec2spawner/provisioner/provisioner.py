@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from ..core.instances.retention import Kept
+from ..core.instances.retention_rules import Kept
 from ..data import InstanceType
 from ..wire import IdlePolicy, Step, Stop
 from .garbage_collection import GarbageCollection
@@ -22,7 +22,7 @@ from .instances.demand import wake_claims_for
 from .instances.inventory import Inventory
 from .instances.listing import Listing
 from .instances.overhead import Overhead
-from .instances.termination import InstanceTermination
+from .instances.surplus import InstanceTermination
 from .launch.controller import LaunchController
 from .launch.fleet_calls import FleetCalls
 from .launch.spot_waits import SpotWaits
@@ -45,14 +45,14 @@ from .offers.instance_types import Catalogue
 from .offers.market import MarketData
 from .offers.offers import Offers
 from .offers.prices import PriceCache
+from .pass_preparation import ClockUpkeep, StoreUpkeep
 from .reconciler import Reconciler
-from .retention.retention import Retention
+from .retention.controller import Retention
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
 from .state.start_durations import StartDurations
 from .state.state import State
 from .store.store import Store, StoreError
-from .upkeep import ClockUpkeep, StoreUpkeep
 
 
 class Provisioner:

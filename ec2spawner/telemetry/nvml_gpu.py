@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from ..core.instances import xids
+from ..core.instances import gpu_xid_errors
 from ..wire import GpuSample, MigSlice, SlowedBy
 from .gpu_source import GpuProcess
 
@@ -143,8 +143,8 @@ class NvmlGpu:
         before = self.xid
         if (
             before is None
-            or xids.gravity(number) >= xids.gravity(before)
-            or xids.is_history(before, self.xid_at, at)
+            or gpu_xid_errors.gravity(number) >= gpu_xid_errors.gravity(before)
+            or gpu_xid_errors.is_history(before, self.xid_at, at)
         ):
             self.xid, self.xid_at = number, at
 

@@ -12,7 +12,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..core.idle.activity import WINDOW_MAX, Reading
-from ..wire import GpuSample, KernelState, Sentence, Telemetry, TerminalState, Worker, sentence
+from ..wire import (
+    GpuSample,
+    KernelState,
+    Sentence,
+    Telemetry,
+    TerminalState,
+    Worker,
+    sentence,
+)
 from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace

@@ -37,6 +37,17 @@ from .lease import (
     Stop,
     StopRequest,
 )
+from .message import (
+    MAX_BODY_BYTES,
+    PROTOCOL,
+    Market,
+    Message,
+    Percent,
+    ProtocolNumber,
+    Seconds,
+    ShortText,
+    Then,
+)
 from .notebook import (
     AgentState,
     DocumentsSaved,
@@ -51,17 +62,14 @@ from .notebook import (
     TerminalState,
 )
 from .sentences import Code, Sentence, sentence
-from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
-from .words import (
-    MAX_BODY_BYTES,
-    PROTOCOL,
-    Market,
-    Message,
-    Percent,
-    ProtocolNumber,
-    Seconds,
-    ShortText,
-    Then,
+from .telemetry import (
+    GpuHistory,
+    GpuSample,
+    History,
+    MigSlice,
+    SlowedBy,
+    Telemetry,
+    Worker,
 )
 
 __all__ = [

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .words import (
+from .message import (
     PROTOCOL,
     Message,
     ProtocolNumber,

@@ -6,8 +6,13 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
+from .message import (
+    Message,
+    Percent,
+    Seconds,
+    ShortText,
+)
 from .sentences import Sentence
-from .words import Message, Percent, Seconds, ShortText
 
 
 class WorkingHours(Message):

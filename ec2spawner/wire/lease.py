@@ -8,8 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .telemetry import Telemetry
-from .words import (
+from .message import (
     PROTOCOL,
     Market,
     Message,
@@ -17,6 +16,7 @@ from .words import (
     ShortText,
     Then,
 )
+from .telemetry import Telemetry
 
 SAVE_SECONDS = 5.0
 """How long a stop waits, at most, for open pages to save their documents. The agent measures it."""

@@ -8,9 +8,9 @@ from pydantic import AwareDatetime, Field
 
 from .idle import Idleness, IdlePolicy
 from .lease import Cost, Stop
+from .message import Message, ShortText
 from .sentences import Sentence
 from .telemetry import Telemetry
-from .words import Message, ShortText
 
 
 class KernelState(Message):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
-from .words import Message, ShortText
+from .message import Message, ShortText
 
 Code = Literal[
     # What keeps a server on.

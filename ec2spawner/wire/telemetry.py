@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, Field
 
+from .message import Message, Percent, ShortText
 from .sentences import Sentence
-from .words import Message, Percent, ShortText
 
 SlowedBy = Literal["power", "heat", "hardware", "sync"]
 """Why a GPU's clocks are lower than they could be: its power limit, its temperature, a brake of

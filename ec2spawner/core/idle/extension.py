@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from ...wire import IdlePolicy, KeepChoice
-from .detection import stop_at
+from .stop_decision import stop_at
 
 CHOICES = tuple(timedelta(hours=hours) for hours in (1, 2, 4))
 """From now, as far as the policy allows."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.instances.retention import AfterStop, Kept, disk_usd_per_month
+from ...core.instances.retention_rules import AfterStop, Kept, disk_usd_per_month
 from ...core.pricing.money import digits
 from ...core.profiles.choices import MARKETS_OF
 from ...core.text.durations import approximate

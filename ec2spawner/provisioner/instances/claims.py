@@ -12,7 +12,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ...core.instances.retention import Kept, may_rebind
+from ...core.instances.retention_rules import Kept, may_rebind
 from ...core.names import sha256_hex
 from ...core.tags import HUB, INTENT, STORE
 from ...wire import PROTOCOL

@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ...core.instances.matching import Supply, balance
-from ...core.instances.retention import CLAIM_SILENCE
+from ...core.instances.retention_rules import CLAIM_SILENCE
 from ...core.tags import INTENT, LEASE, STORE
-from ..model.cloud import (
-    GONE,
-    Instance,
-    InstanceState,
-)
+from ..model.cloud import GONE, Instance, InstanceState
 from ..state.state import State
 from ..state.stock import Stock
 from .demand import needs

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ...core.instances.retention import Kept
+from ...core.instances.retention_rules import Kept
 from ...core.pricing.money import Segment, overhead_key
 from ..model.cloud import Instance
 from ..offers.prices import PriceCache

@@ -12,16 +12,34 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.offers.spot_wait import Turn
 from ...wire import Step, Stop
-from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
-from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
+from ..model.cloud import (
+    CloudError,
+    FleetResponse,
+    Launched,
+    LaunchRequest,
+    LaunchSpec,
+)
+from ..model.lease import (
+    Attempt,
+    Intent,
+    IntentState,
+    Lease,
+    LeaseState,
+)
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup
 from ..state.launches import Round
 from ..state.state import State
 from . import attempts
-from .failure_message import launch_failure, with_user_limits
 from .fleet_calls import FleetCalls
-from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
+from .fleet_response import (
+    Outcome,
+    done_with,
+    is_busy,
+    is_refused,
+    without_summary,
+)
+from .launch_failure import launch_failure, with_user_limits
 from .spot_waits import spot_turns
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from ...core.idle import detection as idle
+from ...core.idle import stop_decision as idle
 from ...core.idle.policy import bounded, in_force
 from ...core.pricing.money import paid_until, saved_usd, usd
 from ...core.text.durations import in_words

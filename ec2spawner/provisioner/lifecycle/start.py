@@ -30,7 +30,7 @@ from ..model.agent_protocol import too_old_for, what_it_lacks
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
 from ..offers.prices import PriceCache
-from ..retention.failure_message import unfit
+from ..retention.restart_failure import unfit
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from ..store.store import StoreError

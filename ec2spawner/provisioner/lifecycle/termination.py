@@ -15,7 +15,7 @@ from datetime import datetime
 
 from ...core.pricing.money import close
 from ..homes.volumes import HomeVolumes
-from ..instances.termination import terminate
+from ..instances.surplus import terminate
 from ..model import metrics
 from ..model.cloud import Cloud
 from ..model.lease import OPEN, Lease, LeaseState

@@ -18,7 +18,7 @@ from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
-from ..retention.failure_message import OTHER_HARDWARE, broken
+from ..retention.restart_failure import OTHER_HARDWARE, broken
 from ..state.state import State
 
 log = logging.getLogger(__name__)

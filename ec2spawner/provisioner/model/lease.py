@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Final
 
 from ...core.homes.zone_migration import Move
-from ...core.instances.retention import AfterStop, Kept
+from ...core.instances.retention_rules import AfterStop, Kept
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...core.pricing.money import Segment

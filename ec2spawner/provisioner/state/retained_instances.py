@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
 from datetime import timedelta
 
-from ...core.instances.retention import Kept, moved_with_clock
+from ...core.instances.retention_rules import Kept, moved_with_clock
 from ..model.cloud import GONE, Instance
 from ..model.launch_key import fit_key_of
 from ..model.lease import Lease

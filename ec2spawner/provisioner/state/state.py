@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ...core.instances.retention import Decision, decide
+from ...core.instances.retention_rules import Decision, decide
 from ...core.tags import STORE
 from ...wire import Market, Stop
 from ..model.cloud import GONE, Instance
@@ -18,7 +18,6 @@ from ..model.lease import Lease, LeaseState, Snapshot
 from ..model.settings import Settings
 from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
-from .brake import Brake
 from .claim_registry import ClaimRegistry
 from .home_records import HomeRecords
 from .instance_cache import InstanceCache
@@ -27,6 +26,7 @@ from .lease_registry import LeaseRegistry
 from .retained_instances import RetainedInstances
 from .spending import Spending
 from .stock import Stock
+from .termination_brake import Brake
 from .zones import Zones
 
 log = logging.getLogger(__name__)

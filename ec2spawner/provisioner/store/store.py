@@ -37,7 +37,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
-from ...core.instances.retention import Kept
+from ...core.instances.retention_rules import Kept
 from ...core.pricing.money import Segment
 from ...wire import Step
 from ..model import metrics

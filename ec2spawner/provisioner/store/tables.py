@@ -29,7 +29,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from ...core.homes.zone_migration import Move
-from ...core.instances.retention import AfterStop, Kept
+from ...core.instances.retention_rules import AfterStop, Kept
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...core.pricing.money import Segment

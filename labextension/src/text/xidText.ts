@@ -1,7 +1,7 @@
 /**
  * What the numbers of NVIDIA's Xid errors mean, from NVIDIA's "Xid Catalog". Pure.
  *
- * `ec2spawner/core/instances/xids.py` holds how grave each one is.
+ * `ec2spawner/core/instances/gpu_xid_errors.py` holds how grave each one is.
  */
 
 import type { TranslationBundle } from '@jupyterlab/translation';

@@ -9,7 +9,7 @@ import pytest
 from ec2spawner import data
 from ec2spawner.aws.account import MountTarget, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
-from ec2spawner.check.judge import (
+from ec2spawner.check.verdicts import (
     judge_agent,
     judge_dry_run,
     judge_file_system,

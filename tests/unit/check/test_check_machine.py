@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.check.finding import State
-from ec2spawner.check.machine import (
+from ec2spawner.check.hub_machine import (
     judge_certificates,
     judge_descriptors,
     judge_openssl,

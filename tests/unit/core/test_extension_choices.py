@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.idle.detection import stop_at
 from ec2spawner.core.idle.extension import keep_choices
+from ec2spawner.core.idle.stop_decision import stop_at
 from ec2spawner.wire import IdlePolicy, WorkingHours
 
 NOW = datetime(2026, 11, 20, 14, 3, tzinfo=UTC)

@@ -12,8 +12,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ec2spawner.core.idle.activity import Reading, Signals
-from ec2spawner.core.idle.detection import Past, assess, stop_at
 from ec2spawner.core.idle.policy import bounds
+from ec2spawner.core.idle.stop_decision import Past, assess, stop_at
 from ec2spawner.core.text.durations import approximate, in_words
 from ec2spawner.wire import (
     IdlePolicy,

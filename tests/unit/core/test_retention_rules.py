@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.core.instances.matching import Need, Supply
-from ec2spawner.core.instances.retention import (
+from ec2spawner.core.instances.retention_rules import (
     CLAIM_SILENCE,
     LINGERS_AFTER,
     STOPS_AFTER,

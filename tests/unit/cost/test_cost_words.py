@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.cost.epochs import Done
-from ec2spawner.cost.words import (
+from ec2spawner.cost.formatting import (
     MIN,
     lasted,
     money,

@@ -34,11 +34,7 @@ from ec2spawner.hub.pages.profile_card import (
 )
 from ec2spawner.hub.pages.profile_card_text import badge, usd
 from ec2spawner.hub.pages.sparkline import HEIGHT, WIDTH, sparkline
-from ec2spawner.hub.pages.spawn_form import (
-    HomeSize,
-    SpawnForm,
-    render_spawn_form,
-)
+from ec2spawner.hub.pages.spawn_form import HomeSize, SpawnForm, render_spawn_form
 from ec2spawner.hub.pages.stop_notice import StopNotice
 from ec2spawner.hub.spawn.user_options import read_form, read_link
 from ec2spawner.wire import Market

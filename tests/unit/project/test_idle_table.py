@@ -11,8 +11,8 @@ import pytest
 
 from ec2spawner.config import IdleConfig
 from ec2spawner.core.idle.activity import in_english
-from ec2spawner.core.idle.detection import assess, stop_at
 from ec2spawner.core.idle.policy import in_force
+from ec2spawner.core.idle.stop_decision import assess, stop_at
 from ec2spawner.wire import Idleness
 from tests.idle_cases import NOW, WHAT_COUNTS, WHEN_IT_STOPS, Case, Stop
 

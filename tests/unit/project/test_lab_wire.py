@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from ec2spawner import wire
-from ec2spawner.core.instances import xids
+from ec2spawner.core.instances import gpu_xid_errors
 from ec2spawner.wire.sentences import PARAMETERS as SENTENCE_PARAMETERS
 
 SOURCE = Path(__file__).parents[3] / "labextension" / "src" / "api" / "wire.ts"
@@ -61,4 +61,4 @@ def test_the_reasons_of_a_stop_are_those_of_the_model() -> None:
 
 def test_every_xid_has_its_meaning() -> None:
     words = (SOURCE.parents[1] / "text" / "xidText.ts").read_text()
-    assert set(map(int, re.findall(r"case (\d+):", words))) == xids.GRAVITY.keys()
+    assert set(map(int, re.findall(r"case (\d+):", words))) == gpu_xid_errors.GRAVITY.keys()

@@ -10,8 +10,8 @@ from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
 from ec2spawner.provisioner.launch import attempts
-from ec2spawner.provisioner.launch.failure_message import MAX_CHARACTERS, launch_failure
 from ec2spawner.provisioner.launch.fleet_response import Outcome
+from ec2spawner.provisioner.launch.launch_failure import MAX_CHARACTERS, launch_failure
 from ec2spawner.provisioner.model.cloud import FleetResponse
 from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome
 from ec2spawner.wire import Market

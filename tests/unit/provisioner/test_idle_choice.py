@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.config import validate_options
-from ec2spawner.core.idle import detection as idle
+from ec2spawner.core.idle import stop_decision as idle
 from ec2spawner.core.idle.policy import in_force
 from ec2spawner.hub.spawn.idle_policy import follow_configuration
 from ec2spawner.provisioner.lifecycle import heartbeat as heartbeat_module

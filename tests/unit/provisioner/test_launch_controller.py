@@ -16,7 +16,12 @@ from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.instances.inventory import Inventory
-from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
+from ec2spawner.provisioner.model.cloud import (
+    CloudError,
+    Instance,
+    InstanceState,
+    LaunchRequest,
+)
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,

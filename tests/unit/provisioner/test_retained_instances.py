@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
-from ec2spawner.provisioner.retention.failure_message import OTHER_HARDWARE, broken
+from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
 from ec2spawner.wire import Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 

@@ -13,7 +13,7 @@ import pytest
 
 from ec2spawner.core import tags
 from ec2spawner.provisioner.instances.claims import ClaimRefused, Claims, InstanceUnwanted
-from ec2spawner.provisioner.instances.termination import InstanceTermination
+from ec2spawner.provisioner.instances.surplus import InstanceTermination
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import Agent, World, until

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ec2spawner.core.homes.zone_migration import Move
-from ec2spawner.core.instances.retention import AfterStop, Kept
+from ec2spawner.core.instances.retention_rules import AfterStop, Kept
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.core.pricing.money import Segment

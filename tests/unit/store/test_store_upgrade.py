@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.core.instances.retention import AfterStop
+from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.model.launch_key import launch_key_of
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState
 from ec2spawner.provisioner.store.store import Store

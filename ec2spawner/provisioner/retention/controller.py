@@ -2,7 +2,7 @@
 
 What is kept is stored before anything is done about it, and so is each start of a stopped
 instance. Every pass looks at all of them anew: what they are, who may take them, and whether
-they are surplus. The rules are `core.instances.retention`'s.
+they are surplus. The rules are `core.instances.retention_rules`'s.
 """
 
 from __future__ import annotations
@@ -14,18 +14,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from ...core.instances.retention import Kept, why_surplus
+from ...core.instances.retention_rules import Kept, why_surplus
 from ...core.tags import LEASE
 from ...wire import Step, Stop
 from ..instances.demand import RUNNING, silent_seconds, taker
 from ..instances.overhead import Overhead
-from ..model.cloud import Cloud, CloudError, Instance, InstanceState
+from ..model.cloud import (
+    Cloud,
+    CloudError,
+    Instance,
+    InstanceState,
+)
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
-from .failure_message import late
 from .restart import RetainedRestarts
+from .restart_failure import late
 
 log = logging.getLogger(__name__)
 

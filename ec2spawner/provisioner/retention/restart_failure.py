@@ -6,7 +6,7 @@ from typing import Final
 
 from ...core.offers.quotas import quota_words
 from ...wire import Market
-from ..launch.failure_message import LARGER_QUOTA
+from ..launch.launch_failure import LARGER_QUOTA
 from ..model.cloud import CloudError, InstanceState
 from ..model.error_hints import shortened
 
