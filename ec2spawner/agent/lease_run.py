@@ -241,7 +241,7 @@ class LeaseRun:
     async def _report_end(self, end: End) -> None:
         """Report the end; then the hub terminates the instance, or it powers itself off.
 
-        A retained instance claims again instead, which tells the hub the same as the report.
+        A retained instance claims again instead, which has the same meaning to the hub.
         """
         self._reports.report(end.step, end.message)
         await self._reports.until_sent(

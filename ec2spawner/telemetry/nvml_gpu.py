@@ -38,7 +38,7 @@ SLOWED_BY: dict[SlowedBy, int] = {"power": 0x4, "heat": 0x20 | 0x40, "sync": 0x1
 """Bits of `nvmlClocksEventReason...`; NVML's older name for the same is throttle reasons."""
 
 HW_SLOWDOWN, HW_THERMAL, HW_POWER_BRAKE = 0x8, 0x40, 0x80
-"""The first accompanies each of the others; alone it does not tell the reason."""
+"""The first accompanies each of the others; alone it gives no reason."""
 
 CLOCK_REASONS = (
     "nvmlDeviceGetCurrentClocksEventReasons",

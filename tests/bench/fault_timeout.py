@@ -239,7 +239,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.aws.volumes", "ATTACH_SECONDS", HURRIED.attach_call),
     ("ec2spawner.aws.volumes", "GROW_SECONDS", HURRIED.grow),
     ("ec2spawner.spawner", "STOP_MARGIN", STOP_MARGIN),
-    ("ec2spawner.provisioner.state.homes.volumes", "ATTACH_TIMEOUT", HURRIED.attach),
+    ("ec2spawner.provisioner.homes.volumes", "ATTACH_TIMEOUT", HURRIED.attach),
     ("ec2spawner.provisioner.launch.fleet_calls", "LAUNCH_TIMEOUT", HURRIED.launch_call),
     ("ec2spawner.provisioner.reconciler", "PASS_INTERVAL", 1.0),
     ("ec2spawner.core.homes.zone_migration", "LISTING_GRACE", LISTING_GRACE),
