@@ -36,8 +36,8 @@ class Supervised:
             return False
         said = repr(error)
         if said == self._logged:
-            log.error("%s failed as before, and goes on: %s", self._what, said)
+            log.error("%s failed again for the same reason; continuing: %s", self._what, said)
         else:
-            log.error("%s failed, and goes on", self._what, exc_info=error)
+            log.error("%s failed; continuing", self._what, exc_info=error)
         self._logged = said
         return True

@@ -219,7 +219,7 @@ async def test_with_whom_a_server_is_shared_uses_it_and_does_not_control_it(
         for call, body in (("stop", {}), ("extend", {"seconds": 60})):
             reply = await client.post(f"ec2spawner/api/{call}", json=body)
             assert reply.status_code == 403, reply.text
-            assert "Only the owner" in reply.json()["message"]
+            assert reply.json()["sentence"]["code"] == "owner-only"
     headers = {"Authorization": f"token {bob}"}
     async with httpx.AsyncClient(
         base_url=f"{hub.url}/hub/api", headers=headers, timeout=60

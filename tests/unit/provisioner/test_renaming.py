@@ -125,5 +125,5 @@ async def test_no_rename_leaves_files_behind(world: World) -> None:
         await rename(world, "old", "new", home_kind="efs")
     lease, _ = await world.ready(server="old", home_kind="ebs")
     await world.stop(lease)
-    with pytest.raises(HTTPError, match="still being stopped"):
+    with pytest.raises(HTTPError, match="still stopping"):
         await rename(world, "old", "new")

@@ -84,7 +84,7 @@ WORKS: dict[str, Work] = {
     "save_overhead": lambda store: store.save_overhead(OVERHEAD, "boot"),
     "last_served": lambda store: store.last_served("i-1"),
     "intents": lambda store: store.intents(["token-1", "token-2"]),
-    "usual_durations": lambda store: store.start_durations("t4"),
+    "start_durations": lambda store: store.start_durations("t4"),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection, create_engine
 
-from ..tables import metadata
+from ec2spawner.provisioner.store.tables import metadata
 
 
 def run(connection: Connection) -> None:
