@@ -33,7 +33,7 @@ from .lifecycle.instance_loss import InstanceLoss
 from .lifecycle.recovery import Recovery, SavedServer
 from .lifecycle.repricing import Repricing
 from .lifecycle.start import Start
-from .lifecycle.start_timeout import StartTimeouts
+from .lifecycle.start_timeout import LostStarts, SilentInstances, StartFailures, StartTimeouts
 from .lifecycle.tagging import Tagging
 from .lifecycle.termination import Termination
 from .lifecycle.unhealthy_instance import UnhealthyInstances
@@ -80,6 +80,8 @@ class Provisioner:
         self.spot_waits, unhealthy = SpotWaits(state), UnhealthyInstances(state, claims)
         self._termination = Termination(state, cloud, volumes, tasks, ended)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
+        failures = StartFailures(state, cloud, tasks)
+        self._lost_starts = LostStarts(state, failures)
         placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
         self._heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
@@ -99,6 +101,9 @@ class Provisioner:
                 StoreUpkeep(state, store, tasks),
                 # What is gone or over: leases go back to the waiting list, or end.
                 InstanceLoss(state),
+                self._lost_starts,
+                # Before anything of a single user that the store may refuse.
+                StartTimeouts(state, failures),
                 placement,
                 self._heartbeats,
                 self._recovery,
@@ -106,9 +111,9 @@ class Provisioner:
                 self._retention,
                 # All above changes what is missing and surplus: it is weighed once, here.
                 Inventory(state),
-                StartTimeouts(state, cloud, tasks),
+                SilentInstances(state, failures),
                 self._launch,
-                InstanceTermination(state, cloud, overhead),
+                InstanceTermination(state, cloud, overhead, tasks),
                 # What follows the leases as they are by now.
                 Tagging(state, cloud, tasks),
                 self._home_attachment,
@@ -139,6 +144,7 @@ class Provisioner:
             if intent.state is IntentState.OPEN:
                 self._launch.replay(intent)
         spawn(self._reconciler.run_on(state.lease_ending, self._termination), "ends")
+        spawn(self._reconciler.run_on(state.start_lost, self._lost_starts), "lost starts")
         spawn(self._reconciler.run_on(state.lease_assigned, self._home_attachment), "homes")
         spawn(self._reconciler.run(), "reconcile")
 

@@ -81,7 +81,10 @@ def wake_claims_for(state: State, lease: Lease) -> None:
     need = need_of(state, lease)
     for retained in state.retained.of_server(lease.user, lease.server):
         state.claims.wake(retained.instance_id)
-    for supply in _free_supplies(state):
+    listed, stocked = state.instances.listed, {x.supply_id for x in state.stock.supplies}
+    # Instances that were listed since the last pass took stock can take it as well.
+    fresh = [supply_of(listed[x]) for x in state.claims.waiting if x in listed.keys() - stocked]
+    for supply in [*_free_supplies(state), *fresh]:
         if state.claims.is_waiting(supply.supply_id) and fits(need, supply):
             state.claims.wake(supply.supply_id)
             return

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence, Set
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from ..model.cloud import Cloud, CloudError, Instance
+from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .overhead import Overhead
 
@@ -31,18 +32,30 @@ async def terminate(state: State, cloud: Cloud, instance_ids: Collection[str]) -
 
 @dataclass(slots=True)
 class InstanceTermination:
-    """Ends what the pass has found dead, surplus or condemned."""
+    """Terminates what the pass has found dead, surplus or condemned.
+
+    In the background: a call may take `aws.client`'s whole timeout, and a pass must not wait.
+    """
 
     state: State
     cloud: Cloud
     overhead: Overhead
+    tasks: TaskGroup
+    _calling: set[str] = field(default_factory=set)
+    """Ids of the instances that a call under way terminates."""
 
     async def reconcile(self, now: datetime) -> None:
         state = self.state
         condemned, state.condemned = state.condemned, set()
-        await terminate(state, self.cloud, condemned)
         unknown = self._unknown(state.stock.unknown)
-        await self.terminate_unleased([*state.stock.dead, *state.stock.surplus, *unknown])
+        unleased = self._still_unleased([*state.stock.dead, *state.stock.surplus, *unknown])
+        ending = condemned | {instance.instance_id for instance in unleased}
+        if not ending:
+            return
+        # At once: a claim that comes before the call begins would still get one of them.
+        state.claims.turn_away(ending)
+        self._calling |= ending
+        self.tasks.spawn(self._terminate(ending, unleased), f"terminate {len(ending)}")
 
     def _unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
         """Of the instances whose lease the store does not hold, those that shall end.
@@ -53,23 +66,28 @@ class InstanceTermination:
             return []
         return self.state.admit_ends(instances, "the store does not hold their leases")
 
-    async def terminate_unleased(self, instances: Sequence[Instance]) -> None:
-        """Terminate instances that belong to no lease and account for what they cost.
+    def _still_unleased(self, instances: Sequence[Instance]) -> list[Instance]:
+        """Those to be terminated now.
 
-        One that was asked to end a moment ago is left alone: listings lag, and a call that EC2
-        refuses is not repeated at the speed of passes.
+        The pass may have awaited since it took stock: what has got a lease meanwhile serves it.
+        An instance whose termination was requested a moment ago is skipped: listings lag, and a
+        call that EC2 refuses is not repeated at the speed of passes.
         """
         state = self.state
         latest = asyncio.get_running_loop().time() - state.settings.busy_interval
         state.terminated_at = {x: at for x, at in state.terminated_at.items() if at > latest}
-        instances = [each for each in instances if each.instance_id not in state.terminated_at]
-        if not instances:
-            return  # most passes: nothing to read from the store
-        instance_ids = [instance.instance_id for instance in instances]
-        # At once: a claim that comes before the call begins would still get one of them.
-        state.claims.turn_away(instance_ids)
-        # Beside the call as well: a hub that is killed during it would never tell what they cost.
-        await asyncio.gather(
-            self.overhead.of_unleased(instances), terminate(state, self.cloud, instance_ids)
-        )
-        await self.overhead.of_unleased(instances)
+        leased = {lease.instance_id for lease in state.leases.open()}
+        skipped = leased | state.terminated_at.keys() | self._calling | state.retained.instance_ids
+        return [each for each in instances if each.instance_id not in skipped]
+
+    async def _terminate(self, instance_ids: Set[str], unleased: Sequence[Instance]) -> None:
+        """Terminate them and account for what those without a lease cost."""
+        try:
+            # Beside the call as well: a hub that is killed during it would not record the cost.
+            await asyncio.gather(
+                self.overhead.of_unleased(unleased),
+                terminate(self.state, self.cloud, instance_ids),
+            )
+            await self.overhead.of_unleased(unleased)
+        finally:
+            self._calling -= instance_ids

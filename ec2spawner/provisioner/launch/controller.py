@@ -12,6 +12,7 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.offers.spot_wait import Turn
 from ...wire import Step, Stop
+from ..instances.inventory import take_stock
 from ..model.cloud import (
     CloudError,
     FleetResponse,
@@ -54,8 +55,6 @@ class LaunchController:
         self._fleet = fleet
         self._tasks = tasks
         self._deciding = asyncio.Lock()
-        self._failed: list[tuple[Round, Outcome]] = []
-        """Rounds that ended since the last pass and left leases without an instance."""
 
     # --- in each pass ---
 
@@ -63,18 +62,7 @@ class LaunchController:
         """Launch for the leases for which nothing is on the way, but not while it is being found
         out why one did not get ready. Ends those that EC2 has nothing for."""
         missing = self._state.stock.missing - self._state.judged
-        for lease, stop in self._launch(missing, now):
-            # While the end of another one was stored, this one may have got an instance.
-            current = self._state.leases.get(lease.lease_id)
-            if current is not None and current.state is LeaseState.WAITING:
-                await self._state.end(lease.lease_id, stop)
-
-    def _launch(self, missing: Collection[str], now: datetime) -> list[tuple[Lease, Stop]]:
-        """Begin the rounds. The leases that EC2 has nothing for, each with why it must end."""
         waiting = [x for x in self._state.leases.open(LeaseState.WAITING) if x.lease_id in missing]
-        failures = self._failures(waiting, now)
-        failed = {lease.lease_id for lease, _ in failures}
-        waiting = [lease for lease in waiting if lease.lease_id not in failed]
         turns = spot_turns(waiting, self._offers, now)
         self._state.launches.waiting_for_spot = frozenset(
             lease.lease_id for lease, turn in turns if turn is Turn.WAIT
@@ -84,32 +72,36 @@ class LaunchController:
             if turn is Turn.ASK:
                 alike.setdefault(lease.spec, []).append(lease)
             elif turn is Turn.END:
-                failures.append((lease, self._why_not(lease, Outcome((), missing=1), now)))
+                stop = self._why_not(lease, Outcome((), missing=1), now)
+                self._tasks.spawn(self._end(lease, stop), f"end of the wait of {lease.lease_id}")
         for spec, leases in alike.items():
             round_ = self._begin_round(spec, leases)
             self._tasks.spawn(self._run(round_), f"launch of {len(leases)}")
-        return failures
 
     def replay(self, intent: Intent) -> None:
         """Make a call again that an earlier process may have made."""
         self._tasks.spawn(self._replay(intent), f"replay {intent.client_token}")
 
-    def _failures(self, missing: Collection[Lease], now: datetime) -> list[tuple[Lease, Stop]]:
-        """The leases that failed rounds leave without an instance, the latest of each round.
+    async def _give_up(self, round_: Round, outcome: Outcome) -> None:
+        """End the leases that a failed round leaves without an instance, the latest first.
 
-        A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
-        lease that arrived during the round is not part of it.
+        Not in the pass: the user waits, and the store may be away. A lease that waits for spot
+        continues to wait, unless EC2 refused the request itself. A lease that arrived during the
+        round is not part of it.
         """
-        failures = []
-        for round_, outcome in self._failed:
-            left = [x for x in missing if x.lease_id in round_.lease_ids and x.spec == round_.spec]
-            if outcome.ended_by is not ErrorClass.REFUSED:
-                left = [lease for lease in left if lease.wait is None]
-            failures += [
-                (lease, self._why_not(lease, outcome, now)) for lease in left[-outcome.missing :]
-            ]
-        self._failed.clear()
-        return failures
+        missing = take_stock(self._state).missing - self._state.judged
+        left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
+        if outcome.ended_by is not ErrorClass.REFUSED:
+            left = [lease for lease in left if lease.wait is None]
+        now = self._state.clock.now()
+        for lease in left[-outcome.missing :]:
+            await self._end(lease, self._why_not(lease, outcome, now))
+
+    async def _end(self, lease: Lease, stop: Stop) -> None:
+        # While the end of another one was stored, this one may have got an instance.
+        current = self._state.leases.get(lease.lease_id)
+        if current is not None and current.state is LeaseState.WAITING:
+            await self._state.end(lease.lease_id, stop)
 
     def _why_not(self, lease: Lease, outcome: Outcome, now: datetime) -> Stop:
         spec, zones = lease.spec, self._offers.zones()
@@ -151,9 +143,11 @@ class LaunchController:
                 elif asyncio.get_running_loop().time() >= deadline:
                     ended_by = ErrorClass.BUSY
         finally:
-            self._end_round(round_)
+            # Without waking a pass: a round that raised would be repeated at its speed.
+            self._state.launches.rounds.remove(round_)
         if missing := min(round_.outstanding, len(self._waiting(round_))):
-            self._failed.append((round_, Outcome(tuple(errors), missing, ended_by)))
+            await self._give_up(round_, Outcome(tuple(errors), missing, ended_by))
+        self._state.wake()
 
     async def _replay(self, intent: Intent) -> None:
         """Repeat a stored call exactly: EC2 answers with what it did the first time."""
@@ -168,7 +162,8 @@ class LaunchController:
         try:
             await self._call(round_, intent, None, self._fleet.deadline())
         finally:
-            self._end_round(round_)
+            self._state.launches.rounds.remove(round_)
+        self._state.wake()
 
     def _begin_round(
         self, spec: LaunchSpec, leases: Collection[Lease], count: int | None = None
@@ -184,10 +179,6 @@ class LaunchController:
         )
         self._state.launches.rounds.append(round_)
         return round_
-
-    def _end_round(self, round_: Round) -> None:
-        self._state.launches.rounds.remove(round_)
-        self._state.wake()
 
     async def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:
         """What to ask for now, for leases that still wait; None where nothing is left.

@@ -54,35 +54,43 @@ _ENDED_EARLY_FIX: Final = "Try again; if it ends so again, an admin should look 
 
 
 @dataclass(slots=True)
-class StartTimeouts:
+class LostStarts:
+    """Gives a start whose instance is gone another one, or ends it."""
+
     state: State
-    cloud: Cloud
-    tasks: TaskGroup
-    _boot_logs: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(BOOT_LOGS_AT_ONCE)
-    )
+    failures: StartFailures
+
+    async def reconcile(self, now: datetime) -> None:
+        lost, self.state.lost = self.state.lost, {}
+        for lease, instance in lost.values():
+            self.failures.lost(lease, instance)
+
+
+@dataclass(slots=True)
+class StartTimeouts:
+    """Ends starts that have had an instance for longer than `ready_timeout`."""
+
+    state: State
+    failures: StartFailures
 
     async def reconcile(self, now: datetime) -> None:
         state, uptime = self.state, self.state.clock.uptime()
         starting = list(state.leases.open(LeaseState.STARTING))
         state.held_since = {_stay(x): state.held_since.get(_stay(x), uptime) for x in starting}
-        lost, state.lost = state.lost, {}
-        for lease, instance in lost.values():
-            self._lost(lease, instance)
         for lease in starting:
             if state.held_seconds(lease) >= state.settings.ready_timeout:
-                self._judge(lease, self._fail_late(lease))
-        self._never_spoke()
+                self.failures.late(lease)
 
-    def _lost(self, lease: Lease, instance: Instance | None) -> None:
-        """The machine that the lease has, or would have had, is gone: another one, or the end."""
-        itself = instance is not None and instance.state_reason == POWERED_OFF
-        limit = min(self.state.settings.replacements, SAME_AGAIN) if itself else None
-        self._judge(lease, self._replace(lease, instance, limit))
 
-    def _never_spoke(self) -> None:
-        """Instances that have not called within `boot_timeout`. Each fails a start that waited for
-        it, of the missing ones: nothing else is on its way to those."""
+@dataclass(slots=True)
+class SilentInstances:
+    """Instances that have not called within `boot_timeout`. Each fails a start that waited for
+    it, of the missing ones: nothing else is on its way to those."""
+
+    state: State
+    failures: StartFailures
+
+    async def reconcile(self, now: datetime) -> None:
         state = self.state
         for instance in state.stock.silent:
             waited = [
@@ -93,7 +101,34 @@ class StartTimeouts:
             ]
             need = lease_for(supply_of(instance), waited)
             if need is not None and (lease := state.leases.get(need.lease_id)):
-                self._judge(lease, self._fail_silent(lease, instance))
+                self.failures.silent(lease, instance)
+
+
+@dataclass(slots=True)
+class StartFailures:
+    """Judges starts that failed, in the background: with the instance's boot log, if there is
+    one."""
+
+    state: State
+    cloud: Cloud
+    tasks: TaskGroup
+    _boot_logs: asyncio.Semaphore = field(
+        default_factory=lambda: asyncio.Semaphore(BOOT_LOGS_AT_ONCE)
+    )
+
+    def lost(self, lease: Lease, instance: Instance | None) -> None:
+        """The instance that the lease has, or would have had, is gone: another one, or the end."""
+        itself = instance is not None and instance.state_reason == POWERED_OFF
+        limit = min(self.state.settings.replacements, SAME_AGAIN) if itself else None
+        self._judge(lease, self._replace(lease, instance, limit))
+
+    def late(self, lease: Lease) -> None:
+        """It was not ready within `ready_timeout` of getting its instance."""
+        self._judge(lease, self._fail_late(lease))
+
+    def silent(self, lease: Lease, instance: Instance) -> None:
+        """The instance that it waited for did not call within `boot_timeout`."""
+        self._judge(lease, self._fail_silent(lease, instance))
 
     # --- one judgement ---
 

@@ -74,6 +74,8 @@ class State:
         self.pass_wanted = asyncio.Event()
         self.lease_ending = asyncio.Event()
         """Set when a lease begins to end: its termination waits for no pass."""
+        self.start_lost = asyncio.Event()
+        """Set when a start has lost its instance: its replacement waits for no pass."""
         self.lease_assigned = asyncio.Event()
         """Set when a lease has got an instance: its home waits for no pass."""
 
@@ -165,6 +167,7 @@ class State:
         """The instance that a start has, or would have had, is gone: another one, or the end."""
         if lease.lease_id not in self.judged:
             self.lost.setdefault(lease.lease_id, (lease, instance))
+            self.start_lost.set()
 
     def running(self) -> list[Instance]:
         """This store's instances in any state, also those that no listing shows yet."""

@@ -7,7 +7,7 @@ import logging
 import random
 import time
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -15,7 +15,8 @@ import pytest
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
-from ec2spawner.provisioner.instances.inventory import Inventory
+from ec2spawner.provisioner.instances.inventory import take_stock
+from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.model.cloud import (
     CloudError,
     Instance,
@@ -33,6 +34,7 @@ from ec2spawner.provisioner.model.lease import (
 from ec2spawner.provisioner.offers.offers import Offers, Order
 from ec2spawner.provisioner.state.launches import Round
 from ec2spawner.provisioner.state.state import State
+from ec2spawner.provisioner.state.stock import Stock
 from ec2spawner.wire import Market, Step, Stop
 from tests.unit.provisioner.world import SPEC, TIMEOUT, Agent, World, until
 
@@ -691,16 +693,15 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
 ) -> None:
     """The one who waited for the answer is told, not the one who came a moment ago."""
     world.cloud.refuse_offers("UnauthorizedOperation")
-    launch, came = world.provisioner._launch, asyncio.Event()
-    reconcile = Inventory.reconcile
+    came = asyncio.Event()
 
-    async def one_more(inventory: Inventory, now: datetime) -> None:
-        if launch._failed and not came.is_set():
+    def one_more(state: State) -> Stock:
+        if not came.is_set():
             came.set()
-            world.provisioner._state.leases._leases["second"] = second  # no pass has seen it
-        await reconcile(inventory, now)
+            state.leases._leases["second"] = second  # no pass has seen it
+        return take_stock(state)
 
-    monkeypatch.setattr(Inventory, "reconcile", one_more)
+    monkeypatch.setattr(controller, "take_stock", one_more)
     first = await world.request("first")
     second = replace(first, lease_id="second", user="second")
     assert (await world.ending_of(first)).reason == "failed"

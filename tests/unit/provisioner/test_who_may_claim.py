@@ -16,6 +16,7 @@ from ec2spawner.provisioner.instances.claims import ClaimRefused, Claims, Instan
 from ec2spawner.provisioner.instances.surplus import InstanceTermination
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
+from ec2spawner.provisioner.state.stock import Stock
 from tests.unit.provisioner.world import Agent, World, until
 
 REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
@@ -239,14 +240,12 @@ async def test_an_instance_is_given_to_nobody_from_the_moment_it_is_to_end(world
     await world.complete_passes(1)
     agent, provisioner = Agent(world, instance_id), world.provisioner
     await provisioner._starts.claims.admit(agent.claimant(), agent.key, 1.0)
-    instance = provisioner._state.instances.listed[instance_id]
-    overhead = provisioner._retention.overhead
-    termination = InstanceTermination(provisioner._state, world.cloud, overhead)
-    ending = asyncio.create_task(termination.terminate_unleased([instance]))
-    await asyncio.sleep(0)  # the call has not begun
+    state, overhead = provisioner._state, provisioner._retention.overhead
+    state.stock = Stock(surplus=(state.instances.listed[instance_id],))
+    termination = InstanceTermination(state, world.cloud, overhead, provisioner._tasks)
+    await termination.reconcile(provisioner.now())  # the call has not begun
     with pytest.raises(InstanceUnwanted):
         await agent.claim()
-    await ending
     assert world.now(lease).instance_id is None
 
 

@@ -68,7 +68,10 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
         await asyncio.sleep(0.002)
 
 
-LOOPS = ("watch", "prices", "catalogue", "templates", "reaper", "reconcile", "ends", "homes")
+LOOPS = (
+    *("watch", "prices", "catalogue", "templates", "reaper"),
+    *("reconcile", "ends", "lost starts", "homes"),
+)
 """What runs in the background until the provisioner is closed."""
 
 
