@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -63,12 +62,3 @@ def postgresql() -> Iterator[PostgreSQL]:
         yield server.start()
     finally:
         server.remove()
-
-
-@pytest.fixture(autouse=True)
-def package_logger() -> Iterator[None]:
-    """What a test changes of the package's logger, as a hub does at its start, ends with it."""
-    logger = logging.getLogger("ec2spawner")
-    before = logger.parent, logger.propagate, logger.disabled, logger.level
-    yield
-    logger.parent, logger.propagate, logger.disabled, logger.level = before

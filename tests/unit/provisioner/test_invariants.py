@@ -113,7 +113,8 @@ def failures() -> Iterator[list[logging.LogRecord]]:
     logger.propagate = False
     yield found
     logger.removeHandler(handler)
-    logger.level, logger.propagate = before
+    logger.setLevel(before[0])  # loggers below it remember what is enabled until then
+    logger.propagate = before[1]
 
 
 @pytest.fixture
