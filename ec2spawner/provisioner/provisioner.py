@@ -95,7 +95,7 @@ class Provisioner:
             (  # in this order in each pass
                 # Times first: whatever follows measures with them.
                 ClockUpkeep(state, tasks),
-                # What was decided goes on, also where the store fails and the pass ends below.
+                # What was decided continues, also if the store fails and the pass ends below.
                 self._termination,
                 # Without a store that is held, another hub may be at work: nothing is concluded.
                 StoreUpkeep(state, store, tasks),
@@ -244,7 +244,7 @@ class Provisioner:
         return self._state.leases.of_server(user, server)
 
     def last_ended(self, user: str, server: str) -> Lease | None:
-        """The newest ended lease of a server: why it stopped is told at the next login."""
+        """The newest ended lease of a server: the next login shows why it stopped."""
         return self._state.leases.last_ended(user, server)
 
     def remembered(self, lease_id: str) -> Lease | None:

@@ -16,7 +16,7 @@ from ..store.store import Store
 
 @dataclass(slots=True)
 class Overhead:
-    """Each time is counted once: it has a key that no clock touches, and may be told again."""
+    """Each time is counted once: its key depends on no clock, so recording it again is harmless."""
 
     state: State
     store: Store

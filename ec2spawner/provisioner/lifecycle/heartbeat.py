@@ -275,8 +275,8 @@ def _within_a_calendar(policy: IdlePolicy) -> IdlePolicy:
 
 
 def _by_our_clock(heartbeat: Heartbeat, lease: Lease, now: datetime) -> datetime | None:
-    """Since when nothing works. How long that is, is told by the instance's clock alone, and it is
-    no longer than the server runs."""
+    """Since when the server is idle: measured by the instance's clock alone, and for no longer
+    than the server has run."""
     if heartbeat.idle_since is None:
         return None
     lasted = max((heartbeat.sent_at or now) - heartbeat.idle_since, timedelta())

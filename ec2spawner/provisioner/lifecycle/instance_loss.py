@@ -60,7 +60,7 @@ class InstanceLoss:
         """Instances that ended by themselves before they had a lease.
 
         Each counts against the lease it would have served, so that an image which cannot boot
-        does not launch for ever.
+        does not launch without end.
         """
         state, listed = self.state, self.state.instances.listed
         leased = {lease.instance_id for lease in state.leases.open()}

@@ -1,6 +1,6 @@
 """Starts that do not get ready: the machine ends, never speaks, or speaks and gets nowhere.
 
-Each has an end within a documented time, and whoever waits is told why, with the last lines of
+Each ends within a documented time, and its user gets the reason, with the last lines of
 the machine's boot log where EC2 has one.
 """
 
@@ -26,7 +26,7 @@ from ..state.state import State
 log = logging.getLogger(__name__)
 
 BOOT_LOG_SECONDS: Final = 8.0
-"""Whoever waits is told why within seconds, with the boot log or without it."""
+"""The user gets the reason within seconds, with or without the boot log."""
 
 BOOT_LOGS_AT_ONCE: Final = 4
 """A hundred starts may fail together, and the calls to EC2 share one pool of threads."""

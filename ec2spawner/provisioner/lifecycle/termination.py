@@ -119,7 +119,7 @@ class Termination:
         return kept is not None
 
     async def _close(self, lease_id: str) -> None:
-        """The account; then everybody is told, also where that could not be stored yet."""
+        """Close the account, then notify, also if that could not be stored yet."""
         leases, now = self.state.leases, self.state.clock.now()
         lease = leases.get(lease_id)
         assert lease is not None

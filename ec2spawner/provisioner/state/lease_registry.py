@@ -101,7 +101,7 @@ class LeaseRegistry:
         return next((x for x in self.open() if x.instance_id == instance_id), None)
 
     def last_ended(self, user: str, server: str) -> Lease | None:
-        """The newest ended lease of a server: why it stopped is told at the next login."""
+        """The newest ended lease of a server: the next login shows why it stopped."""
         return self._last_ended.get((user, server))
 
     def remembered(self, lease_id: str) -> Lease | None:
@@ -138,7 +138,7 @@ class LeaseRegistry:
     # --- changing ---
 
     def clock_was_set(self, by: timedelta) -> None:
-        """What is told by the wall clock moves with it, until the next heartbeats tell it anew."""
+        """Wall-clock instants move with the clock, until the next heartbeats replace them."""
         for lease in self.open(LeaseState.READY):
             contact = self.contact(lease.lease_id)
             if contact.idle_since is not None:

@@ -202,6 +202,6 @@ def test_a_refusal_for_want_of_permission_points_to_the_policy() -> None:
     denied = CloudError("UnauthorizedOperation", "encoded", retryable=False)
     assert "iam-policy.json" in refused("image", denied, "other").fix
     missing = CloudError("InvalidAMIID.NotFound", "gone", retryable=False)
-    assert refused("image", missing, "mend the id").fix == "mend the id"
+    assert refused("image", missing, "correct the id").fix == "correct the id"
     silent = CloudError("Timeout", "no answer", retryable=True)
-    assert "try again" in refused("image", silent, "mend the id").fix
+    assert "try again" in refused("image", silent, "correct the id").fix
