@@ -9,10 +9,12 @@ export function isOnScreen(id: string): boolean {
 /**
  * Let JupyterLab load now what draws its toasts.
  *
- * It loads that from the server with the first toast. Where the first one says that the server is
- * being stopped, it would come too late, and no toast of this page would be seen any more. One that
- * is dismissed at once is never drawn.
+ * It loads that from the server with the first toast. If the first one says that the server is being
+ * stopped, it comes too late, and no toast of this page is drawn any more. A toast that is dismissed
+ * before that is loaded is never drawn; later, it would be seen, empty, while it fades.
  */
 export function loadToasts(): void {
-  Notification.dismiss(Notification.emit('', 'default', { autoClose: false }));
+  if (document.getElementById('react-toastify-container') === null) {
+    Notification.dismiss(Notification.emit('', 'default', { autoClose: false }));
+  }
 }

@@ -151,6 +151,7 @@ async def test_what_spot_saves_is_told_with_every_beat(priced: World) -> None:
     world = priced
     first, agent = await world.ready("ada")
     await agent.heartbeat_often(1800)
+    await world.complete_passes(1)  # one that began before would date the price back
     world.cloud.prices = dict.fromkeys(SPOT, 0.5)
     await until(lambda: len(world.now(first).segments) == 2, "the new price")
     await agent.heartbeat_often(1800)
