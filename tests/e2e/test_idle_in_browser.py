@@ -78,7 +78,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
         print(running.tail(120))
 
 
-async def test_who_works_is_left_alone_and_an_untouched_tab_is_not(hub: Hub, visit: Visit) -> None:
+async def test_a_working_user_keeps_the_server_and_an_untouched_tab_does_not(
+    hub: Hub, visit: Visit
+) -> None:
     pages = await asyncio.gather(*(opens_jupyterlab(hub, visit, each) for each in PEOPLE))
     sleeper, silent, trainer, away = pages
     await asyncio.gather(

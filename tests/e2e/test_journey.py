@@ -126,7 +126,7 @@ async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
     await page.wait_for_url("**/user/carol/lab**", timeout=SPAWN_SECONDS * 1000)
 
 
-async def test_the_hubs_pages_are_for_everyone(demo: RunningDemo, visit: Visit) -> None:
+async def test_hub_pages_are_accessible(demo: RunningDemo, visit: Visit) -> None:
     """axe-core finds nothing to mend on the pages of a start, in the light and in the dark."""
     page = await visit(demo.hub_url)
     await log_in(page, "Dora", demo.password)

@@ -82,7 +82,7 @@ def test_says_everything_to_a_screen_reader(page: Any, server: Server) -> None:
     assert item.get_attribute("title") == label
 
 
-def test_cost_goes_on_between_answers(page: Any, server: Server) -> None:
+def test_cost_is_extrapolated_between_responses(page: Any, server: Server) -> None:
     now = datetime.now(UTC)
     cost = Cost(usd=10, usd_per_hour=36, as_of=now, since=now, market=Market.ON_DEMAND)
     server.says(status(cost=cost))
@@ -141,7 +141,7 @@ def test_without_an_agent_no_cost_is_shown(page: Any, server: Server) -> None:
     assert "cost" not in item.get_attribute("aria-label")
 
 
-def test_trouble_is_told(page: Any, server: Server) -> None:
+def test_problems_are_shown(page: Any, server: Server) -> None:
     server.says(status(hub_reachable=False))
     item = open_lab(page, server)
     assert texts(item)[-1] == "hub unreachable"
@@ -151,9 +151,7 @@ def test_trouble_is_told(page: Any, server: Server) -> None:
 
 
 @pytest.mark.parametrize("status_code", [0, 404, 424])
-def test_a_server_that_does_not_answer_is_said_to(
-    page: Any, server: Server, status_code: int
-) -> None:
+def test_an_unresponsive_server_is_reported(page: Any, server: Server, status_code: int) -> None:
     """The hub, which has not found its servers again or knows that they are gone, says 404 or 424
     in their place."""
     item = open_lab(page, server)
@@ -174,7 +172,7 @@ def test_a_server_that_does_not_answer_is_said_to(
     expect(item).to_contain_text("in use")
 
 
-def test_of_a_server_that_was_stopped_the_page_says_when_and_why(page: Any, server: Server) -> None:
+def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Server) -> None:
     """JupyterLab's own dialog and polling stay quiet; all of it is over when the server is back."""
     item = open_lab(page, server)
     # Loaded with the page: from a server that is stopping it would not arrive any more.
@@ -313,7 +311,7 @@ def test_stop_asks_first_and_says_what_is_lost(page: Any, server: Server) -> Non
     expect(page.get_by_text("This server stops in")).to_have_count(0)
 
 
-def test_a_stop_whose_answer_is_lost_is_no_error(page: Any, server: Server) -> None:
+def test_a_stop_whose_response_is_lost_is_no_error(page: Any, server: Server) -> None:
     open_lab(page, server)
     stop = re.compile(r"/ec2spawner/api/stop\b")
     dialog, toast = page.get_by_role("dialog"), page.locator(".Toastify__toast")
@@ -339,7 +337,7 @@ def test_a_stop_whose_answer_is_lost_is_no_error(page: Any, server: Server) -> N
     expect(page.get_by_text("could not be stopped")).to_have_count(0)
 
 
-def test_a_hidden_tab_is_told_and_what_no_longer_holds_is_withdrawn(
+def test_a_hidden_tab_gets_desktop_notices_and_expired_ones_are_withdrawn(
     page: Any, server: Server
 ) -> None:
     open_lab(page, server)
@@ -448,7 +446,7 @@ def test_a_suggestion_is_made_once_and_a_warning_again(page: Any, server: Server
     expect(toasts).to_have_text(["A disk is full"])
 
 
-def test_with_whom_a_server_is_shared_gets_no_buttons(page: Any, server: Server) -> None:
+def test_users_whom_a_server_is_shared_with_get_no_buttons(page: Any, server: Server) -> None:
     minutes = timedelta(minutes=1)
     warned = idle(5 * minutes, 55 * minutes, 10 * minutes)
     server.says(status(idleness=warned, can_control=False))
@@ -458,7 +456,7 @@ def test_with_whom_a_server_is_shared_gets_no_buttons(page: Any, server: Server)
     expect(toast.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
 
 
-def test_reports_a_person_at_work_but_not_an_open_tab(page: Any, server: Server) -> None:
+def test_reports_user_input_but_not_an_open_tab(page: Any, server: Server) -> None:
     open_lab(page, server)
     page.evaluate("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: 'a'}))")
     assert server.posts("input") == []
@@ -527,7 +525,7 @@ LEAKS = """
 """
 
 
-def test_nothing_is_left_of_it_after_it_is_deactivated(page: Any, server: Server) -> None:
+def test_deactivation_leaves_nothing_behind(page: Any, server: Server) -> None:
     page.add_init_script(LEAKS)
     minutes = timedelta(minutes=1)
     server.says(status(idleness=idle(5 * minutes, 55 * minutes, 10 * minutes)))

@@ -157,7 +157,7 @@ def lines(panel: Any) -> dict[str, str]:
     return found
 
 
-def test_says_what_it_costs_what_works_and_when_it_stops(lab: Lab) -> None:
+def test_shows_cost_activity_and_the_time_of_the_stop(lab: Lab) -> None:
     panel = lab.panel
     expect(panel.get_by_role("region", name="Cost")).to_contain_text("$1.37")
     expect(panel.get_by_role("region", name="Cost")).to_contain_text("estimate")
@@ -181,7 +181,7 @@ def test_says_what_it_costs_what_works_and_when_it_stops(lab: Lab) -> None:
     assert re.search(r"average \d+ %, maximum \d+ %", chart.get_attribute("aria-label"))
 
 
-def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
+def test_extends_stops_and_sets_the_idle_time(lab: Lab) -> None:
     policy = IdlePolicy(user_server_min_seconds=900, user_server_max_seconds=14400)
     panel = lab.shows(working(idleness=warned(), idle_policy=policy))
     expect(panel.locator(".ec2-Stop-headline")).to_have_text(re.compile(r"in \d min \d\d s"))
@@ -208,7 +208,7 @@ def test_keeps_and_stops_and_sets_the_idle_time(lab: Lab) -> None:
     assert lab.server.posts("idle") == [{"action": "idle", "server_seconds": 7200}]
 
 
-def test_what_would_keep_it_no_longer_is_off_and_says_why(lab: Lab) -> None:
+def test_an_extension_without_effect_is_disabled_with_its_reason(lab: Lab) -> None:
     panel = lab.shows(working())
     keep = panel.get_by_role("group", name="Keep until").get_by_role("button")
     expect(keep.nth(0)).to_be_disabled()
@@ -222,7 +222,7 @@ def test_what_would_keep_it_no_longer_is_off_and_says_why(lab: Lab) -> None:
     expect(panel.get_by_role("group", name="Keep until")).to_have_count(0)
 
 
-def test_names_open_what_they_name(lab: Lab) -> None:
+def test_names_are_links_to_what_they_name(lab: Lab) -> None:
     running = "[...window.jupyterapp.serviceManager.sessions.running()]"
     kernel = lab.page.wait_for_function(f"{running}.at(0)?.kernel?.id").json_value()
     worker = scenes.WORKERS[0].model_copy(update={"kernel_id": kernel, "name": "old/name.ipynb"})
@@ -237,7 +237,7 @@ def test_names_open_what_they_name(lab: Lab) -> None:
         expect(tab).to_contain_text("train.ipynb")
 
 
-def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
+def test_every_control_is_reached_by_keyboard_with_visible_focus(lab: Lab) -> None:
     lab.page.locator(ITEM).focus()
     lab.page.keyboard.press("Enter")
     expect(lab.panel).to_be_focused()
@@ -263,7 +263,7 @@ def test_everything_is_reached_by_keyboard_and_seen_to_be(lab: Lab) -> None:
     lab.page.keyboard.press("Enter")
 
 
-def test_a_hidden_tab_asks_for_nothing(lab: Lab) -> None:
+def test_a_hidden_tab_sends_no_requests(lab: Lab) -> None:
     asked: list[str] = []
     lab.page.on("request", lambda request: asked.append(request.url))
     hide(lab.page)
@@ -275,7 +275,7 @@ def test_a_hidden_tab_asks_for_nothing(lab: Lab) -> None:
         hide(lab.page, False)
 
 
-def test_a_panel_that_is_not_seen_asks_for_no_history(lab: Lab) -> None:
+def test_a_hidden_panel_requests_no_history(lab: Lab) -> None:
     asked: list[str] = []
     lab.page.on("request", lambda request: asked.append(request.url))
     lab.page.evaluate("() => void window.jupyterapp.shell.collapseRight()")
@@ -354,7 +354,7 @@ def test_charts_take_the_colours_of_the_theme(lab: Lab) -> None:
     assert len(set(colours)) == len(THEMES)
 
 
-def test_pointing_at_a_chart_tells_what_was_then(lab: Lab) -> None:
+def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     lab.charts_are_drawn(4)
     chart = lab.panel.locator(".ec2-Chart").first
     value = lab.panel.locator(".ec2-Figure .ec2-Line-value").first
@@ -372,7 +372,7 @@ def test_pointing_at_a_chart_tells_what_was_then(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_is_accessible_and_nothing_sticks_out_at_any_width(lab: Lab, theme: str) -> None:
+def test_is_accessible_and_nothing_overflows_at_any_width(lab: Lab, theme: str) -> None:
     """In both themes, with one GPU and with eight of which some are in trouble."""
     lab.choose_theme(theme)
     lab.panel.evaluate("panel => panel.blur()")
@@ -414,7 +414,7 @@ def sticks_out(panel: Any) -> Any:
     )
 
 
-def test_eight_gpus_are_told_apart_with_their_troubles(lab: Lab) -> None:
+def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
     panel = lab.shows(working(telemetry=scenes.eight_gpus()), scenes.last_hour(8))
     lab.charts_are_drawn(18)
     expect(panel.get_by_role("heading", name="8 × A100 · 40 GB each")).to_be_visible()
@@ -444,7 +444,7 @@ def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
     assert violations(lab.page, PANEL) == []
 
 
-def test_troubles_are_told_in_words(lab: Lab) -> None:
+def test_problems_are_shown_in_words(lab: Lab) -> None:
     panel = lab.shows(working(agent_connected=False))
     expect(panel).to_contain_text("The instance agent does not respond")
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)
@@ -470,7 +470,7 @@ def test_troubles_are_told_in_words(lab: Lab) -> None:
     assert violations(lab.page, PANEL) == []
 
 
-def test_a_server_that_does_not_answer_says_so_and_comes_back(lab: Lab) -> None:
+def test_an_unresponsive_server_is_reported_until_it_responds_again(lab: Lab) -> None:
     api = re.compile(r"/ec2spawner/api/")
     lab.page.route(api, lambda route: route.fulfill(status=500, json={"message": "Out of order."}))
     expect(lab.panel).to_contain_text("This server does not respond")
@@ -481,7 +481,7 @@ def test_a_server_that_does_not_answer_says_so_and_comes_back(lab: Lab) -> None:
     expect(lab.panel).not_to_contain_text("does not respond")
 
 
-def test_notebook_has_it_too(page: Any, server: Server) -> None:
+def test_notebook_7_shows_the_panel_too(page: Any, server: Server) -> None:
     server.says(working())
     server.remembers(scenes.last_hour())
     open_notebook(page, server).click()

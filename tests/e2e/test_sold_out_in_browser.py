@@ -69,7 +69,7 @@ def holding_its_breath(embedded: Embedded) -> Iterator[None]:
         os.kill(embedded.process.pid, signal.SIGCONT)
 
 
-async def test_sold_out_says_what_there_is_and_one_press_starts_it(
+async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
     await sell_out(embedded, "g6.xlarge")
@@ -107,7 +107,7 @@ async def test_sold_out_says_what_there_is_and_one_press_starts_it(
     await page.wait_for_url("**/user/ann/lab**")
 
 
-async def test_who_waits_for_spot_reads_the_dearer_price_and_starts_by_one_press(
+async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_one_click(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
     await sell_out(embedded, "g4dn.xlarge", "spot")
@@ -126,7 +126,7 @@ async def test_who_waits_for_spot_reads_the_dearer_price_and_starts_by_one_press
     await expect(agree).to_be_hidden()
 
 
-async def test_cancelled_while_ec2_does_not_answer_another_can_be_chosen_at_once(
+async def test_a_start_cancelled_while_ec2_hangs_can_be_replaced_at_once(
     hub: Hub, embedded: Embedded, visit: Visit
 ) -> None:
     page = await visit(hub.url)

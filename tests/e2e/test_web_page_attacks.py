@@ -179,7 +179,9 @@ async def evil_page(browser: Any, attackers_site: str) -> AsyncIterator[Any]:
     await page.close()
 
 
-async def test_a_page_can_neither_send_orders_nor_read(target: Target, evil_page: Any) -> None:
+async def test_a_page_can_neither_send_requests_nor_read_responses(
+    target: Target, evil_page: Any
+) -> None:
     ec2, hub = target.demo.ec2_endpoint, target.demo.hub_url
     metadata = f"http://{target.instance['address']}:1338"
     form, text = "application/x-www-form-urlencoded", "text/plain"
@@ -206,7 +208,7 @@ async def test_a_page_can_neither_send_orders_nor_read(target: Target, evil_page
     await target.is_untouched()
 
 
-async def test_a_form_that_a_page_submits_does_nothing(
+async def test_a_cross_site_form_does_nothing(
     target: Target, browser: Any, attackers_site: str
 ) -> None:
     ec2, hub = target.demo.ec2_endpoint, target.demo.hub_url
@@ -236,9 +238,7 @@ async def test_a_page_opens_no_terminal(target: Target, evil_page: Any) -> None:
     assert not await evil_page.evaluate(OPENS, f"ws://127.0.0.1:{target.ec2_port}/")
 
 
-async def test_a_name_that_is_bound_to_the_demo_afterwards_is_refused(
-    target: Target, browser: Any
-) -> None:
+async def test_dns_rebinding_is_refused(target: Target, browser: Any) -> None:
     """DNS rebinding: the page is on the same origin as what it attacks."""
     hub, ec2 = f"http://{EVIL}:{target.hub_port}", f"http://{EVIL}:{target.ec2_port}"
     metadata = f"http://instance.{EVIL}:1338"
@@ -280,7 +280,7 @@ def _notebook_port(target: Target) -> int:
     return port
 
 
-async def test_no_port_answers_to_a_strange_name(target: Target) -> None:
+async def test_no_port_accepts_an_unknown_host_name(target: Target) -> None:
     """Whatever listens, also what nobody has thought of."""
     addresses = target.demo.listening()
     assert len(addresses) >= 6, "EC2, proxy and its API, hub, metadata service and notebook listen"
@@ -295,7 +295,7 @@ async def test_no_port_answers_to_a_strange_name(target: Target) -> None:
             assert "access-control-allow-origin" not in reply.headers
 
 
-async def test_other_users_of_the_machine_find_no_credentials(target: Target) -> None:
+async def test_other_local_users_find_no_credentials(target: Target) -> None:
     """In no command line, and in no file that they may read."""
     names = ("password", "admin_token", "control_token", "aws_secret_access_key")
     secrets = {name: target.demo.described[name] for name in names}

@@ -117,7 +117,7 @@ async def test_short_faults_bench_ends_every_cell_well() -> None:
     assert all(said["met"].values()), said["figures"]
 
 
-async def test_short_widget_bench_measures_us_and_nothing() -> None:
+async def test_short_widget_bench_measures_with_and_without_the_widget() -> None:
     said = await short_bench("widget")
     figures = said["figures"]
     # That all kernels and GPUs are in the status is seen to by the bench itself.

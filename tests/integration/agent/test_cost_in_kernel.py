@@ -74,7 +74,7 @@ def told(said: list[dict[str, Any]]) -> str:
     return str(shown["data"]["text/plain"])
 
 
-async def test_cells_blocks_epochs_and_scripts_tell_their_cost(
+async def test_cells_blocks_epochs_and_scripts_report_their_cost(
     machine: Machine, hub: StubHub
 ) -> None:
     await machine.boot()

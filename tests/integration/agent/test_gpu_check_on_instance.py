@@ -27,7 +27,7 @@ async def first_claim(machine: Machine, hub: StubHub, environment: dict[str, str
     return hub.claims[0].broken
 
 
-async def test_a_broken_gpu_is_told_with_the_first_claim_and_410_powers_off(
+async def test_a_broken_gpu_is_reported_in_the_first_claim_and_410_powers_off(
     machine: Machine, hub: StubHub, cuda: FakeCuda
 ) -> None:
     hub.claim_statuses = [410]
@@ -48,7 +48,7 @@ async def test_a_slow_gpu_is_logged_and_the_machine_serves(
 @pytest.mark.parametrize(
     "steered", [{"fail": "cuInit:803"}, {"gpus": 0}, {"free_mib": 1}, {"fail": "cuMemAlloc_v2:999"}]
 )
-async def test_a_check_that_fails_by_itself_keeps_no_machine_from_serving(
+async def test_a_check_that_crashes_does_not_keep_the_instance_from_serving(
     cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steered: dict[str, object]
 ) -> None:
     for name, text in cuda.environment(**steered).items():
@@ -56,7 +56,7 @@ async def test_a_check_that_fails_by_itself_keeps_no_machine_from_serving(
     assert await broken_gpu(tmp_path) == ""
 
 
-async def test_a_check_that_takes_too_long_is_left_out_and_leaves_nothing_behind(
+async def test_a_check_that_times_out_is_skipped_and_leaves_no_process(
     cuda: FakeCuda, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, text in cuda.environment(hang="cuInit").items():
@@ -67,7 +67,7 @@ async def test_a_check_that_takes_too_long_is_left_out_and_leaves_nothing_behind
     await until(lambda: not _carrying(mark), what="the check's end")
 
 
-async def test_without_a_gpu_nothing_is_started(
+async def test_without_a_gpu_no_check_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ec2spawner.agent.gpu_check._run", None)
@@ -75,7 +75,7 @@ async def test_without_a_gpu_nothing_is_started(
     assert await broken_gpu(None) == ""
 
 
-def test_the_checks_own_watchdog_barks_before_it_is_given_up() -> None:
+def test_the_watchdog_of_the_check_fires_before_the_agents_timeout() -> None:
     assert HANG_SECONDS < CHECK_SECONDS
 
 

@@ -28,7 +28,7 @@ HOSTILE = (
 """None of them is a request."""
 
 
-async def test_idle_kernels_are_shut_down_then_silent_ones_and_busy_ones_never(
+async def test_idle_then_silent_kernels_are_shut_down_and_busy_ones_never(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.idle = IdlePolicy(
@@ -65,7 +65,7 @@ async def test_idle_kernels_are_shut_down_then_silent_ones_and_busy_ones_never(
         await until_left("busy")
 
 
-async def test_what_a_users_process_says_moves_the_display_and_no_more(
+async def test_a_users_process_can_change_only_what_is_displayed(
     machine: Machine, hub: StubHub
 ) -> None:
     """The word of the notebook comes after it; none of it reaches the hub but as idleness."""

@@ -83,7 +83,7 @@ async def spot() -> AsyncIterator[SpotInstance]:
         await runner.cleanup()
 
 
-async def test_a_notice_is_told_while_it_stands_and_its_end_once(
+async def test_a_notice_is_reported_while_it_stands_and_its_end_once(
     spot: SpotInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     spot.watch()
@@ -101,7 +101,7 @@ async def test_a_notice_is_told_while_it_stands_and_its_end_once(
     assert len(said) == 2, said
 
 
-async def test_silence_is_no_news_and_said_once(
+async def test_failed_reads_change_nothing_and_are_logged_once(
     spot: SpotInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     spot.watch()
@@ -132,14 +132,14 @@ async def test_a_token_that_has_expired_is_replaced(spot: SpotInstance) -> None:
 
 
 @pytest.mark.parametrize("life_cycle", ["on-demand", "capacity-block", ""])
-async def test_only_spot_instances_are_looked_at(spot: SpotInstance, life_cycle: str) -> None:
+async def test_only_spot_instances_are_watched(spot: SpotInstance, life_cycle: str) -> None:
     spot.life_cycle, spot.notice = life_cycle, NOTICE
     async with asyncio.timeout(90):
         await spot.watch()
     assert spot.told == []
 
 
-async def test_a_notice_is_told_to_the_hub_before_there_is_a_lease(
+async def test_a_notice_reaches_the_hub_before_there_is_a_lease(
     machine: Machine, hub: StubHub
 ) -> None:
     await machine.boot()

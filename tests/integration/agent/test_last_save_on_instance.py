@@ -51,7 +51,7 @@ async def until_announced(events: aiohttp.ClientWebSocketResponse) -> None:
                 return
 
 
-async def test_what_an_open_page_saves_after_the_stop_is_in_the_home(
+async def test_changes_that_an_open_page_saves_after_the_stop_are_in_the_home(
     machine: Machine, hub: StubHub
 ) -> None:
     await machine.boot()

@@ -88,7 +88,7 @@ while not os.path.exists({file!r}):
 """A cell that runs until its test makes a file."""
 
 
-async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
+async def test_user_input_is_activity_and_an_open_tab_is_not(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.idle = IdlePolicy(
@@ -160,7 +160,7 @@ async def test_what_a_person_does_is_work_and_an_open_tab_is_not(
                 await asyncio.sleep(0.05)
 
 
-async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None:
+async def test_requests_of_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None:
     hub.idle = IdlePolicy(server_seconds=300, cpu_busy_percent=0, gpu_busy_percent=0)
     await machine.boot()
     hub.give(machine.lease())
@@ -229,7 +229,7 @@ async def test_the_buttons_reach_the_hub(machine: Machine, hub: StubHub) -> None
             assert answer.status == 403
 
 
-async def test_nothing_of_a_killed_server_is_left(machine: Machine, hub: StubHub) -> None:
+async def test_a_killed_server_leaves_nothing_behind(machine: Machine, hub: StubHub) -> None:
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
@@ -251,7 +251,7 @@ async def test_nothing_of_a_killed_server_is_left(machine: Machine, hub: StubHub
     assert machine.processes() == []
 
 
-async def test_the_shutdown_of_the_machine_ends_everything_in_order(
+async def test_an_instance_shutdown_ends_everything_in_order(
     machine: Machine, hub: StubHub
 ) -> None:
     await machine.boot()
@@ -265,7 +265,9 @@ async def test_the_shutdown_of_the_machine_ends_everything_in_order(
     assert not machine.powered_off
 
 
-async def test_a_second_signal_does_not_cut_the_end_short(machine: Machine, hub: StubHub) -> None:
+async def test_a_second_signal_does_not_cut_the_shutdown_short(
+    machine: Machine, hub: StubHub
+) -> None:
     stubborn = (
         "import signal; signal.signal(signal.SIGTERM, lambda *_: print('asked', flush=True))\n"
     )
@@ -280,7 +282,7 @@ async def test_a_second_signal_does_not_cut_the_end_short(machine: Machine, hub:
     assert hub.event("stopped").message == "The machine was shut down."
 
 
-async def test_a_command_of_the_admins_own_is_executed(machine: Machine, hub: StubHub) -> None:
+async def test_a_custom_command_of_the_admin_is_executed(machine: Machine, hub: StubHub) -> None:
     await machine.boot()
     grant = machine.lease(command=machine.small_server())
     hub.give(grant)

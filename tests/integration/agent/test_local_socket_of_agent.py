@@ -76,7 +76,7 @@ async def agent() -> AsyncIterator[Agent]:
         await agent.socket.close()
 
 
-async def test_a_line_that_failed_once_comes_back(agent: Agent) -> None:
+async def test_a_connection_that_failed_once_is_restored(agent: Agent) -> None:
     states: list[AgentState] = []
 
     def show(state: AgentState) -> None:
@@ -93,7 +93,7 @@ async def test_a_line_that_failed_once_comes_back(agent: Agent) -> None:
     running.cancel()
 
 
-async def test_states_observations_and_requests_cross(agent: Agent) -> None:
+async def test_states_observations_and_requests_are_exchanged(agent: Agent) -> None:
     states: list[AgentState] = []
     link = AgentLink(str(agent.socket.path), states.append)
     running = asyncio.create_task(link.run())
@@ -117,7 +117,7 @@ async def test_a_late_listener_gets_the_last_state_at_once(agent: Agent) -> None
     writer.close()
 
 
-async def test_the_line_comes_back_after_the_agent_does(agent: Agent) -> None:
+async def test_the_connection_is_restored_after_the_agent_restarts(agent: Agent) -> None:
     link = AgentLink(str(agent.socket.path), lambda state: None)
     with pytest.raises(AgentGoneError):
         await link.ask("stop")
@@ -148,7 +148,7 @@ async def test_a_stop_that_has_begun_is_a_success_without_the_agents_reply(agent
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_an_agent_that_only_hangs_up_is_asked_ever_less_often() -> None:
+async def test_connection_attempts_to_an_agent_that_hangs_up_back_off() -> None:
     """So it is for a second server that its user has started as somebody else."""
     loop = asyncio.get_running_loop()
     asked: list[float] = []
@@ -181,7 +181,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_hostile_lines_end_their_own_connection_only(agent: Agent, name: str) -> None:
+async def test_hostile_lines_close_only_their_own_connection(agent: Agent, name: str) -> None:
     reader, writer = await asyncio.open_unix_connection(str(agent.socket.path))
     writer.write(HOSTILE[name])
     await until_hung_up(reader)
@@ -194,7 +194,7 @@ async def test_hostile_lines_end_their_own_connection_only(agent: Agent, name: s
     honest.close()
 
 
-async def test_connections_are_counted(agent: Agent) -> None:
+async def test_the_number_of_connections_is_limited(agent: Agent) -> None:
     crowd = [
         await asyncio.open_unix_connection(str(agent.socket.path)) for _ in range(MAX_CONNECTIONS)
     ]
@@ -207,7 +207,7 @@ async def test_connections_are_counted(agent: Agent) -> None:
         each.close()
 
 
-async def test_who_only_reads_makes_room_for_who_speaks(agent: Agent) -> None:
+async def test_listening_connections_are_dropped_for_speaking_ones(agent: Agent) -> None:
     """Scripts that never hang up cannot keep the extension out."""
     agent.socket.push(STATE)
     path = str(agent.socket.path)
@@ -229,7 +229,7 @@ async def test_who_only_reads_makes_room_for_who_speaks(agent: Agent) -> None:
         each.close()
 
 
-async def test_a_reader_that_does_not_read_holds_nobody_up(agent: Agent) -> None:
+async def test_a_stalled_reader_does_not_block_others(agent: Agent) -> None:
     _, deaf = await asyncio.open_unix_connection(str(agent.socket.path))
     await until(lambda: agent.socket._writers)
     large = STATE.model_copy(update={"profile": "x" * 500})
@@ -256,7 +256,7 @@ async def test_only_the_notebook_user_may_connect() -> None:
         await agent.socket.close()
 
 
-async def test_a_long_run_directory_is_no_trouble(tmp_path: Path) -> None:
+async def test_a_long_run_directory_path_works(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100)
     deep.mkdir()
     agent = Agent(deep)

@@ -26,16 +26,16 @@ async def asked(folder: Path, name: str, status: int) -> list[str]:
 
 
 @pytest.mark.parametrize("status", [0, 1])
-async def test_it_is_asked_again_and_then_by_force(tmp_path: Path, status: int) -> None:
+async def test_power_off_is_repeated_and_then_forced(tmp_path: Path, status: int) -> None:
     polite, forced = "poweroff", "poweroff --force"
     assert await asked(tmp_path, "systemctl", status) == [polite, polite, forced, forced]
 
 
-async def test_an_admins_own_command_is_asked_again_as_it_is(tmp_path: Path) -> None:
+async def test_a_custom_power_off_command_is_repeated_unchanged(tmp_path: Path) -> None:
     assert await asked(tmp_path, "halt-my-way", 0) == ["poweroff"] * 4
 
 
-async def test_a_command_that_is_missing_does_not_end_it() -> None:
+async def test_a_missing_power_off_command_is_survived() -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await power_off(["/no/such/command"], retry_after=0.05)

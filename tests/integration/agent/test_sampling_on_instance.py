@@ -88,7 +88,7 @@ def until(condition: object, limit: float = 90.0) -> None:
         time.sleep(0.01)
 
 
-def test_one_thread_at_a_time_has_the_gpus_however_fast_it_is_stopped_and_started() -> None:
+def test_only_one_thread_uses_the_gpus_across_quick_stops_and_starts() -> None:
     gpus = SlowGpus()
     sampler = Sampler(gpus, Processes(os.getpid()), interval=0.05)
     for _ in range(3):
@@ -127,7 +127,7 @@ class HangingGpus(SlowGpus):
 
 
 @pytest.mark.parametrize("answers", [0, 2])
-def test_what_a_driver_that_hangs_has_told_is_not_told_as_if_it_were_new(answers: int) -> None:
+def test_figures_from_before_a_driver_hang_are_not_reported_as_new(answers: int) -> None:
     def threads() -> int:
         return [each.name for each in threading.enumerate()].count("telemetry")
 
@@ -200,7 +200,7 @@ class HangingStandIn(SilentGpus):
         return []
 
 
-def test_nobody_stands_in_for_what_stands_in_for_a_driver_that_hangs() -> None:
+def test_a_fallback_that_hangs_like_its_driver_gets_no_further_threads() -> None:
     gpus, clock, before = HangingStandIn(), [100.0], threading.active_count()
     sampler = Sampler(gpus, Processes(os.getpid()), interval=0.05, clock=lambda: clock[0])
     sampler.start()
@@ -255,7 +255,7 @@ def worker_of(sampler: Sampler, pid: int) -> Worker | None:
     return next((each for each in latest.workers if each.pid == pid), None) if latest else None
 
 
-def test_a_kernel_with_what_has_detached_from_it() -> None:
+def test_a_kernel_includes_its_detached_processes() -> None:
     kernel = subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True)
     assert kernel.stdout is not None
     shell, job = map(int, kernel.stdout.readline().split())
@@ -281,7 +281,7 @@ def test_a_kernel_with_what_has_detached_from_it() -> None:
         kernel.wait()
 
 
-def test_the_servers_own_use_of_the_cpu_is_no_work() -> None:
+def test_the_servers_own_cpu_use_is_not_activity() -> None:
     burner = subprocess.Popen([sys.executable, "-c", SPIN])
     try:
         with sampling() as counted, sampling(server_pid=lambda: burner.pid) as left_out:
@@ -307,7 +307,7 @@ def test_the_servers_own_use_of_the_cpu_is_no_work() -> None:
         burner.wait()
 
 
-def test_the_table_of_processes_is_up_to_date_where_it_matters() -> None:
+def test_the_process_table_is_current_where_it_matters() -> None:
     table = ProcessTable()
     child = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -321,7 +321,7 @@ def test_the_table_of_processes_is_up_to_date_where_it_matters() -> None:
     until(lambda: child.pid not in table.read({child.pid}))
 
 
-def test_a_process_may_call_itself_what_it_likes() -> None:
+def test_process_names_chosen_by_a_process_are_safe() -> None:
     name = ") Z 1 (\n"
     text = (
         f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r}); print(flush=True); input()"

@@ -55,20 +55,20 @@ def test_a_foreground_job_and_its_end(terminal: Terminal) -> None:
     terminal.until(lambda foreground: foreground == "")
 
 
-def test_a_pipeline_works_on_when_its_leader_has_ended(terminal: Terminal) -> None:
+def test_a_pipeline_stays_busy_after_its_leader_has_ended(terminal: Terminal) -> None:
     terminal.type("echo 1 | sleep 30")
     terminal.until(lambda foreground: foreground == "sleep")
     time.sleep(0.2)
     assert terminal.foreground() == "sleep"
 
 
-def test_a_background_job_is_told_by_its_cpu_not_by_the_terminal(terminal: Terminal) -> None:
+def test_a_background_job_is_detected_by_cpu_use_not_by_the_terminal(terminal: Terminal) -> None:
     terminal.type("sleep 30 & echo start$((1))ed")
     terminal.until_said("start1ed")
     terminal.until(lambda foreground: foreground == "")
 
 
-def test_a_shell_in_a_shell_waits_for_a_person_too(terminal: Terminal) -> None:
+def test_a_nested_shell_waits_for_input_too(terminal: Terminal) -> None:
     terminal.type("bash --norc -i")
     terminal.type("echo inner-$((1 + 1))")
     terminal.until_said("inner-2")
@@ -77,7 +77,7 @@ def test_a_shell_in_a_shell_waits_for_a_person_too(terminal: Terminal) -> None:
     terminal.until(lambda foreground: foreground == "sleep")
 
 
-def test_a_forgotten_interpreter_waits_for_a_person_and_a_fed_one_works(
+def test_an_interpreter_at_its_prompt_is_idle_and_one_fed_by_a_pipe_works(
     terminal: Terminal,
 ) -> None:
     terminal.type(f"{sys.executable} -q")
@@ -99,7 +99,7 @@ def test_a_shell_that_became_the_job(terminal: Terminal) -> None:
     terminal.until(lambda foreground: foreground == "sleep")
 
 
-def test_a_terminal_in_a_terminal_is_seen_too(terminal: Terminal) -> None:
+def test_a_nested_terminal_is_seen_too(terminal: Terminal) -> None:
     """As tmux has them."""
     inner = "import pty; pty.spawn(['/bin/sleep', '30'])"
     terminal.type(f'{sys.executable} -c "{inner}"')
@@ -165,6 +165,6 @@ def test_jobs(line: str, job: str) -> None:
     assert command(line.split(), True) == job
 
 
-def test_what_is_fed_by_a_file_is_no_prompt() -> None:
+def test_input_from_a_file_is_no_prompt() -> None:
     assert command(["psql", "sales"], False) == "psql"
     assert command(["bash"], False) == "bash"

@@ -44,7 +44,7 @@ async def boot_small(
     await until(lambda: hub.event("ready"), what="ready")
 
 
-async def test_a_claim_goes_on_until_there_is_a_lease(machine: Machine, hub: StubHub) -> None:
+async def test_a_claim_is_repeated_until_there_is_a_lease(machine: Machine, hub: StubHub) -> None:
     hub.claim_statuses = [503, 500, 403]
     await boot_small(machine, hub)
     assert len(hub.claims) >= 4
@@ -55,7 +55,7 @@ async def test_a_claim_goes_on_until_there_is_a_lease(machine: Machine, hub: Stu
     assert claim.boot_seconds is None
 
 
-async def test_an_instance_that_is_nobodys_powers_off_when_told(
+async def test_a_surplus_instance_powers_off_when_the_hub_says_so(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.claim_statuses = [410]
@@ -64,7 +64,7 @@ async def test_an_instance_that_is_nobodys_powers_off_when_told(
     await until(lambda: machine.processes() == [], what="nothing runs")
 
 
-async def test_a_claim_is_given_up_where_no_hub_answers(hub: StubHub) -> None:
+async def test_a_claim_is_abandoned_when_no_hub_responds(hub: StubHub) -> None:
     await hub.close()
     claim = Claim(protocol=1, document="{}", signature="x", key=new_key())
 
@@ -76,7 +76,7 @@ async def test_a_claim_is_given_up_where_no_hub_answers(hub: StubHub) -> None:
             await claim_lease(HubClient(hub.url, http), claim, claim_anew, give_up_after=0.1)
 
 
-async def test_who_was_refused_claims_with_what_is_read_anew(
+async def test_a_refused_agent_claims_again_with_a_fresh_identity(
     hub: StubHub, machine: Machine
 ) -> None:
     hub.claim_statuses = [503, 403]
@@ -101,16 +101,14 @@ async def test_a_server_that_does_not_start_says_why(machine: Machine, hub: Stub
     assert hub.steps() == ["home", "notebook", "failed"]
 
 
-async def test_a_home_that_does_not_come_is_a_failed_start(machine: Machine, hub: StubHub) -> None:
+async def test_a_home_that_never_attaches_fails_the_start(machine: Machine, hub: StubHub) -> None:
     await machine.boot()
     hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id="../../etc")))
     failed = await until(lambda: hub.event("failed"), what="failed")
     assert "names no volume" in failed.message
 
 
-async def test_a_home_that_cannot_be_linked_is_a_failed_start(
-    machine: Machine, hub: StubHub
-) -> None:
+async def test_a_home_that_cannot_be_linked_fails_the_start(machine: Machine, hub: StubHub) -> None:
     machine.volume("vol-1")
     machine.home.write_text("a file is in the way")
     await machine.boot()
@@ -119,7 +117,7 @@ async def test_a_home_that_cannot_be_linked_is_a_failed_start(
     assert "the home cannot be used" in failed.message
 
 
-async def test_an_agent_that_fails_lets_go_of_all_and_powers_off(
+async def test_a_failing_agent_releases_everything_and_powers_off(
     machine: Machine, hub: StubHub
 ) -> None:
     """A lease without a command: nothing that anybody thought of."""
@@ -131,7 +129,7 @@ async def test_an_agent_that_fails_lets_go_of_all_and_powers_off(
     assert "the agent failed; powering off" in machine.log()
 
 
-async def test_a_failed_start_is_not_kept_where_the_hub_is_lost(
+async def test_a_failed_start_powers_off_without_a_hub_despite_an_extension(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.extended_until = datetime.now(UTC) + timedelta(hours=4)
@@ -145,7 +143,7 @@ async def test_a_failed_start_is_not_kept_where_the_hub_is_lost(
     await until(lambda: machine.powered_off, 60, what="power-off, when telling it has failed too")
 
 
-async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub) -> None:
+async def test_without_a_hub_only_idle_instances_power_off(machine: Machine, hub: StubHub) -> None:
     """Work goes on without a hub; when it is over, the instance powers itself off."""
     hub.idle = IdlePolicy(server_seconds=60, cpu_busy_percent=5, gpu_busy_percent=0)
     works = machine.root / "works"
@@ -164,7 +162,7 @@ async def test_a_lost_hub_ends_only_what_is_idle(machine: Machine, hub: StubHub)
     await until(lambda: machine.powered_off, what="power-off")
 
 
-async def test_a_hub_that_comes_back_finds_everything_as_it_was(
+async def test_a_hub_that_returns_finds_the_server_unchanged(
     machine: Machine, hub: StubHub
 ) -> None:
     hub.idle = NOTHING_WORKS
@@ -215,7 +213,7 @@ setsid bash -c '
 """
 
 
-async def test_what_serves_a_mount_outlives_the_users_processes(
+async def test_the_process_behind_a_mount_outlives_the_users_processes(
     machine: Machine, hub: StubHub
 ) -> None:
     """A home on EFS is written down through its tunnel, a bucket by its daemon."""
@@ -252,7 +250,7 @@ def full_run_dir(machine: Machine) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("full_run_dir")
-async def test_a_lease_goes_on_where_the_agent_can_write_nothing(
+async def test_a_lease_continues_when_the_agents_disk_is_full(
     machine: Machine, hub: StubHub
 ) -> None:
     """Neither the notebook's log nor the agent's socket can be made on a full disk."""
@@ -277,7 +275,7 @@ async def test_a_server_whose_certificates_cannot_be_written_says_so(
     assert "certificates cannot be written" in failed.message
 
 
-async def test_beats_are_held_and_answered_at_once(machine: Machine, hub: StubHub) -> None:
+async def test_heartbeats_are_held_and_answered_at_once(machine: Machine, hub: StubHub) -> None:
     """No news, no call; news of the hub's reach the instance without waiting."""
     hub.idle = NOTHING_WORKS
     await boot_small(machine, hub)

@@ -96,7 +96,7 @@ def pip_calls(machine: Machine) -> list[list[str]]:
     return [call[2:] for call in found if call[:2] == ["pip", "install"]]
 
 
-def test_an_installation_whose_first_step_fails_installs_nothing_else(machine: Machine) -> None:
+def test_a_failed_first_installation_step_stops_the_installation(machine: Machine) -> None:
     machine.program("python3", PYTHON)
     machine.boot(user_data(HUB, "any"), "exit 1")
     assert len(pip_calls(machine)) == 1
@@ -123,7 +123,7 @@ def test_a_later_boot_starts_the_agent_again(machine: Machine) -> None:
     assert said == ["--hub-api-url", HUB]
 
 
-def test_the_agent_gets_the_time_to_let_go_of_the_home(machine: Machine) -> None:
+def test_the_agent_gets_time_to_release_the_home(machine: Machine) -> None:
     machine.program("ec2spawner-agent", AGENT)
     machine.boot(user_data(HUB))
     unit = (machine.units / "ec2spawner-agent.service").read_text().splitlines()
@@ -147,7 +147,7 @@ def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
         assert call[call.index("--only-binary") + 1] == ":all:", "nothing is built as root"
 
 
-def test_a_version_that_was_never_published_is_not_asked_of_an_index(machine: Machine) -> None:
+def test_an_unpublished_version_is_never_requested_from_an_index(machine: Machine) -> None:
     """Whoever registers a free name there would have their code run as root."""
     machine.program("python3", PYTHON)
     assert ".dev" in __version__, "a published one is installed by its name: see PUBLISHED_PACKAGE"
@@ -157,7 +157,7 @@ def test_a_version_that_was_never_published_is_not_asked_of_an_index(machine: Ma
     assert machine.called == ["systemctl poweroff"]
 
 
-def test_a_package_may_be_an_address(machine: Machine) -> None:
+def test_a_package_may_be_a_url(machine: Machine) -> None:
     machine.program("python3", PYTHON)
     package = "ec2spawner[notebook] @ https://example.org/it's/a-wheel.whl"
     _, said = machine.boot(user_data(HUB, package), machine.pip_that_works())
@@ -165,7 +165,7 @@ def test_a_package_may_be_an_address(machine: Machine) -> None:
     assert machine.called[-1] == package
 
 
-def test_an_installation_that_fails_is_told_in_one_line_and_powers_off(machine: Machine) -> None:
+def test_a_failed_installation_is_reported_in_one_line_and_powers_off(machine: Machine) -> None:
     machine.program("python3", PYTHON)
     pip = "echo downloading; echo 'ERROR: No matching distribution found' >&2; exit 1"
     instance, said = machine.boot(user_data(HUB, "any"), pip)
@@ -176,7 +176,7 @@ def test_an_installation_that_fails_is_told_in_one_line_and_powers_off(machine: 
     assert machine.called[-1] == "systemctl poweroff"
 
 
-def test_a_package_without_the_agent_is_told_too(machine: Machine) -> None:
+def test_a_package_without_the_agent_is_reported_too(machine: Machine) -> None:
     machine.program("python3", PYTHON)
     instance, said = machine.boot(user_data(HUB, "another"), "exit 0")
     assert instance.returncode == 1
@@ -195,7 +195,7 @@ def test_a_missing_part_of_venv_is_installed_first(machine: Machine) -> None:
     assert any("install --yes python3-venv" in call for call in machine.called)
 
 
-def test_ec2_takes_it() -> None:
+def test_the_user_data_fits_ec2s_limit() -> None:
     script = user_data("http://" + "h" * 500, "p" * 1000)
     assert script.startswith("#!/bin/bash\n")
     assert len(script.encode()) < 16 * 1024

@@ -37,7 +37,7 @@ class Counted:
         return {name: value for name, value in grown.items() if value}
 
 
-async def test_a_call_that_was_throttled_and_repeated_is_one_call_and_two_throttles(
+async def test_a_throttled_and_repeated_call_counts_as_one_call_and_two_throttles(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     slow = error("RequestLimitExceeded", status=503)
@@ -56,7 +56,7 @@ async def test_a_call_that_was_throttled_and_repeated_is_one_call_and_two_thrott
         (CUT, "failed", 0),
     ],
 )
-async def test_a_call_that_fails_is_counted_by_how(
+async def test_failed_calls_are_counted_by_cause(
     cloud: EC2Cloud, ec2: ScriptedEC2, answer: object, outcome: str, throttles: int
 ) -> None:
     ec2.will(LISTING, answer)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ async def test_a_call_that_fails_is_counted_by_how(
     assert counted.since() == expected
 
 
-async def test_settings_that_allow_no_call_are_told_and_none_is_counted(
+async def test_an_unknown_aws_profile_is_reported_and_no_call_is_counted(
     cloud: EC2Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")

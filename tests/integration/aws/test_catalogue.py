@@ -18,7 +18,7 @@ from .embedded_ec2 import Embedded
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok
 
 
-async def test_ec2_says_of_every_bundled_type_what_the_bundle_says(
+async def test_ec2_confirms_every_bundled_type(
     embedded_cloud: EC2Cloud,
 ) -> None:
     bundled = data.instance_types()
@@ -32,12 +32,12 @@ async def test_ec2_says_of_every_bundled_type_what_the_bundle_says(
     assert described == without_prices
 
 
-async def test_a_name_with_a_wildcard_is_no_type(embedded_cloud: EC2Cloud) -> None:
+async def test_a_wildcard_is_no_type_name(embedded_cloud: EC2Cloud) -> None:
     assert not await embedded_cloud.describe_types(["g4dn.*"])
     assert not await embedded_cloud.describe_types([])
 
 
-async def test_offerings_are_of_the_zones_that_were_asked_for(
+async def test_offerings_cover_the_requested_zones(
     embedded: Embedded, embedded_cloud: EC2Cloud
 ) -> None:
     offered = await embedded_cloud.offerings(embedded.zones)
@@ -51,7 +51,7 @@ async def test_offerings_are_of_the_zones_that_were_asked_for(
     assert await embedded_cloud.offerings([]) == {}
 
 
-async def test_a_profile_means_what_the_zones_have(
+async def test_a_profile_matches_only_types_offered_in_the_zones(
     embedded: Embedded, embedded_cloud: EC2Cloud
 ) -> None:
     offered = await embedded_cloud.offerings(embedded.zones)
@@ -80,7 +80,7 @@ async def test_a_profile_means_what_the_zones_have(
     assert all(catalogue.types[name].on_demand_usd_per_hour is None for name in strangers)
 
 
-async def test_refusals_are_told(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
+async def test_refusals_raise_an_error(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
     embedded.fault("DescribeInstanceTypeOfferings", "UnauthorizedOperation")
     with pytest.raises(CloudError, match="UnauthorizedOperation"):
         await embedded_cloud.offerings(embedded.zones)
@@ -116,7 +116,7 @@ async def test_all_pages_of_offerings_are_read(cloud: EC2Cloud, ec2: ScriptedEC2
     assert second["NextToken"] == "two"
 
 
-async def test_many_types_are_asked_for_in_parts(
+async def test_many_types_are_requested_in_batches(
     cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(instance_types, "TYPES_BATCH", 2)
@@ -141,9 +141,7 @@ def described(name: str) -> str:
     )
 
 
-async def test_an_answer_that_lacks_what_is_needed_is_an_error(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_an_incomplete_response_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeInstanceTypes", ok("<instanceTypeSet><item/></instanceTypeSet>"))
     with pytest.raises(CloudError, match="UnexpectedAnswer"):
         await cloud.describe_types(["g5.xlarge"])

@@ -58,7 +58,7 @@ async def test_a_page_that_fails_fails_the_listing(cloud: EC2Cloud, ec2: Scripte
         await cloud.list_instances("class")
 
 
-async def test_a_listing_without_end_is_given_up(
+async def test_an_endless_listing_is_abandoned(
     cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client, "MAX_PAGES", 20)
@@ -74,7 +74,7 @@ async def test_a_passing_throttle_is_waited_for(cloud: EC2Cloud, ec2: ScriptedEC
     assert len(await cloud.list_instances("class")) == 1
 
 
-async def test_what_an_instance_shows(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_the_fields_read_of_an_instance(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     spot = (
         "<instanceLifecycle>spot</instanceLifecycle><privateIpAddress>10.0.0.9</privateIpAddress>"
         "<tagSet><item><key>ec2spawner:lease</key><value>lease-1</value></item></tagSet>"
@@ -110,23 +110,19 @@ async def test_what_an_instance_shows(cloud: EC2Cloud, ec2: ScriptedEC2) -> None
     ]
 
 
-async def test_an_answer_that_cannot_be_read_is_an_error_of_ours(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_an_unreadable_response_raises_our_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeInstances", page(instance("i-1", state="levitating")))
     with pytest.raises(CloudError, match="UnexpectedAnswer"):
         await cloud.list_instances("class")
 
 
-async def test_wildcards_in_a_hubs_name_match_only_themselves(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_wildcards_in_a_hub_name_are_escaped(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeInstances", page())
     await cloud.list_instances("a*b?c\\d")
     assert ec2.calls[0]["Filter.1.Value.1"] == "a\\*b\\?c\\\\d"
 
 
-async def test_the_loop_runs_on_while_ec2_hangs_and_a_cancelled_call_ends_at_once(
+async def test_a_hanging_call_does_not_block_the_loop_and_can_be_cancelled(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will("DescribeInstances", HANG)
@@ -137,7 +133,7 @@ async def test_the_loop_runs_on_while_ec2_hangs_and_a_cancelled_call_ends_at_onc
         await listing
 
 
-async def test_without_credentials_the_error_says_where_to_put_them(
+async def test_without_credentials_the_error_says_where_to_configure_them(
     ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -160,7 +156,7 @@ async def test_after_close_there_are_no_more_calls(cloud: EC2Cloud, ec2: Scripte
 # --- terminate and tag ---
 
 
-async def test_instances_that_do_not_exist_do_not_keep_the_others_alive(
+async def test_terminating_unknown_instances_does_not_spare_the_others(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will(
@@ -174,7 +170,9 @@ async def test_instances_that_do_not_exist_do_not_keep_the_others_alive(
     assert asked == {"i-0aa", "i-0cc"}
 
 
-async def test_terminating_what_is_long_gone_is_no_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_terminating_an_instance_that_is_gone_is_no_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
     gone = error("InvalidInstanceID.NotFound", "The instance ID 'i-0aa' does not exist")
     ec2.will("TerminateInstances", gone)
     await cloud.terminate(["i-0aa"])
@@ -183,7 +181,7 @@ async def test_terminating_what_is_long_gone_is_no_error(cloud: EC2Cloud, ec2: S
 
 
 @pytest.mark.parametrize("code", ["OperationNotPermitted", "UnauthorizedOperation"])
-async def test_an_instance_that_may_not_end_does_not_keep_the_others_alive(
+async def test_a_protected_instance_does_not_spare_the_others(
     cloud: EC2Cloud, ec2: ScriptedEC2, code: str
 ) -> None:
     refused = error(code, "not this one")
@@ -201,7 +199,7 @@ async def test_an_instance_that_may_not_end_does_not_keep_the_others_alive(
     assert sorted(accepted) == [instance_id for instance_id in ids if instance_id != "i-0dd"]
 
 
-async def test_what_refuses_every_call_is_not_asked_for_each_instance(
+async def test_a_call_refused_as_a_whole_is_not_repeated_for_each_instance(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will("TerminateInstances", error("AuthFailure", status=401))

@@ -104,7 +104,7 @@ async def test_an_instance_is_found_by_the_tags_of_the_call_that_made_it(
     assert await cloud.list_instances("another hub") == []
 
 
-async def test_data_volumes_are_listed_with_their_instance_and_end_with_it(
+async def test_data_volumes_are_listed_with_their_instance_and_deleted_with_it(
     cloud: EC2Cloud, request_of: LaunchRequest, embedded: Embedded, hub: str
 ) -> None:
     ec2 = embedded.client("ec2")
@@ -126,7 +126,7 @@ async def test_data_volumes_are_listed_with_their_instance_and_end_with_it(
     await until(gone, 10, "the data volume to go with its instance")
 
 
-async def test_a_snapshot_that_is_not_there_is_a_mistake_to_mend(
+async def test_an_unknown_snapshot_is_a_configuration_error(
     cloud: EC2Cloud, request_of: LaunchRequest
 ) -> None:
     missing = (DataVolume("snap-0123456789abcdef0", "/data"),)
@@ -137,7 +137,7 @@ async def test_a_snapshot_that_is_not_there_is_a_mistake_to_mend(
     assert "InvalidSnapshot.NotFound" in {error.code for error in answer.errors}
 
 
-async def test_what_there_is_is_taken_and_what_there_is_not_is_told(
+async def test_available_capacity_is_launched_and_missing_capacity_is_reported(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest
 ) -> None:
     first, *others = embedded.zones
@@ -153,7 +153,7 @@ async def test_what_there_is_is_taken_and_what_there_is_not_is_told(
     assert {told[zone] for zone in others if zone not in having} == {"InvalidFleetConfiguration"}
 
 
-async def test_the_same_request_again_is_the_same_instances(
+async def test_a_repeated_request_returns_the_same_instances(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
 ) -> None:
     first = await cloud.launch(request_of)
@@ -173,7 +173,7 @@ async def test_another_request_under_the_same_token_is_refused(
     assert not failed.value.retryable
 
 
-async def test_a_lost_answer_is_had_again_by_a_replay(
+async def test_a_replay_returns_a_lost_response(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
 ) -> None:
     embedded.fault("CreateFleet", "cut-after")
@@ -185,7 +185,7 @@ async def test_a_lost_answer_is_had_again_by_a_replay(
     assert len(answer.instances) == 2
 
 
-async def test_a_call_that_hangs_ends_in_time_and_can_be_made_again(
+async def test_a_hanging_call_times_out_and_can_be_repeated(
     embedded: Embedded, request_of: LaunchRequest, cloud: EC2Cloud
 ) -> None:
     impatient = client(embedded, launch_read=0.5)
@@ -207,7 +207,7 @@ async def test_a_call_that_hangs_ends_in_time_and_can_be_made_again(
         ("UnauthorizedOperation", False),
     ],
 )
-async def test_a_launch_that_fails_is_made_once(
+async def test_a_failed_launch_is_not_repeated_by_the_client(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, kind: str, retryable: bool
 ) -> None:
     made = len(embedded.calls("CreateFleet"))
@@ -219,7 +219,7 @@ async def test_a_launch_that_fails_is_made_once(
 
 
 @pytest.mark.parametrize("kind", ["RequestLimitExceeded", "http-500", "cut-after"])
-async def test_a_listing_that_fails_once_is_asked_for_again(
+async def test_a_listing_that_fails_once_is_retried(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str, kind: str
 ) -> None:
     await cloud.launch(request_of)
@@ -236,7 +236,7 @@ async def test_a_listing_has_every_page(
     assert len(embedded.calls("DescribeInstances")) == made + 2
 
 
-async def test_terminated_instances_are_gone_and_unknown_ones_no_hindrance(
+async def test_unknown_instances_do_not_prevent_termination(
     cloud: EC2Cloud, request_of: LaunchRequest, hub: str
 ) -> None:
     first, second = (await cloud.launch(request_of)).instances
@@ -246,7 +246,7 @@ async def test_terminated_instances_are_gone_and_unknown_ones_no_hindrance(
     assert states[second.instance_id] not in GONE
 
 
-async def test_tags_are_added_to_those_that_are_there(
+async def test_tags_are_added_to_instances_that_exist(
     cloud: EC2Cloud, request_of: LaunchRequest, hub: str
 ) -> None:
     (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
@@ -264,7 +264,7 @@ async def test_zones(cloud: EC2Cloud, embedded: Embedded) -> None:
     assert sorted(zones.values()) == sorted(embedded.zones)
 
 
-async def test_an_unknown_subnet_is_a_mistake_to_mend(cloud: EC2Cloud) -> None:
+async def test_an_unknown_subnet_is_a_configuration_error(cloud: EC2Cloud) -> None:
     with pytest.raises(CloudError, match="InvalidSubnetID") as failed:
         await cloud.zones_of(["subnet-0123456789abcdef0"])
     assert not failed.value.retryable
@@ -302,7 +302,7 @@ async def homes(cloud: EC2Cloud, hub: str) -> list[Any]:
     return [one for one in await cloud.list_volumes(hub) if "ec2spawner:home" in one.tags]
 
 
-async def test_a_volume_of_another_zone_is_a_mistake_to_mend(
+async def test_a_volume_of_another_zone_is_a_configuration_error(
     cloud: EC2Cloud, embedded: Embedded, request_of: LaunchRequest, hub: str
 ) -> None:
     (launched,) = (await cloud.launch(replace(request_of, count=1))).instances
@@ -316,7 +316,7 @@ async def test_a_volume_of_another_zone_is_a_mistake_to_mend(
 # --- identity ---
 
 
-def test_what_the_embedded_ec2_signs_is_verified_by_its_certificate_only(tmp_path: Path) -> None:
+def test_signatures_of_the_embedded_ec2_verify_only_with_its_certificate(tmp_path: Path) -> None:
     signer = IdentitySigner(tmp_path)
     document = json.dumps(
         {

@@ -66,7 +66,7 @@ async def test_the_default_is_the_newest_deep_learning_ami(
     assert_is_deep_learning_ami(image, embedded)
 
 
-async def test_by_a_parameter_of_ones_own(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
+async def test_by_a_custom_parameter(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
     embedded.client("ssm").put_parameter(
         Name="/images/notebooks", Value=embedded.image_id, Type="String"
     )
@@ -94,7 +94,7 @@ async def refusal(cloud: EC2Cloud, query: ImageQuery) -> CloudError:
         (ImageQuery(parameter="/images/none"), "SSM parameter /images/none does not exist"),
     ],
 )
-async def test_what_is_not_there_is_named(
+async def test_a_missing_image_is_named_in_the_error(
     embedded_cloud: EC2Cloud, query: ImageQuery, says: str
 ) -> None:
     refused = await refusal(embedded_cloud, query)
@@ -164,9 +164,7 @@ async def test_an_image_of_another_architecture_is_refused(
     assert refused.message == "image ami-1 is for arm64, not for x86_64"
 
 
-async def test_a_launch_of_an_image_that_was_looked_up_asks_for_it_no_more(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_a_launch_does_not_look_its_image_up_again(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     request = LaunchRequest("token", Market.SPOT, 1, SPEC, {}, (("g5.xlarge", "subnet-a"),))
     ec2.will("DescribeImages", listing(image(SPEC.image_id, "", rootDeviceName="/dev/xvda")))
     ec2.will("DescribeSubnets", SUBNETS)
@@ -179,7 +177,7 @@ async def test_a_launch_of_an_image_that_was_looked_up_asks_for_it_no_more(
     assert "/dev/xvda" in template.values()
 
 
-async def test_a_search_without_end_is_told(
+async def test_an_endless_search_is_an_error(
     ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images, "SEARCH_SECONDS", 0.2)
@@ -191,9 +189,7 @@ async def test_a_search_without_end_is_told(
     await client.close()
 
 
-async def test_a_permission_that_is_missing_is_told_as_it_is(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_a_missing_permission_is_reported_as_such(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeImages", error("UnauthorizedOperation", "not you", 403))
     refused = await refusal(cloud, ImageQuery(image_id="ami-1"))
     assert refused.code == "UnauthorizedOperation"

@@ -16,7 +16,7 @@ import pytest
         ("ec2spawner.provisioner.store.store", {"alembic", "boto3", "botocore"}),
     ],
 )
-def test_what_is_slow_to_import_is_imported_later_in_a_thread(module: str, slow: set[str]) -> None:
+def test_slow_imports_happen_later_in_a_thread(module: str, slow: set[str]) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", f"import sys, {module}; print(*sys.modules)"],
         capture_output=True,

@@ -121,7 +121,7 @@ def overrides_of(call: Call) -> list[Mapping[str, str]]:
 # --- what is asked for ---
 
 
-async def test_the_template_says_what_only_a_template_can(
+async def test_the_template_holds_what_only_a_template_can(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     await cloud.launch(REQUEST)
@@ -214,7 +214,7 @@ async def test_a_replay_by_a_restarted_hub_is_the_identical_call(ec2: ScriptedEC
     assert len({call["LaunchTemplateName"] for call in ec2.made("CreateLaunchTemplate")}) == 1
 
 
-async def test_profiles_that_differ_in_types_and_zones_alone_share_a_template(
+async def test_profiles_that_differ_only_in_types_and_zones_share_a_template(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     other = replace(SPEC, instance_types=("g6.xlarge",), subnets=("subnet-b",))
@@ -226,7 +226,7 @@ async def test_profiles_that_differ_in_types_and_zones_alone_share_a_template(
     assert len(ec2.made("CreateLaunchTemplate")) == 1
 
 
-async def test_data_volumes_are_as_their_snapshots_are_and_go_with_the_instance(
+async def test_data_volumes_have_the_size_of_their_snapshot_and_are_deleted_on_termination(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     data = (DataVolume("snap-1", "/data/cats"), DataVolume("snap-2", "/data/dogs"))
@@ -242,7 +242,9 @@ async def test_data_volumes_are_as_their_snapshots_are_and_go_with_the_instance(
         }
 
 
-async def test_another_content_is_another_template(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_different_contents_are_different_templates(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
     for changed in (
         {},
         {"disk_gib": 126},
@@ -271,7 +273,7 @@ CAPACITY = (
 )
 
 
-async def test_instances_and_errors_of_one_answer_are_both_told(
+async def test_instances_and_errors_of_one_response_are_both_returned(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will(
@@ -316,7 +318,7 @@ async def test_instances_and_errors_of_one_answer_are_both_told(
         (CUT, "ConnectionClosedError", True),
     ],
 )
-async def test_a_call_that_fails_is_made_once_and_says_whether_to_ask_again(
+async def test_a_failed_call_is_not_repeated_and_says_whether_a_retry_helps(
     cloud: EC2Cloud, ec2: ScriptedEC2, answer: Reply | Hang | Cut, code: str | None, retryable: bool
 ) -> None:
     ec2.will("CreateFleet", answer)
@@ -328,7 +330,7 @@ async def test_a_call_that_fails_is_made_once_and_says_whether_to_ask_again(
     assert len(ec2.made("CreateFleet")) == 1, "botocore repeated a launch"
 
 
-async def test_a_template_deleted_meanwhile_is_made_again(
+async def test_a_template_deleted_meanwhile_is_created_again(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     await cloud.launch(REQUEST)
@@ -342,7 +344,7 @@ async def test_a_template_deleted_meanwhile_is_made_again(
     assert {call["ClientToken"] for call in ec2.made("CreateFleet")} == {"spot-token"}
 
 
-async def test_a_missing_template_told_among_the_errors_is_made_again_too(
+async def test_a_missing_template_among_the_fleet_errors_is_created_again(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     gone = fleet(errors=failure("subnet-a", "InvalidLaunchTemplateName.NotFoundException"))
@@ -361,7 +363,7 @@ async def test_a_template_that_stays_missing_is_an_error(cloud: EC2Cloud, ec2: S
     assert len(ec2.made("CreateFleet")) == 2
 
 
-async def test_an_unknown_image_costs_nothing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_an_unknown_image_launches_nothing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeImages", ok("<imagesSet/>"))
     with pytest.raises(CloudError, match=r"InvalidAMIID\.NotFound") as failed:
         await cloud.launch(REQUEST)

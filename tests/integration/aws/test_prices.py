@@ -101,7 +101,9 @@ async def test_more_types_than_a_filter_takes(cloud: EC2Cloud, ec2: ScriptedEC2)
     assert sorted(asked) == sorted(names)
 
 
-async def test_a_price_that_is_none_is_left_out(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_zero_negative_and_malformed_prices_are_skipped(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
     ec2.will(
         "DescribeSpotPriceHistory",
         history(*(spot(zone, zone, "20T09:00") for zone in ("0", "-1", "nan", "inf", "", "0.5"))),
@@ -139,7 +141,9 @@ def products(*listed: str, following: str = "") -> Reply:
     return json_ok({"PriceList": listed, **({"NextToken": following} if following else {})})
 
 
-async def test_the_price_of_what_we_buy(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_the_price_is_that_of_a_linux_on_demand_instance(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
     ec2.will("GetProducts", products(product()))
     assert await cloud.on_demand_prices([T4]) == {T4: 0.526}
     (call,) = ec2.calls
@@ -180,21 +184,23 @@ async def test_the_price_of_what_we_buy(cloud: EC2Cloud, ec2: ScriptedEC2) -> No
         "null",
     ],
 )
-async def test_nothing_else_is_taken_for_it(cloud: EC2Cloud, ec2: ScriptedEC2, other: str) -> None:
+async def test_other_products_are_not_taken_for_it(
+    cloud: EC2Cloud, ec2: ScriptedEC2, other: str
+) -> None:
     ec2.will("GetProducts", products(other))
     assert await cloud.on_demand_prices([T4]) == {}
     ec2.will("GetProducts", products(other, following="more"), products(product()))
     assert await cloud.on_demand_prices([T4]) == {T4: 0.526}
 
 
-async def test_two_prices_for_one_thing_are_unknown(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_contradicting_prices_are_unknown(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("GetProducts", products(product("0.50"), product("0.60")))
     assert await cloud.on_demand_prices([T4]) == {}
     ec2.will("GetProducts", products(product("0.50"), product("0.50")))
     assert await cloud.on_demand_prices([T4]) == {T4: 0.50}
 
 
-async def test_every_type_is_asked_for_and_the_unknown_is_absent(
+async def test_every_type_is_requested_and_unknown_ones_are_absent(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     def answer(call: Call) -> Reply:
@@ -211,9 +217,7 @@ async def test_every_type_is_asked_for_and_the_unknown_is_absent(
     assert await cloud.on_demand_prices([]) == {}
 
 
-async def test_a_price_list_that_may_not_be_read_is_an_error_of_ours(
-    cloud: EC2Cloud, ec2: ScriptedEC2
-) -> None:
+async def test_a_forbidden_price_list_raises_our_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("GetProducts", json_error("AccessDeniedException", "no pricing:GetProducts for you"))
     with pytest.raises(CloudError, match="pricing:GetProducts") as failed:
         await cloud.on_demand_prices([f"g{number}.xlarge" for number in range(20)])
@@ -233,7 +237,7 @@ async def test_a_price_list_that_may_not_be_read_is_an_error_of_ours(
         ("cn-north-1", "cn-northwest-1"),
     ],
 )
-async def test_the_price_list_is_asked_where_it_lives(
+async def test_the_price_list_is_queried_in_its_own_region(
     ec2: ScriptedEC2, region: str, asked: str
 ) -> None:
     assert price_list_region(region) == asked
@@ -277,7 +281,7 @@ def reservations(*items: str) -> Reply:
     return ok(f"<reservedInstancesSet>{''.join(items)}</reservedInstancesSet>")
 
 
-async def test_a_reservation_costs_its_hours_and_its_part_of_what_was_paid(
+async def test_a_reservation_costs_its_hourly_rate_and_its_share_of_the_upfront_payment(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will(
@@ -305,7 +309,7 @@ async def test_a_reservation_costs_its_hours_and_its_part_of_what_was_paid(
         reserved(hourly="0.0"),
     ],
 )
-async def test_a_reservation_of_something_else_is_none(
+async def test_reservations_of_other_products_are_ignored(
     cloud: EC2Cloud, ec2: ScriptedEC2, other: str
 ) -> None:
     mine = reserved(product="Linux/UNIX (Amazon VPC)")
@@ -313,7 +317,7 @@ async def test_a_reservation_of_something_else_is_none(
     assert [each.count for each in await cloud.reservations()] == [2]
 
 
-async def test_reservations_that_may_not_be_read_are_none_and_it_is_told(
+async def test_forbidden_reservations_count_as_none_with_a_warning(
     cloud: EC2Cloud, ec2: ScriptedEC2, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ec2spawner")
@@ -379,7 +383,7 @@ def day(embedded_cloud: EC2Cloud, embedded: Embedded) -> Day:
     return Day(embedded_cloud, embedded)
 
 
-async def test_a_price_that_rises_above_on_demand_is_seen_at_the_next_refresh(day: Day) -> None:
+async def test_a_spot_price_above_on_demand_is_seen_at_the_next_refresh(day: Day) -> None:
     await day.prices.refresh()
     week = day.prices.history(T4, day.embedded.zones[0])
     assert len(week) > 5
@@ -395,7 +399,7 @@ async def test_a_price_that_rises_above_on_demand_is_seen_at_the_next_refresh(da
     assert steadiness(longer, day.now()).words.startswith("moved ")
 
 
-async def test_price_apis_that_fail_keep_the_old_prices_with_their_age(day: Day) -> None:
+async def test_failing_price_apis_leave_the_old_prices_with_their_age(day: Day) -> None:
     day.prices.want([A10G_2X])
     await day.prices.refresh()
     spot, on_demand = day.spot(A10G_2X), day.on_demand(A10G_2X)

@@ -71,7 +71,7 @@ async def account(embedded: Embedded) -> AsyncIterator[Account]:
     await account.cloud.close()
 
 
-async def test_what_was_not_used_for_long_is_deleted_and_made_again_when_needed(
+async def test_unused_templates_are_deleted_and_created_again_when_needed(
     account: Account,
 ) -> None:
     await account.launch()
@@ -84,7 +84,7 @@ async def test_what_was_not_used_for_long_is_deleted_and_made_again_when_needed(
     assert set(account.embedded.calls("CreateFleet")) == {"ok"}, "asked with what was deleted"
 
 
-async def test_what_was_used_since_stays(account: Account) -> None:
+async def test_templates_used_since_are_kept(account: Account) -> None:
     await account.launch(disk_gib=81)
     await account.launch(disk_gib=82)
     account.now += timedelta(days=8)
@@ -96,7 +96,7 @@ async def test_what_was_used_since_stays(account: Account) -> None:
     assert len(account.embedded.calls("CreateLaunchTemplate")) == made, "it had been deleted"
 
 
-async def test_those_of_another_store_or_hub_stay(account: Account) -> None:
+async def test_templates_of_another_store_or_hub_are_kept(account: Account) -> None:
     other = f"another-{account.hub}"
     await account.launch(store=str(uuid4()))
     await account.launch(hub=other)
@@ -123,7 +123,7 @@ def listed(*names: str) -> str:
     return f"<launchTemplates>{items}</launchTemplates>"
 
 
-async def test_old_ones_in_use_do_not_keep_an_unused_one(
+async def test_old_templates_in_use_do_not_protect_unused_ones(
     account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(templates, "MAX_DELETED", 1)
@@ -136,7 +136,7 @@ async def test_old_ones_in_use_do_not_keep_an_unused_one(
     assert account.templates() == 2
 
 
-async def test_one_that_somebody_else_deletes_meanwhile_is_no_error(
+async def test_a_template_deleted_by_others_meanwhile_is_no_error(
     cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(templates, "MAX_DELETED", 2)

@@ -81,7 +81,9 @@ async def test_one_volume_as_it_is_now(cloud: EC2Cloud, ec2: ScriptedEC2) -> Non
     assert await cloud.volume("vol-1") is None
 
 
-async def test_growing_returns_when_the_size_is_there(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_growing_returns_once_the_size_is_available(
+    cloud: EC2Cloud, ec2: ScriptedEC2
+) -> None:
     ec2.will("ModifyVolume", ok())
     grown = shown(volume("in-use", ME).replace("<size>20<", "<size>40<"))
     ec2.will("DescribeVolumes", ATTACHED, grown)
@@ -90,7 +92,7 @@ async def test_growing_returns_when_the_size_is_there(cloud: EC2Cloud, ec2: Scri
     assert ec2.calls[0]["Size"] == "40"
 
 
-async def test_a_change_too_soon_is_told_as_that(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_a_modification_too_soon_has_its_own_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("ModifyVolume", error("VolumeModificationRateExceeded", "Wait at least 6 hours"))
     with pytest.raises(CloudError) as failed:
         await cloud.modify_volume("vol-1", 40)
@@ -108,7 +110,7 @@ SNAPSHOT = (
 )
 
 
-async def test_a_snapshot_is_asked_for_once_and_tagged_in_the_call(
+async def test_a_snapshot_is_created_once_and_tagged_in_the_call(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will("CreateSnapshot", ok(SNAPSHOT.format(status="pending", progress="")))
@@ -124,7 +126,7 @@ async def test_a_snapshot_is_asked_for_once_and_tagged_in_the_call(
     assert expected.items() <= ec2.calls[0].items()
 
 
-async def test_a_snapshot_is_never_asked_for_again_by_itself(
+async def test_creating_a_snapshot_is_never_retried_by_the_client(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     """EC2 has no token for it, so a repetition could make a second one."""
@@ -172,7 +174,7 @@ async def test_deleting_a_snapshot_that_is_gone_is_no_error(
         (volume("available", ME, "detached"), None),
     ],
 )
-async def test_a_listing_says_who_holds_a_volume(
+async def test_a_listing_shows_the_instance_that_holds_a_volume(
     cloud: EC2Cloud, ec2: ScriptedEC2, described: str, holder: str | None
 ) -> None:
     ec2.will("DescribeVolumes", shown(described))
@@ -190,7 +192,7 @@ async def test_attach_returns_when_the_volume_is_in_use(cloud: EC2Cloud, ec2: Sc
     assert ec2.calls[0]["Device"] == "/dev/sdf"
 
 
-async def test_a_taken_device_name_is_passed_over(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_a_device_name_in_use_is_skipped(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     def taken(device: str) -> Reply:
         message = f"Invalid value '{device}' for unixDevice. Attachment point is already in use"
         return error("InvalidParameterValue", message)
@@ -213,7 +215,7 @@ async def test_a_volume_or_instance_that_is_not_ready_is_waited_for(
     assert len(ec2.made("AttachVolume")) == 3
 
 
-async def test_a_volume_of_this_instance_already_is_no_error(
+async def test_attaching_a_volume_that_is_attached_already_is_no_error(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will("AttachVolume", error("VolumeInUse", "vol-1 is already attached to an instance"))
@@ -232,7 +234,7 @@ async def test_a_volume_that_another_instance_holds_is_refused(
     assert failed.value.code == "VolumeInUse"
 
 
-async def test_an_attachment_that_hangs_ends_as_a_timeout(
+async def test_a_hanging_attachment_times_out(
     cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(volumes, "ATTACH_SECONDS", 1.0)
@@ -259,7 +261,7 @@ async def test_a_volume_that_is_gone_is_an_error(cloud: EC2Cloud, ec2: ScriptedE
         error("InvalidInstanceID.NotFound"),
     ],
 )
-async def test_detaching_what_is_not_attached_is_no_error(
+async def test_detaching_a_volume_that_is_not_attached_is_no_error(
     cloud: EC2Cloud, ec2: ScriptedEC2, answer: Reply
 ) -> None:
     ec2.will("DetachVolume", answer)

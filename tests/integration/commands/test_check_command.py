@@ -235,9 +235,7 @@ async def checked(admin: Admin, embedded: Embedded) -> dict[str, Ended]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_seeded_fault_is_found_and_its_mend_is_said(
-    checked: dict[str, Ended], name: str
-) -> None:
+async def test_a_seeded_fault_is_found_with_its_fix(checked: dict[str, Ended], name: str) -> None:
     broken, line, said, fix = FAULTS[name]
     ended = checked[broken]
     assert ended.status == 1, ended.output + ended.errors
@@ -248,7 +246,9 @@ async def test_a_seeded_fault_is_found_and_its_mend_is_said(
     assert fix in findings[0]["fix"]
 
 
-async def test_the_demo_passes_and_nothing_has_changed(admin: Admin, embedded: Embedded) -> None:
+async def test_check_passes_on_the_demo_and_changes_nothing(
+    admin: Admin, embedded: Embedded
+) -> None:
     before = len(await embedded.control("calls"))
     ended = await admin.checks()
     assert ended.status == 0, ended.output + ended.errors
@@ -264,7 +264,7 @@ async def test_the_demo_passes_and_nothing_has_changed(admin: Admin, embedded: E
     assert "ok" not in {c["outcome"] for c in changing}
 
 
-async def test_people_get_a_table(admin: Admin) -> None:
+async def test_without_json_the_output_is_a_table(admin: Admin) -> None:
     ended = await admin.types("check", f"--config={CONFIG}")
     assert ended.status == 0, ended.output + ended.errors
     assert "✓ ok" in ended.output
@@ -311,7 +311,7 @@ async def test_a_wrong_command_line_is_a_finding(
     assert finding["fix"]
 
 
-async def test_what_the_file_prints_is_no_part_of_the_answer(admin: Admin) -> None:
+async def test_output_of_the_configuration_file_is_kept_out_of_the_result(admin: Admin) -> None:
     talkative = admin.directory / "talkative_config.py"
     talkative.write_text(f'print("hello")\n{CONFIG.read_text()}')
     ended = await admin.types("check", f"--config={talkative}", "--json")
@@ -319,7 +319,7 @@ async def test_what_the_file_prints_is_no_part_of_the_answer(admin: Admin) -> No
     assert "hello" in ended.errors
 
 
-async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
+async def test_permissions_on_the_hubs_own_resources_are_tried_and_nothing_is_terminated(
     admin: Admin, embedded: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in embedded.credentials.items():
@@ -351,7 +351,7 @@ async def test_rights_over_what_the_hub_has_made_are_tried_and_nothing_ends(
         await cloud.close()
 
 
-async def test_a_wrong_option_hides_nothing_that_can_be_checked(
+async def test_a_wrong_option_does_not_hide_other_findings(
     checked: dict[str, Ended],
 ) -> None:
     found = {f["name"]: f for f in checked["options"].json["findings"]}
@@ -366,7 +366,7 @@ async def test_a_wrong_option_hides_nothing_that_can_be_checked(
     assert "hub address" not in found, "its option is wrong, and was named"
 
 
-async def test_mount_targets_are_found_by_what_efs_says_of_their_interfaces(
+async def test_mount_targets_are_found_by_their_network_interfaces(
     embedded: Embedded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in embedded.credentials.items():

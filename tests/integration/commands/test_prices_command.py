@@ -40,7 +40,7 @@ async def test_each_profile_of_the_hub_has_a_row(admin: Admin, embedded: Embedde
     }
 
 
-async def test_a_machine_that_a_region_lacks_is_said_to_be_lacking(admin: Admin) -> None:
+async def test_an_instance_type_that_a_region_lacks_is_reported(admin: Admin) -> None:
     profiles = (
         "--EC2Spawner.profile_list=[{'display_name': 'Rare', 'instance_types': ['zz9.huge']}]"
     )
@@ -57,7 +57,9 @@ async def test_comma_separated_values_can_be_read_back(admin: Admin) -> None:
     assert min(map(float, zones.values())) == float(rows[0]["spot_usd_per_hour"])
 
 
-async def test_a_region_that_is_not_allowed_is_not_asked(admin: Admin, embedded: Embedded) -> None:
+async def test_a_region_that_is_not_enabled_is_not_queried(
+    admin: Admin, embedded: Embedded
+) -> None:
     before = len(await embedded.control("calls"))
     ended = await admin.types(
         "prices", f"--config={CONFIG}", "--region=eu-west-1", "--allow-region=us-east-1"
@@ -67,7 +69,9 @@ async def test_a_region_that_is_not_allowed_is_not_asked(admin: Admin, embedded:
     assert len(await embedded.control("calls")) == before
 
 
-async def test_a_region_that_does_not_answer_says_why(admin: Admin, embedded: Embedded) -> None:
+async def test_an_unreachable_region_is_reported_with_its_reason(
+    admin: Admin, embedded: Embedded
+) -> None:
     fault = {"action": "DescribeAvailabilityZones", "kind": "UnauthorizedOperation", "times": 1}
     await embedded.control("faults", fault)
     ended = await admin.types("prices", f"--config={CONFIG}", "--json")
@@ -83,7 +87,7 @@ async def test_a_region_that_does_not_answer_says_why(admin: Admin, embedded: Em
         (("--config=.",), "is a folder"),
     ],
 )
-async def test_a_wrong_request_is_refused_before_anything_is_asked(
+async def test_wrong_arguments_are_refused_before_any_call(
     admin: Admin, arguments: tuple[str, ...], said: str
 ) -> None:
     ended = await admin.types("prices", "--json", *arguments)
@@ -92,20 +96,20 @@ async def test_a_wrong_request_is_refused_before_anything_is_asked(
     assert "Traceback" not in ended.errors
 
 
-async def test_a_name_that_no_region_has_is_said_to_be_one(admin: Admin) -> None:
+async def test_an_unknown_region_name_is_reported(admin: Admin) -> None:
     ended = await admin.types("prices", "--region=us-esat-1", "--json")
     assert ended.status == 1
     assert all("AWS has no region of this name" in row["error"] for row in ended.json["rows"])
 
 
-async def test_no_region_at_all_is_said(admin: Admin) -> None:
+async def test_a_missing_region_is_reported(admin: Admin) -> None:
     nowhere = {"AWS_REGION": None, "AWS_DEFAULT_REGION": None}
     ended = await admin.types("prices", environment=nowhere)
     assert ended.status == 2
     assert "--region=us-east-1" in ended.errors
 
 
-async def test_the_hub_whose_file_is_here_is_meant_unless_it_is_said_otherwise(
+async def test_the_configuration_in_the_current_folder_is_the_default(
     admin: Admin, tmp_path: Path
 ) -> None:
     here = Admin(admin.embedded, tmp_path)
@@ -125,7 +129,7 @@ async def test_the_hub_whose_file_is_here_is_meant_unless_it_is_said_otherwise(
     assert "no region is given" in ended.errors, "the file's was not read"
 
 
-async def test_an_address_that_no_instance_reaches_is_of_no_matter_to_prices(admin: Admin) -> None:
+async def test_an_unreachable_hub_address_does_not_affect_prices(admin: Admin) -> None:
     wrong = "--EC2Spawner.hub_api_url=http://10.0.0.5:8081"
     ended = await admin.types("prices", f"--config={CONFIG}", "--json", wrong)
     assert ended.status == 0, ended.errors

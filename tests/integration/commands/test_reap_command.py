@@ -123,7 +123,7 @@ async def there(mess: Mess) -> set[str]:
     return {name for name, each in mess.ids.items() if each in ids}
 
 
-async def test_without_yes_it_says_what_would_end_and_changes_nothing(
+async def test_without_yes_it_lists_what_would_be_deleted_and_changes_nothing(
     admin: Admin, mess: Mess
 ) -> None:
     ended = await admin.types(*REAP)
@@ -141,7 +141,9 @@ async def test_without_yes_it_says_what_would_end_and_changes_nothing(
     assert await there(mess) == mess.ids.keys()
 
 
-async def test_beside_a_running_hub_it_ends_what_no_lease_holds(admin: Admin, mess: Mess) -> None:
+async def test_beside_a_running_hub_it_deletes_only_what_no_lease_holds(
+    admin: Admin, mess: Mess
+) -> None:
     store = await Store.open(mess.url, now=LONG_AGO)
     try:
         await store.save_lease(lease(instance_id=mess.ids["surplus"], state=LeaseState.READY))
@@ -156,7 +158,9 @@ async def test_beside_a_running_hub_it_ends_what_no_lease_holds(admin: Admin, me
         await store.close()
 
 
-async def test_what_a_lost_store_made_ends_only_where_it_is_named(admin: Admin, mess: Mess) -> None:
+async def test_resources_of_a_lost_store_are_deleted_only_when_it_is_named(
+    admin: Admin, mess: Mess
+) -> None:
     ended = await admin.types(*REAP, "--store=lost", "--yes")
     assert ended.status == 0, ended.errors
     assert not ended.json["hub_runs"]
@@ -165,7 +169,7 @@ async def test_what_a_lost_store_made_ends_only_where_it_is_named(admin: Admin, 
     assert await there(mess) == spared
 
 
-async def test_a_store_that_is_not_there_makes_nothing_its_own_and_is_not_made(
+async def test_a_missing_store_owns_nothing_and_is_not_created(
     admin: Admin, mess: Mess, tmp_path: Path
 ) -> None:
     nowhere = f"--EC2Spawner.store_url=sqlite:///{tmp_path}/none.sqlite"
@@ -175,7 +179,9 @@ async def test_a_store_that_is_not_there_makes_nothing_its_own_and_is_not_made(
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_half_a_listing_is_none(admin: Admin, embedded: Embedded, mess: Mess) -> None:
+async def test_a_partial_listing_deletes_nothing(
+    admin: Admin, embedded: Embedded, mess: Mess
+) -> None:
     fault = {"action": "DescribeVolumes", "kind": "UnauthorizedOperation", "times": 1}
     await embedded.control("faults", fault)
     ended = await admin.types(*REAP, "--yes")
@@ -184,7 +190,7 @@ async def test_half_a_listing_is_none(admin: Admin, embedded: Embedded, mess: Me
     assert "Nothing was changed" in ended.errors
 
 
-async def test_an_option_that_finds_nothing_is_of_no_matter_and_a_misspelt_one_is(
+async def test_an_unused_option_is_ignored_and_a_misspelt_one_refused(
     admin: Admin, mess: Mess
 ) -> None:
     ended = await admin.types(

@@ -93,7 +93,7 @@ def test_what_is_not_signed_is_refused(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "token ", "token wrong", "Bearer {token}", "token {token}x"])
-def test_a_control_call_needs_the_token(lab: Any, said: str) -> None:
+def test_control_calls_need_the_token(lab: Any, said: str) -> None:
     said = said.format(token=lab.facts.control_token)
     headers = {"Authorization": said} if said else {"Authorization": ""}
 
@@ -102,7 +102,7 @@ def test_a_control_call_needs_the_token(lab: Any, said: str) -> None:
     assert lab.ask("no-such-call", headers=headers)[0] == 401
 
 
-def test_a_page_in_a_browser_is_refused_whatever_it_knows(lab: Any) -> None:
+def test_requests_from_web_pages_are_refused_whatever_they_carry(lab: Any) -> None:
     endpoint, token = lab.facts.ec2_endpoint, f"token {lab.facts.control_token}"
     order = json.dumps(NEW_BOOT_TIME).encode()
     for origin in ("http://evil.example", "null", endpoint):
@@ -115,7 +115,7 @@ def test_a_page_in_a_browser_is_refused_whatever_it_knows(lab: Any) -> None:
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
-def test_a_name_that_an_attacker_points_here_is_refused(lab: Any) -> None:
+def test_an_unknown_host_name_is_refused(lab: Any) -> None:
     endpoint, token = lab.facts.ec2_endpoint, f"token {lab.facts.control_token}"
     port = endpoint.rpartition(":")[2]
     for host in (f"evil.test:{port}", "127.0.0.1", f"127.0.0.1.evil.test:{port}", "evil.test"):
@@ -137,13 +137,13 @@ def test_motos_own_control_calls_cannot_be_reached(lab: Any) -> None:
     assert s3.list_objects_v2(Bucket="kept")["KeyCount"] == 0
 
 
-def test_answers_open_nothing_to_other_sites(lab: Any) -> None:
+def test_responses_allow_no_other_origin(lab: Any) -> None:
     lab.client("s3").create_bucket(Bucket="closed")
     shown = lab.client("s3").head_bucket(Bucket="closed")["ResponseMetadata"]["HTTPHeaders"]
     assert not [name for name in shown if name.startswith("access-control")]
 
 
-def test_credentials_and_image_are_others_at_each_start(lab: Any, make_lab: Any) -> None:
+def test_credentials_and_image_differ_at_each_start(lab: Any, make_lab: Any) -> None:
     names = ("aws_access_key_id", "aws_secret_access_key", "control_token", "image_id")
     other = make_lab()
     for name in names:
@@ -153,7 +153,7 @@ def test_credentials_and_image_are_others_at_each_start(lab: Any, make_lab: Any)
     assert code_of(foreign.describe_instances) == "AuthFailure"
 
 
-def test_the_metadata_service_serves_only_who_knows_its_path(lab: Any) -> None:
+def test_the_metadata_service_serves_only_its_secret_path(lab: Any) -> None:
     instance_id = lab.run("echo up; exec sleep 1000")
     lab.console_says(instance_id, "up")
     endpoint = lab.metadata_endpoint(instance_id)
@@ -168,7 +168,7 @@ def test_the_metadata_service_serves_only_who_knows_its_path(lab: Any) -> None:
     assert lab.state(instance_id) == "running"
 
 
-def test_an_instances_key_opens_s3_and_nothing_else_and_ends_with_it(lab: Any) -> None:
+def test_credentials_of_an_instance_open_only_s3_and_end_with_it(lab: Any) -> None:
     profiles = lab.client("iam")
     profiles.create_instance_profile(InstanceProfileName="notebooks")
     lab.client("s3").create_bucket(Bucket="shared")
@@ -203,7 +203,7 @@ def test_without_a_profile_an_instance_has_no_credentials(lab: Any) -> None:
     assert "KEY None" in lab.console_says(instance_id, "KEY ")
 
 
-def test_nothing_on_an_instance_rules_the_account(lab: Any) -> None:
+def test_an_instance_holds_no_credentials_of_the_account(lab: Any) -> None:
     instance_id = lab.run("env; cat user-data; echo done")
     console = lab.console_says(instance_id, "done")
     secrets = (lab.facts.aws_access_key_id, lab.facts.aws_secret_access_key)

@@ -77,7 +77,7 @@ def test_all_prices_by_pages(lab: Any) -> None:
     assert shown == pytest.approx(priced)
 
 
-def test_a_filter_that_is_left_out_brings_other_products_with_other_prices(lab: Any) -> None:
+def test_without_a_filter_other_products_are_listed(lab: Any) -> None:
     def prices(*without: str) -> set[float]:
         kept = {field: value for field, value in LINUX.items() if field not in without}
         return {usd(product) for product in products(lab, instanceType="g5.xlarge", **kept)}
@@ -91,7 +91,7 @@ def test_a_filter_that_is_left_out_brings_other_products_with_other_prices(lab: 
     assert len(products(lab, kind="ANY_OF", instanceType="g5.xlarge,g5.2xlarge")) == 10
 
 
-def test_a_filter_that_is_not_known_is_refused(lab: Any) -> None:
+def test_an_unknown_filter_is_refused(lab: Any) -> None:
     assert code(lambda: products(lab, instancetype="g5.xlarge")) == "InvalidParameterException"
     assert code(lambda: products(lab, kind="LIKE", vcpu="4")) == "InvalidParameterException"
     pricing = lab.client("pricing")
@@ -114,7 +114,7 @@ def test_an_on_demand_price_can_be_set_and_decides_what_a_fleet_takes(lab: Any) 
     assert answer["Instances"][0]["InstanceType"] == "g6.2xlarge"
 
 
-def test_a_price_list_that_fails(lab: Any) -> None:
+def test_the_price_list_can_fail(lab: Any) -> None:
     lab.control("faults", {"action": "GetProducts", "kind": "AccessDeniedException"})
 
     assert code(lambda: products(lab, **LINUX)) == "AccessDeniedException"
@@ -128,7 +128,7 @@ def test_a_price_list_that_fails(lab: Any) -> None:
 # --- spot prices ------------------------------------------------------------------------------
 
 
-def test_a_week_of_prices_of_thirty_types_takes_no_more_for_each_than_that_of_three(
+def test_price_history_takes_constant_time_per_type(
     lab: Any,
 ) -> None:
     """Pages are served as they are asked for: nothing is computed again for each page."""
@@ -175,7 +175,7 @@ def test_quotas_by_code_and_by_list(lab: Any) -> None:
     assert listed.keys() == {quota.code for quota in QUOTAS.values()}
 
 
-def test_a_quota_that_is_none(lab: Any) -> None:
+def test_an_unknown_quota_is_an_error(lab: Any) -> None:
     client = lab.client("service-quotas")
 
     unknown = {"ServiceCode": "ec2", "QuotaCode": "L-00000000"}
@@ -188,7 +188,7 @@ def test_a_quota_that_is_none(lab: Any) -> None:
 # --- reservations -----------------------------------------------------------------------------
 
 
-def test_reserved_instances_are_those_that_were_ordered(lab: Any) -> None:
+def test_reserved_instances_are_the_configured_ones(lab: Any) -> None:
     assert lab.ec2.describe_reserved_instances()["ReservedInstances"] == []
     soon, past = (datetime.now(UTC) + timedelta(days=days) for days in (30, -1))
     lab.control(
@@ -239,7 +239,7 @@ def test_reserved_instances_are_those_that_were_ordered(lab: Any) -> None:
 # --- what is there ----------------------------------------------------------------------------
 
 
-def test_who_one_is_and_what_one_may_assume(lab: Any) -> None:
+def test_caller_identity_and_assumed_roles(lab: Any) -> None:
     caller = lab.client("sts").get_caller_identity()
     iam = lab.client("iam")
     iam.create_instance_profile(InstanceProfileName="here")
@@ -284,7 +284,7 @@ def test_subnets_groups_and_keys(lab: Any) -> None:
     )
 
 
-def test_types_and_where_they_are(lab: Any) -> None:
+def test_types_and_their_zones(lab: Any) -> None:
     def offered(**filters: list[str]) -> set[tuple[str, str]]:
         pages = lab.ec2.get_paginator("describe_instance_type_offerings").paginate(
             LocationType="availability-zone",

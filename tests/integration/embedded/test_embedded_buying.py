@@ -27,7 +27,7 @@ def where(entry: Any) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "struck", ["UnfulfillableCapacity", "RequestLimitExceeded", "UnauthorizedOperation"]
 )
-def test_an_entry_of_any_code_for_every_offer_and_no_instance(
+def test_an_injected_error_of_any_code_replaces_every_instance(
     lab: Any, market: str, struck: str
 ) -> None:
     template = lab.template(f"entry-{market}-{struck}")
@@ -46,7 +46,7 @@ def test_an_entry_of_any_code_for_every_offer_and_no_instance(
     assert again["Errors"] == []
 
 
-def test_an_entry_for_some_offers_leaves_the_others(lab: Any) -> None:
+def test_an_injected_error_for_some_offers_leaves_the_others(lab: Any) -> None:
     template = lab.template("entry-some")
     first, second = lab.facts.zones[:2]
     lab.control(
@@ -69,7 +69,7 @@ def test_an_entry_for_some_offers_leaves_the_others(lab: Any) -> None:
     assert group["AvailabilityZone"] in lab.facts.zones[2:]
 
 
-def test_an_entry_strikes_once_and_not_the_replay_of_its_call(lab: Any) -> None:
+def test_an_injected_error_applies_once_and_not_to_the_replay(lab: Any) -> None:
     template = lab.template("entry-replay")
     lab.control("faults", {"action": "CreateFleet", "kind": "entry:InternalError"})
 
@@ -80,7 +80,7 @@ def test_an_entry_strikes_once_and_not_the_replay_of_its_call(lab: Any) -> None:
     assert lab.fleet(template)["Errors"] == []
 
 
-def test_faults_that_were_ordered_can_be_taken_back(lab: Any) -> None:
+def test_injected_faults_can_be_withdrawn(lab: Any) -> None:
     lab.control("faults", {"action": "*", "kind": "InternalError", "times": 100})
     assert lab.ask("faults", method="DELETE")[0] == 200
 
@@ -95,7 +95,7 @@ def free_addresses(lab: Any, subnet: str) -> int:
     return int(found["AvailableIpAddressCount"])
 
 
-def test_a_subnet_without_addresses_is_an_entry_and_another_serves(lab: Any) -> None:
+def test_a_full_subnet_is_a_fleet_error_and_another_subnet_serves(lab: Any) -> None:
     template = lab.template("addresses")
     full, other = lab.facts.subnets[:2]
     assert free_addresses(lab, full) > 8000
@@ -115,7 +115,7 @@ def test_a_subnet_without_addresses_is_an_entry_and_another_serves(lab: Any) -> 
     assert code(lab.run) == "InsufficientFreeAddressesInSubnet"
 
 
-def test_instances_take_addresses_and_give_them_back(lab: Any) -> None:
+def test_instances_take_and_release_addresses(lab: Any) -> None:
     subnet = lab.facts.subnets[5]
     lab.control("addresses", {"subnet_id": subnet, "available": 1})
 
@@ -188,7 +188,7 @@ def dry_run(lab: Any, **more: Any) -> str:
     return code(lambda: lab.ec2.run_instances(DryRun=True, **asked))
 
 
-def test_a_dry_run_checks_what_it_names_and_starts_nothing(lab: Any) -> None:
+def test_a_dry_run_validates_its_parameters_and_launches_nothing(lab: Any) -> None:
     before = len(lab.control("instances"))
     lab.control("capacity", {"market": "*", "instance_type": "*", "zone": "*", "available": 0})
 
@@ -218,7 +218,7 @@ def test_a_dry_run_of_a_fleet(lab: Any) -> None:
     assert lab.fleet(template)["Errors"], "a dry run uses no entry up"
 
 
-def test_a_dry_run_of_what_else_a_hub_may_do(lab: Any) -> None:
+def test_a_dry_run_of_the_other_calls_of_a_hub(lab: Any) -> None:
     ec2, zone = lab.ec2, lab.facts.zones[0]
     volume = ec2.create_volume(AvailabilityZone=zone, Size=1)["VolumeId"]
     instance = lab.run()

@@ -49,7 +49,7 @@ offers = st.builds(
     wanted=st.integers(1, 12),
     strategy=st.sampled_from(["price-capacity-optimized", "lowest-price"]),
 )
-async def test_a_fleet_buys_what_there_is_and_no_more(
+async def test_a_fleet_launches_up_to_the_capacity(
     pools: dict[Offer, tuple[int, float | None]], wanted: int, strategy: str
 ) -> None:
     def room(offer: Offer, count: int) -> int:
@@ -89,7 +89,7 @@ def test_the_last_rule_for_an_offer_counts(rules: list[tuple[Offer, int]]) -> No
     assert capacity.left(Offer("on-demand", "g5.xlarge", "us-east-1a")) == 99
 
 
-def test_places_are_taken_and_given_back() -> None:
+def test_capacity_is_taken_and_released() -> None:
     capacity, offer = Capacity(), Offer("spot", "g5.xlarge", "us-east-1a")
     assert capacity.left(offer) is None
     capacity.set("spot", "*", "*", 2)
@@ -101,7 +101,7 @@ def test_places_are_taken_and_given_back() -> None:
     capacity.take(offer, 1)
 
 
-def test_buckets_hold_what_aws_says_and_fill_again() -> None:
+def test_token_buckets_have_aws_sizes_and_refill() -> None:
     now = 100.0
     throttle = Throttle(lambda: now)
 
@@ -125,7 +125,7 @@ def test_buckets_hold_what_aws_says_and_fill_again() -> None:
     assert burst("DescribeInstances", MaxResults=50) == 40
 
 
-def test_terminating_many_draws_on_the_bucket_by_instance() -> None:
+def test_terminating_takes_one_token_for_each_instance() -> None:
     throttle = Throttle(lambda: 0.0)
     throttle.take("TerminateInstances", {"InstanceIds": ["i-1"] * 900})
 
@@ -160,7 +160,7 @@ def test_prices_are_a_function_of_time_within_bounds(
     assert SpotPrices().price(name, zone, end) == changes[0].usd_per_hour
 
 
-def test_a_price_set_twice_shows_both() -> None:
+def test_a_price_set_twice_appears_twice_in_the_history() -> None:
     prices = SpotPrices()
     prices.set("g5.xlarge", "us-east-1a", 0.3, NOW - timedelta(hours=2))
     prices.set("g5.xlarge", "us-east-1a", 0.9, NOW - timedelta(hours=1))
@@ -173,7 +173,7 @@ def test_a_price_set_twice_shows_both() -> None:
     assert prices.price("no.such", "us-east-1a", NOW) is None
 
 
-async def test_a_failed_call_may_be_tried_again_with_its_token() -> None:
+async def test_a_failed_call_can_be_retried_with_its_token() -> None:
     tokens, outcomes = ClientTokens(), [EC2Error("InternalError", "once"), None]
 
     async def call() -> dict[str, Any]:

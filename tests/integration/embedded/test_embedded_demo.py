@@ -137,7 +137,7 @@ def test_ctrl_c_stops_the_servers_before_everything_ends(
         assert store.execute("SELECT ended_at IS NULL FROM lease").fetchall() == [(0,), (0,)]
 
 
-def test_a_hub_that_is_killed_ends_the_demo_and_its_proxy(demo: Demo) -> None:
+def test_killing_the_hub_ends_the_demo_and_its_proxy(demo: Demo) -> None:
     demo.ready()
     ports = demo.listening()
     assert demo.find("configurable-http-proxy")
@@ -156,9 +156,7 @@ def test_a_hub_that_is_killed_ends_the_demo_and_its_proxy(demo: Demo) -> None:
     assert [port for port in ports if answers(port)] == []
 
 
-def test_a_demo_that_is_killed_takes_everything_along(
-    demo: Demo, wait_until: Callable[..., Any]
-) -> None:
+def test_killing_the_demo_ends_everything(demo: Demo, wait_until: Callable[..., Any]) -> None:
     demo.ready()
     assert demo.left()
     demo.process.kill()

@@ -105,7 +105,7 @@ def test_spot_takes_the_cheapest_offer_with_capacity(lab: Any) -> None:
     assert [g["AvailabilityZone"] for g in second["Instances"]] == [lab.facts.zones[2]]
 
 
-def test_a_fleet_answers_what_it_got_and_what_it_did_not(lab: Any) -> None:
+def test_a_fleet_response_has_instances_and_errors(lab: Any) -> None:
     template = lab.template("partial")
     sold_out(lab, "spot", "*", "*")
     sold_out(lab, "spot", "g5.xlarge", lab.facts.zones[0], available=2)
@@ -143,7 +143,7 @@ def test_insufficient_capacity_names_the_zones_that_have_it(lab: Any) -> None:
     assert error["ErrorMessage"].endswith("choosing us-east-1b, us-east-1d, us-east-1f.")
 
 
-def test_an_ended_instance_gives_its_place_back(lab: Any) -> None:
+def test_a_terminated_instance_releases_its_capacity(lab: Any) -> None:
     template = lab.template("places")
     sold_out(lab, "on-demand", "g5.xlarge", "*", available=1)
 
@@ -185,7 +185,7 @@ def test_on_demand_by_priority_and_by_price(lab: Any) -> None:
     assert first["Instances"][0]["AvailabilityZone"] == lab.facts.zones[2]
 
 
-def test_quotas_are_of_a_market(lab: Any) -> None:
+def test_quotas_are_separate_for_each_market(lab: Any) -> None:
     template = lab.template("quota")
     lab.control("limits", {"quotas": {"spot": 0, "on-demand": 0}})
 
@@ -199,7 +199,7 @@ def test_quotas_are_of_a_market(lab: Any) -> None:
     assert refused.value.response["Error"]["Code"] == "VcpuLimitExceeded"
 
 
-def test_a_quota_is_used_up_to_its_end(lab: Any) -> None:
+def test_a_quota_can_be_used_completely(lab: Any) -> None:
     template = lab.template("quota-partly")
     in_use = sum(
         4
@@ -214,7 +214,7 @@ def test_a_quota_is_used_up_to_its_end(lab: Any) -> None:
     assert {e["ErrorCode"] for e in answer["Errors"]} == {"MaxSpotInstanceCountExceeded"}
 
 
-def test_fleets_at_once_share_what_there_is(lab: Any) -> None:
+def test_concurrent_fleets_share_the_capacity(lab: Any) -> None:
     template = lab.template("at-once")
     sold_out(lab, "spot", "*", "*", available=1)
     answers: list[Any] = []
@@ -237,7 +237,7 @@ def test_fleets_at_once_share_what_there_is(lab: Any) -> None:
     assert all(answer["Errors"] for answer in answers if len(answer["Instances"]) < 2)
 
 
-def test_a_type_that_a_zone_does_not_have_is_refused_there_alone(lab: Any) -> None:
+def test_a_type_that_a_zone_lacks_is_refused_only_there(lab: Any) -> None:
     answer = lab.fleet(lab.template("unsupported"), market="on-demand", types=("p4de.24xlarge",))
 
     (error,), (group,) = answer["Errors"], answer["Instances"]
@@ -278,7 +278,7 @@ def test_the_same_token_is_the_same_fleet(lab: Any) -> None:
     assert refused.value.response["Error"]["Code"] == "IdempotentParameterMismatch"
 
 
-def test_the_same_token_at_the_same_time_is_one_fleet(lab: Any) -> None:
+def test_concurrent_calls_with_one_token_are_one_fleet(lab: Any) -> None:
     template = lab.template("race")
     answers: list[str] = []
     threads = [
@@ -296,7 +296,7 @@ def test_the_same_token_at_the_same_time_is_one_fleet(lab: Any) -> None:
     assert len(set(answers)) == 1
 
 
-def test_what_is_not_there_is_refused_in_ec2s_words(lab: Any) -> None:
+def test_missing_resources_are_refused_with_ec2s_messages(lab: Any) -> None:
     def code(call: Any) -> str:
         with pytest.raises(ClientError) as refused:
             call()

@@ -58,7 +58,7 @@ def spot(lab: Any) -> tuple[str, Metadata]:
     return instance_id, Metadata(lab, instance_id)
 
 
-def test_without_a_token_nothing_is_told(spot: tuple[str, Metadata]) -> None:
+def test_without_a_token_metadata_is_refused(spot: tuple[str, Metadata]) -> None:
     _, metadata = spot
 
     assert metadata.get("meta-data/instance-id", token="")[0] == 401
@@ -141,7 +141,7 @@ def test_the_identity_document_is_signed_by_the_pinned_key(
     assert verify(str(other)).returncode != 0
 
 
-def test_a_spot_notice_comes_before_the_end(lab: Any, spot: tuple[str, Metadata]) -> None:
+def test_a_spot_notice_precedes_the_interruption(lab: Any, spot: tuple[str, Metadata]) -> None:
     instance_id, metadata = spot
 
     assert metadata.get("meta-data/spot/instance-action")[0] == 404
@@ -167,7 +167,7 @@ def test_only_running_spot_instances_are_interrupted(lab: Any) -> None:
     assert lab.ask("interrupt/i-0123456789abcdef0", {"notice_seconds": 1})[0] == 404
 
 
-def test_an_interruption_takes_the_place_away(lab: Any) -> None:
+def test_an_interruption_removes_the_capacity(lab: Any) -> None:
     template = lab.template("interrupted")
     lab.control(
         "capacity",

@@ -28,9 +28,7 @@ def environment(console: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in console.splitlines() if "=" in line)
 
 
-def test_user_data_runs_in_an_environment_made_from_nothing(
-    lab: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-tell")
     monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "do-not-tell")
     instance_id = lab.run("env; pwd; ulimit -c; echo done", InstanceType="g4dn.12xlarge")
@@ -111,7 +109,7 @@ def test_daemons_that_detached_end_with_their_instance(lab: Any, wait_until: Any
     assert marked(instance_id) == []
 
 
-def test_an_instance_runs_on_when_its_user_data_is_done(lab: Any, wait_until: Any) -> None:
+def test_an_instance_keeps_running_after_its_user_data(lab: Any, wait_until: Any) -> None:
     instance_id = lab.run("echo over; exit 3")
     lab.console_says(instance_id, "over")
     wait_until(lambda: marked(instance_id) == [])
@@ -136,7 +134,7 @@ ExecStart="/bin/sh" "-c" "echo 100%% of $$HOME in service; exec sleep 1000"
 """
 
 
-def test_a_later_boot_starts_what_is_enabled_and_runs_no_user_data(
+def test_a_later_boot_starts_enabled_services_and_runs_no_user_data(
     lab: Any, wait_until: Any
 ) -> None:
     """As on EC2: cloud-init runs user-data once, systemd what is enabled each time."""

@@ -42,7 +42,7 @@ def test_an_instance_is_pending_then_running_then_gone(make_lab: Any, wait_until
     assert code(lambda: lab.instance(instance_id)) == "InvalidInstanceID.NotFound"
 
 
-def test_the_terminated_cannot_be_started(lab: Any) -> None:
+def test_a_terminated_instance_cannot_be_started(lab: Any) -> None:
     instance_id = lab.run()
     lab.ec2.terminate_instances(InstanceIds=[instance_id])
     lab.wait_for(instance_id, "terminated")
@@ -76,7 +76,7 @@ def test_an_address_is_used_again_once_its_instance_is_gone(lab: Any) -> None:
     assert len(set(addresses)) == 2
 
 
-def test_an_ended_instance_leaves_no_interface_and_no_root_disk(lab: Any) -> None:
+def test_a_terminated_instance_leaves_no_interface_and_no_root_disk(lab: Any) -> None:
     instance = lab.instance(lab.run())
     interface = instance["NetworkInterfaces"][0]["NetworkInterfaceId"]
     volume = instance["BlockDeviceMappings"][0]["Ebs"]["VolumeId"]
@@ -231,7 +231,7 @@ def test_filters(lab: Any) -> None:
     assert code(lambda: ids("instance-life", "spot")) == "InvalidParameterValue"
 
 
-def test_what_is_not_simulated_is_an_ec2_error(lab: Any) -> None:
+def test_unsupported_calls_return_an_ec2_error(lab: Any) -> None:
     with pytest.raises(ClientError) as refused:
         lab.ec2.get_spot_placement_scores(TargetCapacity=1, InstanceTypes=["g5.xlarge"])
 

@@ -93,7 +93,7 @@ def test_a_set_price_holds_from_now_on(lab: Any) -> None:
     assert elsewhere[0]["SpotPrice"] != "0.123400"
 
 
-def test_launches_one_by_one_run_out_of_tokens(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_single_launches_are_throttled(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     # Never refilled: a slow machine may launch no faster than that.
     monkeypatch.setitem(throttle.REQUESTS, "RunInstances", throttle.Rate(burst=5, per_second=0))
     lab.control("limits", {"token_buckets": True})
@@ -110,7 +110,7 @@ def test_launches_one_by_one_run_out_of_tokens(lab: Any, monkeypatch: pytest.Mon
     assert len(lab.fleet(template, count=100, market="on-demand")["Instances"]) == 1
 
 
-def test_a_fault_strikes_as_often_as_ordered(lab: Any) -> None:
+def test_a_fault_applies_as_often_as_configured(lab: Any) -> None:
     lab.control(
         "faults", {"action": "DescribeVolumes", "kind": "InsufficientHostCapacity", "times": 2}
     )
@@ -134,7 +134,7 @@ def test_a_plain_server_error_is_retried_by_botocore(lab: Any) -> None:
     assert [c["outcome"] for c in lab.control("calls")][-2:] == ["http-500", "ok"]
 
 
-def test_cut_before_it_took_effect_and_after(lab: Any) -> None:
+def test_connections_can_be_cut_before_and_after_the_effect(lab: Any) -> None:
     def create(token: str) -> Any:
         return lab.ec2.create_volume(AvailabilityZone=lab.facts.zones[0], Size=1, ClientToken=token)
 
@@ -155,7 +155,7 @@ def test_cut_before_it_took_effect_and_after(lab: Any) -> None:
     assert outcomes[-3:] == ["cut-before", "cut-after", "ok"]
 
 
-def test_an_answer_that_is_an_error_gets_lost_as_well(lab: Any) -> None:
+def test_an_error_response_can_be_lost_too(lab: Any) -> None:
     lab.control("faults", {"action": "CreateVolume", "kind": "cut-after"})
     with pytest.raises(ConnectionClosedError):
         lab.ec2.create_volume(AvailabilityZone=lab.facts.zones[0], Size=1, DryRun=True)
@@ -163,7 +163,7 @@ def test_an_answer_that_is_an_error_gets_lost_as_well(lab: Any) -> None:
     assert outcomes[-1] == "cut-after"
 
 
-def test_a_call_that_hangs_never_takes_effect(lab: Any) -> None:
+def test_a_hanging_call_never_takes_effect(lab: Any) -> None:
     lab.control("faults", {"action": "CreateVolume", "kind": "hang"})
     impatient = lab.client(read_timeout=0.5)
     count = len(lab.ec2.describe_volumes()["Volumes"])
@@ -176,7 +176,7 @@ def test_a_call_that_hangs_never_takes_effect(lab: Any) -> None:
     assert outcomes[-1] == "hang"
 
 
-def test_every_call_is_listed(lab: Any) -> None:
+def test_every_call_is_recorded(lab: Any) -> None:
     before = len(lab.control("calls"))
     lab.ec2.describe_instances()
     code(lambda: lab.instance("i-0123456789abcdef0"))
@@ -248,7 +248,7 @@ def test_every_call_is_listed(lab: Any) -> None:
         ("prices", {"instance_type": "g5.xlarge", "zone": "*", "usd_per_hour": 0}, "usd_per_hour"),
     ],
 )
-def test_a_bad_order_is_refused_with_the_field_and_the_mend(
+def test_a_malformed_control_request_is_refused_with_field_and_fix(
     lab: Any, path: str, body: Any, says: str
 ) -> None:
     status, answer = lab.ask(path, body)
@@ -257,7 +257,7 @@ def test_a_bad_order_is_refused_with_the_field_and_the_mend(
     assert says in answer["error"]
 
 
-def test_an_unknown_control_call_is_not_there(lab: Any) -> None:
+def test_an_unknown_control_call_is_not_found(lab: Any) -> None:
     status, answer = lab.ask("no-such-call")
 
     assert status == 404

@@ -28,7 +28,7 @@ def snapshot(lab: Any) -> str:
     return made
 
 
-def test_a_volume_from_a_snapshot_is_there_at_boot_and_goes_with_its_instance(
+def test_a_volume_from_a_snapshot_is_attached_at_boot_and_deleted_with_its_instance(
     lab: Any, snapshot: str, wait_until: Any
 ) -> None:
     script = "cat $EC2SPAWNER_DEVICES/*Elastic_Block_Store*/cat.txt; stat -Lc %a $_; echo; echo end"
@@ -44,15 +44,13 @@ def test_a_volume_from_a_snapshot_is_there_at_boot_and_goes_with_its_instance(
     wait_until(gone)
 
 
-def test_no_instance_is_launched_with_a_snapshot_that_is_not_there(lab: Any) -> None:
+def test_no_instance_is_launched_with_a_missing_snapshot(lab: Any) -> None:
     with pytest.raises(ClientError) as caught:
         lab.run("true", BlockDeviceMappings=with_data("snap-0123456789abcdef0"))
     assert caught.value.response["Error"]["Code"] == "InvalidSnapshot.NotFound"
 
 
-def test_types_with_fast_disks_have_one_that_is_empty_at_each_start(
-    lab: Any, wait_until: Any
-) -> None:
+def test_instance_store_disks_are_empty_at_each_start(lab: Any, wait_until: Any) -> None:
     script = f"cd {SERIAL}*; echo $(ls | wc -l) files; touch cache; echo end"
     instance_id = lab.run(script, InstanceType="g4dn.xlarge")
     assert "0 files" in lab.console_says(instance_id, "end")
@@ -93,7 +91,7 @@ def test_a_bucket_is_mounted_as_mountpoint_would(lab: Any, wait_until: Any) -> N
     wait_until(lambda: keys() == {"a/one & two.txt", "a/b/three.txt", "new.txt"})
 
 
-def test_a_file_system_has_mount_targets_and_outlives_a_stop(make_lab: Any, tmp_path: Path) -> None:
+def test_a_file_system_has_mount_targets_and_survives_a_stop(make_lab: Any, tmp_path: Path) -> None:
     file_system = "fs-0a1b2c3d4e5f60718"
     described = [
         {"Name": "description", "Values": [f"EFS mount target for {file_system} (fsmt-*)"]}

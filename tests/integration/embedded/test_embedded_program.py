@@ -99,7 +99,7 @@ def test_a_signal_ends_everything(start: Start, number: signal.Signals) -> None:
         socket.create_connection(("127.0.0.1", int(facts["ec2_endpoint"].rpartition(":")[2])))
 
 
-def test_after_a_kill_the_next_start_cleans_up_and_there_is_one_at_a_time(
+def test_after_a_kill_the_next_start_cleans_up_and_only_one_runs(
     start: Start, tmp_path: Path
 ) -> None:
     program, facts = start(f"--data-dir={tmp_path}")

@@ -73,7 +73,7 @@ def volume(lab: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("dry_run", [False, True])
-def test_a_volume_that_cannot_be_is_not_created(
+def test_an_invalid_volume_is_not_created(
     volume: Any, asked: dict[str, Any], code: str, dry_run: bool
 ) -> None:
     assert error(volume, **asked, DryRun=dry_run) == code
@@ -85,7 +85,7 @@ def test_volumes_at_the_bounds_of_their_types_are_created(volume: Any) -> None:
     assert volume(VolumeType="io1", Size=4, Iops=100)["Iops"] == 100
 
 
-def test_a_volume_does_not_grow_beyond_its_type(lab: Any, volume: Any) -> None:
+def test_a_volume_does_not_grow_beyond_the_limit_of_its_type(lab: Any, volume: Any) -> None:
     volume_id = volume()["VolumeId"]
 
     assert error(lab.ec2.modify_volume, VolumeId=volume_id, Size=65_537) == "InvalidParameterValue"
@@ -104,7 +104,7 @@ def test_a_volume_does_not_grow_beyond_its_type(lab: Any, volume: Any) -> None:
         (tags(*((f"key-{n}", "") for n in range(51))), "TagLimitExceeded"),
     ],
 )
-def test_a_tag_that_cannot_be_is_refused_wherever_it_is_given(
+def test_an_invalid_tag_is_refused_by_every_call(
     lab: Any, volume: Any, given: list[dict[str, str]], code: str
 ) -> None:
     volume_id = volume()["VolumeId"]
@@ -118,7 +118,7 @@ def test_a_tag_that_cannot_be_is_refused_wherever_it_is_given(
     assert "Tags" not in lab.ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"][0]
 
 
-def test_the_longest_tags_and_fifty_of_them_are_taken(lab: Any, volume: Any) -> None:
+def test_fifty_tags_of_maximum_length_are_accepted(lab: Any, volume: Any) -> None:
     volume_id = volume()["VolumeId"]
     given = tags(("k" * 128, "v" * 256), *((f"key-{n}", "") for n in range(49)))
 
@@ -141,7 +141,7 @@ def test_the_longest_tags_and_fifty_of_them_are_taken(lab: Any, volume: Any) -> 
         (f"ami-{NOBODYS}", "InvalidAMIID.NotFound"),
     ],
 )
-def test_what_is_not_there_gets_no_tags(lab: Any, resource: str, code: str) -> None:
+def test_tagging_a_missing_resource_is_refused(lab: Any, resource: str, code: str) -> None:
     for dry_run in (False, True):
         tagged = error(
             lab.ec2.create_tags, Resources=[resource], Tags=tags(("a", "b")), DryRun=dry_run
@@ -235,7 +235,7 @@ def test_every_listing_of_the_project_has_known_filters() -> None:
         ("describe_instance_types", {"InstanceTypes": ["g4nd.xlarge"]}, "InvalidInstanceType"),
     ],
 )
-def test_an_id_of_the_wrong_form_is_refused_as_such(
+def test_a_malformed_id_has_its_own_error(
     lab: Any, action: str, parameters: dict[str, Any], code: str
 ) -> None:
     assert error(getattr(lab.ec2, action), **parameters) == code
@@ -281,7 +281,7 @@ def test_listings_come_in_pages(
     assert error(describe, MaxResults=smallest, NextToken="next") == "InvalidParameterValue"
 
 
-def test_ids_are_not_asked_for_in_pages(lab: Any, volume: Any) -> None:
+def test_ids_cannot_be_combined_with_pagination(lab: Any, volume: Any) -> None:
     ids = [volume()["VolumeId"]]
 
     assert error(lab.ec2.describe_volumes, VolumeIds=ids, MaxResults=5) == (

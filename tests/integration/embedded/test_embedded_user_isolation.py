@@ -43,7 +43,7 @@ def python(open_folder: Path) -> str:
     return str(program)
 
 
-def test_a_folder_behind_a_closed_one_is_noticed(open_folder: Path, python: str) -> None:
+def test_a_folder_below_an_inaccessible_one_is_detected(open_folder: Path, python: str) -> None:
     instances = open_folder / "demo" / "instances"
     instances.mkdir(parents=True)
     if not can_work_in(instances, SOMEONE, python):
@@ -54,6 +54,6 @@ def test_a_folder_behind_a_closed_one_is_noticed(open_folder: Path, python: str)
     assert not can_work_in(instances, SOMEONE, python)
 
 
-def test_a_python_that_others_cannot_run_is_noticed(open_folder: Path, python: str) -> None:
+def test_a_python_that_other_users_cannot_run_is_detected(open_folder: Path, python: str) -> None:
     Path(python).chmod(0o700)
     assert not can_work_in(open_folder, SOMEONE, python)

@@ -50,7 +50,9 @@ def link_name(volume_id: str) -> str:
     return f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
 
 
-def test_a_volume_appears_on_its_instance_and_leaves_it(lab: Any, wait_until: Any) -> None:
+def test_a_volume_appears_on_its_instance_and_disappears_when_detached(
+    lab: Any, wait_until: Any
+) -> None:
     volume_id = create(lab)
     device = f"$EC2SPAWNER_DEVICES/{link_name(volume_id)}"
     instance_id = running(
@@ -70,7 +72,7 @@ def test_a_volume_appears_on_its_instance_and_leaves_it(lab: Any, wait_until: An
     assert list(devices.iterdir()) == []
 
 
-def test_one_writer_in_the_same_zone(lab: Any) -> None:
+def test_a_volume_attaches_to_one_instance_of_its_zone(lab: Any) -> None:
     volume_id, elsewhere = create(lab), create(lab, zone=1)
     first, second = running(lab), running(lab)
     attach(lab, volume_id, first)
@@ -88,7 +90,7 @@ def test_one_writer_in_the_same_zone(lab: Any) -> None:
     attach(lab, volume_id, second)
 
 
-def test_an_instance_that_is_pending_takes_no_volume(lab: Any) -> None:
+def test_a_pending_instance_accepts_no_volume(lab: Any) -> None:
     lab.control("boot", {"seconds": 600})
     instance_id = lab.run()
 
@@ -177,7 +179,7 @@ def test_volumes_are_found_again_after_a_restart(make_lab: Any, tmp_path: Path) 
     assert Path(after.facts.certificate).read_text() == certificate
 
 
-def test_a_data_directory_serves_one_at_a_time(make_lab: Any, tmp_path: Path) -> None:
+def test_a_data_directory_is_locked_by_one_process(make_lab: Any, tmp_path: Path) -> None:
     make_lab(data_dir=tmp_path)
 
     with pytest.raises(OSError, match="in use by another embedded EC2"):
@@ -197,9 +199,7 @@ def shown_snapshot(lab: Any, snapshot_id: str) -> Any:
     return lab.ec2.describe_snapshots(SnapshotIds=[snapshot_id])["Snapshots"][0]
 
 
-def test_a_volume_of_a_snapshot_has_the_files_as_they_were_in_any_zone(
-    lab: Any, wait_until: Any
-) -> None:
+def test_a_volume_from_a_snapshot_has_its_files_in_any_zone(lab: Any, wait_until: Any) -> None:
     volume_id = create(lab)
     (folder(lab, volume_id) / "notebook").write_text("as it was")
     (folder(lab, volume_id) / "link").symlink_to("notebook")
@@ -235,7 +235,7 @@ def test_a_volume_of_a_snapshot_has_the_files_as_they_were_in_any_zone(
     assert (folder(lab, copied) / "notebook").read_text() == "as it was"
 
 
-def test_a_volume_has_so_many_snapshots_under_way(lab: Any) -> None:
+def test_pending_snapshots_of_a_volume_are_limited(lab: Any) -> None:
     volume_id = create(lab)
     made = [snapshot(lab, volume_id) for _ in range(5)]
     assert code(lambda: snapshot(lab, volume_id)) == "ConcurrentSnapshotLimitExceeded"
@@ -243,7 +243,7 @@ def test_a_volume_has_so_many_snapshots_under_way(lab: Any) -> None:
         lab.ec2.delete_snapshot(SnapshotId=snapshot_id)
 
 
-def test_a_volume_grows_and_not_again_for_six_hours(lab: Any, wait_until: Any) -> None:
+def test_a_volume_can_be_modified_once_in_six_hours(lab: Any, wait_until: Any) -> None:
     volume_id = create(lab)
     snapshot_id = snapshot(lab, volume_id)
 

@@ -42,7 +42,7 @@ def run(moto: Moto, network: Network, count: int = 1, **more: Any) -> list[str]:
     return [instance["InstanceId"] for instance in answer["Instances"]]
 
 
-async def test_an_accounts_world_is_empty_until_we_build_it(world: tuple[Moto, Network]) -> None:
+async def test_a_new_account_is_empty(world: tuple[Moto, Network]) -> None:
     moto, network = world
 
     vpcs = (await moto.call("DescribeVpcs"))["Vpcs"]
@@ -74,7 +74,7 @@ async def test_a_state_that_is_set_is_listed_and_filtered(world: tuple[Moto, Net
     assert instance["StateTransitionReason"] == "because"
 
 
-async def test_addresses_come_back_once(world: tuple[Moto, Network]) -> None:
+async def test_addresses_are_released_once(world: tuple[Moto, Network]) -> None:
     moto, network = world
 
     def cycle() -> tuple[str, list[str]]:
@@ -93,7 +93,7 @@ async def test_addresses_come_back_once(world: tuple[Moto, Network]) -> None:
     assert len(set(later)) == 3
 
 
-async def test_instances_hold_what_we_read_of_them(world: tuple[Moto, Network]) -> None:
+async def test_instances_have_the_fields_we_read(world: tuple[Moto, Network]) -> None:
     moto, network = world
 
     def facts() -> dict[str, Any]:
@@ -151,7 +151,7 @@ async def test_a_subnets_free_addresses_can_be_set_and_are_counted(
     assert await moto.run(counts) == [addresses, 3, 1, addresses - 2]
 
 
-async def test_an_image_is_whose_and_for_what_we_say(world: tuple[Moto, Network]) -> None:
+async def test_an_image_has_the_fields_we_read(world: tuple[Moto, Network]) -> None:
     moto, network = world
 
     (image,) = (await moto.call("DescribeImages", Owners=["amazon"]))["Images"]
@@ -162,7 +162,7 @@ async def test_an_image_is_whose_and_for_what_we_say(world: tuple[Moto, Network]
     assert image["VirtualizationType"] == "hvm"
 
 
-async def test_an_instance_can_leave_the_store(world: tuple[Moto, Network]) -> None:
+async def test_an_instance_can_be_removed_from_moto(world: tuple[Moto, Network]) -> None:
     moto, network = world
 
     def forget() -> Any:
@@ -179,7 +179,7 @@ async def test_an_instance_can_leave_the_store(world: tuple[Moto, Network]) -> N
     assert await moto.run(forget) == []
 
 
-async def test_a_volume_can_have_the_id_it_had(world: tuple[Moto, Network]) -> None:
+async def test_a_volume_can_be_restored_with_its_id(world: tuple[Moto, Network]) -> None:
     moto, _ = world
 
     def rename() -> Any:
@@ -205,7 +205,7 @@ async def test_a_volume_can_have_the_id_it_had(world: tuple[Moto, Network]) -> N
     assert volume["Size"] == 7
 
 
-async def test_a_launch_template_is_told_back_as_it_was_given(world: tuple[Moto, Network]) -> None:
+async def test_a_launch_template_is_returned_as_it_was_created(world: tuple[Moto, Network]) -> None:
     moto, network = world
     data = {
         "ImageId": network.image_id,
@@ -226,7 +226,7 @@ async def test_a_launch_template_is_told_back_as_it_was_given(world: tuple[Moto,
     assert {name: told[name] for name in data} == data
 
 
-async def test_what_moto_does_not_implement_is_an_error_of_ours(
+async def test_calls_that_moto_lacks_raise_our_error(
     world: tuple[Moto, Network],
 ) -> None:
     moto, _ = world
@@ -235,7 +235,7 @@ async def test_what_moto_does_not_implement_is_an_error_of_ours(
         await moto.call("GetSpotPlacementScores", TargetCapacity=1)
 
 
-async def test_calls_of_two_accounts_do_not_meet(world: tuple[Moto, Network]) -> None:
+async def test_two_accounts_are_isolated(world: tuple[Moto, Network]) -> None:
     moto, network = world
     other = Moto("210987654321", "us-east-1")
     await other.start()

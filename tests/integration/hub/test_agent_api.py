@@ -89,7 +89,7 @@ async def untouched(hub: Hub, *users: str) -> None:
 
 
 @pytest.mark.parametrize("what", CALLS)
-async def test_only_its_own_token_opens_a_lease(
+async def test_only_the_leases_own_token_authorizes_its_calls(
     hub: Hub, ann: AgentByHand, bob: AgentByHand, what: str
 ) -> None:
     for token in ("", "x", bob.token, ann.token[:-1], ann.key, ann.lease_id, "é"):
@@ -101,7 +101,9 @@ async def test_only_its_own_token_opens_a_lease(
     await untouched(hub, "ann", "bob")
 
 
-async def test_tokens_and_cookies_of_jupyterhub_open_nothing(hub: Hub, ann: AgentByHand) -> None:
+async def test_jupyterhub_tokens_and_cookies_do_not_authorize_agent_calls(
+    hub: Hub, ann: AgentByHand
+) -> None:
     user_token = await hub.user_token("ann")
     server_token = ann.grant["environment"]["JUPYTERHUB_API_TOKEN"]
     admin_token = hub.api.headers["Authorization"].removeprefix("token ")
@@ -118,7 +120,7 @@ async def test_tokens_and_cookies_of_jupyterhub_open_nothing(hub: Hub, ann: Agen
     await untouched(hub, "ann")
 
 
-async def test_bodies_that_never_arrive_give_their_descriptors_back(
+async def test_requests_without_a_body_release_their_descriptors(
     hub: Hub, ann: AgentByHand
 ) -> None:
     """From before any proof of who speaks, on every route. The hub answers meanwhile, and its log
@@ -162,7 +164,7 @@ async def test_bodies_that_never_arrive_give_their_descriptors_back(
     [(f"Content-Length: {'1' * 5000}", 413), ("Transfer-Encoding: chunked\r\n\r\nfffff", 400)],
     ids=["digits", "chunked"],
 )
-async def test_bodies_that_are_too_large_fill_no_log(hub: Hub, header: str, status: int) -> None:
+async def test_oversized_bodies_do_not_flood_the_log(hub: Hub, header: str, status: int) -> None:
     calls, logged = 3 * LINES.burst, hub.log.stat().st_size
 
     async def first_line() -> str:
@@ -195,7 +197,7 @@ async def test_ended_lease_is_gone(hub: Hub) -> None:
             assert (await zoe.say(what, body, "x")).status_code == 401
 
 
-async def test_a_page_that_is_still_open_learns_why_its_server_ended(hub: Hub) -> None:
+async def test_an_open_page_learns_why_its_server_ended(hub: Hub) -> None:
     """By the address that the server was given, without cookie or token; nobody else can ask."""
 
     async def asked(address: str) -> httpx.Response:
@@ -222,7 +224,7 @@ async def test_a_page_that_is_still_open_learns_why_its_server_ended(hub: Hub) -
 
 
 @pytest.mark.parametrize("what", ["beat", "extend"])
-async def test_calls_about_one_lease_are_limited_and_hinder_no_other(
+async def test_calls_of_a_lease_are_rate_limited_without_affecting_others(
     hub: Hub, bob: AgentByHand, what: str
 ) -> None:
     patient = httpx.AsyncClient(verify=False, timeout=60)
@@ -243,7 +245,7 @@ async def test_calls_about_one_lease_are_limited_and_hinder_no_other(
 # --- beats ---
 
 
-async def test_beat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentByHand) -> None:
+async def test_heartbeat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentByHand) -> None:
     began = time.monotonic()
     answer = (await ann.heartbeat(state_seen=0, hold_seconds=20)).json()
     assert answer["state"] >= 1
@@ -251,14 +253,14 @@ async def test_beat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentB
     assert time.monotonic() - began < 15
 
 
-async def test_beat_is_held_as_long_as_it_asks(hub: Hub, ann: AgentByHand) -> None:
+async def test_heartbeat_is_held_as_long_as_it_asks(hub: Hub, ann: AgentByHand) -> None:
     state = (await ann.heartbeat()).json()["state"]
     began = time.monotonic()
     assert (await ann.heartbeat(state_seen=state, hold_seconds=1.2)).json()["state"] == state
     assert time.monotonic() - began > 1.1
 
 
-async def test_second_beat_lets_the_first_go(hub: Hub, ann: AgentByHand) -> None:
+async def test_second_heartbeat_releases_the_first(hub: Hub, ann: AgentByHand) -> None:
     state = (await ann.heartbeat()).json()["state"]
     first = asyncio.create_task(ann.heartbeat(state_seen=state, hold_seconds=30))
     await asyncio.sleep(0.3)
@@ -271,7 +273,7 @@ async def test_second_beat_lets_the_first_go(hub: Hub, ann: AgentByHand) -> None
     second.cancel()
 
 
-async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
+async def test_stop_and_extension_reach_a_held_heartbeat(hub: Hub) -> None:
     async with server_by_hand(hub, "joe") as joe:
         state = (await joe.heartbeat()).json()["state"]
         held = asyncio.create_task(joe.heartbeat(state_seen=state, hold_seconds=30))
@@ -294,7 +296,9 @@ async def test_stop_and_extension_reach_a_held_beat(hub: Hub) -> None:
         assert (await deleting).is_success
 
 
-async def test_beat_of_another_protocol_is_told_so(hub: Hub, ann: AgentByHand) -> None:
+async def test_heartbeat_of_another_protocol_is_refused_with_the_reason(
+    hub: Hub, ann: AgentByHand
+) -> None:
     reply = await ann.say("beat", {"protocol": 99})
     assert reply.status_code == 400
     assert "it speaks protocol 99" in reply.json()["message"]
@@ -324,7 +328,7 @@ ABSURD: list[bytes] = [
 
 
 @pytest.mark.parametrize("body", ABSURD, ids=range(len(ABSURD)))
-async def test_absurd_beats_disturb_nobody(
+async def test_absurd_heartbeats_do_not_affect_others(
     hub: Hub, ann: AgentByHand, bob: AgentByHand, body: bytes
 ) -> None:
     before = (await bob.heartbeat()).json()
@@ -344,7 +348,7 @@ LIES = {
 }
 
 
-async def test_wrong_clocks_end_no_server_early_and_keep_none(hub: Hub) -> None:
+async def test_wrong_clocks_neither_end_nor_prolong_a_server(hub: Hub) -> None:
     """Idle since the future is idle since now: it gains nothing. Idle since ever is idle since the
     server began: it ends nothing before its time."""
 
@@ -386,7 +390,7 @@ async def test_extension_is_bounded_by_the_policy(hub: Hub, ann: AgentByHand) ->
     "body",
     [b"0", b"-5", b"NaN", b"Infinity", b"1e300", b'"x"', b"null", b""],
 )
-async def test_extension_by_no_time_is_refused(hub: Hub, ann: AgentByHand, body: bytes) -> None:
+async def test_extension_by_zero_is_refused(hub: Hub, ann: AgentByHand, body: bytes) -> None:
     before = (await ann.heartbeat()).json()["extended_until"]
     assert (await ann.say("extend", b'{"seconds": ' + body + b"}")).status_code == 400
     assert (await ann.heartbeat()).json()["extended_until"] == before
@@ -395,7 +399,7 @@ async def test_extension_by_no_time_is_refused(hub: Hub, ann: AgentByHand, body:
 # --- events ---
 
 
-async def test_ready_leads_to_no_other_address(hub: Hub) -> None:
+async def test_ready_cannot_change_the_address(hub: Hub) -> None:
     """The address is EC2's; of the instance's own words only the port is taken."""
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
     starting = asyncio.create_task(hub.request_server("ida"))
@@ -429,7 +433,7 @@ async def test_ready_leads_to_no_other_address(hub: Hub) -> None:
     await end_by_hand(ida, "ida")
 
 
-async def test_words_of_an_instance_are_text_on_every_page(hub: Hub) -> None:
+async def test_text_from_an_instance_is_escaped_on_every_page(hub: Hub) -> None:
     """A failed start: REST, progress and the spawn page say why, and none of it is markup."""
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
     async with browser(hub, "liz") as page:
@@ -458,7 +462,7 @@ async def test_words_of_an_instance_are_text_on_every_page(hub: Hub) -> None:
         assert "&lt;b&gt;bold&lt;/b&gt;" in failed.text, failed.text
 
 
-async def test_words_of_a_stopped_server_are_text_on_the_spawn_page(hub: Hub) -> None:
+async def test_text_from_a_stopped_server_is_escaped_on_the_spawn_page(hub: Hub) -> None:
     async with server_by_hand(hub, "mia") as mia:
         assert (await mia.event("stopped", message=MARKUP)).status_code == 204
         await hub.wait_gone("mia")
@@ -469,7 +473,7 @@ async def test_words_of_a_stopped_server_are_text_on_the_spawn_page(hub: Hub) ->
         assert "alert(&#39;x&#39;)" in text
 
 
-async def test_words_of_an_instance_are_one_line_of_the_log(hub: Hub) -> None:
+async def test_text_from_an_instance_is_one_line_of_the_log(hub: Hub) -> None:
     """Nobody writes an alarm, or any other line, into the hub's log but the hub."""
     forged = "[C 2026-01-01 00:00:00.000 JupyterHub app:1] forged"
     async with server_by_hand(hub, "nan") as nan:
@@ -485,7 +489,7 @@ async def test_words_of_an_instance_are_one_line_of_the_log(hub: Hub) -> None:
     assert "\x1b[2J" not in log
 
 
-async def test_a_machine_that_is_broken_is_replaced_and_the_start_goes_on(hub: Hub) -> None:
+async def test_a_broken_instance_is_replaced_and_the_start_continues(hub: Hub) -> None:
     """Its words reach the person who waits as text; they pay for the second machine alone."""
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
     starting = asyncio.create_task(hub.request_server("uma"))

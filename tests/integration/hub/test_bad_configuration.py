@@ -186,7 +186,7 @@ async def waiting_hub(
         await hub.stop()
 
 
-async def test_hub_serves_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+async def test_hub_serves_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     async with browser(waiting_hub, "ann") as page:
         assert (await page.get("/hub/home")).is_success
 
@@ -197,7 +197,7 @@ async def test_hub_serves_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
     assert "127.0.0.1:9" in waiting_hub.log.read_text()
 
 
-async def test_agents_are_told_to_come_back_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+async def test_agents_are_asked_to_retry_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     """5xx, by which an agent tries again: never 404 or 410."""
     claim = {"protocol": 1, "document": "{}", "signature": "", "key": new_key()}
     for path, body in (("claims", claim), ("leases/lease-x/beat", {"protocol": 1})):
@@ -206,7 +206,7 @@ async def test_agents_are_told_to_come_back_while_ec2_does_not_answer(waiting_hu
         assert int(reply.headers["Retry-After"]) > 0
 
 
-async def test_start_is_refused_clearly_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+async def test_start_is_refused_clearly_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     reply = await waiting_hub.request_server("bob")
     assert reply.status_code == 503, reply.text
     assert "EC2" in reply.json()["message"]
@@ -214,7 +214,7 @@ async def test_start_is_refused_clearly_while_ec2_does_not_answer(waiting_hub: H
     assert model is None or not model["pending"]
 
 
-async def test_spawn_page_says_so_while_ec2_does_not_answer(waiting_hub: Hub) -> None:
+async def test_spawn_page_says_so_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     async with browser(waiting_hub, "cat") as page:
         try:
             reply = await page.get("/hub/spawn/cat", timeout=60)
@@ -237,7 +237,7 @@ async def test_hub_ends_with_one_message(hubs: dict[str, asyncio.Task[Refused]],
 
 
 @pytest.mark.parametrize("name", WORDS)
-async def test_message_names_option_and_mend(
+async def test_message_names_option_and_fix(
     hubs: dict[str, asyncio.Task[Refused]], name: str
 ) -> None:
     hub, words = WORDS[name]

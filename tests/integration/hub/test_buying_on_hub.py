@@ -286,7 +286,7 @@ async def test_spot_sold_out_in_all_zones_but_one_is_a_spot_server_from_there(
     assert start.last["notes"] == []
 
 
-async def test_both_sold_out_says_at_once_what_there_is_instead(
+async def test_both_markets_sold_out_offers_alternatives_at_once(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
     kind, other = next(fresh), next(fresh)
@@ -304,7 +304,7 @@ async def test_both_sold_out_says_at_once_what_there_is_instead(
     assert "/hub/spawn/" in start.last["html_message"]
 
 
-async def test_what_is_known_to_be_sold_out_is_not_asked_for_again(
+async def test_known_sold_out_offers_are_not_requested_again(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
     kind = next(fresh)
@@ -319,7 +319,7 @@ async def test_what_is_known_to_be_sold_out_is_not_asked_for_again(
     assert "spot and on-demand are sold out" in second.refusal
 
 
-async def test_a_home_whose_zone_has_no_spot_is_opened_on_demand_and_its_user_told_why(
+async def test_a_home_zone_without_spot_gets_on_demand_and_a_reason(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
     kind = next(fresh)
@@ -374,7 +374,7 @@ async def test_spot_that_rises_above_on_demand_is_not_bought(
     assert profile["offers"][0]["market"] == "on-demand"
 
 
-async def test_prices_that_cannot_be_read_stay_and_grow_old(
+async def test_unreadable_prices_keep_their_values_with_their_age(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
     slug = await shop.offer(next(fresh))
@@ -417,7 +417,7 @@ def by(way: str, code: str) -> str:
         "SpotMaxPriceTooLow",
     ],
 )
-async def test_an_offer_that_is_sold_out_is_left_alone_for_three_minutes(
+async def test_a_sold_out_offer_is_not_requested_for_three_minutes(
     shop: Shop, fresh: Iterator[str], code: str, way: str
 ) -> None:
     slug = await shop.offer(next(fresh))
@@ -436,7 +436,7 @@ async def test_an_offer_that_is_sold_out_is_left_alone_for_three_minutes(
 
 
 @pytest.mark.parametrize("code", ["Unsupported", "InvalidFleetConfiguration"])
-async def test_a_type_that_a_zone_lacks_is_left_alone_there_for_a_day(
+async def test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day(
     shop: Shop, fresh: Iterator[str], code: str
 ) -> None:
     slug = await shop.offer(next(fresh))
@@ -456,7 +456,7 @@ async def test_a_type_that_a_zone_lacks_is_left_alone_there_for_a_day(
 
 @pytest.mark.parametrize("way", ["call", "entry"])
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", "Unavailable"])
-async def test_ec2_that_is_busy_is_asked_again_and_nothing_is_sold_out(
+async def test_a_busy_ec2_is_retried_and_nothing_is_marked_sold_out(
     shop: Shop, fresh: Iterator[str], code: str, way: str
 ) -> None:
     kind = next(fresh)
@@ -472,7 +472,7 @@ async def test_ec2_that_is_busy_is_asked_again_and_nothing_is_sold_out(
 
 
 @pytest.mark.parametrize("kind", ["http-500", "cut-before", "cut-after"])
-async def test_an_answer_that_got_lost_brings_one_machine(
+async def test_a_lost_response_launches_one_instance(
     shop: Shop, fresh: Iterator[str], kind: str
 ) -> None:
     name = next(fresh)
@@ -498,7 +498,7 @@ async def test_an_answer_that_got_lost_brings_one_machine(
         ("InvalidParameterValue", "`ec2spawner check` shows what is wrong"),
     ],
 )
-async def test_what_an_admin_must_mend_fails_at_once_and_marks_nothing(
+async def test_configuration_errors_fail_at_once_and_mark_nothing(
     shop: Shop, fresh: Iterator[str], code: str, fix: str, way: str
 ) -> None:
     slug = await shop.offer(next(fresh))
@@ -516,7 +516,7 @@ async def test_what_an_admin_must_mend_fails_at_once_and_marks_nothing(
     assert fixed.story == [("spot", "found")]
 
 
-async def test_a_subnet_without_addresses_is_left_alone_and_another_serves(
+async def test_a_full_subnet_is_skipped_and_another_serves(
     shop: Shop, fresh: Iterator[str]
 ) -> None:
     kind = next(fresh)
@@ -545,7 +545,7 @@ async def test_a_subnet_without_addresses_is_left_alone_and_another_serves(
 # --- quotas: each test has a market and class of its own -------------------------------------
 
 
-async def test_a_quota_of_nothing_is_told_by_its_name(shop: Shop) -> None:
+async def test_a_zero_quota_is_reported_by_its_name(shop: Shop) -> None:
     slug = await shop.offer_unpriced("p5.4xlarge", market="spot-only")
     await shop.embedded.control("limits", {"quotas": {"spot": {"p5": 0}}})
 
@@ -566,7 +566,7 @@ async def test_a_quota_of_nothing_is_told_by_its_name(shop: Shop) -> None:
         ("InstanceLimitExceeded", "spot-only", "p4d.24xlarge", "p4de.24xlarge"),
     ],
 )
-async def test_a_quota_is_of_the_whole_class_in_its_market(
+async def test_a_quota_applies_to_the_whole_class_in_its_market(
     shop: Shop, code: str, market: str, kind: str, other: str
 ) -> None:
     slug = await shop.offer_unpriced(kind, market=market)
@@ -584,7 +584,7 @@ async def test_a_quota_is_of_the_whole_class_in_its_market(
     assert theirs == {("quota", code, MINUTES)}
 
 
-async def test_a_spot_quota_that_is_used_up_leaves_on_demand(shop: Shop) -> None:
+async def test_a_used_up_spot_quota_leaves_on_demand(shop: Shop) -> None:
     slug, alike = await shop.offer("g4dn.xlarge"), await shop.offer("g5.xlarge")
     await shop.fault("MaxSpotInstanceCountExceeded")
 

@@ -111,7 +111,7 @@ async def refused(hub: Hub, ann: AgentByHand, claim: Any, status: int = 403) -> 
         (b"[" * 60000, "JSON"),
     ],
 )
-async def test_what_is_no_claim_is_malformed(
+async def test_an_invalid_claim_is_malformed(
     hub: Hub, ann: AgentByHand, claim: bytes, named: str
 ) -> None:
     await refused(hub, ann, claim, 400)
@@ -119,7 +119,9 @@ async def test_what_is_no_claim_is_malformed(
 
 
 @pytest.mark.parametrize("protocol", [0, 3, 99])
-async def test_unknown_protocol_is_told_so(hub: Hub, ann: AgentByHand, protocol: int) -> None:
+async def test_unknown_protocol_is_refused_with_the_reason(
+    hub: Hub, ann: AgentByHand, protocol: int
+) -> None:
     await refused(hub, ann, ann.claim(protocol=protocol), 400)
     message = (await call(hub, "claims", ann.claim(protocol=protocol))).json()["message"]
     assert f"it speaks protocol {protocol}" in message
@@ -146,7 +148,7 @@ async def test_forged_document_is_refused(hub: Hub, ann: AgentByHand, bob: Agent
     await refused(hub, ann, ann.claim(signature=bob.signature))
 
 
-async def test_another_key_for_a_bound_instance_is_an_alarm(
+async def test_another_key_for_a_bound_instance_raises_an_alarm(
     hub: Hub, ann: AgentByHand, bob: AgentByHand
 ) -> None:
     written = await refused(hub, ann, ann.claim(key=new_key()))
@@ -164,7 +166,7 @@ async def test_secrets_of_a_claim_are_in_no_log(hub: Hub, ann: AgentByHand) -> N
         assert secret not in log
 
 
-async def test_repeated_claim_gets_the_same_answer(hub: Hub, ann: AgentByHand) -> None:
+async def test_repeated_claim_gets_the_same_response(hub: Hub, ann: AgentByHand) -> None:
     replies = [await call(hub, "claims", ann.claim()) for _ in range(3)]
     replies += await asyncio.gather(*(call(hub, "claims", ann.claim()) for _ in range(5)))
     assert {reply.status_code for reply in replies} == {200}
@@ -200,7 +202,7 @@ def end_instance(hub: Hub, instance_id: str) -> None:
     hub.embedded.client().terminate_instances(InstanceIds=[instance_id])
 
 
-async def test_instance_without_our_tags_waits_in_vain(hub: Hub, ann: AgentByHand) -> None:
+async def test_instance_without_our_tags_gets_no_lease(hub: Hub, ann: AgentByHand) -> None:
     """It is in no listing of ours: like one that is not listed yet, and gets nothing."""
     stranger = await AgentByHand.on(hub, run_instance(hub, "g4dn.xlarge", {}))
     before = await all_that_counts(hub, ann)
@@ -211,7 +213,7 @@ async def test_instance_without_our_tags_waits_in_vain(hub: Hub, ann: AgentByHan
     end_instance(hub, stranger.instance_id)
 
 
-async def test_instance_of_another_store_is_refused_and_left_alone(
+async def test_instance_of_another_store_is_refused_and_not_terminated(
     hub: Hub, ann: AgentByHand
 ) -> None:
     tags = {k: v for k, v in tags_of(hub, ann.instance_id).items() if k.startswith("ec2spawner:")}
@@ -261,7 +263,7 @@ async def test_copied_tags_get_no_lease(hub: Hub, ann: AgentByHand) -> None:
         await hub.wait_gone("eve")
 
 
-async def test_ended_instance_is_told_to_power_off(hub: Hub, ann: AgentByHand) -> None:
+async def test_agent_of_an_ended_instance_is_asked_to_power_off(hub: Hub, ann: AgentByHand) -> None:
     async with server_by_hand(hub, "zoe") as zoe:
         await end_by_hand(zoe, "zoe")
         await refused(hub, ann, zoe.claim(), 410)
@@ -338,7 +340,7 @@ async def test_large_chunked_body_is_refused_before_its_end(hub: Hub) -> None:
     assert "Traceback" not in log_since(hub, mark)
 
 
-async def test_slow_bodies_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
+async def test_slow_bodies_do_not_block_others(hub: Hub, ann: AgentByHand) -> None:
     host, port = hub.agent_api.removeprefix("http://").partition("/")[0].split(":")
     connections = []
     for _ in range(50):
@@ -358,7 +360,7 @@ async def test_slow_bodies_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
         writer.close()
 
 
-async def test_many_claims_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
+async def test_many_claims_do_not_block_others(hub: Hub, ann: AgentByHand) -> None:
     """Each costs an `openssl`: they wait in line for it, and the hub serves others meanwhile."""
     flood = [asyncio.create_task(call(hub, "claims", ann.claim(key=new_key()))) for _ in range(30)]
     served = 0
@@ -370,7 +372,7 @@ async def test_many_claims_hold_up_nobody(hub: Hub, ann: AgentByHand) -> None:
     assert {(await task).status_code for task in flood} == {403}
 
 
-async def test_a_hub_can_be_told_from_a_stranger_without_a_token(hub: Hub) -> None:
+async def test_a_hub_can_be_identified_without_a_token(hub: Hub) -> None:
     """`ec2spawner check` asks for these two of whoever answers at the hub's address."""
     async with httpx.AsyncClient(verify=False) as client:
         version = await client.get(f"{hub.agent_api.removesuffix('/ec2')}/")

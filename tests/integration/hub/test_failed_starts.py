@@ -74,7 +74,7 @@ async def test_cancelled_at_any_step_leaves_no_instance_and_another_can_be_start
 
 
 @pytest.mark.parametrize("hub", [("--EC2Spawner.start_timeout=8",)], indirect=True)
-async def test_timed_out_start_says_what_it_waited_for_and_leaves_no_instance(
+async def test_timed_out_start_names_its_last_step_and_leaves_no_instance(
     hub: Hub, embedded: Embedded
 ) -> None:
     await embedded.control("boot", {"seconds": 60})
@@ -99,7 +99,7 @@ async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: 
 
 
 @pytest.mark.parametrize("hub", [("--EC2Spawner.cmd=no-such-program",)], indirect=True)
-async def test_notebook_that_does_not_start_says_why(hub: Hub, embedded: Embedded) -> None:
+async def test_failing_notebook_start_says_why(hub: Hub, embedded: Embedded) -> None:
     reply = await hub.request_server("ann")
     assert reply.status_code == 503, reply.text
     assert "no-such-program" in reply.json()["message"]
@@ -113,7 +113,7 @@ NOBODY_THERE = (
 
 
 @pytest.mark.parametrize("hub", [NOBODY_THERE], indirect=True)
-async def test_machine_that_never_calls_fails_its_start_with_the_end_of_its_boot_log(
+async def test_silent_instance_fails_its_start_with_the_end_of_its_boot_log(
     hub: Hub, embedded: Embedded
 ) -> None:
     message = await failure(hub, "ann")

@@ -62,9 +62,7 @@ async def contents(hub: Hub, user: str, method: str, body: dict[str, Any] | None
     return reply.json()
 
 
-async def test_sold_out_in_the_files_zone_they_move_and_are_there(
-    hub: Hub, embedded: Embedded
-) -> None:
+async def test_files_move_when_their_zone_is_sold_out(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("ada", options={"home_gib": 12})
     await contents(hub, "ada", "PUT", {"type": "file", "format": "text", "content": "chapter 1"})
     [machine] = await embedded.instances()
@@ -130,7 +128,7 @@ async def test_a_home_is_deleted_with_its_user_where_the_admin_says_so(
     assert set(folders(embedded, "volumes")) == before
 
 
-async def test_a_size_out_of_bounds_is_refused_in_words(hub: Hub) -> None:
+async def test_a_size_out_of_bounds_is_refused_with_a_reason(hub: Hub) -> None:
     refused = await hub.request_server("eve", options={"home_gib": 5000})
     assert refused.status_code == 400
     said = "home_gib: 5000 is out of bounds. Send a whole number of GiB from 10 to 100"

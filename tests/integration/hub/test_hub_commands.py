@@ -65,7 +65,7 @@ def started_nothing(directory: Path) -> None:
     ],
     ids=lambda arguments: next(a for a in arguments if a not in ("--config", str(CONFIG))),
 )
-def test_other_commands_start_nothing(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_other_commands_start_no_provisioner(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "jupyterhub", *arguments],
         cwd=tmp_path,

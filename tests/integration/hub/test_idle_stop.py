@@ -196,7 +196,7 @@ for number in range(3):
 """
 
 
-async def test_whoever_lies_to_the_agent_is_believed_until_max_age(
+async def test_activity_faked_to_the_agent_is_bounded_by_max_age(
     embedded: Embedded, tmp_path: Path
 ) -> None:
     """The user's own processes move their own display, and nothing else."""

@@ -135,7 +135,7 @@ async def ann(hub: Hub) -> Server:
     return Server(hub, instance, await hub.user_token("ann"))
 
 
-async def test_a_notebook_is_reached_over_tls_and_by_nobody_without_a_certificate(
+async def test_a_notebook_requires_tls_with_a_client_certificate(
     ann: Server,
 ) -> None:
     async with ann.client(ann.token) as client:
@@ -207,7 +207,7 @@ async def bob(hub: Hub, ann: Server) -> str:
     return await hub.user_token("bob")
 
 
-async def test_with_whom_a_server_is_shared_uses_it_and_does_not_control_it(
+async def test_users_whom_a_server_is_shared_with_use_it_without_control(
     hub: Hub, ann: Server, bob: str
 ) -> None:
     before = (await hub.model("ann") or {})["started"]
@@ -238,7 +238,7 @@ async def test_with_whom_a_server_is_shared_uses_it_and_does_not_control_it(
 # --- secrets ---
 
 
-async def test_no_secret_is_where_it_can_be_read(hub: Hub, ann: Server) -> None:
+async def test_no_secret_is_readable(hub: Hub, ann: Server) -> None:
     """At debug level, after a whole journey: logs, argv, user-data, tags, console, databases."""
     await hub.start_server("ann", "third")
     argv = _argv_of_all()
@@ -292,7 +292,7 @@ def _tokens(text: bytes) -> set[str]:
     return {hashlib.sha256(word).hexdigest() for word in set(TOKEN.findall(text))}
 
 
-async def test_a_token_is_found_wherever_it_stands() -> None:
+async def test_the_search_finds_a_token_anywhere() -> None:
     """The look for tokens that nobody can know but by their hash."""
     token = "k" * 20 + "-_" + "7" * 21
     hashed = hashlib.sha256(token.encode()).hexdigest()

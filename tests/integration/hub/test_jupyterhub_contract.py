@@ -316,7 +316,7 @@ async def test_progress_is_made_for_each_connection_and_passes_all_keys(hub: Pro
     await hub.stop_server("dan")
 
 
-async def test_spawn_exception_is_told_by_rest_and_page(hub: ProbedHub) -> None:
+async def test_spawn_exception_is_shown_by_rest_and_page(hub: ProbedHub) -> None:
     """`EC2Spawner.start` leans on it: the message with its status by REST, escaped on the page."""
     reply = await hub.request_server("eve", options={"fail": True})
     assert reply.status_code == 503

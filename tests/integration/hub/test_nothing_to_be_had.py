@@ -87,7 +87,7 @@ async def progress(hub: Hub, user: str) -> list[dict[str, Any]]:
 # --- sold out --------------------------------------------------------------------------------
 
 
-async def test_sold_out_in_both_markets_is_said_with_what_there_is(
+async def test_sold_out_in_both_markets_comes_with_alternatives(
     hub: Hub, embedded: Embedded
 ) -> None:
     await sell_out(embedded, "g4dn.12xlarge")
@@ -165,9 +165,7 @@ async def test_a_link_that_the_hub_did_not_make_starts_nothing_and_shows_its_cho
     assert len(await embedded.calls("CreateFleet")) == calls
 
 
-async def test_nobody_starts_a_server_by_logging_in_where_a_link_led_them(
-    hub: Hub, embedded: Embedded
-) -> None:
+async def test_a_link_followed_through_login_starts_no_server(hub: Hub, embedded: Embedded) -> None:
     """The login form sends them on to where any site's link says, as a page of the hub's own."""
     calls = len(await embedded.calls("CreateFleet"))
     async with httpx.AsyncClient(base_url=hub.url, timeout=30, follow_redirects=True) as page:
@@ -184,7 +182,7 @@ async def test_nobody_starts_a_server_by_logging_in_where_a_link_led_them(
 # --- quotas ----------------------------------------------------------------------------------
 
 
-async def test_a_quota_of_nothing_is_named_as_aws_names_it(hub: Hub, embedded: Embedded) -> None:
+async def test_a_zero_quota_has_the_name_that_aws_uses(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("limits", {"quotas": {"spot": {"p5": 0}, "on-demand": {"p": 0}}})
     try:
         message = await message_of(await hub.request_server("eve", options={"profile": "h100x8"}))
@@ -216,7 +214,7 @@ async def start_and_listen(hub: Hub, user: str, profile: str) -> dict[str, Any]:
     return [event for event in events if "attempts" in event][-1]
 
 
-async def test_each_launch_call_is_told_and_on_demand_says_why_and_what_it_costs(
+async def test_each_launch_call_is_shown_and_on_demand_has_reason_and_cost(
     hub: Hub, embedded: Embedded
 ) -> None:
     await sell_out(embedded, "m7i.xlarge", "spot")
@@ -294,7 +292,7 @@ async def test_a_start_waits_for_spot_and_buys_on_demand_once_its_user_agrees(
 # --- cancelling ------------------------------------------------------------------------------
 
 
-async def test_cancelled_while_ec2_does_not_answer_the_next_choice_starts_and_nothing_leaks(
+async def test_after_a_cancel_while_ec2_hangs_the_next_choice_starts_and_nothing_leaks(
     hub: Hub, embedded: Embedded
 ) -> None:
     calls = len(await embedded.calls("CreateFleet"))

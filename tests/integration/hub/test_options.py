@@ -176,7 +176,7 @@ async def test_refusals_on_the_spawn_page_log_a_line_and_no_traceback(hub: Hub) 
     assert "Traceback" not in said
 
 
-async def test_stored_options_are_held_to_the_bounds_of_today(hub: Hub) -> None:
+async def test_stored_options_are_checked_against_current_bounds(hub: Hub) -> None:
     choice = {"profile": "t4", "disk_gib": 200}
     await hub.start_server("cara", options=choice)
     await hub.stop_server("cara")
@@ -203,7 +203,7 @@ async def test_a_stored_profile_that_was_closed_since_is_refused(hub: Hub) -> No
 
 
 @pytest.mark.parametrize("by", ["form", "REST"])
-async def test_what_is_chosen_is_what_starts(hub: Hub, embedded: Embedded, by: str) -> None:
+async def test_the_chosen_options_are_started(hub: Hub, embedded: Embedded, by: str) -> None:
     choice = {"profile": "t4", "market": "on-demand", "disk_gib": "200", "idle": "30m"}
     if by == "form":
         assert (await post_form(hub, "eve", choice)).is_success
@@ -217,9 +217,7 @@ async def test_what_is_chosen_is_what_starts(hub: Hub, embedded: Embedded, by: s
     await hub.stop_server("eve")
 
 
-async def test_who_chooses_nothing_has_what_the_group_was_given(
-    hub: Hub, embedded: Embedded
-) -> None:
+async def test_without_a_choice_the_group_overrides_apply(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("stu")
     assert await asyncio.to_thread(disk_of_the_one_instance, embedded) == 60
     await hub.stop_server("stu")
@@ -248,7 +246,9 @@ async def test_a_group_is_a_name_or_a_function(hub: Hub) -> None:
     assert reply.status_code == 400
 
 
-async def test_a_broken_list_is_told_to_the_user_and_mended_by_the_log(hub: Hub) -> None:
+async def test_a_broken_profile_list_is_reported_to_the_user_and_explained_in_the_log(
+    hub: Hub,
+) -> None:
     offer(hub, [CPU, {**T4, "gpu": "T5"}])
     reply = await hub.request_server("gus")
     assert reply.status_code == 503

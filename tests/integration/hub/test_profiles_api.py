@@ -110,7 +110,7 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
     assert t4["interruptions"] in {"rarely", "sometimes", "often"}
 
 
-async def test_what_a_group_was_given_is_the_same_as_json_and_on_the_page(hub: Hub) -> None:
+async def test_group_overrides_are_the_same_as_json_and_on_the_page(hub: Hub) -> None:
     assert (await profiles_of(hub, "stu"))["t4"]["disk_gib"] == 60
     assert (await profiles_of(hub, "ann"))["t4"]["disk_gib"] == 100
     async with browser(hub, "stu") as page:
@@ -122,7 +122,7 @@ async def test_everyone_sees_their_own_profiles_only(hub: Hub) -> None:
     assert set(await profiles_of(hub, "rita")) == {"cpu", "t4", "a10g", "l40s"}
 
 
-async def test_without_a_users_login_there_is_no_answer(hub: Hub) -> None:
+async def test_profiles_require_a_users_login(hub: Hub) -> None:
     assert (await ask(hub, None)).status_code == 403
     assert (await ask(hub, "wrong")).status_code == 403
     service = await ask(hub, ADMIN_TOKEN)
@@ -153,7 +153,7 @@ async def test_a_token_that_may_start_no_server_reads_no_profiles(hub: Hub) -> N
     assert await with_scopes("self") == 200
 
 
-async def test_the_browsers_own_login_will_do_and_no_other_site_may_use_it(hub: Hub) -> None:
+async def test_the_browsers_cookie_is_accepted_only_from_the_same_site(hub: Hub) -> None:
     await profiles_of(hub, "ann")
     async with browser(hub, "ann") as page:
         xsrf = await xsrf_of(page, "/hub/spawn/ann")
@@ -164,7 +164,7 @@ async def test_the_browsers_own_login_will_do_and_no_other_site_may_use_it(hub: 
     assert [profile["slug"] for profile in reply.json()["profiles"]] == ["cpu", "t4", "a10g"]
 
 
-async def test_what_is_sold_out_says_so_as_json_and_on_the_page(
+async def test_sold_out_offers_are_marked_as_json_and_on_the_page(
     hub: Hub, embedded: Embedded
 ) -> None:
     gone = {"market": "spot", "instance_type": "g5.xlarge", "zone": "*", "available": 0}
@@ -192,7 +192,7 @@ async def test_what_is_sold_out_says_so_as_json_and_on_the_page(
     await hub.stop_server("bob")
 
 
-async def test_the_form_starts_what_stands_beside_its_button(hub: Hub) -> None:
+async def test_the_form_starts_what_its_button_names(hub: Hub) -> None:
     """Each card has fields of its own, and a page without a script sends them all."""
     await profiles_of(hub, "cat")
     async with browser(hub, "cat") as page:
@@ -232,7 +232,7 @@ async def test_the_forms_own_token_in_the_address_is_no_option(
 
 
 @pytest.mark.parametrize("server", ["server", "servers/second"])
-async def test_only_who_may_start_a_server_agrees_to_its_price(hub: Hub, server: str) -> None:
+async def test_agreeing_to_a_price_requires_the_right_to_start(hub: Hub, server: str) -> None:
     """No start of these waits for spot, so that whoever is let through is answered 409."""
     for user in ("ann", "eva"):
         await hub.add_user(user)

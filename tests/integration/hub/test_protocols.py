@@ -141,7 +141,7 @@ async def _state(agent: AgentByHand) -> int:
         (PROTOCOL + 1, "newer than the hub", "upgrade the hub"),
     ],
 )
-async def test_any_other_agent_is_told_so_and_so_is_its_user(
+async def test_any_other_agent_and_its_user_get_the_reason(
     hub: Hub, protocol: int, why: str, fix: str
 ) -> None:
     """At once, once, and the instance ends: each other one of that image would be as unfit."""
@@ -167,7 +167,7 @@ async def test_any_other_agent_is_told_so_and_so_is_its_user(
     assert len(await hub.embedded.calls("CreateFleet")) == launches + 1
 
 
-async def test_an_agent_whose_claim_is_no_claim_to_us_is_told_about_its_protocol(
+async def test_an_unreadable_claim_of_another_protocol_is_refused_for_its_protocol(
     hub: Hub,
 ) -> None:
     reply = await call(hub, "claims", b'{"protocol": 7, "identity": {"by": "other means"}}')
@@ -175,7 +175,7 @@ async def test_an_agent_whose_claim_is_no_claim_to_us_is_told_about_its_protocol
     assert "it speaks protocol 7" in reply.json()["message"]
 
 
-async def test_a_second_key_is_counted_where_an_admin_looks(hub: Hub) -> None:
+async def test_a_second_key_is_counted_in_the_metrics(hub: Hub) -> None:
     async def alarms() -> float:
         async with httpx.AsyncClient(timeout=60) as client:
             text = (await client.get(f"{hub.url}/hub/metrics")).text
@@ -192,7 +192,7 @@ async def test_a_second_key_is_counted_where_an_admin_looks(hub: Hub) -> None:
     await hub.wait_gone("kim")
 
 
-async def test_a_flood_of_strangers_claims_is_limited_and_hinders_no_instance(hub: Hub) -> None:
+async def test_a_flood_of_foreign_claims_is_limited_without_affecting_instances(hub: Hub) -> None:
     request, agent = await starting(hub, "lea")
     strange = agent.document.replace(agent.instance_id, "i-0123456789abcdef0")
     replies = await asyncio.gather(

@@ -40,7 +40,7 @@ async def cost_so_far(hub: Hub, user: str, token: str) -> float:
     return await until(answered, 30, "the server's status to carry a cost")
 
 
-async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedded) -> None:
+async def test_a_restarted_hub_recovers_its_servers(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("ann")
     await hub.start_server("ann", "second")
     token = await hub.user_token("ann")
@@ -64,7 +64,7 @@ async def test_killed_hub_takes_its_servers_up_again(hub: Hub, embedded: Embedde
 
 
 @pytest.mark.parametrize("hub", [("--EC2Spawner.stop_timeout=3s",)], indirect=True)
-async def test_a_hub_killed_during_a_stop_does_not_look_for_the_server(
+async def test_a_hub_killed_during_a_stop_does_not_search_for_the_server(
     hub: Hub, embedded: Embedded
 ) -> None:
     await hub.start_server("ann")
@@ -111,9 +111,7 @@ async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     assert len(await embedded.calls("CreateVolume")) == 1
 
 
-async def test_a_start_that_the_hub_did_not_live_to_see_goes_on(
-    hub: Hub, embedded: Embedded
-) -> None:
+async def test_a_start_continues_after_the_hub_was_killed(hub: Hub, embedded: Embedded) -> None:
     await embedded.control("boot", {"seconds": 5})
     request = asyncio.create_task(hub.request_server("ann"))
 
@@ -186,7 +184,7 @@ async def freeze(embedded: Embedded, instance_id: str) -> None:
 
 
 @pytest.mark.parametrize("hub", [("--EC2Spawner.stop_timeout=3s",)], indirect=True)
-async def test_a_silent_server_holds_up_no_other_after_a_restart(
+async def test_a_silent_server_does_not_block_others_after_a_restart(
     hub: Hub, embedded: Embedded
 ) -> None:
     await asyncio.gather(hub.start_server("ann"), hub.start_server("ben"))

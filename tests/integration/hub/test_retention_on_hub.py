@@ -43,7 +43,7 @@ def disk(embedded: Embedded, instance_id: str) -> Path:
     return embedded.data_dir / "ec2" / "instances" / instance_id / "root"
 
 
-async def test_a_restart_within_the_time_takes_the_machine_that_waits(
+async def test_a_restart_in_time_reuses_the_lingering_instance(
     hub: Hub, embedded: Embedded
 ) -> None:
     await hub.start_server("ann", options={"profile": "waits"})
@@ -57,7 +57,7 @@ async def test_a_restart_within_the_time_takes_the_machine_that_waits(
     await hub.stop_server("ann")
 
 
-async def test_what_is_outside_the_home_survives_a_stop_and_is_nobody_elses(
+async def test_the_root_disk_survives_a_stop_and_stays_private(
     hub: Hub, embedded: Embedded
 ) -> None:
     others = {i["instance_id"] for i in await embedded.instances()}

@@ -80,7 +80,7 @@ async def test_files_survive_a_stop_and_another_profile(hub: Hub) -> None:
     await hub.stop_server("ben")
 
 
-async def test_status_says_what_it_costs_until_the_spot_machine_is_taken_back(
+async def test_status_shows_the_cost_until_the_spot_interruption(
     hub: Hub, embedded: Embedded
 ) -> None:
     await hub.start_server("cleo")

@@ -40,7 +40,7 @@ def stores(hub: Hub) -> list[Path]:
 
 
 @pytest.mark.slow(seconds=90)
-async def test_hubs_leave_each_others_instances_alone_whatever_becomes_of_a_store(
+async def test_hubs_never_touch_each_others_instances_even_after_losing_a_store(
     hub: Hub, staging: Hub, embedded: Embedded, tmp_path: Path
 ) -> None:
     await hub.start_server("ann")

@@ -94,7 +94,7 @@ while not os.path.exists({file!r}):
 """
 
 
-async def test_it_measures_by_itself_and_hides_what_it_cannot_know(
+async def test_it_samples_without_an_agent_and_hides_unknown_fields(
     server: Server, tmp_path: Path
 ) -> None:
     async with asyncio.timeout(90):
@@ -166,7 +166,7 @@ async def test_it_measures_by_itself_and_hides_what_it_cannot_know(
     await channels.close()
 
 
-async def test_history_metrics_and_the_terminal_that_works(server: Server) -> None:
+async def test_history_metrics_and_terminal_activity(server: Server) -> None:
     _, terminal = await server.call("POST", "api/terminals")
     line = await server.http.ws_connect(f"{server.url}/terminals/websocket/{terminal['name']}")
     await line.send_str(json.dumps(["stdin", "sleep 321\r"]))

@@ -79,7 +79,7 @@ def kernel() -> Kernel:
     return Kernel()
 
 
-def test_an_execution_is_work_and_its_end_is_the_last_activity(kernel: Kernel) -> None:
+def test_an_execution_is_activity_and_so_is_its_end(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "execute_request")
     assert watch.check() == "busy"
@@ -104,7 +104,7 @@ def test_a_tab_that_connects_is_not_activity(kernel: Kernel, kind: str) -> None:
     assert watch.last_activity == NOW
 
 
-def test_a_debugger_that_greets_does_not_end_a_running_cell(kernel: Kernel) -> None:
+def test_a_debugger_handshake_does_not_end_a_running_cell(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "execute_request", "cell")
     kernel.say("busy", "debug_request", "hello")
@@ -113,7 +113,9 @@ def test_a_debugger_that_greets_does_not_end_a_running_cell(kernel: Kernel) -> N
 
 
 @pytest.mark.parametrize("state", ["starting", "restarting", "autorestarting"])
-def test_a_kernel_that_never_gets_ready_is_idle_since_its_start(kernel: Kernel, state: str) -> None:
+def test_a_kernel_that_never_becomes_ready_is_idle_since_its_start(
+    kernel: Kernel, state: str
+) -> None:
     watch = kernel.watch()
     kernel.later(7200)
     kernel.execution_state = state
@@ -132,7 +134,7 @@ def test_a_kernel_that_never_gets_ready_is_idle_since_its_start(kernel: Kernel, 
     assert watch.check() == "starting", "another start has a time of its own"
 
 
-def test_a_widgets_long_callback_is_work(kernel: Kernel) -> None:
+def test_a_long_widget_callback_is_activity(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "comm_msg")
     assert watch.check() == "idle"
@@ -153,7 +155,7 @@ def test_subshells_run_side_by_side(kernel: Kernel) -> None:
     assert watch.check() == "idle"
 
 
-def test_a_restart_ends_what_ran(kernel: Kernel) -> None:
+def test_a_restart_ends_running_executions(kernel: Kernel) -> None:
     watch = kernel.watch()
     kernel.say("busy", "execute_request")
     assert watch.check() == "busy"
@@ -161,7 +163,7 @@ def test_a_restart_ends_what_ran(kernel: Kernel) -> None:
     assert watch.check() == "idle"
 
 
-def test_an_execution_from_before_we_listened_is_seen_after_a_moment(kernel: Kernel) -> None:
+def test_an_execution_begun_before_we_listened_is_detected(kernel: Kernel) -> None:
     kernel.execution_state = "busy"
     watch = kernel.watch()
     assert watch.check() == "idle"
@@ -239,13 +241,13 @@ def test_other_states(kernel: Kernel, own: str, shown: str) -> None:
         ],
     ],
 )
-def test_what_is_no_message_is_no_work(kernel: Kernel, frames: list[bytes]) -> None:
+def test_malformed_messages_are_no_activity(kernel: Kernel, frames: list[bytes]) -> None:
     watch = kernel.watch()
     kernel.stream.receive(frames)
     assert watch.check() == "idle"
 
 
-async def test_kernels_are_seen_where_the_notebooks_names_are_not(kernel: Kernel) -> None:
+async def test_kernels_are_tracked_without_notebook_names(kernel: Kernel) -> None:
     class Kernels:
         def list_kernel_ids(self) -> list[str]:
             return ["k1"]

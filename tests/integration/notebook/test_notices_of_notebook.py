@@ -116,7 +116,7 @@ async def next_kinds(events: aiohttp.ClientWebSocketResponse) -> list[str]:
                 return [notice["kind"] for notice in event["notices"]]
 
 
-async def test_a_tab_that_asks_for_nothing_is_told_when_a_notice_comes_and_goes(
+async def test_notices_are_pushed_to_an_idle_tab_when_they_appear_and_end(
     agent: LocalSocket, url: str
 ) -> None:
     now, minute = datetime.now(UTC), timedelta(minutes=1)
@@ -165,7 +165,7 @@ async def test_documents_count_as_saved_once_each_open_page_has_reported(
                 await saved.wait()
 
 
-async def test_without_an_open_page_nothing_is_waited_for(
+async def test_without_an_open_page_saving_is_not_awaited(
     agent: LocalSocket, url: str, saved: asyncio.Event
 ) -> None:
     headers = {"Authorization": f"token {TOKEN}"}

@@ -14,21 +14,21 @@ from ec2spawner.agent.command import NOT_FOUND, TIMED_OUT, run
 pytestmark = pytest.mark.timeout(300)
 
 
-async def test_a_command_says_how_it_went() -> None:
+async def test_a_command_reports_its_result() -> None:
     assert await run("sh", "-c", "echo on; echo off >&2; exit 3") == (3, "on\noff")
     status, said = await run("/nonexistent/mount")
     assert status == NOT_FOUND
     assert "No such file" in said
 
 
-async def test_only_the_end_of_much_that_was_said_is_told() -> None:
+async def test_only_the_end_of_a_long_output_is_reported() -> None:
     status, said = await run("sh", "-c", "yes | head -c 2000000; echo the end")
     assert status == 0
     assert said.endswith("the end")
     assert len(said) <= 300
 
 
-async def test_a_daemon_that_keeps_the_output_open_holds_nobody_up(tmp_path: Path) -> None:
+async def test_a_daemon_that_keeps_the_output_open_does_not_block(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     status, said = await run("sh", "-c", f"sleep 900 & echo $! >{pid_file}; echo mounted")
     os.kill(int(pid_file.read_text()), 9)  # it is still there: nothing has waited for its end
@@ -36,9 +36,7 @@ async def test_a_daemon_that_keeps_the_output_open_holds_nobody_up(tmp_path: Pat
 
 
 @pytest.mark.parametrize("how", ["late", "cancelled"])
-async def test_what_takes_too_long_ends_with_all_that_it_has_started(
-    tmp_path: Path, how: str
-) -> None:
+async def test_a_timed_out_command_is_killed_with_its_children(tmp_path: Path, how: str) -> None:
     pid_file = tmp_path / "pid"
     script = f"sleep 60 & echo $! >{pid_file}.new; mv {pid_file}.new {pid_file}; wait"
     work = asyncio.create_task(run("sh", "-c", script, seconds=2.0 if how == "late" else 60.0))
@@ -55,7 +53,7 @@ async def test_what_takes_too_long_ends_with_all_that_it_has_started(
     await _until_gone(int(pid_file.read_text()))
 
 
-async def test_what_cannot_be_killed_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unkillable_command_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     spared: list[int] = []
     killpg = os.killpg
     monkeypatch.setattr(command, "KILLED_SECONDS", 0.1)

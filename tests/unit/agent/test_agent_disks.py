@@ -54,11 +54,11 @@ def fill(home: Path) -> None:
             file.write(bytes(65536))
 
 
-def test_disks_with_room_are_not_spoken_of(settings: Settings) -> None:
+def test_disks_with_free_space_are_not_reported(settings: Settings) -> None:
     assert full_disks(settings, "ebs") == []
 
 
-def test_a_full_home_is_told_until_there_is_room(
+def test_a_full_home_is_reported_until_there_is_room(
     settings: Settings, small_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 1)
@@ -69,13 +69,13 @@ def test_a_full_home_is_told_until_there_is_room(
     assert full_disks(settings, "ebs") == []
 
 
-def test_a_home_without_room_for_files_is_told(settings: Settings, small_home: Path) -> None:
+def test_a_home_without_free_inodes_is_reported(settings: Settings, small_home: Path) -> None:
     for number in range(10):
         (small_home / str(number)).touch()
     assert full_disks(settings, "ebs") == [sentence("home-without-inodes")]
 
 
-def test_a_home_on_the_network_is_not_asked(
+def test_a_network_home_is_not_checked(
     settings: Settings, small_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 1)
@@ -83,7 +83,7 @@ def test_a_home_on_the_network_is_not_asked(
     assert full_disks(settings, "efs") == []
 
 
-def test_the_machines_own_disk_is_told_once(
+def test_a_full_root_disk_is_reported_once(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(disks, "FULL_BYTES", 2**63)
@@ -95,7 +95,7 @@ def test_the_machines_own_disk_is_told_once(
 # --- the agent's own files ----------------------------------------------------------------------
 
 
-def test_no_key_is_left_where_its_certificate_had_no_room(
+def test_no_key_remains_when_its_certificate_could_not_be_written(
     settings: Settings, small_home: Path
 ) -> None:
     for number in range(8):
@@ -106,7 +106,7 @@ def test_no_key_is_left_where_its_certificate_had_no_room(
     assert not (small_home / "certificates").exists()
 
 
-def test_the_notebooks_log_is_bounded(settings: Settings, tmp_path: Path) -> None:
+def test_the_notebook_log_is_bounded(settings: Settings, tmp_path: Path) -> None:
     log = tmp_path / "notebook.log"
     notebook = NotebookProcess(settings.user, log, {})
     notebook.bound_log()  # there is none yet

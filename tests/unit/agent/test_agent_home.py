@@ -51,7 +51,7 @@ async def test_a_directory_becomes_the_home(
     assert (user.home / "notes.txt").read_text() == "kept"
 
 
-async def test_what_the_image_had_there_is_hidden_and_not_lost(
+async def test_files_of_the_image_are_hidden_and_not_lost(
     tmp_path: Path, devices: Path, user: NotebookUser
 ) -> None:
     user.home.mkdir()
@@ -64,7 +64,7 @@ async def test_what_the_image_had_there_is_hidden_and_not_lost(
 
 
 @pytest.mark.parametrize("kind", ["ebs", "none"])
-async def test_a_new_home_is_closed_to_others_and_a_users_own_mode_stays(
+async def test_a_new_home_is_private_and_a_mode_set_by_the_user_stays(
     tmp_path: Path, devices: Path, user: NotebookUser, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     skeleton, volume = tmp_path / "skel", tmp_path / "volume"
@@ -98,12 +98,14 @@ async def test_scratch_is_the_images_own_directory(devices: Path, user: Notebook
 
 
 @pytest.mark.parametrize("name", ["", "vol-", "../../etc/passwd", "vol-../x", "snap-1"])
-async def test_only_a_volume_id_is_looked_for(devices: Path, user: NotebookUser, name: str) -> None:
+async def test_only_a_volume_id_is_searched(devices: Path, user: NotebookUser, name: str) -> None:
     with pytest.raises(HomeError, match="names no volume"):
         await ebs(devices, user, name).mount()
 
 
-async def test_a_file_is_no_volume(tmp_path: Path, devices: Path, user: NotebookUser) -> None:
+async def test_a_regular_file_is_no_volume(
+    tmp_path: Path, devices: Path, user: NotebookUser
+) -> None:
     (tmp_path / "file").write_bytes(bytes(2**21))
     (devices / DEVICE).symlink_to(tmp_path / "file")
     with pytest.raises(HomeError):
@@ -149,7 +151,7 @@ async def test_a_blank_disk_is_formatted_once_and_kept(
     assert not os.path.ismount(user.home)
 
 
-async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
+async def test_mounts_of_the_user_in_the_home_do_not_block_unmounting(
     disk: Path, devices: Path, user: NotebookUser
 ) -> None:
     home = ebs(devices, user)
@@ -161,7 +163,7 @@ async def test_what_the_user_has_mounted_in_the_home_does_not_hold_it(
     assert not os.path.ismount(user.home)
 
 
-async def test_a_disk_with_anything_on_it_is_never_formatted(
+async def test_a_disk_with_contents_is_never_formatted(
     disk: Path, devices: Path, user: NotebookUser
 ) -> None:
     with disk.open("r+b") as file:

@@ -23,7 +23,7 @@ from ec2spawner.agent.metadata.interruption import NoNoticeError, parse_notice
     ],
     ids=["as AWS writes it", "with more in it", "in another zone", "without a zone"],
 )
-def test_a_notice_says_when_the_machine_goes(text: str) -> None:
+def test_a_notice_has_the_time_of_the_interruption(text: str) -> None:
     at = parse_notice(text)
     assert at == datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
     assert at.tzinfo is UTC
@@ -46,7 +46,7 @@ def test_a_notice_says_when_the_machine_goes(text: str) -> None:
         "<html>" * 1000,
     ],
 )
-def test_what_is_no_notice_says_so_in_short(text: str) -> None:
+def test_a_malformed_notice_is_an_error_in_short(text: str) -> None:
     with pytest.raises(NoNoticeError) as raised:
         parse_notice(text)
     assert len(str(raised.value)) < 600
@@ -56,6 +56,6 @@ VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 
 @given(st.text() | st.fixed_dictionaries({"time": VALUES | st.lists(VALUES)}).map(json.dumps))
-def test_nothing_that_is_read_does_any_harm(text: str) -> None:
+def test_arbitrary_responses_do_no_harm(text: str) -> None:
     with contextlib.suppress(NoNoticeError):
         assert parse_notice(text).tzinfo is UTC

@@ -98,7 +98,7 @@ def seen(what: str, folder: Path) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("what", ["closed", "agent"])
-def test_no_process_of_its_user_reads_the_agents_memory(what: str, tmp_path: Path) -> None:
+def test_no_process_of_the_same_user_reads_the_agents_memory(what: str, tmp_path: Path) -> None:
     assert seen(what, tmp_path) == {
         "environ": "Permission denied",
         "mem": "Permission denied",

@@ -91,19 +91,19 @@ def plug_in(settings: Settings, name: str, *files: str) -> Path:
 # --- places -------------------------------------------------------------------------------------
 
 
-def test_a_place_is_made_whole(tmp_path: Path) -> None:
+def test_missing_parent_folders_are_created(tmp_path: Path) -> None:
     place = make_mount_point(tmp_path, "/data/imagenet/2012", tmp_path / "home/ada")
     assert place.is_dir()
     assert make_mount_point(tmp_path, "/data/imagenet/2012", tmp_path / "home/ada") == place
 
 
 @pytest.mark.parametrize("path", ["/", "", "/home/ada", "/home", "/home/ada/data", "/data/../etc"])
-def test_no_mount_is_over_the_home_or_outside(tmp_path: Path, path: str) -> None:
+def test_no_mount_covers_the_home_or_leaves_its_folder(tmp_path: Path, path: str) -> None:
     with pytest.raises(MountError, match="not a valid mount point"):
         make_mount_point(tmp_path, path, tmp_path / "home/ada")
 
 
-def test_no_link_on_the_way_is_followed(tmp_path: Path) -> None:
+def test_no_symlink_in_the_path_is_followed(tmp_path: Path) -> None:
     (tmp_path / "home/ada").mkdir(parents=True)
     (tmp_path / "data").symlink_to(tmp_path / "home/ada")
     (tmp_path / "scratch").symlink_to(tmp_path / "home/ada")
@@ -113,7 +113,7 @@ def test_no_link_on_the_way_is_followed(tmp_path: Path) -> None:
     assert not list((tmp_path / "home/ada").iterdir())
 
 
-def test_a_folder_that_anybody_may_write_to_is_no_way_to_a_place(tmp_path: Path) -> None:
+def test_a_world_writable_parent_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o777)
     with pytest.raises(MountError, match="other users could replace"):
@@ -121,7 +121,7 @@ def test_a_folder_that_anybody_may_write_to_is_no_way_to_a_place(tmp_path: Path)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: giving a folder away needs root")
-def test_a_folder_of_a_group_of_users_is_no_way_to_a_place(tmp_path: Path) -> None:
+def test_a_parent_writable_by_a_group_of_users_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     (tmp_path / "data").chmod(0o775)
     make_mount_point(tmp_path, "/data/ours", tmp_path / "home")
@@ -131,7 +131,7 @@ def test_a_folder_of_a_group_of_users_is_no_way_to_a_place(tmp_path: Path) -> No
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="NOT TESTED: giving a folder away needs root")
-def test_a_folder_that_becomes_a_link_while_it_is_given_away_leads_nowhere(
+def test_a_folder_replaced_by_a_symlink_during_chown_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home, victim = tmp_path / "home", tmp_path / "etc"
@@ -171,7 +171,7 @@ def say_mounted(monkeypatch: pytest.MonkeyPatch, folder: Path, *places: Path) ->
     monkeypatch.setattr(places_module, "MOUNTS", folder / "mountinfo")
 
 
-async def test_what_a_dead_program_had_mounted_is_let_go_of(
+async def test_mounts_of_a_dead_process_are_released(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file system in user space whose program was killed answers ENOTCONN to everything."""
@@ -185,7 +185,7 @@ async def test_what_a_dead_program_had_mounted_is_let_go_of(
     assert not (tmp_path / "said").exists()
 
 
-async def test_a_file_server_that_does_not_answer_holds_nobody_up(
+async def test_an_unresponsive_file_server_does_not_block(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing touches what hangs: not the look whether it is mounted, and no flush."""
@@ -209,7 +209,7 @@ async def test_a_file_server_that_does_not_answer_holds_nobody_up(
 # --- data ---------------------------------------------------------------------------------------
 
 
-async def test_data_is_there_also_for_the_next_lease(settings: Settings) -> None:
+async def test_data_is_mounted_for_the_next_lease_too(settings: Settings) -> None:
     plug_in(settings, DEVICE, "cats.jpg")
     mount = DataMount(volume_id=VOLUME, path="/data/imagenet")
     for _ in range(2):
@@ -219,7 +219,7 @@ async def test_data_is_there_also_for_the_next_lease(settings: Settings) -> None
         await volume.release()
 
 
-async def test_a_server_starts_without_the_data_that_cannot_be_mounted_and_is_told(
+async def test_a_server_starts_without_unmountable_data_and_shows_a_notice(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
@@ -249,7 +249,7 @@ async def test_a_server_does_not_start_without_its_home(settings: Settings) -> N
 # --- scratch ------------------------------------------------------------------------------------
 
 
-async def test_a_home_is_written_down_while_it_is_mounted_and_not_let_go_meanwhile(
+async def test_a_mounted_home_is_recorded_and_not_released_meanwhile(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log, gate = tmp_path / "log", tmp_path / "gate"
@@ -282,7 +282,7 @@ async def test_a_home_is_written_down_while_it_is_mounted_and_not_let_go_meanwhi
     assert log.read_text().splitlines() == said
 
 
-async def test_scratch_is_the_users_and_says_that_it_does_not_last(settings: Settings) -> None:
+async def test_scratch_belongs_to_the_user_and_has_a_warning(settings: Settings) -> None:
     plug_in(settings, DISK)
     (settings.devices / f"{DISK}_1").symlink_to(settings.devices / DISK)
     mounts = Mounts(grant(scratch="/scratch"), settings, IDENTITY)
@@ -298,7 +298,7 @@ async def test_scratch_is_the_users_and_says_that_it_does_not_last(settings: Set
     assert [each.name for each in place.iterdir()] == ["cache"]
 
 
-async def test_a_machine_without_fast_disks_has_no_scratch(settings: Settings) -> None:
+async def test_an_instance_without_instance_store_has_no_scratch(settings: Settings) -> None:
     mounts = Mounts(grant(scratch="/scratch"), settings, IDENTITY)
     await mounts.mount()
     assert (mounts.environment, mounts.missing) == ({}, [])
@@ -313,7 +313,7 @@ def efs(settings: Settings, directory: str = "homes/ada", **changes: object) -> 
     return EfsHome(mount.model_copy(update=changes), settings, "eu-west-1")
 
 
-async def test_a_file_system_that_does_not_exist_is_not_made(settings: Settings) -> None:
+async def test_a_missing_file_system_is_not_created(settings: Settings) -> None:
     with pytest.raises(HomeError, match="fs-missing has no mount target"):
         await efs(settings, file_system="fs-missing").mount()
     assert settings.file_systems is not None
@@ -351,7 +351,7 @@ async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
         ({"tls": False}, "-t nfs4 -o nfsvers=4.1,"),
     ],
 )
-async def test_how_the_file_system_is_mounted(
+async def test_mount_options_of_the_file_system(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -409,7 +409,7 @@ async def test_data_is_read_and_never_written(settings: Settings, disk: Path) ->
     assert not os.path.ismount(place)
 
 
-async def test_a_snapshot_that_is_no_file_system_says_so(settings: Settings, disk: Path) -> None:
+async def test_a_snapshot_without_a_file_system_is_an_error(settings: Settings, disk: Path) -> None:
     (settings.devices / DEVICE).symlink_to(disk)
     with pytest.raises(MountError, match="holds no file system"):
         await DataVolume(DataMount(volume_id=VOLUME, path="/data/a"), settings).mount()
@@ -430,16 +430,14 @@ async def test_a_fast_disk_is_formatted_once_for_each_start(settings: Settings, 
         assert not os.path.ismount(place)
 
 
-async def test_a_disk_that_the_image_uses_itself_is_left_alone(
-    settings: Settings, disk: Path
-) -> None:
+async def test_a_disk_in_use_by_the_image_is_not_formatted(settings: Settings, disk: Path) -> None:
     await command("mkfs.ext4", "-q", "-L", "somebodys", disk)
     (settings.devices / DISK).symlink_to(disk)
     with pytest.raises(MountError, match="in use by the image"):
         await Scratch("/scratch", settings).mount()
 
 
-async def test_what_the_image_has_made_of_its_disks_is_shared(
+async def test_a_file_system_that_the_image_made_of_its_disks_is_shared(
     settings: Settings, disk: Path, tmp_path: Path
 ) -> None:
     own = tmp_path / "opt"
@@ -454,7 +452,7 @@ async def test_what_the_image_has_made_of_its_disks_is_shared(
     await scratch.release()
 
 
-async def test_scratch_follows_no_link_that_its_user_has_put_there(
+async def test_scratch_follows_no_symlink_of_its_user(
     settings: Settings, disk: Path, tmp_path: Path
 ) -> None:
     """Some images let everybody write to where they mount their disks."""
@@ -472,7 +470,7 @@ async def test_scratch_follows_no_link_that_its_user_has_put_there(
     assert not list(target.iterdir())
 
 
-async def test_scratch_is_there_after_an_end_between_two_steps(settings: Settings) -> None:
+async def test_scratch_recovers_from_an_interrupted_setup(settings: Settings) -> None:
     disk = plug_in(settings, DISK, "README.txt")
     user = replace(settings.user, uid=SOMEONE, gid=SOMEONE)
     mounts = Mounts(grant(scratch="/scratch"), replace(settings, user=user), IDENTITY)
@@ -527,7 +525,7 @@ async def test_the_users_folder_is_shown_as_the_home_and_no_other(shared: Settin
     await again.release()
 
 
-async def test_a_link_that_somebody_left_in_the_file_system_is_not_followed(
+async def test_a_symlink_left_in_the_file_system_is_not_followed(
     shared: Settings, disk: Path, tmp_path: Path
 ) -> None:
     victim = tmp_path / "etc"
@@ -544,7 +542,7 @@ async def test_a_link_that_somebody_left_in_the_file_system_is_not_followed(
     assert not os.path.ismount(shared.run_dir / "efs")
 
 
-async def test_the_folder_of_another_user_is_not_taken(shared: Settings) -> None:
+async def test_the_folder_of_another_user_is_refused(shared: Settings) -> None:
     await efs(shared).mount()
     await efs(shared).release()
     other = replace(shared, user=replace(shared.user, uid=SOMEONE + 1))

@@ -97,7 +97,7 @@ async def heartbeats(hub: HubClient) -> None:
 
 
 @pytest.mark.parametrize("call", [claims, reports, heartbeats])
-async def test_it_waits_as_long_as_the_hub_asks(
+async def test_retry_after_of_the_hub_is_respected(
     hub: BusyHub, call: Callable[[HubClient], Awaitable[None]]
 ) -> None:
     async with aiohttp.ClientSession() as http:

@@ -61,18 +61,18 @@ GPU = '"index": 0, "name": "T4"'
         '"workers": ' + json.dumps([{"kind": "kernel", "name": "a", "pid": 1}] * 51),
     ],
 )
-def test_what_is_no_figure_is_refused(telemetry: str) -> None:
+def test_invalid_figures_are_refused(telemetry: str) -> None:
     assert Heartbeat.model_validate_json(heartbeat('"cpu_percent": 1')).telemetry is not None
     with pytest.raises(ValidationError):
         Heartbeat.model_validate_json(heartbeat(telemetry))
 
 
-def test_names_reach_no_terminal_as_commands() -> None:
+def test_names_contain_no_terminal_control_sequences() -> None:
     gpu = GpuSample(index=0, name="T4\x1b[2J\x00", uuid="a\rb")
     assert (gpu.name, gpu.uuid) == ("T4 [2J ", "a b")
 
 
-def test_a_beat_of_the_largest_machine_fits() -> None:
+def test_a_heartbeat_of_the_largest_instance_fits() -> None:
     """Sixteen GPUs, the first eight of them cut into seven. Workers are not told to the hub."""
     at = datetime(2026, 11, 20, 14, 0, 0, 123456, tzinfo=UTC)
     gpus = [

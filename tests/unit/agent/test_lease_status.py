@@ -76,7 +76,7 @@ def busy(clock: Clock, state: str = "busy") -> Observation:
     return Observation(at=clock.now(), kernels=[kernel])
 
 
-def test_work_and_its_end_are_news_once(status: LeaseStatus, clock: Clock) -> None:
+def test_start_and_end_of_activity_are_news_once(status: LeaseStatus, clock: Clock) -> None:
     assert not status.assess()
     status.observe(busy(clock))
     assert status.assess()
@@ -89,7 +89,7 @@ def test_work_and_its_end_are_news_once(status: LeaseStatus, clock: Clock) -> No
     assert not status.assess()
 
 
-def test_a_beat_tells_what_is_and_not_what_was(status: LeaseStatus, clock: Clock) -> None:
+def test_a_heartbeat_has_the_current_state(status: LeaseStatus, clock: Clock) -> None:
     status.assess()
     clock.seconds += 10
     status.observe(busy(clock))
@@ -107,7 +107,7 @@ class FailingSampler(Sampler):
         return super().readings()
 
 
-async def test_a_look_that_fails_is_not_the_last_one(tmp_path: Path) -> None:
+async def test_a_failed_check_is_followed_by_another(tmp_path: Path) -> None:
     user = NotebookUser("me", os.getuid(), os.getgid(), (), tmp_path, "/bin/sh")
     settings = Settings(
         "http://hub", "", False, tmp_path, tmp_path, tmp_path, user, tmp_path, ("true",), None
@@ -142,7 +142,7 @@ def test_input_is_news_only_when_the_deadline_is_near(status: LeaseStatus, clock
     assert status.assess()
 
 
-def test_a_silent_extension_is_not_believed_for_ever(status: LeaseStatus, clock: Clock) -> None:
+def test_reports_of_a_silent_extension_expire(status: LeaseStatus, clock: Clock) -> None:
     status.observe(busy(clock))
     clock.seconds += OBSERVATION_LIMIT.total_seconds()
     status.assess()
@@ -153,7 +153,7 @@ def test_a_silent_extension_is_not_believed_for_ever(status: LeaseStatus, clock:
     assert status.idleness.idle_since == last_seen
 
 
-def test_the_hubs_answer_is_followed(status: LeaseStatus, clock: Clock) -> None:
+def test_the_hubs_response_is_applied(status: LeaseStatus, clock: Clock) -> None:
     cost = Cost(usd=None, usd_per_hour=None, as_of=NOW, since=NOW)
     until = clock.now() + timedelta(hours=4)
     status.learn(
@@ -176,7 +176,7 @@ def test_the_hubs_answer_is_followed(status: LeaseStatus, clock: Clock) -> None:
     assert status.idle_seconds() == 5 * 3600
 
 
-def test_a_spot_notice_is_told_to_hub_and_notebook(status: LeaseStatus, clock: Clock) -> None:
+def test_a_spot_notice_reaches_hub_and_notebook(status: LeaseStatus, clock: Clock) -> None:
     assert (status.heartbeat(0).interruption_at, status.state().interruption_at) == (None, None)
     status.interruption_at = at = clock.now() + timedelta(minutes=2)
     assert (status.heartbeat(0).interruption_at, status.state().interruption_at) == (at, at)
@@ -191,7 +191,7 @@ def test_the_oldest_age_is_known_without_a_hub(status: LeaseStatus, clock: Clock
     assert status.is_too_old()
 
 
-def test_waits_grow_and_are_spread() -> None:
+def test_waits_grow_with_jitter() -> None:
     backoff = Backoff(first=1.0, longest=8.0)
     waits = [backoff.next() for _ in range(2000)]
     assert all(0.5 * min(2**n, 8) <= wait <= min(2**n, 8) for n, wait in enumerate(waits[:10]))
@@ -225,7 +225,7 @@ def test_settings_of_an_image() -> None:
         {"EC2SPAWNER_NOTEBOOK_USER": ME, "EC2SPAWNER_POWEROFF": ""},
     ],
 )
-def test_settings_that_cannot_be_used_name_their_variable(environment: dict[str, str]) -> None:
+def test_invalid_settings_name_their_variable(environment: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match="EC2SPAWNER_"):
         Settings.from_environment("http://hub", environment)
 
@@ -250,11 +250,13 @@ def test_a_simulated_gpu_follows_the_users_cpu() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"name": "T4"}', '{"name": "x", "count": -1}'])
-def test_a_simulation_that_is_not_understood_simulates_nothing(text: str) -> None:
+def test_a_malformed_simulation_simulates_nothing(text: str) -> None:
     assert find_gpus(text).kind == "none"
 
 
-def test_no_driver_is_said_once_and_shown_as_none(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_missing_driver_is_logged_once_and_shown_as_none(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     gpus = find_gpus()
     with caplog.at_level("INFO"):
         samples = [gpus.sample(0.0) for _ in range(5)]

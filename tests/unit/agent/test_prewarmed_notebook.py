@@ -47,7 +47,7 @@ def same_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[3]))
 
 
-def test_it_becomes_the_server() -> None:
+def test_the_prewarmed_process_becomes_the_server() -> None:
     assert why_not({"JUPYTERHUB_API_TOKEN": "x", "ANYTHING": "else"}) == ""
 
 
@@ -65,7 +65,7 @@ def test_it_becomes_the_server() -> None:
         "XDG_DATA_HOME",
     ],
 )
-def test_what_is_read_at_the_start_of_a_process_needs_one(name: str) -> None:
+def test_variables_read_at_process_start_need_a_new_process(name: str) -> None:
     assert why_not({name: "/elsewhere"}).startswith(name)
 
 
@@ -74,7 +74,7 @@ def test_another_command_or_environment_is_executed(tmp_path: Path) -> None:
     assert "another environment" in why_not({}, str(tmp_path / SERVER))
 
 
-def test_programs_are_found_on_the_servers_path_or_beside_us(tmp_path: Path) -> None:
+def test_programs_are_found_on_the_path_or_beside_the_interpreter(tmp_path: Path) -> None:
     theirs = tmp_path / SERVER
     theirs.write_text("#!/bin/sh\n")
     theirs.chmod(0o755)
@@ -82,14 +82,14 @@ def test_programs_are_found_on_the_servers_path_or_beside_us(tmp_path: Path) -> 
     assert prewarmed.find_program(SERVER, {"PATH": "/nowhere"}) == BESIDE
 
 
-def test_the_environment_is_the_notebooks_as_if_it_were_activated(tmp_path: Path) -> None:
+def test_the_notebooks_environment_is_activated(tmp_path: Path) -> None:
     user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
     given = base_environment(user, {"PATH": "/usr/bin:/bin", "EC2SPAWNER_RUN_DIR": "/run"})
     assert given["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert "EC2SPAWNER_RUN_DIR" not in given
 
 
-def test_jupyterlab_asks_for_no_news_unless_the_user_wants_them(
+def test_jupyterlab_fetches_no_news_unless_the_user_enables_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
@@ -125,7 +125,7 @@ def test_the_users_packages_come_before_the_systems(user_site: Path, tmp_path: P
     assert sys.path == before
 
 
-def test_a_package_of_the_users_own_is_noticed(user_site: Path) -> None:
+def test_a_package_installed_by_the_user_is_detected(user_site: Path) -> None:
     assert prewarmed._shadowed_by_user_site() == ""
     (user_site / "torch").mkdir()
     assert prewarmed._shadowed_by_user_site() == ""
@@ -133,7 +133,7 @@ def test_a_package_of_the_users_own_is_noticed(user_site: Path) -> None:
     assert prewarmed._shadowed_by_user_site() == "pytest"
 
 
-def test_the_last_words_of_a_log_are_one_printable_line(tmp_path: Path) -> None:
+def test_the_end_of_a_log_is_one_printable_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"first\n\x1b[31mno \xff module\x00: torch\x1b[0m\n")
     user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")

@@ -12,7 +12,7 @@ import pytest
 from ec2spawner.aws.threads import DaemonThreads
 
 
-def test_work_is_done_by_at_most_so_many_threads_and_errors_come_back() -> None:
+def test_work_uses_a_limited_number_of_threads_and_errors_are_raised() -> None:
     pool = DaemonThreads(3, "test")
     names: set[str] = set()
     together = threading.Barrier(3)
@@ -34,7 +34,7 @@ def test_work_is_done_by_at_most_so_many_threads_and_errors_come_back() -> None:
         pool.submit(work, 1)
 
 
-def test_what_waits_for_its_turn_is_cancelled() -> None:
+def test_queued_work_can_be_cancelled() -> None:
     pool, begun, go = DaemonThreads(1, "test"), threading.Event(), threading.Event()
 
     def wait() -> bool:
@@ -50,7 +50,7 @@ def test_what_waits_for_its_turn_is_cancelled() -> None:
     assert first.result(10)
 
 
-def test_a_process_ends_although_a_call_hangs() -> None:
+def test_a_hanging_call_does_not_keep_the_process_alive() -> None:
     program = (
         "import time\n"
         "from ec2spawner.aws.threads import DaemonThreads\n"

@@ -132,16 +132,16 @@ def refusal(document: str, signature: str, *signers: Signer) -> str:
 
 
 @pytest.mark.parametrize("ending", ["", "\n"])
-def test_a_signed_document_says_who_speaks(ec2: Signer, ending: str) -> None:
+def test_a_signed_document_identifies_the_instance(ec2: Signer, ending: str) -> None:
     assert verify_identity(DOCUMENT + ending, ec2.sign(DOCUMENT), [ec2.path]) == IDENTITY
 
 
-def test_any_of_the_trusted_certificates_will_do(ec2: Signer, stranger: Signer) -> None:
+def test_any_trusted_certificate_is_accepted(ec2: Signer, stranger: Signer) -> None:
     signature = ec2.sign(DOCUMENT)
     assert verify_identity(DOCUMENT, signature, [stranger.path, ec2.path]) == IDENTITY
 
 
-def test_the_indefinite_lengths_that_ec2_writes_are_read(ec2: Signer, tmp_path: Path) -> None:
+def test_indefinite_lengths_as_ec2_writes_them_are_read(ec2: Signer, tmp_path: Path) -> None:
     key = tmp_path / "key.pem"
     key.write_bytes(
         ec2.key.private_bytes(
@@ -174,11 +174,11 @@ async def test_the_verifier_takes_the_certificates_that_configuration_adds(ec2: 
 # --- what is refused ---
 
 
-def test_a_strangers_signature_is_refused(ec2: Signer, stranger: Signer) -> None:
+def test_a_signature_of_an_unknown_key_is_refused(ec2: Signer, stranger: Signer) -> None:
     assert "trusted certificate" in refusal(DOCUMENT, stranger.sign(DOCUMENT), ec2)
 
 
-def test_a_certificate_sent_along_is_not_believed(ec2: Signer, stranger: Signer) -> None:
+def test_an_embedded_certificate_is_not_trusted(ec2: Signer, stranger: Signer) -> None:
     signature = stranger.sign(DOCUMENT, (pkcs7.PKCS7Options.Binary,))
     assert "trusted certificate" in refusal(DOCUMENT, signature, ec2)
 
@@ -221,7 +221,7 @@ def der(tag: int, *contents: bytes) -> bytes:
     return bytes([tag]) + length + content
 
 
-def test_a_message_that_nobody_signed_is_refused(ec2: Signer) -> None:
+def test_an_unsigned_message_is_refused(ec2: Signer) -> None:
     pkcs7_oid = bytes.fromhex("06092a864886f70d0107")  # and one more byte: 1 data, 2 signed data
     content = der(0x30, pkcs7_oid + b"\x01", der(0xA0, der(0x04, DOCUMENT.encode())))
     signed_data = der(0x30, b"\x02\x01\x01", der(0x31), content, der(0x31))
@@ -249,7 +249,7 @@ def test_a_signature_that_is_not_base64_is_refused(ec2: Signer, signature: str) 
     assert refusal(DOCUMENT, signature, ec2) == "the signature is not base64"
 
 
-def test_too_much_is_refused_before_anything_is_run(ec2: Signer, tmp_path: Path) -> None:
+def test_oversized_input_is_refused_before_openssl_runs(ec2: Signer, tmp_path: Path) -> None:
     signature = ec2.sign(DOCUMENT)
     absent = str(tmp_path / "no such program")
     for document, pkcs in [(DOCUMENT + " " * 8192, signature), (DOCUMENT, signature + " " * 8192)]:
@@ -295,7 +295,7 @@ def test_a_missing_field_is_refused(ec2: Signer, name: str) -> None:
         "[" * 4000,
     ],
 )
-def test_what_is_not_one_plain_json_object_is_refused(ec2: Signer, document: str) -> None:
+def test_anything_but_one_json_object_is_refused(ec2: Signer, document: str) -> None:
     assert "JSON" in refusal(document, ec2.sign(document), ec2)
 
 
@@ -303,7 +303,7 @@ def test_what_is_not_one_plain_json_object_is_refused(ec2: Signer, document: str
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_no_changed_byte_makes_another_identity(ec2: Signer, data: st.DataObject) -> None:
+def test_no_changed_byte_yields_another_identity(ec2: Signer, data: st.DataObject) -> None:
     changed = bytearray(base64.b64decode(ec2.sign(DOCUMENT)))
     changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(IdentityRefused):
@@ -319,7 +319,7 @@ def fake_openssl(path: Path, script: str) -> str:
     return str(path)
 
 
-def test_openssl_sees_neither_the_hubs_secrets_nor_the_claim_in_its_arguments(
+def test_openssl_gets_neither_the_hubs_secrets_nor_the_claim_as_arguments(
     ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JUPYTERHUB_CRYPT_KEY", "hub-secret")
@@ -335,7 +335,7 @@ def test_openssl_sees_neither_the_hubs_secrets_nor_the_claim_in_its_arguments(
     assert signature[:40] not in told
 
 
-def test_an_openssl_that_hangs_is_ended(
+def test_a_hanging_openssl_is_killed(
     ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "OPENSSL_SECONDS", 0.2)
@@ -344,7 +344,7 @@ def test_an_openssl_that_hangs_is_ended(
         verify_identity(DOCUMENT, ec2.sign(DOCUMENT), [ec2.path], openssl=hanging)
 
 
-async def test_a_flood_of_claims_is_turned_away_and_then_claims_are_taken_again(
+async def test_a_flood_of_claims_is_refused_and_later_claims_are_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     go_on = tmp_path / "go-on"
@@ -368,7 +368,7 @@ async def test_a_flood_of_claims_is_turned_away_and_then_claims_are_taken_again(
         verifier.close()
 
 
-def test_a_hub_without_openssl_is_told_at_its_start(
+def test_a_missing_openssl_is_reported_at_hub_start(
     ec2: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -376,7 +376,7 @@ def test_a_hub_without_openssl_is_told_at_its_start(
         IdentityVerifier("us-east-1")
 
 
-def test_a_region_without_a_certificate_is_told_at_the_hubs_start(tmp_path: Path) -> None:
+def test_a_region_without_a_certificate_is_reported_at_hub_start(tmp_path: Path) -> None:
     with pytest.raises(IdentitySetupError, match=r"xx-new-1.*AWS's documentation"):
         pinned_certificates("xx-new-1")
     with pytest.raises(IdentitySetupError, match=r"absent\.pem"):
@@ -386,7 +386,7 @@ def test_a_region_without_a_certificate_is_told_at_the_hubs_start(tmp_path: Path
         pinned_certificates("us-east-1", [tmp_path / "empty.pem"])
 
 
-def test_every_bundled_certificate_is_ec2s_kind() -> None:
+def test_every_bundled_certificate_has_ec2s_form() -> None:
     (known,) = pinned_certificates("us-east-1")
     bundled = sorted(known.parent.glob("*.pem"))
     assert len(bundled) == 36

@@ -66,5 +66,5 @@ def test_a_text_and_a_dict_are_both_taken_from_a_configuration_file() -> None:
         ({}, ""),
     ],
 )
-def test_the_driver_where_the_image_says_it(image: dict[str, Any], driver: str) -> None:
+def test_the_driver_version_is_read_from_the_image(image: dict[str, Any], driver: str) -> None:
     assert driver_of(image) == driver

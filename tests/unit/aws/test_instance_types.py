@@ -51,7 +51,7 @@ def test_a_whole_gpu() -> None:
     )
 
 
-def test_a_fraction_of_a_gpu_is_no_whole_one() -> None:
+def test_a_fractional_gpu_is_not_counted_as_whole() -> None:
     """EC2 counts none, and says how much of one it is."""
     eighth = gpu(Name="L4", Count=0, GpuPartitionSize=0.125, MemoryInfo={"SizeInMiB": 2861})
     kind = instance_type(described(GpuInfo={"Gpus": [eighth]}))
@@ -59,7 +59,7 @@ def test_a_fraction_of_a_gpu_is_no_whole_one() -> None:
     assert kind.gpu_memory_mib == 2861
 
 
-def test_a_region_that_does_not_speak_of_partitions_has_whole_gpus() -> None:
+def test_without_partition_data_gpus_are_whole() -> None:
     old = gpu()
     del old["GpuPartitionSize"]
     assert instance_type(described(GpuInfo={"Gpus": [old]})).gpu_partition == 1.0

@@ -46,7 +46,7 @@ def test_percentiles_are_ordered_and_within_the_values(
     assert percentile(values, high) <= max(values) + within
 
 
-def test_ratio_to_nothing_is_unknown() -> None:
+def test_ratio_to_zero_is_unknown() -> None:
     assert ratio(1.0, 4.0) == 0.25
     assert ratio(1.0, 0.0) is None
 
@@ -65,7 +65,7 @@ def test_goal(goal: Goal, figure: float | None, met: bool) -> None:
     assert goal.is_met(figure) is met
 
 
-def test_line_says_what_was_found_and_what_was_wanted() -> None:
+def test_a_line_has_the_measured_and_the_wanted_value() -> None:
     result = Result(
         "spawn",
         {"ratio": 0.4321987, "stall_ms": None, "starts": 20},

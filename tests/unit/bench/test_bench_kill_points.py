@@ -38,7 +38,7 @@ def test_listings_in_a_row_are_one_until_something_happens() -> None:
     ]
 
 
-def test_a_sample_has_the_riskiest_and_the_others_evenly() -> None:
+def test_a_sample_has_the_riskiest_points_and_an_even_choice_of_the_others() -> None:
     legs = {
         "start": [Point("start", f"before save lease(waiting) #{n}") for n in range(10)]
         + [Point("start", "before CreateFleet #1"), Point("start", "after CreateFleet #1")],

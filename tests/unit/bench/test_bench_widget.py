@@ -23,20 +23,20 @@ def measured(turns: list[Turn], browser: float | None = None) -> Measured:
     return Measured(1.0, None, None, [1.0, 3.0], turns, None, browser)
 
 
-def test_a_stall_is_ours_when_our_code_is_on_the_stack_or_nobody_looked() -> None:
+def test_a_stall_is_ours_when_our_code_is_on_the_stack_or_no_sample_exists() -> None:
     ours = turn(12, "json/encoder.py:1 iterencode", OUR_CODE)
     unseen, theirs = turn(5), turn(40, OTHER_CODE)
     assert stalls_of(OURS, [ours, unseen, theirs]) == [ours, unseen]
     assert stalls_of(NOTHING, [ours, unseen, theirs]) == [unseen]
 
 
-def test_the_longest_stall_is_told_without_the_wait_for_a_core() -> None:
+def test_the_longest_stall_excludes_the_wait_for_a_core() -> None:
     found = measured([turn(12, OUR_CODE, queued=30), turn(14, OUR_CODE)])
     assert (found.stall_max_ms, found.stall_wall_max_ms) == (14, 42)
     assert measured([]).stall_max_ms == 0
 
 
-def test_the_page_without_a_widget_is_taken_off_the_browsers_share() -> None:
+def test_the_share_of_the_page_without_the_widget_is_subtracted() -> None:
     found = {"bare": measured([], browser=0.5), "ours": measured([], browser=1.25)}
     figures = figures_of(found, {"ours": 46.0}, ["other"])
     assert figures["browser_percent"] == 0.75

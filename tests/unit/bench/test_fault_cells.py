@@ -34,12 +34,12 @@ TAGS = Action("ec2", "CreateTags")
 PAGE = Path(__file__).resolve().parents[3] / "docs/reference/aws-faults.md"
 
 
-def test_every_class_of_error_is_struck_and_one_that_nobody_knows() -> None:
+def test_every_class_of_error_is_injected_and_an_unknown_one() -> None:
     assert {error_class(code) for code in CODES.values()} == set(ErrorClass)
     assert error_class(CODES["unheard of"]) is ErrorClass.REFUSED
 
 
-def test_an_action_has_a_cell_for_every_kind_or_a_reason_why_not() -> None:
+def test_each_action_has_a_cell_for_every_kind_or_a_reason_for_its_absence() -> None:
     for action in called_actions():
         row = Row(Scene.START, action)
         struck = {cell.kind for cell in cells_of(row)}
@@ -48,14 +48,14 @@ def test_an_action_has_a_cell_for_every_kind_or_a_reason_why_not() -> None:
     assert not [kind for kind in KINDS if why_not(Row(Scene.START, FLEET), kind)]
 
 
-def test_each_kind_is_struck_once_and_until_it_is_cleared() -> None:
+def test_each_kind_is_injected_once_and_until_it_is_cleared() -> None:
     cells = list(cells_of(Row(Scene.STOP, TAGS)))
     assert {(cell.kind, cell.mode) for cell in cells} == {
         (cell.kind, mode) for cell in cells for mode in Mode
     }
 
 
-def test_services_are_struck_with_their_own_codes() -> None:
+def test_services_get_their_own_error_codes() -> None:
     assert fault_kind(FLEET, "forbidden") == "UnauthorizedOperation"
     assert fault_kind(FLEET, ENTRIES[0]) == "entry:InsufficientInstanceCapacity"
     assert fault_kind(Action("ssm", "GetParameter"), "forbidden") == "AccessDeniedException"
@@ -106,12 +106,12 @@ def test_the_cells_of_a_short_run_can_happen() -> None:
         )
 
 
-def test_what_is_not_played_is_called_and_says_why() -> None:
+def test_skipped_actions_are_called_and_have_a_reason() -> None:
     assert set(UNPLAYED) <= {action.name for action in called_actions()}
     assert all(len(why.split()) > 3 for why in UNPLAYED.values())
 
 
-def test_an_action_that_nobody_calls_is_a_figure() -> None:
+def test_an_action_that_is_never_called_is_reported() -> None:
     figures = figures_of(Found((Row(Scene.START, FLEET),), {}, frozenset({TAGS})))
     assert figures["unrecorded"] == 1
 
@@ -138,12 +138,12 @@ def test_the_page_has_the_bounds_as_they_are() -> None:
     assert bounds_table(HubTimeouts.of_the_hub()) in PAGE.read_text(encoding="utf-8")
 
 
-def test_the_benchs_hub_has_less_patience_in_everything() -> None:
+def test_the_benchs_hub_has_shorter_timeouts_everywhere() -> None:
     usual = astuple(HubTimeouts.of_the_hub())
     assert all(short <= long for short, long in zip(astuple(HURRIED), usual, strict=True))
 
 
-def test_hurrying_is_undone() -> None:
+def test_shortened_timeouts_are_restored() -> None:
     usual = HubTimeouts.of_the_hub()
     undo = hurry()
     try:

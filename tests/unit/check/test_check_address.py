@@ -51,7 +51,7 @@ def config(host: str, port: int, **more: Any) -> HubConfig:
         ({"/hub/api/": (200, "x" * 10**6)}, State.FAILED, "does not answer as a hub"),
     ],
 )
-async def test_it_says_who_answers(
+async def test_the_service_at_the_address_is_named(
     answers: Mapping[str, tuple[int, str]], state: State, said: str
 ) -> None:
     class Handler(RequestHandler):
@@ -73,7 +73,7 @@ async def test_it_says_who_answers(
     assert (state is State.OK) == (finding.fix == "")
 
 
-async def test_a_service_that_speaks_no_http_is_a_stranger() -> None:
+async def test_a_service_without_http_is_foreign() -> None:
     [port] = free_ports(1)
     with socket.create_server(("127.0.0.1", port)):
         finding = await judge_address(config("127.0.0.1", port))
@@ -81,7 +81,7 @@ async def test_a_service_that_speaks_no_http_is_a_stranger() -> None:
     assert "does not answer as a hub" in finding.said
 
 
-async def test_where_no_hub_runs_the_address_may_lead_here_or_not() -> None:
+async def test_without_a_running_hub_the_address_may_be_local_or_not() -> None:
     [port] = free_ports(1)
     here = await judge_address(config("127.0.0.1", port))
     assert (here.state, "not running" in here.said) == (State.OK, True)
@@ -92,7 +92,7 @@ async def test_where_no_hub_runs_the_address_may_lead_here_or_not() -> None:
     assert (await judge_address(in_front)).state is State.UNPROVED
 
 
-async def test_a_name_without_an_address_fails() -> None:
+async def test_an_unresolvable_name_fails() -> None:
     finding = await judge_address(config("hub.invalid", 8081))
     assert finding.state is State.FAILED
     assert "hub.invalid has no address" in finding.said

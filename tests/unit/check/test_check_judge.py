@@ -77,18 +77,18 @@ def test_a_quota_below_one_instance_is_named_as_aws_names_it(
     assert (ON_DEMAND_G in finding.fix) == (on_demand < 4)
 
 
-def test_it_says_how_many_fit() -> None:
+def test_the_number_of_instances_within_the_quota_is_shown() -> None:
     finding = judge_quota("quota", [T4], BOTH, {SPOT_G: 11, ON_DEMAND_G: 3})
     assert "spot at most 2 at once (11 vCPUs, one g4dn.xlarge needs 4)" in finding.said
     assert "on-demand none (3 vCPUs" in finding.said
 
 
-def test_the_quota_of_a_market_that_the_profile_does_not_use_is_of_no_matter() -> None:
+def test_the_quota_of_an_unused_market_is_ignored() -> None:
     finding = judge_quota("quota", [T4], (Market.ON_DEMAND,), {SPOT_G: 0, ON_DEMAND_G: 4})
     assert finding.state is State.OK
 
 
-def test_a_quota_that_nobody_knows_is_unproved() -> None:
+def test_an_unknown_quota_is_unproved() -> None:
     assert judge_quota("quota", [T4], BOTH, {}).state is State.UNPROVED
 
 
@@ -132,7 +132,7 @@ def test_what_a_dry_run_proves(code: str, retryable: bool, state: State) -> None
     assert judge_dry_run("ec2:CreateFleet", error).state is state
 
 
-def test_who_may_not_launch_may_lack_the_right_to_pass_the_role() -> None:
+def test_a_refused_launch_may_lack_pass_role() -> None:
     denied = CloudError("UnauthorizedOperation", "words", retryable=False)
     assert "iam:PassRole" in judge_dry_run("ec2:RunInstances", denied).fix
     assert "iam:PassRole" not in judge_dry_run("ec2:CreateVolume", denied).fix
@@ -145,11 +145,11 @@ def test_a_hub_works_without_seeing_reserved_instances() -> None:
     assert judge_reservations(granted).state is State.OK
 
 
-def test_an_endpoint_that_does_it_for_real_is_a_failure() -> None:
+def test_an_endpoint_that_ignores_dry_run_fails() -> None:
     assert judge_dry_run("ec2:CreateFleet", None).state is State.FAILED
 
 
-def test_an_image_of_aws_needs_something_to_install() -> None:
+def test_an_aws_image_needs_a_package_to_install() -> None:
     assert judge_agent(True, "").state is State.FAILED
     assert judge_agent(True, "ec2spawner[notebook]==1.0").state is State.WARNING
     assert judge_agent(False, "").state is State.UNPROVED
@@ -164,7 +164,7 @@ def test_types_that_no_zone_has_fail() -> None:
 
 
 @pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
-def test_a_type_that_does_not_exist_is_no_matter_of_zones(
+def test_an_unknown_type_is_not_a_question_of_zones(
     types: list[data.InstanceType], state: State
 ) -> None:
     finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
@@ -189,7 +189,7 @@ def test_a_file_system_needs_a_mount_target_in_each_zone_of_the_vpc(
     assert judge_file_system("fs-1", targets, [subnet(A), subnet(B)]).state is state
 
 
-def test_list_prices_that_cannot_be_read_matter_only_where_no_table_stands_in() -> None:
+def test_unreadable_list_prices_matter_only_without_a_bundled_table() -> None:
     error = CloudError("AccessDeniedException", "no", retryable=False)
     standing_in = judge_prices(Market.ON_DEMAND, 0, 3, bundled=True, error=error)
     assert standing_in.state is State.WARNING
@@ -198,7 +198,7 @@ def test_list_prices_that_cannot_be_read_matter_only_where_no_table_stands_in() 
     assert judge_prices(Market.SPOT, 3, 3, bundled=False).state is State.OK
 
 
-def test_a_refusal_for_want_of_permission_points_to_the_policy() -> None:
+def test_a_missing_permission_points_to_the_policy() -> None:
     denied = CloudError("UnauthorizedOperation", "encoded", retryable=False)
     assert "iam-policy.json" in refused("image", denied, "other").fix
     missing = CloudError("InvalidAMIID.NotFound", "gone", retryable=False)

@@ -24,7 +24,7 @@ def test_a_store_that_can_be_made_or_opened(tmp_path: Path) -> None:
     assert (finding.state, finding.said) == (State.OK, str(file))
 
 
-def test_a_relative_store_is_where_the_hub_starts(
+def test_a_relative_store_path_is_relative_to_the_hubs_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -42,7 +42,7 @@ def test_a_store_that_cannot_be_made_fails(tmp_path: Path, place: str, said: str
     assert "c.EC2Spawner.store_url" in finding.fix
 
 
-def test_a_store_of_somebody_else_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_of_another_program_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.access", lambda path, mode: False)  # root may write anywhere
     finding = judge_store(f"sqlite:///{tmp_path}/ec2spawner.sqlite")
     assert finding.state is State.FAILED
@@ -53,7 +53,7 @@ def test_a_store_in_memory_fails() -> None:
     assert judge_store("sqlite:///:memory:").state is State.FAILED
 
 
-def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
+def test_a_database_server_that_responds(postgresql: PostgreSQL) -> None:
     url = postgresql.new_database()
     finding = judge_store(url)
     assert finding.state is State.OK
@@ -71,7 +71,7 @@ def test_a_database_server_that_answers(postgresql: PostgreSQL) -> None:
         ("127.0.0.1", "127.0.0.77", "start the database server"),
     ],
 )
-def test_a_database_server_that_does_not_let_us_in_fails(
+def test_a_database_server_that_refuses_the_login_fails(
     postgresql: PostgreSQL, wrong: str, right: str, fix: str
 ) -> None:
     finding = judge_store(postgresql.new_database().replace(wrong, right))
@@ -81,7 +81,7 @@ def test_a_database_server_that_does_not_let_us_in_fails(
     assert PASSWORD not in f"{finding}"
 
 
-def test_a_database_in_which_the_role_may_make_nothing_fails(postgresql: PostgreSQL) -> None:
+def test_a_database_role_without_create_fails(postgresql: PostgreSQL) -> None:
     url = postgresql.new_database()
     name = database_of(url)
     postgresql.sql(name, f"CREATE ROLE guest_of_{name} LOGIN PASSWORD '{PASSWORD}'")
@@ -90,14 +90,14 @@ def test_a_database_in_which_the_role_may_make_nothing_fails(postgresql: Postgre
     assert "make it the owner" in finding.fix
 
 
-def test_a_region_whose_certificate_does_not_come_with_us_needs_one() -> None:
+def test_a_region_without_a_bundled_certificate_needs_one() -> None:
     assert judge_certificates("us-east-1", ()).state is State.OK
     finding = judge_certificates("xx-nowhere-1", ())
     assert finding.state is State.FAILED
     assert "c.EC2Spawner.identity_certificates" in finding.fix
 
 
-def test_openssl_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openssl_is_searched_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judge_openssl().state is State.OK
     monkeypatch.setenv("PATH", "/nonexistent")
     assert judge_openssl().state is State.FAILED
@@ -116,7 +116,7 @@ def test_openssl_is_looked_for_on_the_path(monkeypatch: pytest.MonkeyPatch) -> N
         (None, 100_000, State.OK),
     ],
 )
-def test_open_files_are_enough_for_the_servers_that_the_hub_allows(
+def test_the_open_file_limit_suffices_for_the_allowed_servers(
     limit: int | None, max_servers: int, state: State
 ) -> None:
     finding = judge_descriptors(limit, max_servers)

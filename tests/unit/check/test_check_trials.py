@@ -37,7 +37,7 @@ class Endpoint:
     ],
     ids=["honours-dry-run", "nothing-shown", "aws", "does-it-for-real"],
 )
-async def test_nothing_is_ended_where_dry_run_may_not_be_honoured(
+async def test_nothing_is_terminated_where_dry_run_may_be_ignored(
     tagged: CloudError | None, trusted: bool, asked: list[str], ended: State
 ) -> None:
     endpoint = Endpoint(end=GRANTED, tag=tagged)

@@ -7,7 +7,7 @@ import pytest
 from ec2spawner.cli import parse
 
 
-def test_what_is_not_ours_word_for_word_is_jupyterhubs() -> None:
+def test_other_arguments_are_passed_to_jupyterhub() -> None:
     foreign = ["--da=x", "--por", "9", "--js", "--debug", "--EC2Spawner.idle={}"]
     arguments, for_the_hub = parse(["demo", "--data-dir=d", *foreign, "--port=7"])
     assert for_the_hub == foreign
@@ -15,7 +15,7 @@ def test_what_is_not_ours_word_for_word_is_jupyterhubs() -> None:
 
 
 @pytest.mark.parametrize("command", ["check", "prices"])
-def test_a_file_without_its_option_is_refused_and_not_passed_over(
+def test_a_file_without_its_option_is_refused(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 
-def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
+def test_the_iri_grammar_is_compiled_on_first_use() -> None:
     pytest.importorskip("rfc3987_syntax")
     code = (
         "import sys\n"
@@ -35,7 +35,7 @@ def test_the_iri_grammar_is_compiled_for_who_asks() -> None:
         ),
     ],
 )
-def test_until_then_it_is_a_module_like_any_other(used: str) -> None:
+def test_until_then_it_is_an_ordinary_module(used: str) -> None:
     pytest.importorskip("rfc3987_syntax")
     code = (
         "import importlib, importlib.util, inspect, pkgutil, sys\n"

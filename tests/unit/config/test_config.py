@@ -64,7 +64,7 @@ def test_three_options_are_enough() -> None:
     assert all(works.instance_types(profile) for profile in works.profile_list)
 
 
-def test_the_designs_own_example() -> None:
+def test_the_example_of_the_design() -> None:
     works = options(
         profile_list=[
             {"display_name": "T4, 16 GB", "slug": "t4", "gpu": "T4", "default": True},
@@ -105,7 +105,7 @@ def test_a_slug_is_made_from_the_name() -> None:
     assert works.profile_list[1].slug.startswith("x---")
 
 
-def test_the_command_lines_texts_are_understood() -> None:
+def test_command_line_strings_are_converted() -> None:
     works = options(port="9000", disk_gib="200", boot_timeout="90", idle={"gpu_busy_percent": "3"})
     assert (works.port, works.disk_gib, works.boot_timeout) == (9000, 200, 90.0)
     assert works.idle.gpu_busy_percent == 3.0
@@ -117,7 +117,7 @@ def test_a_profile_may_have_its_own_disk() -> None:
     assert options(disk_gib=80).disk(options().profile_list[0]) == 80
 
 
-def test_a_machine_that_is_newer_than_this_version_may_be_named() -> None:
+def test_an_instance_type_newer_than_this_version_may_be_named() -> None:
     """EC2 has the last word, see `offers.instance_types`: a new family, a family's new size."""
     named = ["g99.2xlarge", "g4dn.3xlarge", "p5.metal-48xl", "g4dn.xlarge"]
     works = options(**profiles({"display_name": "New", "instance_types": named}))
@@ -150,7 +150,7 @@ def test_what_a_user_may_choose() -> None:
     assert in_force(works.idle_policy(t4, 60)).server_seconds == 900, "its bounds hold"
 
 
-def test_the_hubs_idle_time_may_lie_outside_what_a_user_may_choose() -> None:
+def test_the_hubs_idle_time_may_lie_outside_the_users_bounds() -> None:
     bounds = {"idle": {"min": "15m", "max": "4h"}}
     for usual in ("30s", 0, "1d"):
         works = options(
@@ -177,7 +177,7 @@ def test_profiles_and_groups_may_be_functions_of_the_spawner() -> None:
         OptionTraits(profile_list=5)
 
 
-def test_what_a_function_returns_is_checked_like_what_is_written() -> None:
+def test_values_returned_by_functions_are_checked_like_constants() -> None:
     hub = options(profile_list=lambda _spawner: [])
     changed = change_options(hub, {"profile_list": [{"display_name": "T4", "gpu": "t4"}]})
     assert [profile.gpu for profile in changed.profiles] == ["T4"]
@@ -197,7 +197,7 @@ def test_what_a_function_returns_is_checked_like_what_is_written() -> None:
         change_options(hub, {"profile_list": None})
 
 
-def test_what_a_group_changes_is_checked_against_the_bounds_again() -> None:
+def test_group_overrides_are_checked_against_the_bounds() -> None:
     bounds = {"disk_gib": {"min": 50, "max": 500}}
     hub = options(**profiles({"display_name": "T4", "gpu": "T4", "profile_options": bounds}))
     assert change_options(hub, {"disk_gib": 60}).disk(hub.profiles[0]) == 60
@@ -225,7 +225,7 @@ def test_durations(written: str | int, means: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["3651d", "9" * 400 + "h", 10**10, 10**400, "inf"])
-def test_a_duration_that_no_clock_can_hold_is_refused(written: str | int) -> None:
+def test_an_overflowing_duration_is_refused(written: str | int) -> None:
     with pytest.raises(PydanticCustomError) as refused:
         seconds(written)
     assert "is longer than 10 years" in str(refused.value)
@@ -233,7 +233,7 @@ def test_a_duration_that_no_clock_can_hold_is_refused(written: str | int) -> Non
 
 
 @given(st.floats(min_value=0, max_value=3650), st.sampled_from("smhd"))
-def test_a_duration_with_a_unit_is_so_many_of_it(number: float, unit: str) -> None:
+def test_a_duration_may_have_a_unit(number: float, unit: str) -> None:
     text = f"{number:.3f}"
     assert seconds(text + unit) == float(text) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[unit]
 
@@ -250,7 +250,7 @@ def test_a_profile_changes_only_what_it_names() -> None:
     assert (policy.server_seconds, policy.kernel_seconds, policy.warn_seconds) == (7200, 3600, 300)
 
 
-def test_the_warning_always_comes_before_the_stop() -> None:
+def test_the_warning_always_precedes_the_stop() -> None:
     short = options(idle={"server": "20s"})
     assert in_force(short.idle_policy(short.profile_list[0])).warn_seconds == 10
     hurried = options(**profiles({"display_name": "T4", "gpu": "T4", "idle": {"server": "4m"}}))
@@ -342,7 +342,7 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         ({"profile_list": ["t4"]}, "c.EC2Spawner.profile_list[0]: must be a dict", "'gpu': 'T4'"),
     ],
 )
-def test_a_wrong_option_is_named_with_its_mend(
+def test_a_wrong_option_is_named_with_its_fix(
     changed: dict[str, Any], option: str, fix: str
 ) -> None:
     line = refusal(**changed).splitlines()[1]
@@ -364,9 +364,7 @@ def test_a_wrong_option_is_named_with_its_mend(
         ("x\ny==1", "is no package"),
     ],
 )
-def test_what_every_instance_installs_cannot_be_exchanged_on_the_way(
-    package: str, wrong: str
-) -> None:
+def test_an_agent_package_open_to_tampering_is_refused(package: str, wrong: str) -> None:
     assert wrong in refusal(agent_package=package)
 
 
@@ -433,7 +431,7 @@ def test_packages_that_instances_may_install(package: str) -> None:
         ),
     ],
 )
-def test_a_wrong_profile_is_named_with_its_mend(
+def test_a_wrong_profile_is_named_with_its_fix(
     profile: dict[str, Any], says: str, fix: str
 ) -> None:
     machine = {"gpu": "T4"} if "profile_options" in profile else {}
@@ -443,13 +441,13 @@ def test_a_wrong_profile_is_named_with_its_mend(
     assert fix in line.partition(". Fix: ")[2]
 
 
-def test_an_unknown_gpu_is_told_all_that_there_are() -> None:
+def test_an_unknown_gpu_lists_all_known_ones() -> None:
     message = refusal(**profiles({"display_name": "P", "gpu": "A10"}))
     for model in ("A100", "A10G", "H100", "L4", "L40S", "T4", "V100"):
         assert model in message
 
 
-def test_a_slug_twice() -> None:
+def test_duplicate_slugs_are_refused() -> None:
     message = refusal(
         **profiles(
             {"display_name": "T4", "gpu": "T4"}, {"display_name": "t4!", "gpu": "T4", "vcpus": 8}
@@ -461,7 +459,7 @@ def test_a_slug_twice() -> None:
     ) in message
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as error:
         validate_options(
             {"subnets": [], "boot_timeout": -1, "idle": {"kernel": "x"}, "image": ""},
@@ -489,7 +487,7 @@ def test_all_problems_are_told_at_once() -> None:
         ("postgresql://hub:hunter2@db:port/ec2spawner", "is no URL"),
     ],
 )
-def test_a_store_that_cannot_be_opened_is_refused_with_one_that_can(url: str, said: str) -> None:
+def test_an_invalid_store_url_is_refused_with_a_valid_example(url: str, said: str) -> None:
     message = refusal(store_url=url)
     assert "c.EC2Spawner.store_url" in message
     assert said in message
@@ -508,7 +506,7 @@ def test_a_store_is_a_file_or_a_postgresql_database(url: str) -> None:
     assert options(store_url=url).store_url == url
 
 
-def test_own_identity_certificates_open_other_regions(tmp_path: Path) -> None:
+def test_configured_identity_certificates_enable_other_regions(tmp_path: Path) -> None:
     certificate = tmp_path / "embedded.pem"
     certificate.write_text("-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n")
     assert options(region="us-moon-1", identity_certificates=[str(certificate)])
@@ -526,7 +524,7 @@ def test_own_identity_certificates_open_other_regions(tmp_path: Path) -> None:
         ),
     )
 )
-def test_whatever_is_written_is_taken_or_refused_in_words(raw: dict[str, Any]) -> None:
+def test_any_value_is_accepted_or_refused_with_a_message(raw: dict[str, Any]) -> None:
     try:
         validate_options({**GOOD, **raw}, cleanup_servers=False, environ={})
     except ConfigError as refused:

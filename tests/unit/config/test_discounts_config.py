@@ -42,7 +42,7 @@ def refusal(*discounts: Any) -> str:
     return str(error.value)
 
 
-def test_the_designs_own_example() -> None:
+def test_the_example_of_the_design() -> None:
     found = discount(until="2027-03-01")
     assert (found.instance_type, found.usd_per_hour, found.count) == ("g5.xlarge", 0.63, 4)
     assert found.zone == ""
@@ -55,7 +55,7 @@ def test_none_is_the_default() -> None:
     assert options().discounts == ()
 
 
-def test_what_may_be_left_out() -> None:
+def test_optional_fields_have_defaults() -> None:
     assert discount().until is None
     assert discount(until=None).until is None
     assert discount(until=date(2027, 3, 1)) == discount(until="2027-03-01")
@@ -65,7 +65,7 @@ def test_what_may_be_left_out() -> None:
     assert discount(until="9999-12-31").holds(datetime(9999, 1, 1, tzinfo=UTC))
 
 
-def test_a_discount_that_has_ended_does_not_keep_the_hub_from_starting() -> None:
+def test_an_expired_discount_does_not_prevent_the_hub_start() -> None:
     assert not discount(until="2020-01-01").holds(datetime(2026, 11, 20, tzinfo=UTC))
 
 
@@ -100,7 +100,7 @@ def test_a_discount_that_has_ended_does_not_keep_the_hub_from_starting() -> None
         ),
     ],
 )
-def test_a_wrong_discount_is_named_with_its_mend(
+def test_a_wrong_discount_is_named_with_its_fix(
     changed: dict[str, Any], option: str, says: str, fix: str
 ) -> None:
     line = refusal(A10G, {**A10G, **changed}).splitlines()[1].strip()
@@ -111,7 +111,7 @@ def test_a_wrong_discount_is_named_with_its_mend(
 
 
 @pytest.mark.parametrize("missing", ["instance_type", "usd_per_hour", "count"])
-def test_what_must_be_said(missing: str) -> None:
+def test_required_fields(missing: str) -> None:
     rest = {name: value for name, value in A10G.items() if name != missing}
     assert f"c.EC2Spawner.discounts[0].{missing}: is missing. Fix: add it" in refusal(rest)
 
@@ -132,9 +132,7 @@ def test_one_discount_without_a_list_is_refused() -> None:
     st.integers(min_value=0, max_value=1000),
     st.none() | st.dates(min_value=date(2020, 1, 1), max_value=date(2100, 1, 1)),
 )
-def test_every_discount_that_makes_sense_is_taken(
-    usd: float, count: int, until: date | None
-) -> None:
+def test_every_valid_discount_is_accepted(usd: float, count: int, until: date | None) -> None:
     found = discount(usd_per_hour=usd, count=count, until=until)
     assert (found.usd_per_hour, found.count) == (usd, count)
     if until is None:

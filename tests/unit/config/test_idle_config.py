@@ -54,7 +54,7 @@ def of_profile(changes: dict[str, Any]) -> Any:
 # --- words -----------------------------------------------------------------------------------
 
 
-def test_every_word_reaches_the_policy() -> None:
+def test_every_option_reaches_the_policy() -> None:
     words = {
         "server": "2h",
         "kernel": 0,
@@ -136,7 +136,7 @@ def test_every_word_reaches_the_policy() -> None:
         ),
     ],
 )
-def test_what_is_refused_names_option_and_mend(
+def test_a_refusal_names_option_and_fix(
     idle: dict[str, Any], option: str, says: str, fix: str
 ) -> None:
     for where, raw in (
@@ -160,7 +160,7 @@ def test_what_is_refused_names_option_and_mend(
         ({"idle_hook": "by_role"}, "c.EC2Spawner.idle_hook: must be a function"),
     ],
 )
-def test_groups_and_functions_that_are_none_are_refused(raw: dict[str, Any], says: str) -> None:
+def test_invalid_groups_and_functions_are_refused(raw: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as refused:
         options(**raw)
     assert says in str(refused.value)
@@ -189,14 +189,14 @@ async def test_group_profile_and_function_come_after_the_hub_in_this_order() -> 
     assert (await policy(hub, "long", profile=of_profile)).server_seconds == 600
 
 
-async def test_a_page_shows_what_the_groups_change() -> None:
+async def test_a_page_shows_the_group_overrides() -> None:
     hub = options(idle_by_group={"research": {"server": "2h"}})
     seen = await options_for_page(hub, spawner_of("research"))
     assert seen.idle_policy(seen.profiles[0]).server_seconds == 7200
     assert hub.idle.server == 3600, "the hub's own stay"
 
 
-async def test_whoever_writes_server_means_it_for_all_hours() -> None:
+async def test_server_alone_applies_at_all_hours() -> None:
     hub = options(
         idle={"server": "1h", "working_hours": OFFICE},
         idle_by_group={"short": {"server": "10m"}, "kernels": {"kernel": 0}},
@@ -216,7 +216,7 @@ async def later(_spawner: Any, words: dict[str, Any]) -> dict[str, Any]:
     return {**words, "max_age": "1d"}
 
 
-async def test_a_function_may_be_async_and_give_back_what_it_was_given() -> None:
+async def test_a_function_may_be_async_and_return_its_argument() -> None:
     found = await policy(options(idle={"working_hours": OFFICE}, idle_hook=later))
     assert found.max_age_seconds == 86400
     assert found.working_hours is not None
@@ -269,12 +269,12 @@ async def test_a_choice_holds_at_all_hours_within_the_bounds_and_max_age() -> No
     assert (await policy(hub, "class", chosen=86400)).server_seconds == 7200
 
 
-async def test_a_choice_without_bounds_any_more_is_none() -> None:
+async def test_a_choice_is_ignored_without_bounds() -> None:
     found = await policy(options(idle={"server": "2h"}), chosen=600)
     assert (found.server_seconds, found.user_server_seconds) == (7200, None)
 
 
-async def test_a_profile_that_opens_the_limit_at_the_start_opens_it_later_too() -> None:
+async def test_a_profile_overrides_the_bounds_of_a_later_choice() -> None:
     opens = {"profile_options": {"idle": {"min": "30m", "max": "4h"}}}
     found = await policy(options(), profile=opens, chosen=86400)
     assert found.server_seconds == 4 * 3600

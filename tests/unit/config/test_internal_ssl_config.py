@@ -38,7 +38,7 @@ def written(folder: Path, **changes: str | None) -> Path:
     return file
 
 
-def test_it_can_be_configured(tmp_path: Path) -> None:
+def test_internal_ssl_can_be_configured(tmp_path: Path) -> None:
     assert load(written(tmp_path)).api_url == "https://hub.example.org/hub/api"
 
 
@@ -78,7 +78,7 @@ def test_it_can_be_configured(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_would_break_every_start_is_told_before(
+def test_settings_that_break_every_start_are_reported_first(
     tmp_path: Path, option: str, text: str | None, named: str, fix: str
 ) -> None:
     [finding] = load(written(tmp_path, **{option: text})).findings

@@ -45,7 +45,7 @@ def test_scratch_is_on_and_can_be_moved_and_turned_off() -> None:
         *("/home/ada/data", "/tmp/x", "/etc", "/usr/data", "/data/ä"),
     ],
 )
-def test_a_path_that_is_no_place_of_its_own_is_refused(path: str) -> None:
+def test_an_invalid_or_shared_mount_path_is_refused(path: str) -> None:
     for changes in (
         {"data_volumes": [DATA | {"path": path}]},
         {"buckets": [BUCKET | {"path": path}]},
@@ -57,7 +57,7 @@ def test_a_path_that_is_no_place_of_its_own_is_refused(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["My-Data", "a", "a..b", "192.168.1.1", "-a-", "s3://my-data"])
-def test_what_s3_would_not_call_a_bucket_is_refused(name: str) -> None:
+def test_an_invalid_bucket_name_is_refused(name: str) -> None:
     assert "is no name of an S3 bucket" in problems(buckets=[BUCKET | {"bucket": name}])
 
 
@@ -67,11 +67,11 @@ def test_a_prefix_is_a_folder(prefix: str, fix: str) -> None:
 
 
 @pytest.mark.parametrize("snapshot", ["", "snap", "vol-0a1b2c3d", "snap-XYZ"])
-def test_only_a_snapshot_is_one(snapshot: str) -> None:
+def test_only_snapshot_ids_are_accepted(snapshot: str) -> None:
     assert "data_volumes[0].snapshot" in problems(data_volumes=[DATA | {"snapshot": snapshot}])
 
 
-def test_mounts_over_each_other_are_refused_also_between_hub_and_profile() -> None:
+def test_overlapping_mounts_of_hub_and_profile_are_refused() -> None:
     over = BUCKET | {"path": "/data/imagenet/more"}
     assert "mounted over each other" in problems(data_volumes=[DATA], buckets=[over])
     assert "mounted over each other" in problems(data_volumes=[DATA, DATA])
@@ -83,7 +83,7 @@ def test_mounts_over_each_other_are_refused_also_between_hub_and_profile() -> No
     options(data_volumes=[DATA], buckets=[BUCKET | {"path": "/data/imagenet2"}])
 
 
-def test_more_volumes_than_an_instance_takes_are_refused() -> None:
+def test_too_many_volumes_for_an_instance_are_refused() -> None:
     many = [DATA | {"path": f"/data/{n}"} for n in range(len(DATA_DEVICES) + 1)]
     options(data_volumes=many[:-1])
     assert f"{len(DATA_DEVICES)} at most" in problems(data_volumes=many)
@@ -93,7 +93,7 @@ def test_buckets_need_a_role() -> None:
     assert "c.EC2Spawner.instance_profile" in problems(buckets=[BUCKET], instance_profile="")
 
 
-def test_a_home_on_efs_is_said_whole() -> None:
+def test_a_home_on_efs_needs_all_its_options() -> None:
     assert options(home=EFS).home.tls
     assert '"file_system": "fs-..."' in problems(home={"kind": "efs"})
     assert "is no id" in problems(home=EFS | {"file_system": "vol-1"})
@@ -104,7 +104,7 @@ def test_a_home_on_efs_is_said_whole() -> None:
     assert "no folder" in problems(home=EFS | {"root": "/../x"})
 
 
-def test_a_lease_carries_what_was_asked_for_when_it_was() -> None:
+def test_a_lease_keeps_the_mounts_of_its_request() -> None:
     profile = {"display_name": "T4", "gpu": "T4", "buckets": [BUCKET | {"prefix": "a/"}]}
     given_ = options(home=EFS, profile_list=[profile])
     mounts = mounts_of(Server("Ada L.", ""), given_, given_.profiles[0])
@@ -121,7 +121,7 @@ def test_a_lease_carries_what_was_asked_for_when_it_was() -> None:
 
 
 @given(st.tuples(st.text(), st.text()), st.tuples(st.text(), st.text()))
-def test_no_two_servers_have_one_folder(one: tuple[str, str], other: tuple[str, str]) -> None:
+def test_each_server_has_a_folder_of_its_own(one: tuple[str, str], other: tuple[str, str]) -> None:
     folders = {home_folder(*one), home_folder(*other)}
     assert len(folders) == len({one, other})
     for folder in folders:
@@ -146,7 +146,7 @@ def test_instances_with_other_data_are_not_interchangeable() -> None:
     assert len({base_key_of(spec(*each)) for each in ([], [cats], [dogs], [cats, dogs])}) == 4
 
 
-def test_data_is_found_by_the_device_it_was_asked_for_under() -> None:
+def test_data_is_found_by_its_requested_device_name() -> None:
     both = spec(DataVolume("snap-1", "/data/cats"), DataVolume("snap-2", "/data/dogs"))
     root = {"/dev/sda1": "vol-root", "/dev/sdf": "vol-home"}
     assert data_mounts(both, root | {DATA_DEVICES[0]: "vol-1"}) is None

@@ -28,7 +28,7 @@ LOG = """\
 """
 
 
-def test_the_last_lines_that_say_something_without_their_frills() -> None:
+def test_the_last_meaningful_lines_without_decoration() -> None:
     assert last_lines(LOG, 2) == (
         "E: Unable to locate package nvidia-driver",
         "ec2spawner: installing failed; this instance powers off",
@@ -43,7 +43,7 @@ hostile = st.text(
 
 
 @given(text=hostile)
-def test_whatever_an_instance_writes_is_bounded_and_obeyed_by_nothing(text: str) -> None:
+def test_any_boot_log_is_bounded_and_without_control_sequences(text: str) -> None:
     lines = last_lines(text)
     assert len(lines) <= MAX_LINES
     for line in lines:
@@ -52,9 +52,7 @@ def test_whatever_an_instance_writes_is_bounded_and_obeyed_by_nothing(text: str)
 
 
 @pytest.mark.parametrize("junk", ["x" * 64, ";\n", "\x1b", "\x1b[0", "\u202e", "\x01\r", " \t"])
-def test_no_more_of_a_long_log_is_searched_than_its_end(
-    monkeypatch: pytest.MonkeyPatch, junk: str
-) -> None:
+def test_only_the_end_of_a_long_log_is_searched(monkeypatch: pytest.MonkeyPatch, junk: str) -> None:
     """The hub's event loop waits for it: so many characters are read, and so many lines."""
     read: list[str] = []
 
@@ -68,7 +66,7 @@ def test_no_more_of_a_long_log_is_searched_than_its_end(
     assert len(read) <= READ_LINES
 
 
-def test_a_long_line_is_cut_and_a_huge_log_is_no_trouble() -> None:
+def test_a_long_line_is_cut_and_a_huge_log_is_handled() -> None:
     [line] = last_lines("x" * 10_000_000)
     assert len(line) == MAX_LINE
     assert line.endswith("…")

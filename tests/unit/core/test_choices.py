@@ -52,7 +52,7 @@ def refusal(**options: object) -> str:
 # --- the profile -----------------------------------------------------------------------------
 
 
-def test_nothing_asked_for_is_the_first_default_that_is_open() -> None:
+def test_without_a_request_the_first_permitted_default_is_chosen() -> None:
     assert apply_user_options(LIST, LIST, {}).profile is BIG
     assert chosen().profile is T4
     assert apply_user_options(LIST, [CPU], {}).profile is CPU
@@ -73,13 +73,13 @@ def test_a_profile_by_its_slug() -> None:
         ({"instance_type": "p5.48xlarge"}, '"instance_type": there is no such option'),
     ],
 )
-def test_another_profile_or_option_is_refused_with_the_mend(
+def test_an_unknown_profile_or_option_is_refused_with_the_fix(
     options: dict[str, object], says: str
 ) -> None:
     assert refusal(**options).startswith(says)
 
 
-def test_nobody_without_a_profile_is_left_without_a_word() -> None:
+def test_a_user_without_profiles_gets_an_explanation() -> None:
     with pytest.raises(OptionsRefused, match="Ask an admin"):
         apply_user_options(LIST, [], {})
 
@@ -87,12 +87,12 @@ def test_nobody_without_a_profile_is_left_without_a_word() -> None:
 # --- within a profile ------------------------------------------------------------------------
 
 
-def test_what_is_not_chosen_is_the_profiles_own() -> None:
+def test_without_a_choice_the_profiles_values_apply() -> None:
     assert chosen(profile="t4") == Choice(T4, (Market.SPOT, Market.ON_DEMAND))
     assert chosen(profile="cpu") == Choice(CPU, (Market.SPOT,))
 
 
-def test_the_form_sends_texts_and_rest_sends_numbers() -> None:
+def test_strings_of_the_form_and_numbers_of_rest_are_accepted() -> None:
     by_form = chosen(profile="t4", market="on-demand", disk_gib="200", idle="30m")
     by_rest = chosen(profile="t4", market="on-demand", disk_gib=200, idle=1800)
     assert by_form == by_rest == Choice(T4, (Market.ON_DEMAND,), 200, 1800.0)
@@ -103,13 +103,13 @@ def test_the_bounds_themselves_are_allowed() -> None:
     assert chosen(disk_gib="500", idle="15m").disk_gib == 500
 
 
-def test_the_profiles_own_market_is_always_open() -> None:
+def test_the_profiles_own_market_is_always_permitted() -> None:
     assert open_markets(T4) == ("spot-first", "spot-wait", "on-demand")
     assert open_markets(CPU) == ("spot-only", "spot-wait")
     assert chosen(profile="cpu", market="spot-only").markets == (Market.SPOT,)
 
 
-def test_who_gets_spot_may_wait_for_it_and_change_their_mind_within_the_profile() -> None:
+def test_a_spot_profile_permits_waiting_and_the_other_market() -> None:
     waits = chosen(profile="t4", market="spot-wait")
     assert (waits.markets, waits.waits) == ((Market.SPOT,), True)
     assert waits.otherwise == (Market.ON_DEMAND,)
@@ -175,7 +175,7 @@ def test_anyone_may_set_a_price_limit(limit: object) -> None:
         ({"profile": "cpu", "idle": "1h"}, 'idle: "No GPU" leaves no choice of it. Leave it out.'),
     ],
 )
-def test_what_a_profile_does_not_open_is_refused_with_the_bounds(
+def test_choices_outside_the_profile_are_refused_with_the_bounds(
     options: dict[str, object], says: str
 ) -> None:
     assert refusal(**options).startswith(says)
@@ -210,7 +210,7 @@ options = (
 @example({"idle": 10**5000})
 @example({"disk_gib": "9" * 5000})
 @example({"profile": "\ud800"})
-def test_what_is_accepted_is_within_the_bounds_and_all_else_is_refused(
+def test_choices_are_accepted_exactly_within_the_bounds(
     sent: dict[str, object],
 ) -> None:
     refused, found = "", None
@@ -240,7 +240,7 @@ def assert_within_bounds(found: Choice[Profile], sent: dict[str, object]) -> Non
 
 
 @given(options)
-def test_stored_options_mean_what_they_meant_when_they_were_sent(sent: dict[str, object]) -> None:
+def test_stored_options_keep_their_meaning(sent: dict[str, object]) -> None:
     """JupyterHub keeps them as JSON."""
 
     def outcome(user_options: dict[str, object]) -> object:
@@ -265,7 +265,7 @@ def test_a_size_of_the_home_is_chosen_within_its_bounds() -> None:
     assert "leaves no choice" in refusal(home_gib=200)
 
 
-def test_what_holds_for_one_start_is_taken_as_a_zone_or_a_snapshot() -> None:
+def test_options_for_one_start_accept_a_zone_or_a_snapshot() -> None:
     assert chosen(move_home="us-east-1b").move_home == "us-east-1b"
     for asked in ("empty", "snap-0a1b2c3d"):
         assert chosen(replace_home=asked).replace_home == asked

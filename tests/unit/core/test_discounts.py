@@ -51,19 +51,19 @@ def running(*minutes_ago: float, zone: str = "us-east-1a") -> list[Running]:
     ]
 
 
-def test_the_oldest_have_it_and_keep_it_when_others_come() -> None:
+def test_the_oldest_instances_get_a_discount_and_keep_it() -> None:
     two = Discount("g5.xlarge", 0.63, count=2)
     assert set(covered([two], running(10, 30, 20), NOW)) == {"i-1", "i-2"}
     assert left([two], running(10, 30, 20), NOW) == ()
 
 
-def test_what_nobody_uses_is_left() -> None:
+def test_left_returns_the_unused_places() -> None:
     four = Discount("g5.xlarge", 0.63, count=4)
     assert [each.count for each in left([four], running(10), NOW)] == [3]
     assert left([four], [], NOW) == (four,)
 
 
-def test_a_place_that_only_one_zone_can_use_is_used_first() -> None:
+def test_zonal_places_are_used_first() -> None:
     anywhere = Discount("g5.xlarge", 0.50, count=1)
     here = Discount("g5.xlarge", 0.60, count=1, zone="us-east-1a")
     assert covered([anywhere, here], running(10), NOW) == {"i-0": here}
@@ -86,7 +86,7 @@ def test_an_expired_discount_is_none() -> None:
 
 
 @given(discounts, instances)
-def test_nothing_is_given_out_that_is_not_there(
+def test_no_more_places_are_assigned_than_exist(
     offered: list[Discount], running: list[Running]
 ) -> None:
     given_out = covered(offered, running, NOW)
@@ -116,7 +116,7 @@ def test_no_other_choice_covers_more(offered: list[Discount], running: list[Runn
 
 
 @given(discounts, instances)
-def test_a_newer_instance_changes_nobodys_price(
+def test_a_newer_instance_changes_no_other_price(
     offered: list[Discount], running: list[Running]
 ) -> None:
     newer = Running("i-new", "g5.xlarge", "us-east-1a", NOW + timedelta(seconds=1))

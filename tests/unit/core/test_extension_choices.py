@@ -27,14 +27,14 @@ def offered(
     return [(f"{choice.until:%H:%M}", choice.changes) for choice in choices]
 
 
-def test_an_hour_changes_nothing_for_a_server_that_would_run_for_an_hour() -> None:
+def test_an_extension_without_effect_is_not_offered() -> None:
     default = [("15:00", False), ("16:00", True), ("18:00", True)]
     assert offered(IdlePolicy()) == default
     assert offered(IdlePolicy(), idle_for=MINUTE) == default
     assert offered(IdlePolicy(), idle_for=50 * MINUTE)[0] == ("15:00", True)
 
 
-def test_what_was_granted_is_not_offered_again() -> None:
+def test_a_granted_extension_is_not_offered_again() -> None:
     kept = offered(IdlePolicy(), idle_for=MINUTE, kept_for=2 * HOUR)
     assert kept == [("15:00", False), ("16:00", False), ("18:00", True)]
     assert not any(changes for _, changes in offered(IdlePolicy(), kept_for=4 * HOUR))
@@ -72,7 +72,7 @@ def test_working_hours_count() -> None:
     kept_for=st.none() | st.integers(-5000, 20_000),
     max_age=st.sampled_from([0, 20_000, 40_000]),
 )
-def test_what_is_offered_is_granted_in_full_and_moves_the_stop(
+def test_offered_extensions_are_granted_in_full(
     limit: int, allowed: int, idle_for: int | None, kept_for: int | None, max_age: int
 ) -> None:
     policy = IdlePolicy(

@@ -49,7 +49,7 @@ def test_a_gpu_by_its_datasheet(instance_type: str, expected: float) -> None:
     assert t4s(instance_type) == pytest.approx(expected, abs=0.01)
 
 
-def test_both_a100s_share_a_name_and_are_told_apart_by_memory() -> None:
+def test_both_a100s_share_a_name_and_differ_in_memory() -> None:
     assert t4s("p4de.24xlarge") > 1.1 * t4s("p4d.24xlarge")
 
 

@@ -49,7 +49,7 @@ def test_an_extension_postpones_the_stop() -> None:
         ((10800, 28800), 7200, (7200, 7200)),
     ],
 )
-def test_the_greatest_age_bounds_the_choice_of_an_idle_time(
+def test_max_age_bounds_the_choice_of_an_idle_time(
     asked: tuple[float, float], max_age: float, allowed: tuple[float, float]
 ) -> None:
     shortest, longest = asked
@@ -69,7 +69,7 @@ def test_an_extension_never_shortens() -> None:
     assert idleness.stop_at == NOW + timedelta(hours=1)
 
 
-def test_max_age_ends_work_too() -> None:
+def test_max_age_ends_active_servers_too() -> None:
     policy = POLICY.model_copy(update={"max_age_seconds": 6 * 3600})
     signals = Signals(STARTED, kernels=[kernel("busy")], extended_until=NOW + timedelta(days=1))
     idleness, _ = assess(signals, policy, NOW)
@@ -86,7 +86,7 @@ def test_rules_that_are_off() -> None:
     assert (idleness.stop_at, idleness.warn_at, idleness.cull_kernels) == (None, None, [])
 
 
-def test_idle_kernels_are_culled_the_longest_idle_first() -> None:
+def test_the_longest_idle_kernels_are_culled_first() -> None:
     def one(name: str, state: str, hours: float) -> KernelState:
         return KernelState(id=name, execution_state=state, last_activity=ago(hours=hours))
 
@@ -101,7 +101,7 @@ def test_idle_kernels_are_culled_the_longest_idle_first() -> None:
     assert idleness.cull_kernels == ["older", "old"]
 
 
-def test_no_kernel_is_culled_while_something_computes() -> None:
+def test_no_kernel_is_culled_during_computation() -> None:
     """A thread of an idle kernel may be what computes."""
     for signals in (
         Signals(STARTED, kernels=[kernel()], gpu=steady(50)),
@@ -122,14 +122,12 @@ def test_no_kernel_is_culled_while_something_computes() -> None:
     ],
     ids=["read", "just now", "not lately", "not for long", "read again", "read for long again"],
 )
-def test_no_kernel_is_culled_where_nobody_has_looked_what_works(
-    read: list[Reading], culled: list[str]
-) -> None:
+def test_no_kernel_is_culled_without_observations(read: list[Reading], culled: list[str]) -> None:
     signals = Signals(STARTED, kernels=[kernel()], cpu=read)
     assert assess(signals, POLICY, NOW)[0].cull_kernels == culled
 
 
-def test_no_kernel_is_culled_under_who_keeps_the_server_or_works_in_it() -> None:
+def test_no_kernel_is_culled_during_an_extension_or_user_activity() -> None:
     for signals, culled in (
         (Signals(STARTED, kernels=[kernel()], extended_until=NOW + timedelta(minutes=1)), []),
         (Signals(STARTED, kernels=[kernel()], extended_until=NOW), ["k1"]),
@@ -139,7 +137,7 @@ def test_no_kernel_is_culled_under_who_keeps_the_server_or_works_in_it() -> None
         assert assess(signals, POLICY, NOW)[0].cull_kernels == culled
 
 
-def test_work_is_remembered_when_its_kernel_is_gone() -> None:
+def test_activity_is_remembered_after_its_kernel_has_ended() -> None:
     _, past = assess(Signals(STARTED, kernels=[kernel("busy")]), POLICY, NOW)
     later = NOW + timedelta(minutes=5)
     idleness, _ = assess(Signals(STARTED), POLICY, later, past, 300)
@@ -147,7 +145,7 @@ def test_work_is_remembered_when_its_kernel_is_gone() -> None:
 
 
 @pytest.mark.parametrize("jump", [timedelta(hours=3), timedelta(hours=-3)])
-def test_a_clock_that_is_set_starts_idle_time_over(jump: timedelta) -> None:
+def test_a_clock_change_restarts_the_idle_time(jump: timedelta) -> None:
     signals = Signals(STARTED, kernels=[kernel("idle", ago(minutes=59))])
     _, past = assess(signals, POLICY, NOW)
     after = NOW + timedelta(seconds=1) + jump
@@ -193,7 +191,7 @@ def test_a_silent_kernel_is_culled_when_it_has_been_idle_for_long_enough() -> No
     assert culled[NOW] == ["older", "silent", "younger"]
 
 
-def test_a_kernel_that_was_silent_works_again_when_it_does_something() -> None:
+def test_a_silent_kernel_counts_again_once_it_is_active() -> None:
     policy = IdlePolicy(silent_kernel_seconds=600)
     past, at = None, ago(minutes=30)
     for cpu in [0.0] * 20 + [50.0] * 2:
@@ -203,7 +201,7 @@ def test_a_kernel_that_was_silent_works_again_when_it_does_something() -> None:
         at += timedelta(minutes=1)
 
 
-def test_a_kernel_elsewhere_is_believed() -> None:
+def test_a_remote_kernels_state_is_trusted() -> None:
     """Nobody sees what a gateway's kernel uses."""
     policy = IdlePolicy(silent_kernel_seconds=60)
     elsewhere = kernel("busy").model_copy(update={"pid": None})
@@ -291,7 +289,7 @@ signals = st.builds(
 
 
 @given(signals, policies)
-def test_any_assessment_makes_sense(seen: Signals, policy: IdlePolicy) -> None:
+def test_any_assessment_is_consistent(seen: Signals, policy: IdlePolicy) -> None:
     idleness, past = assess(seen, policy, NOW)
     assert (idleness.idle_since is None) == (idleness.busy is not None)
     assert bool(idleness.busy_because) == (idleness.busy is not None)
@@ -315,7 +313,7 @@ def test_any_assessment_makes_sense(seen: Signals, policy: IdlePolicy) -> None:
 
 
 @given(signals, policies)
-def test_what_is_active_never_becomes_less(seen: Signals, policy: IdlePolicy) -> None:
+def test_last_activity_never_moves_back(seen: Signals, policy: IdlePolicy) -> None:
     past = Past(last_active=NOW - timedelta(seconds=7), assessed_at=NOW - timedelta(seconds=1))
     _, after = assess(seen, policy, NOW, past, 1)
     assert after.last_active >= past.last_active
@@ -356,7 +354,9 @@ def test_nothing_stops_before_it_was_idle_for_long_enough(
 
 
 @given(signals, policies, st.integers(1, 100))
-def test_what_stays_as_it_is_moves_nothing(seen: Signals, policy: IdlePolicy, minutes: int) -> None:
+def test_unchanged_state_does_not_move_the_stop(
+    seen: Signals, policy: IdlePolicy, minutes: int
+) -> None:
     """An open tab that nobody touches is just this: the server's time runs out."""
     assume(not any(each.execution_state != "idle" for each in seen.kernels))
     assume(not any(each.foreground == "sleep 9" for each in seen.terminals))
@@ -418,7 +418,7 @@ def test_an_extension_moves_the_stop_to_its_own_end_at_most(
 
 
 @given(st.lists(st.tuples(st.floats(0.1, 50), st.floats(0, 10)), max_size=60))
-def test_no_kernel_counts_out_before_it_was_silent_for_long_enough(
+def test_no_kernel_is_ignored_before_the_silence_limit(
     story: list[tuple[float, float]],
 ) -> None:
     """By elapsed time, whatever the wall clock says."""

@@ -72,14 +72,14 @@ def test_class_of_a_code(code: str, expected: ErrorClass) -> None:
     assert error_class(code) is expected
 
 
-def test_sold_out_is_what_another_offer_may_mend() -> None:
+def test_sold_out_errors_are_those_another_offer_may_avoid() -> None:
     fixed = (ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.QUOTA, ErrorClass.SUBNET)
     assert {code for found in fixed for code in CODES[found]} == SOLD_OUT
     assert SOLD_OUT.isdisjoint(THROTTLES)
 
 
 @given(st.text(max_size=30))
-def test_any_text_is_a_code_of_some_class(code: str) -> None:
+def test_every_code_has_a_class(code: str) -> None:
     assert (code in SOLD_OUT) == (error_class(code) not in (ErrorClass.BUSY, ErrorClass.REFUSED))
 
 
@@ -96,7 +96,7 @@ def failures_of_the_transport() -> Iterator[type[Exception]]:
 
 
 @pytest.mark.parametrize("kind", sorted(set(failures_of_the_transport()), key=str))
-def test_lost_answer_is_busy(kind: type[Exception]) -> None:
+def test_a_lost_response_counts_as_busy(kind: type[Exception]) -> None:
     """aws names it by its exception, and core knows the name: two places, one truth."""
     fields = {"error": "it", "endpoint_url": "http://ec2", "proxy_url": "http://proxy"}
     fields |= {"actual_bytes": "1", "expected_bytes": "2", "provider": "p", "error_msg": "m"}

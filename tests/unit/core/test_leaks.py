@@ -46,7 +46,7 @@ things = st.builds(
 
 
 @given(thing=things)
-def test_what_ends_is_ours_by_every_tag_old_and_held_by_nobody(thing: Thing) -> None:
+def test_only_old_unheld_resources_with_all_our_tags_are_deleted(thing: Thing) -> None:
     if not verdict(thing, KNOWN).ends:
         return
     assert (thing.tags[HUB], thing.tags[STORE]) == ("hub", "store")
@@ -66,7 +66,7 @@ def test_what_ends_is_ours_by_every_tag_old_and_held_by_nobody(thing: Thing) -> 
 
 
 @given(thing=things, name=values)
-def test_every_verdict_says_why_and_naming_a_store_opens_that_store_alone(
+def test_every_verdict_has_a_reason_and_naming_a_store_selects_only_it(
     thing: Thing, name: str
 ) -> None:
     found = verdict(thing, KNOWN, store_id=name)
@@ -78,12 +78,12 @@ def test_every_verdict_says_why_and_naming_a_store_opens_that_store_alone(
 
 
 @given(thing=things)
-def test_a_hub_whose_store_cannot_be_read_ends_nothing(thing: Thing) -> None:
+def test_an_unreadable_store_deletes_nothing(thing: Thing) -> None:
     assert not verdict(thing, replace(KNOWN, store_id="")).ends
 
 
 @pytest.mark.parametrize("kind", STATES)
-def test_what_is_left_over_ends_once_it_is_old(kind: Kind) -> None:
+def test_leftovers_are_deleted_once_they_are_old(kind: Kind) -> None:
     thing = Thing(kind, "x-1", STATES[kind], OURS, GRACE)
     assert verdict(thing, KNOWN).ends
     assert not verdict(replace(thing, nobodys_seconds=GRACE - 1), KNOWN).ends

@@ -84,7 +84,9 @@ def test_the_served_are_those_who_waited_longest_of_all_that_can_be(
 
 
 @given(needs_of(), supplies_of())
-def test_what_is_kept_serves_who_is_not_missing(needs: list[Need], supplies: list[Supply]) -> None:
+def test_served_needs_and_kept_supplies_are_in_balance(
+    needs: list[Need], supplies: list[Supply]
+) -> None:
     found = balance(needs, supplies)
     kept = [each for each in supplies if each.supply_id not in found.surplus]
     served = [each for each in needs if each.lease_id not in found.missing]
@@ -92,7 +94,7 @@ def test_what_is_kept_serves_who_is_not_missing(needs: list[Need], supplies: lis
 
 
 @given(needs_of(), supplies_of())
-def test_nobody_is_missing_while_a_surplus_supply_fits(
+def test_no_need_is_missing_while_a_surplus_supply_fits(
     needs: list[Need], supplies: list[Supply]
 ) -> None:
     found = balance(needs, supplies)
@@ -102,7 +104,7 @@ def test_nobody_is_missing_while_a_surplus_supply_fits(
 
 
 @given(needs_of(), supplies_of(), st.randoms(use_true_random=False))
-def test_the_order_of_the_arguments_changes_nothing_for_people(
+def test_the_order_of_the_arguments_does_not_matter(
     needs: list[Need], supplies: list[Supply], shuffled: random.Random
 ) -> None:
     found = balance(needs, supplies)
@@ -189,7 +191,7 @@ def test_a_flexible_lease_makes_room_for_a_picky_one() -> None:
     assert balance(needs, [supply("one", "g4"), supply("two", "g5")]).missing == ()
 
 
-def test_a_promise_counts_only_when_all_that_it_may_become_fits() -> None:
+def test_a_pending_launch_counts_only_when_every_outcome_fits() -> None:
     promise = supply("promise", "g4", "g5")
     assert balance([need("both", "g4", "g5")], [promise]).missing == ()
     assert balance([need("one", "g4")], [promise]).missing == ("one",)
@@ -198,7 +200,7 @@ def test_a_promise_counts_only_when_all_that_it_may_become_fits() -> None:
     assert not fits(spot_only, replace(supply("s", "g4"), markets=BOTH))
 
 
-def test_an_instance_that_is_free_is_used_before_a_promise() -> None:
+def test_a_free_instance_is_used_before_a_pending_launch() -> None:
     stock = [supply("instance", "g4"), supply("promise", "g4")]
     assert balance([need("one", "g4")], stock).surplus == ("promise",)
 
@@ -214,7 +216,7 @@ def test_an_instance_serves_the_most_constrained_first_then_the_longest_waiting(
 
 
 @pytest.mark.parametrize("asked", ["all", "one"])
-def test_ten_times_as_many_of_few_shapes_take_ten_times_as_long_at_most(asked: str) -> None:
+def test_time_grows_at_most_linearly_with_the_number_of_needs(asked: str) -> None:
     """The hub answers nobody meanwhile: pair by pair, a thousand would take seconds."""
 
     def seconds(number: int) -> float:

@@ -61,7 +61,7 @@ def test_an_hour_costs_the_price_of_an_hour() -> None:
     assert usd([], NOW) == 0
 
 
-def test_a_minute_is_the_least_once_for_each_instance() -> None:
+def test_the_minimum_charge_of_a_minute_applies_once_for_each_instance() -> None:
     minute = 3.6 / 60
     assert usd([segment(-1, 0, 3.6)], NOW) == pytest.approx(minute)
     assert usd([segment(-20, -10, 3.6), segment(-10, 0, 3.6)], NOW) == pytest.approx(minute)
@@ -71,7 +71,7 @@ def test_a_minute_is_the_least_once_for_each_instance() -> None:
 
 
 @given(st.floats(0.01, 100), st.lists(st.integers(0, 300), min_size=2, max_size=8).map(sorted))
-def test_a_cost_that_ticks_between_answers_never_falls(price: float, at: list[int]) -> None:
+def test_an_extrapolated_cost_never_falls(price: float, at: list[int]) -> None:
     """What a reader adds to one answer is never more than the next answer says."""
     segments = [segment(0, None, price)]
     for then, later in pairwise(NOW + timedelta(seconds=second) for second in at):
@@ -87,14 +87,16 @@ def test_one_unknown_price_makes_the_sum_unknown(known: list[Segment], now: date
 
 
 @given(st.lists(running), instants)
-def test_a_clock_that_jumps_back_never_makes_money(segments: list[Segment], now: datetime) -> None:
+def test_a_clock_that_jumps_back_never_lowers_the_cost(
+    segments: list[Segment], now: datetime
+) -> None:
     cost = usd(segments, now)
     assert cost is not None
     assert cost >= 0
 
 
 @given(running, instants, instants, prices)
-def test_a_new_price_keeps_the_past(
+def test_a_new_price_does_not_change_past_cost(
     current: Segment, now: datetime, later: datetime, price: float
 ) -> None:
     before = usd([current], now)
@@ -113,20 +115,20 @@ def test_the_same_price_is_no_new_segment(current: Segment, now: datetime) -> No
     assert reprice([current], now, current.usd_per_hour, "new") == (current,)
 
 
-def test_a_price_that_is_learned_late_holds_from_the_start() -> None:
+def test_a_price_learned_late_applies_from_the_start() -> None:
     [known] = reprice([segment(-3600, None, None)], NOW, 0.25, "EC2")
     assert usd([known], NOW) == pytest.approx(0.25)
     assert known.source == "EC2"
 
 
-def test_what_has_ended_is_not_repriced() -> None:
+def test_ended_segments_are_not_repriced() -> None:
     ended = segment(-3600, -60, 0.25)
     assert reprice([ended], NOW, 9.0, "new") == (ended,)
     assert reprice([], NOW, 9.0, "new") == ()
 
 
 @given(st.lists(running, max_size=3), instants, instants)
-def test_after_the_close_nothing_costs_any_more(
+def test_no_cost_accrues_after_the_close(
     segments: list[Segment], now: datetime, later: datetime
 ) -> None:
     closed = close(segments, now)
@@ -135,7 +137,7 @@ def test_after_the_close_nothing_costs_any_more(
     assert close(closed, later) == closed
 
 
-def test_a_close_does_not_move_an_end() -> None:
+def test_closing_again_does_not_move_the_end() -> None:
     ended = segment(-3600, -60, 0.25)
     assert close([ended, replace(ended, end=None)], NOW) == (ended, replace(ended, end=NOW))
 
@@ -192,7 +194,7 @@ def test_only_the_days_of_an_unknown_price_are_unknown() -> None:
     assert days == {(NOW - timedelta(days=1)).date(): pytest.approx(17), NOW.date(): None}
 
 
-def test_the_minute_counts_where_the_instance_began() -> None:
+def test_the_minimum_minute_counts_on_the_first_day() -> None:
     """Ten seconds before midnight, ended five seconds after it."""
     at_midnight = midnight(NOW) + timedelta(days=1)
     seconds_left = (at_midnight - NOW).total_seconds()
@@ -207,7 +209,7 @@ def test_the_minute_counts_where_the_instance_began() -> None:
 
 
 @given(drawn_segments, st.floats(0, 100))
-def test_what_was_saved_and_what_was_paid_is_the_price_on_demand(
+def test_savings_plus_cost_equal_the_on_demand_price(
     known: list[Segment], on_demand: float
 ) -> None:
     saved = saved_usd(known, NOW, lambda instance_type: on_demand)

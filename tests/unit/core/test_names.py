@@ -35,7 +35,7 @@ def test_two_texts_never_share_a_slug_or_a_tag_value(one: str, other: str) -> No
 
 
 @given(CROWDED | ANY_TEXT)
-def test_no_text_can_pose_as_the_changed_form_of_another(text: str) -> None:
+def test_no_text_collides_with_the_changed_form_of_another(text: str) -> None:
     for name in (names.slug, names.tag_value):
         changed = name(text)
         assert changed == text or name(changed) != changed
@@ -50,14 +50,14 @@ def test_a_tag_value_is_one_that_every_aws_service_accepts(text: str) -> None:
     assert not value.lower().startswith("aws:")
 
 
-def test_what_is_valid_already_stays_as_it_is() -> None:
+def test_valid_names_stay_unchanged() -> None:
     assert names.slug("a100x8") == "a100x8"
     assert names.tag_value("Ann Smith <") != "Ann Smith <"
     assert names.tag_value("Ann.Smith+gpu@example.org") == "Ann.Smith+gpu@example.org"
     assert names.tag_value("") == ""
 
 
-def test_people_recognise_what_was_changed() -> None:
+def test_changed_names_stay_recognizable() -> None:
     assert names.slug("Ann Smith").startswith("ann-smith---")
     assert names.tag_value("Zoë Müller").startswith("Zo_ M_ller---")
     assert names.readable("T4, 16 GB") == "t4-16-gb"
@@ -74,14 +74,14 @@ def test_a_client_token_is_short_ascii_and_never_the_same(purpose: str) -> None:
     assert token != again
 
 
-def test_a_random_id_says_what_it_is_of() -> None:
+def test_a_random_id_has_its_prefix() -> None:
     ids = {names.lease_id() for _ in range(100)}
     assert len(ids) == 100
     assert all(re.fullmatch(r"lease-[a-z2-7]{26}", lease_id) for lease_id in ids)
     assert names.new_id("store").startswith("store-")
 
 
-def test_the_lease_token_is_what_the_protocol_says() -> None:
+def test_the_lease_token_follows_the_protocol() -> None:
     """HMAC-SHA256 with the key's text as key; computed with openssl, not with this code."""
     token = names.lease_token("k" * 43, "lease-abc")
     assert token == "h1ajiOW2VJrCoeqkE7hv7im_W-hLHGWg4p-Rl_YLH5I"

@@ -51,7 +51,7 @@ def test_a_price_holds_until_the_next_one_and_is_unknown_before_the_first() -> N
     assert price_at([], NOW) is None
 
 
-def test_the_line_has_a_gap_where_nothing_was_known() -> None:
+def test_the_line_has_a_gap_for_unknown_prices() -> None:
     points = history((2, 0.20), (1, 0.30))
     assert sampled(points, ago(days=4), NOW, 5) == (None, None, 0.20, 0.30, 0.30)
     assert sampled(points, ago(days=4), ago(days=2), 1) == (0.20,)
@@ -70,7 +70,7 @@ def test_the_line_is_the_price_at_even_distances(
 
 
 @given(histories, histories, instants, instants)
-def test_a_merged_history_is_that_of_both_from_then_on(
+def test_a_merged_history_equals_both_from_its_start(
     old: list[PricePoint], new: list[PricePoint], since: datetime, at: datetime
 ) -> None:
     result = merged(old, new, since)
@@ -125,14 +125,14 @@ def test_steadiness_in_words(points: list[tuple[float, float]], words: str) -> N
     assert steadiness(history(*points), NOW).words == words
 
 
-def test_what_comes_later_is_not_known_yet() -> None:
+def test_later_prices_are_not_known_yet() -> None:
     points = history((3, 0.20), (-1, 0.90))
     assert steadiness(points, NOW).words == "steady for 3 days"
     assert steadiness(history((-1, 0.90)), NOW).kind is Pace.UNKNOWN
 
 
 @given(histories)
-def test_what_is_said_of_a_price_is_true(points: list[PricePoint]) -> None:
+def test_the_described_steadiness_is_true(points: list[PricePoint]) -> None:
     said = steadiness(points, NOW)
     assert (said.kind is Pace.UNKNOWN) == (not points)
     if said.since is None:

@@ -34,7 +34,7 @@ def found(profile: Profile, architecture: str = "x86_64") -> list[str]:
 # --- machines --------------------------------------------------------------------------------
 
 
-def test_a_gpu_means_the_smallest_machines_with_it() -> None:
+def test_a_gpu_selects_the_smallest_types_with_it() -> None:
     assert found(Profile(gpu="T4"))[0] == "g4dn.xlarge"
     assert found(Profile(gpu="t4")) == found(Profile(gpu="T4"))
     assert "g4dn.16xlarge" not in found(Profile(gpu="T4")), "eight times the price of the first"
@@ -51,25 +51,25 @@ def test_a_part_of_a_gpu_is_no_gpu() -> None:
     assert all(kind.gpu_partition == 1.0 for kind in matches)
 
 
-def test_gpu_memory_is_counted_as_its_maker_prints_it() -> None:
+def test_gpu_memory_is_the_vendors_figure() -> None:
     assert found(Profile(gpu="A10G", min_gpu_memory_gb=24))
     assert not found(Profile(gpu="A10G", min_gpu_memory_gb=25))
     assert found(Profile(gpu="A100", gpu_count=8, min_gpu_memory_gb=80)) == ["p4de.24xlarge"]
 
 
-def test_more_processors_or_memory_with_a_gpu() -> None:
+def test_minimum_cpus_and_memory_apply_with_a_gpu() -> None:
     assert found(Profile(gpu="T4", vcpus=8))[0] == "g4dn.2xlarge"
     assert found(Profile(gpu="T4", memory_gib=60))[0] == "g4dn.4xlarge"
 
 
-def test_no_gpu_means_ordinary_machines_of_that_size() -> None:
+def test_without_a_gpu_general_purpose_types_are_selected() -> None:
     names = found(Profile(vcpus=4, memory_gib=16))
     assert names[0].startswith("m")
     assert all(name.endswith(".xlarge") for name in names)
     assert len(names) == profiles.MAX_TYPES
 
 
-def test_machines_with_hidden_costs_only_where_they_are_named() -> None:
+def test_types_with_hidden_costs_are_used_only_when_named() -> None:
     assert not [name for name in found(Profile(vcpus=2)) if name.startswith("t3")]
     assert found(Profile(instance_types=("t3.large",))) == ["t3.large"]
 
@@ -81,7 +81,7 @@ def test_named_types_keep_their_order() -> None:
     ]
 
 
-def test_only_machines_that_can_run_the_image() -> None:
+def test_only_types_that_can_run_the_image_are_selected() -> None:
     assert found(Profile(gpu="T4g")) == []
     assert found(Profile(gpu="T4g"), "arm64")
     assert found(Profile(instance_types=("m7g.large", "m7i.large"))) == ["m7i.large"]
@@ -98,7 +98,7 @@ wishes = st.builds(
 
 
 @given(wishes)
-def test_every_match_fulfils_the_wish_and_costs_little_more_than_the_first(wish: Profile) -> None:
+def test_every_match_fits_the_request_at_a_similar_price(wish: Profile) -> None:
     matches = profiles.resolve(wish, TYPES)
     assert len(matches) <= profiles.MAX_TYPES
     prices = [kind.on_demand_usd_per_hour for kind in matches]
@@ -114,7 +114,7 @@ def test_every_match_fulfils_the_wish_and_costs_little_more_than_the_first(wish:
         assert kind.gpu_count == (wish.gpu_count if wish.gpu else 0)
 
 
-def test_a_machine_of_unknown_price_is_not_bought_beside_known_ones() -> None:
+def test_types_of_unknown_price_are_excluded_beside_known_ones() -> None:
     types = {
         "a.large": replace(TYPES["m5.large"], name="a.large"),
         "b.large": replace(TYPES["m5.large"], name="b.large", on_demand_usd_per_hour=None),
@@ -141,7 +141,7 @@ def test_a_gpu_in_words(instance_type: str, text: str) -> None:
     assert profiles.gpu_text(TYPES[instance_type]) == text
 
 
-def test_a_card_promises_the_least_of_what_one_may_get() -> None:
+def test_a_card_promises_the_minimum_of_its_types() -> None:
     kinds = [TYPES["g4dn.2xlarge"], TYPES["g4dn.xlarge"], TYPES["m5.xlarge"]]
     assert profiles.describe(kinds[:2]) == profiles.Hardware("1 × T4, 16 GB", 4, 16.0, 125)
     assert profiles.describe(kinds).gpu_text == ""

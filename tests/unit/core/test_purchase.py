@@ -91,7 +91,7 @@ def test_nothing_above_the_limit_is_ever_bought(
         assert purchase is not None, "what can be afforded is bought"
 
 
-def test_a_paid_place_that_is_taken_costs_an_unknown_price() -> None:
+def test_a_used_discount_leaves_an_unknown_price() -> None:
     paid = on_demand(0.20, paid=True)
     assert bought(next_purchase([paid], set(), {"g5.xlarge": 1}, 0.30)) == (paid,)
     assert next_purchase([paid], set(), {}, 0.30) is None
@@ -111,7 +111,7 @@ def test_order_does_not_depend_on_the_order_it_is_given(
 
 
 @given(some_offers(), some_hints)
-def test_total_order(offers: list[Offer], hinted: frozenset[OfferKey]) -> None:
+def test_offers_have_a_total_order(offers: list[Offer], hinted: frozenset[OfferKey]) -> None:
     """Any two offers stand as they do among all others: antisymmetric, and so transitive."""
     found = ranked(offers, hinted)
     for place, first in enumerate(found):
@@ -120,7 +120,7 @@ def test_total_order(offers: list[Offer], hinted: frozenset[OfferKey]) -> None:
 
 
 @given(some_offers(), some_hints)
-def test_reasons_in_their_order(offers: list[Offer], hinted: frozenset[OfferKey]) -> None:
+def test_reasons_are_ordered(offers: list[Offer], hinted: frozenset[OfferKey]) -> None:
     """A better neighbour is never behind: paid, hinted, known, and cheaper by more than a step."""
     for before, after in pairwise(ranked(offers, hinted)):
         assert before.paid >= after.paid
@@ -157,7 +157,7 @@ def test_unknown_risk_comes_after_every_known_one() -> None:
     assert ranked([unknown, worst]) == (worst, unknown)
 
 
-def test_price_of_nothing_is_the_lowest() -> None:
+def test_a_free_offer_comes_first() -> None:
     free, cheap = on_demand(0.0, zone="us-east-1b"), on_demand(1e-9)
     assert ranked([cheap, free]) == (free, cheap)
 
@@ -225,7 +225,7 @@ def test_paid_places_come_first_and_never_more_than_are_left(
 
 
 @given(some_offers(paid=False, known=True), st.frozensets(some_keys))
-def test_never_a_dearer_market_while_a_cheaper_one_is_open(
+def test_no_dearer_market_while_a_cheaper_one_is_open(
     offers: list[Offer], asked: frozenset[OfferKey]
 ) -> None:
     left = {offer.key: offer.usd_per_hour or 0.0 for offer in offers if offer.key not in asked}
@@ -310,7 +310,7 @@ def purchases_of(
 
 
 @given(some_offers(), st.integers(1, 5), st.data())
-def test_round_ends_by_itself_and_asks_for_nothing_twice(
+def test_round_terminates_and_requests_nothing_twice(
     offers: list[Offer], wanted: int, data: st.DataObject
 ) -> None:
     made = purchases_of(
@@ -322,7 +322,7 @@ def test_round_ends_by_itself_and_asks_for_nothing_twice(
 
 
 @given(some_offers(), some_places)
-def test_round_in_which_everything_is_sold_out_asks_for_everything_once(
+def test_round_with_everything_sold_out_requests_each_offer_once(
     offers: list[Offer], places: Mapping[str, int]
 ) -> None:
     made = purchases_of(offers, 1, places, lambda *_: 0)

@@ -12,7 +12,7 @@ RATE = Rate(burst=3, per_second=2.0)
 
 
 @given(st.lists(st.floats(0, 5), max_size=60), st.integers(1, 10), st.floats(0.1, 50))
-def test_never_more_than_the_burst_and_what_has_come_since(
+def test_never_more_than_burst_plus_refill(
     pauses: list[float], burst: int, per_second: float
 ) -> None:
     limit, now, taken = RateLimit(Rate(burst, per_second)), 0.0, 0
@@ -23,7 +23,7 @@ def test_never_more_than_the_burst_and_what_has_come_since(
 
 
 @given(st.integers(1, 20), st.floats(0, 3))
-def test_who_waits_as_long_as_told_gets_a_token(takes: int, pause: float) -> None:
+def test_a_token_is_available_after_the_reported_wait(takes: int, pause: float) -> None:
     limit, now = RateLimit(RATE), 0.0
     for _ in range(takes):
         limit.take("one", now)
@@ -33,13 +33,13 @@ def test_who_waits_as_long_as_told_gets_a_token(takes: int, pause: float) -> Non
     assert limit.take("one", now + wait + 1 / RATE.per_second)
 
 
-def test_one_key_does_not_spend_what_is_anothers() -> None:
+def test_keys_have_separate_buckets() -> None:
     limit = RateLimit(RATE)
     assert [limit.take("one", 0.0) for _ in range(5)] == [True, True, True, False, False]
     assert limit.take("other", 0.0)
 
 
-def test_a_clock_that_goes_back_gives_and_takes_nothing() -> None:
+def test_a_clock_that_goes_back_changes_no_tokens() -> None:
     limit = RateLimit(RATE)
     for _ in range(3):
         assert limit.take("one", 100.0)
@@ -47,7 +47,7 @@ def test_a_clock_that_goes_back_gives_and_takes_nothing() -> None:
     assert limit.take("one", 101.0)
 
 
-def test_a_stranger_cannot_make_the_hub_remember_more_and_more() -> None:
+def test_the_number_of_remembered_keys_is_bounded() -> None:
     limit = RateLimit(RATE)
     for _ in range(3):
         limit.take("spent", 0.0)

@@ -80,7 +80,7 @@ def machines(draw: st.DrawFn) -> Supply:
 
 
 @given(kept_instances(), machines(), needs(), names, names, keys)
-def test_only_the_same_server_of_the_same_user_ever_takes_it(
+def test_only_the_same_server_of_the_same_user_reuses_it(
     kept: Kept, machine: Supply, need: Need, user: str, server: str, fit_key: str
 ) -> None:
     if may_take(kept, machine, need, user, server, fit_key):
@@ -93,14 +93,14 @@ def test_only_the_same_server_of_the_same_user_ever_takes_it(
 
 
 @given(kept_instances(), machines())
-def test_its_own_server_may_take_it_as_long_as_it_has_time(kept: Kept, machine: Supply) -> None:
+def test_its_own_server_may_reuse_it_within_the_retention_time(kept: Kept, machine: Supply) -> None:
     need = Need("lease-2", "any", machine.instance_types, machine.zones, machine.markets, NOON)
     takes = may_take(kept, machine, need, kept.user, kept.server, kept.fit_key)
     assert takes == (kept.until > NOON)
 
 
 @given(kept_instances(), instants, st.booleans(), st.booleans(), st.floats(0, 400))
-def test_it_stays_only_while_it_is_worth_something_to_somebody(
+def test_it_is_retained_only_while_reuse_is_possible(
     kept: Kept, now: datetime, wanted: bool, elsewhere: bool, silent: float
 ) -> None:
     why = why_surplus(kept, now, wanted=wanted, elsewhere=elsewhere, silent_seconds=silent)
@@ -108,7 +108,7 @@ def test_it_stays_only_while_it_is_worth_something_to_somebody(
 
 
 @given(kept_instances(), st.integers(0, 20), st.integers(-(10**7), 10**7))
-def test_a_clock_that_is_set_changes_nothing_of_the_time_that_is_left(
+def test_a_clock_change_does_not_affect_the_remaining_time(
     kept: Kept, passed: int, minutes: int
 ) -> None:
     by, before = timedelta(minutes=minutes), kept.kept_at + timedelta(minutes=passed)
@@ -117,14 +117,14 @@ def test_a_clock_that_is_set_changes_nothing_of_the_time_that_is_left(
 
 
 @given(kept_instances(), st.integers(0, 60))
-def test_a_clock_that_was_wrong_by_years_keeps_nothing_for_years(kept: Kept, years: int) -> None:
+def test_a_clock_wrong_by_years_retains_nothing_for_years(kept: Kept, years: int) -> None:
     by, now = timedelta(days=365 * years), NOON + timedelta(minutes=20)
     moved = moved_with_clock(kept, by, now)
     assert moved.until - now <= kept.until - kept.kept_at
 
 
 @given(kept_instances(), st.none() | instants, instants)
-def test_another_key_counts_once_for_each_start_that_we_asked_for(
+def test_another_key_is_accepted_once_for_each_requested_start(
     kept: Kept, bound_at: datetime | None, pending_time: datetime
 ) -> None:
     if may_rebind(kept, bound_at, pending_time):
@@ -143,7 +143,7 @@ def test_another_key_counts_once_for_each_start_that_we_asked_for(
     st.booleans(),
     st.integers(0, 4),
 )
-def test_what_becomes_of_an_instance(
+def test_the_fate_of_an_instance_after_a_stop(
     then: str, reason: str, market: Market, agent_can: bool, reclaimed: bool, already: int
 ) -> None:
     after = AfterStop(then, 600.0, per_user=2)  # type: ignore[arg-type]
@@ -171,5 +171,5 @@ def test_what_becomes_of_an_instance(
         assert decision.why_not, "who had reason to expect it is told why not"
 
 
-def test_what_a_disk_costs_meanwhile() -> None:
+def test_the_cost_of_a_stopped_disk() -> None:
     assert disk_usd_per_month(100) == 8.0

@@ -37,13 +37,13 @@ ModuleNotFoundError: No module named 'nothing'
         ("", ""),
     ],
 )
-def test_the_last_line_that_says_why_comes_first(log: str, begins: str) -> None:
+def test_the_last_line_with_a_reason_comes_first(log: str, begins: str) -> None:
     assert last_words(log).startswith(begins)
     assert (last_words(log) == "") == (log == "")
 
 
 @given(text=st.text(st.characters() | st.sampled_from("\x1b[E] \n\r\u202e"), max_size=900))
-def test_whatever_a_user_writes_is_bounded_and_printable(text: str) -> None:
+def test_any_server_log_is_bounded_and_printable(text: str) -> None:
     said = last_words(text)
     assert len(said) <= MAX_WORDS
     assert visible(said) == said

@@ -30,7 +30,7 @@ copies = st.lists(
 
 
 @given(copies, st.integers(1, 10))
-def test_the_newest_complete_ones_are_kept_and_what_is_under_way(
+def test_the_newest_complete_and_all_pending_snapshots_are_kept(
     there: list[Copy], keep: int
 ) -> None:
     deleted = set(too_many(keep, there))
@@ -47,7 +47,7 @@ def test_the_newest_complete_ones_are_kept_and_what_is_under_way(
 
 
 @given(copies)
-def test_one_that_is_under_way_is_enough(there: list[Copy]) -> None:
+def test_no_second_snapshot_while_one_is_pending(there: list[Copy]) -> None:
     pending = any(copy.state == "pending" for copy in there)
     long_ago = NOW - timedelta(days=365)
     due = is_due(DAILY, there, made_at=long_ago, used_at=NOW, in_use=True, now=NOW)
@@ -55,7 +55,7 @@ def test_one_that_is_under_way_is_enough(there: list[Copy]) -> None:
     assert due == (not pending and NOW - newest >= timedelta(days=1))
 
 
-def test_a_home_that_nobody_used_since_gets_no_other_copy() -> None:
+def test_an_unused_home_gets_no_further_snapshot() -> None:
     old = [Copy("snap-1", NOW - timedelta(days=9), "completed")]
     made = NOW - timedelta(days=30)
 
@@ -68,7 +68,7 @@ def test_a_home_that_nobody_used_since_gets_no_other_copy() -> None:
     assert due(None, in_use=True)
 
 
-def test_a_new_home_gets_its_first_copy_when_it_has_an_age() -> None:
+def test_a_new_home_is_due_after_one_interval() -> None:
     def due(age: timedelta) -> bool:
         return is_due(DAILY, [], made_at=NOW - age, used_at=None, in_use=False, now=NOW)
 

@@ -160,7 +160,7 @@ def test_spot_has_a_quota_of_its_own_for_p5(market: Market, same_class: set[str]
 
 @markets
 @pytest.mark.parametrize("code", SUBNET_CODES)
-def test_full_subnet_is_marked_for_three_minutes_and_no_offer(code: str, market: Market) -> None:
+def test_full_subnet_marks_only_itself_for_three_minutes(code: str, market: Market) -> None:
     sold_out = told(entry(code), market=market)
     assert marked(sold_out) == set()
     assert marked_subnets(sold_out, NOW) == {"subnet-a"}
@@ -182,12 +182,12 @@ def test_throttles_faults_and_refusals_mark_nothing(
 
 
 @pytest.mark.parametrize("code", OFFER_CODES)
-def test_error_of_the_call_is_of_all_offers_asked(code: str) -> None:
+def test_call_error_applies_to_all_requested_offers(code: str) -> None:
     expected = {OfferKey(Market.SPOT, kind, ZONES[subnet]) for kind, subnet in ASKED}
     holds_for(told(of_call(code)), SHORT, expected)
 
 
-def test_error_of_the_call_is_not_of_what_came() -> None:
+def test_call_error_spares_offers_that_gave_instances() -> None:
     sold_out = told(of_call("UnfulfillableCapacity"), brought=[("g4dn.xlarge", "us-east-1b")])
     assert marked(sold_out) == {
         OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a"),
@@ -195,12 +195,12 @@ def test_error_of_the_call_is_not_of_what_came() -> None:
     }
 
 
-def test_offer_that_gave_a_part_and_was_refused_by_name_is_sold_out() -> None:
+def test_partly_served_offer_refused_by_name_is_sold_out() -> None:
     sold_out = told(entry("InsufficientInstanceCapacity"), brought=[("g4dn.xlarge", "us-east-1a")])
     assert marked(sold_out) == {OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a")}
 
 
-def test_error_of_the_call_is_of_its_only_offer_even_if_that_gave_a_part() -> None:
+def test_call_error_applies_to_an_only_offer_that_gave_a_part() -> None:
     sold_out = told(
         of_call("InsufficientInstanceCapacity"),
         asked=[("g5.xlarge", "subnet-b")],
@@ -227,12 +227,12 @@ def test_error_of_the_call_is_of_its_only_offer_even_if_that_gave_a_part() -> No
         (LaunchError("UnfulfillableCapacity", "", instance_type="m5.xlarge"), set()),
     ],
 )
-def test_error_is_of_all_it_may_mean(error: LaunchError, expected: set[OfferKey]) -> None:
+def test_error_marks_every_offer_it_may_mean(error: LaunchError, expected: set[OfferKey]) -> None:
     assert marked(told(error)) == expected
 
 
 @pytest.mark.parametrize("code", ZONE_CODES)
-def test_unsupported_without_a_name_gives_up_no_type_for_a_day(code: str) -> None:
+def test_unsupported_without_a_name_marks_no_type_for_a_day(code: str) -> None:
     """A shared error cannot say which of several it means: this market, and not for long."""
     expected = {OfferKey(Market.SPOT, kind, ZONES[subnet]) for kind, subnet in ASKED}
     holds_for(told(of_call(code)), SHORT, expected)
@@ -240,13 +240,13 @@ def test_unsupported_without_a_name_gives_up_no_type_for_a_day(code: str) -> Non
     holds_for(alone, LONG, keys(types=["g4dn.xlarge"], zone="us-east-1a"))
 
 
-def test_quota_of_the_call_marks_every_class_asked() -> None:
+def test_quota_error_of_the_call_marks_every_requested_class() -> None:
     asked = [("g4dn.xlarge", "subnet-a"), ("m5.xlarge", "subnet-b")]
     sold_out = told(of_call("MaxSpotInstanceCountExceeded"), asked=asked)
     assert marked(sold_out) == keys(Market.SPOT, ["g4dn.xlarge", "g5.xlarge", "m5.xlarge"])
 
 
-def test_full_subnets_of_the_call() -> None:
+def test_full_subnet_error_of_the_call_marks_all_its_subnets() -> None:
     sold_out = told(of_call("InsufficientFreeAddressesInSubnet"))
     assert marked_subnets(sold_out) == {"subnet-a", "subnet-b"}
 
@@ -275,7 +275,7 @@ def test_hint_lifts_the_marks_of_its_zone_for_that_market_and_type() -> None:
     assert not sold_out.is_hinted(hinted, later + SHORT)
 
 
-def test_hint_lifts_the_word_that_a_zone_has_no_such_type() -> None:
+def test_hint_lifts_the_mark_of_a_missing_type() -> None:
     sold_out = told(LaunchError("Unsupported", "", "g4dn.xlarge", "subnet-b", "us-east-1b"))
     error = entry("InsufficientInstanceCapacity", HINT)
     sold_out.learn(Market.SPOT, ASKED[:1], [error], (), ZONES, NOW)
@@ -292,7 +292,7 @@ def test_hint_lifts_no_quota() -> None:
 
 
 @pytest.mark.parametrize("number", [1, -1])
-def test_what_the_same_answer_refuses_is_sold_out_whatever_it_hints(number: int) -> None:
+def test_offers_refused_in_the_same_response_stay_sold_out_despite_a_hint(number: int) -> None:
     """Two refusals, each pointing at the other, must not send us round in circles."""
     elsewhere = HINT.replace("us-east-1b", "us-east-1a")
     errors = [
@@ -306,7 +306,7 @@ def test_what_the_same_answer_refuses_is_sold_out_whatever_it_hints(number: int)
     assert not any(sold_out.is_hinted(key, NOW) for key in KEYS)
 
 
-def test_refusal_after_a_hint_ends_it() -> None:
+def test_refusal_after_a_hint_overrides_it() -> None:
     sold_out = told(entry("InsufficientInstanceCapacity", HINT))
     later = NOW + timedelta(minutes=1)
     refused = LaunchError(
@@ -318,7 +318,7 @@ def test_refusal_after_a_hint_ends_it() -> None:
     assert sold_out.mark_of(hinted, later)
 
 
-def test_hint_of_the_call_is_of_the_type_its_text_names() -> None:
+def test_hint_of_the_call_applies_to_the_type_it_names() -> None:
     sold_out = told(of_call("InsufficientInstanceCapacity", HINT), asked=[ASKED[0], ASKED[2]])
     hinted = {key for key in KEYS if sold_out.is_hinted(key, NOW)}
     assert hinted == {OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1b")}
@@ -327,7 +327,7 @@ def test_hint_of_the_call_is_of_the_type_its_text_names() -> None:
 # --- the memory -------------------------------------------------------------------------------
 
 
-def test_refused_again_is_marked_anew_and_still_since_the_first() -> None:
+def test_another_refusal_renews_the_mark_and_keeps_its_start() -> None:
     sold_out = told(entry("InsufficientInstanceCapacity"))
     later = NOW + timedelta(minutes=2)
     sold_out.learn(Market.SPOT, ASKED, [entry("UnfulfillableCapacity")], (), ZONES, later)
@@ -340,7 +340,7 @@ def test_refused_again_is_marked_anew_and_still_since_the_first() -> None:
     assert anew.since == much_later
 
 
-def test_of_several_marks_the_one_that_lasts_longest_is_told() -> None:
+def test_of_several_marks_the_longest_is_returned() -> None:
     sold_out = told(entry("Unsupported"), entry("InsufficientInstanceCapacity"))
     key = OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a")
     mark = sold_out.mark_of(key, NOW)
@@ -348,7 +348,7 @@ def test_of_several_marks_the_one_that_lasts_longest_is_told() -> None:
     assert (mark.error_class, mark.code) == (ErrorClass.TYPE_IN_ZONE, "Unsupported")
 
 
-def test_all_marks_for_the_page_the_first_to_end_first() -> None:
+def test_marks_for_the_page_are_sorted_by_their_end() -> None:
     sold_out = told(
         entry("Unsupported"),
         entry("VcpuLimitExceeded"),
@@ -365,7 +365,7 @@ def test_all_marks_for_the_page_the_first_to_end_first() -> None:
     assert [scope for scope, _ in sold_out.all(NOW + SHORT)] == scopes[-1:]
 
 
-def test_what_has_ended_is_forgotten() -> None:
+def test_expired_marks_are_dropped() -> None:
     sold_out = told(entry("InsufficientInstanceCapacity", HINT), entry("Unsupported"))
     sold_out.forget_old(NOW + SHORT)
     # Asked about an instant before: what was forgotten does not come back.
@@ -389,7 +389,7 @@ def answers(draw: st.DrawFn) -> tuple[list[tuple[str, str]], list[LaunchError]]:
 
 
 @given(answers(), st.sampled_from(list(Market)))
-def test_no_answer_marks_more_than_it_can_mean(
+def test_no_response_marks_more_than_it_can_mean(
     answer: tuple[list[tuple[str, str]], list[LaunchError]], market: Market
 ) -> None:
     asked, errors = answer
@@ -418,7 +418,7 @@ def test_no_answer_marks_more_than_it_can_mean(
 
 
 @given(answers(), st.sampled_from(list(Market)))
-def test_an_identical_second_start_asks_for_nothing_that_was_refused_by_name(
+def test_an_identical_second_start_requests_nothing_refused_by_name(
     answer: tuple[list[tuple[str, str]], list[LaunchError]], market: Market
 ) -> None:
     asked, errors = answer

@@ -22,7 +22,7 @@ waits = st.builds(Wait, until=instants)
 
 
 @given(waits, st.booleans(), st.none() | instants)
-def test_a_wait_ends_in_time_and_asks_only_for_what_may_be_there(
+def test_a_wait_ends_in_time_and_requests_only_possible_offers(
     wait: Wait, is_open: bool, asked_at: datetime | None
 ) -> None:
     found = turn(wait, is_open=is_open, asked_at=asked_at, now=NOW)
@@ -34,7 +34,7 @@ def test_a_wait_ends_in_time_and_asks_only_for_what_may_be_there(
 
 
 @given(st.booleans(), st.none() | instants)
-def test_who_does_not_wait_always_asks(is_open: bool, asked_at: datetime | None) -> None:
+def test_without_a_wait_every_call_is_permitted(is_open: bool, asked_at: datetime | None) -> None:
     assert turn(None, is_open=is_open, asked_at=asked_at, now=NOW) is Turn.ASK
 
 

@@ -40,20 +40,20 @@ def active(text: str) -> set[str]:
     }
 
 
-def test_it_is_written_out_and_so_seen() -> None:
+def test_control_characters_are_escaped_visibly() -> None:
     assert visible(EVIL) == SHOWN
     for plain in ("", "Ada Lovelace", "李雷 \N{NO-BREAK SPACE}é", "\N{GRINNING FACE}"):
         assert visible(plain) == plain
 
 
 @given(text=st.text(st.characters() | st.sampled_from(EVIL)))
-def test_whatever_it_is_it_does_nothing(text: str) -> None:
+def test_any_text_becomes_harmless(text: str) -> None:
     assert active(visible(text)) == active(without_escapes(text)) == set()
     assert visible(visible(text)) == visible(text)
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
-def test_no_table_of_a_command_is_obeyed(columns: int) -> None:
+def test_tables_of_commands_contain_no_control_sequences(columns: int) -> None:
     finding = failed(EVIL, EVIL, EVIL)
     leftover = Leftover("volume", EVIL, EVIL, False, EVIL, user=EVIL, store=EVIL)
     kept = reap_report.Report("demo", "s", False, [leftover], trouble=EVIL)
@@ -74,7 +74,7 @@ def test_no_table_of_a_command_is_obeyed(columns: int) -> None:
     assert "[red]" in printed
 
 
-def test_complaints_and_csv_are_obeyed_by_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_and_csv_contain_no_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.complain("reap", EVIL)
     survey_report.print_csv([Price("us-east-1", EVIL, False, error=EVIL)])
     written = capsys.readouterr()
@@ -82,7 +82,7 @@ def test_complaints_and_csv_are_obeyed_by_nothing(capsys: pytest.CaptureFixture[
     assert written.err == f"ec2spawner reap: {SHOWN}\n"
 
 
-def test_commands_have_no_other_way_to_a_terminal() -> None:
+def test_commands_write_to_the_terminal_only_through_the_escaping() -> None:
     """What they print goes through `ec2spawner.terminal`, or is JSON."""
     package = Path(reap.__file__).parents[1]
     for path in (each for room in COMMANDS for each in (package / room).glob("*.py")):
@@ -112,7 +112,7 @@ def logged(path: Path, *args: object) -> None:
     exec(code, {"log": logging.getLogger("tests.log_sanitizer"), "args": args})
 
 
-def test_our_log_lines_are_one_line_each_and_obeyed_by_nothing(
+def test_log_records_are_one_line_without_control_sequences(
     records: list[logging.LogRecord],
 ) -> None:
     logged(Path(log_sanitizer.__file__), EVIL, EVIL, ValueError(EVIL), 7)

@@ -64,7 +64,7 @@ def test_a_week_may_be_written_over_the_weekend() -> None:
         ("2026-07-20 18:00", False),
     ],
 )
-def test_when_they_are_on(at: str, on: bool) -> None:
+def test_working_hours_at_given_instants(at: str, on: bool) -> None:
     assert are_on(hours("Mon-Fri 08:00-18:00 Europe/Berlin"), berlin(at)) == on
 
 
@@ -75,7 +75,7 @@ def test_hours_over_midnight_belong_to_the_day_on_which_they_begin() -> None:
     assert not are_on(night, berlin("2026-11-20 05:59"))
 
 
-def test_clocks_that_change_between_idleness_and_stop() -> None:
+def test_daylight_saving_changes_between_idleness_and_stop() -> None:
     """In the night to the 29th of March clocks go forward at 2:00, on the 25th of October back."""
     every = hours("Mon-Sun 00:00-24:00 Europe/Berlin", "3h")
     idle_since = berlin("2026-03-29 01:00")
@@ -89,7 +89,7 @@ def test_clocks_that_change_between_idleness_and_stop() -> None:
     assert stop_after(berlin("2026-03-29 01:30"), 3600, skipped) is not None
 
 
-def test_limits_of_nothing_and_of_more_than_a_week() -> None:
+def test_limits_of_zero_and_of_more_than_a_week() -> None:
     friday = berlin("2026-11-20 12:00")
     office = "Mon-Fri 08:00-18:00 Europe/Berlin"
     assert stop_after(friday, 0, hours(office, 0)) is None
@@ -103,13 +103,13 @@ def test_limits_of_nothing_and_of_more_than_a_week() -> None:
     assert stop_after(friday, 3600, hours(always, 0)) is None
 
 
-def test_at_the_very_beginning_of_the_hours_they_count() -> None:
+def test_the_first_instant_belongs_to_the_hours() -> None:
     office = hours("Mon-Fri 08:00-18:00 Europe/Berlin", "3h")
     assert stop_after(berlin("2026-11-20 07:00"), 3600, office) == berlin("2026-11-20 10:00")
     assert stop_after(berlin("2026-11-20 06:50"), 3600, office) == berlin("2026-11-20 07:50")
 
 
-def test_a_zone_that_a_machine_does_not_know_leaves_the_other_limit() -> None:
+def test_an_unknown_time_zone_leaves_the_other_limit() -> None:
     nowhere = hours("Mon-Sun 00:00-24:00 UTC").model_copy(update={"timezone": "../etc/passwd"})
     friday = berlin("2026-11-20 12:00")
     assert stop_after(friday, 3600, nowhere) == friday + timedelta(hours=1)
@@ -132,7 +132,7 @@ STEP = timedelta(minutes=10)
 
 
 @given(weeks, limits, around, st.integers(0, 7 * 144))
-def test_it_stops_when_it_was_idle_for_as_long_as_is_allowed_then_and_not_before(
+def test_it_stops_exactly_at_the_limit_of_those_hours(
     week: WorkingHours, outside: float, day: datetime, tens: int
 ) -> None:
     idle_since = day + tens * STEP

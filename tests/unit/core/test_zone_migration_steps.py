@@ -50,7 +50,7 @@ def test_nothing_is_deleted_before_a_server_was_ready_with_the_new_volume(
 
 
 @given(moves, states, st.booleans())
-def test_a_volume_is_made_of_a_complete_copy_only(
+def test_a_volume_is_created_only_from_a_complete_snapshot(
     move: Move, state: str | None, was_ready: bool
 ) -> None:
     step = next_step(move, state, was_ready=was_ready, now=NOW)
@@ -58,7 +58,7 @@ def test_a_volume_is_made_of_a_complete_copy_only(
 
 
 @given(moves, st.booleans())
-def test_a_snapshot_whose_answer_was_lost_is_looked_for_before_it_is_asked_for_again(
+def test_a_snapshot_with_a_lost_response_is_searched_before_another_is_requested(
     move: Move, was_ready: bool
 ) -> None:
     asked_lately = replace(move, volume_id=None, snapshot_asked_at=NOW - LISTING_GRACE / 2)
@@ -68,7 +68,7 @@ def test_a_snapshot_whose_answer_was_lost_is_looked_for_before_it_is_asked_for_a
 
 
 @given(moves)
-def test_giving_up_keeps_what_waits_for_an_earlier_move(move: Move) -> None:
+def test_giving_up_a_move_keeps_pending_deletions(move: Move) -> None:
     left = move.given_up("vol-home", NOW)
     assert (left is None) == (not move.discard)
     if left is not None:
@@ -88,7 +88,7 @@ def test_an_estimate_is_a_range_that_grows_with_the_home(size: int, stored: floa
     assert larger.usd >= told.usd
 
 
-def test_a_small_home_is_told_minutes_and_cents() -> None:
+def test_a_small_home_is_estimated_at_minutes_and_cents() -> None:
     told = estimate(50, 10.0)
     assert timedelta(seconds=told.seconds[1]) < timedelta(minutes=10)
     assert told.usd < 0.05

@@ -70,7 +70,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Moved:
 # --- a block ---
 
 
-def test_a_block_says_its_cost_its_time_and_its_price(
+def test_a_block_reports_its_cost_time_and_price(
     agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cost.track("preparing") as block:
@@ -82,9 +82,7 @@ def test_a_block_says_its_cost_its_time_and_its_price(
     assert said == "preparing: $0.083 in 1 min 23 s (estimate in USD; $3.60/h, spot)\n"
 
 
-def test_a_price_that_changes_in_the_middle_counts_from_then_on(
-    agent: AgentSays, ahead: Moved
-) -> None:
+def test_a_price_change_counts_from_then_on(agent: AgentSays, ahead: Moved) -> None:
     """Half an hour at 3.60, half an hour at 7.20: the bill tells it, the last rate does not."""
     begun = datetime.now(UTC)
     with cost.track(quiet=True) as block:
@@ -106,14 +104,14 @@ def test_the_first_minute_costs_work_what_its_time_costs(agent: AgentSays, ahead
     assert block.usd == pytest.approx(0.03, abs=1e-3)
 
 
-def test_an_agent_that_goes_away_leaves_the_rate(agent: AgentSays, ahead: Moved) -> None:
+def test_without_the_agent_the_last_rate_is_used(agent: AgentSays, ahead: Moved) -> None:
     with cost.track(quiet=True) as block:
         ahead.ahead += 1000
         os.environ[SOCKET] = "/nowhere"
     assert block.usd == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_price_that_is_learned_in_the_middle_counts(agent: AgentSays, ahead: Moved) -> None:
+def test_a_price_learned_during_the_block_counts(agent: AgentSays, ahead: Moved) -> None:
     agent.say(told(None, None))
     with cost.track(quiet=True) as block:
         ahead.ahead += 1000
@@ -137,7 +135,9 @@ def test_unknown_is_said_to_be_unknown(
     assert "0.0" not in said
 
 
-def test_alone_the_time_is_told_and_why_the_cost_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_standalone_reports_the_time_and_why_the_cost_is_unknown(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert cost.now() is None
     with cost.track("work"):
         time.sleep(0.11)
@@ -151,7 +151,7 @@ def test_alone_the_time_is_told_and_why_the_cost_is_not(capsys: pytest.CaptureFi
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), KeyboardInterrupt(), SystemExit(3)])
-def test_an_exception_goes_on_and_the_cost_is_told(
+def test_an_exception_propagates_and_the_cost_is_reported(
     capsys: pytest.CaptureFixture[str], error: BaseException
 ) -> None:
     with pytest.raises(type(error)) as raised, cost.track("work"):
@@ -160,7 +160,7 @@ def test_an_exception_goes_on_and_the_cost_is_told(
     assert f"ms, ended by {type(error).__name__} (cost unknown" in capsys.readouterr().out
 
 
-def test_blocks_in_blocks_are_set_in_and_threads_begin_anew(
+def test_nested_blocks_are_indented_and_threads_start_over(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def work() -> None:
@@ -179,7 +179,7 @@ def test_blocks_in_blocks_are_set_in_and_threads_begin_anew(
     assert names == ["  inner", "thread", "outer", "next"]
 
 
-async def test_tasks_do_not_set_each_other_in(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_tasks_do_not_indent_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     async def work(name: str, seconds: float) -> None:
         with cost.track(name):
             await asyncio.sleep(seconds)
@@ -212,7 +212,7 @@ async def test_a_decorator_measures_each_call(capsys: pytest.CaptureFixture[str]
         cost.track(fit)  # type: ignore[arg-type]
 
 
-def test_it_goes_where_standard_output_goes(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_follows_redirected_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     taken, given = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(taken), cost.track("taken"):
         pass
@@ -223,7 +223,7 @@ def test_it_goes_where_standard_output_goes(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == ""
 
 
-def test_an_output_that_breaks_breaks_nothing() -> None:
+def test_a_broken_output_breaks_nothing() -> None:
     closed = io.StringIO()
     closed.close()
     with cost.track("work", file=closed) as block:
@@ -235,7 +235,7 @@ def test_an_output_that_breaks_breaks_nothing() -> None:
 # --- epochs ---
 
 
-def test_epochs_tell_their_cost_the_cost_so_far_and_the_forecast(
+def test_epochs_report_their_cost_the_total_and_the_forecast(
     agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for epoch in cost.epochs(range(4)):
@@ -283,7 +283,7 @@ def test_epochs_without_a_length_have_no_forecast_unless_it_is_given(
     assert "2 of 3 epochs: 20.0 s; 10.0 s each (" in said
 
 
-def test_a_loop_that_is_left_by_an_exception_says_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_loop_ended_by_an_exception_reports_its_epoch(capsys: pytest.CaptureFixture[str]) -> None:
     def train() -> None:
         for epoch in cost.epochs(range(5)):
             if epoch == 2:
@@ -294,14 +294,14 @@ def test_a_loop_that_is_left_by_an_exception_says_where(capsys: pytest.CaptureFi
     assert "2 of 5 epochs: " in capsys.readouterr().out.splitlines()[-1]
 
 
-def test_quick_epochs_do_not_flood(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quick_epochs_are_reported_seldom(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(cost.epochs(range(5000))) == sum(range(5000))
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("epoch 1 of 5000: ")
     assert last.startswith("5000 epochs: ")
 
 
-def test_nothing_to_do_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_loop_is_reported_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert list(cost.epochs([])) == []
     assert capsys.readouterr().out.startswith("0 epochs: ")
 
@@ -309,7 +309,7 @@ def test_nothing_to_do_is_told_too(capsys: pytest.CaptureFixture[str]) -> None:
 # --- now ---
 
 
-def test_now_adds_what_has_passed_since_the_hub_counted(agent: AgentSays, ahead: Moved) -> None:
+def test_now_extrapolates_from_the_hubs_last_figure(agent: AgentSays, ahead: Moved) -> None:
     agent.say(told(1.0, 3.6, today_usd=2.0, month_usd=9.0, saved_usd=0.7, price_source="EC2"))
     ahead.ahead += 50
     now = cost.now()
@@ -325,14 +325,16 @@ def test_now_adds_what_has_passed_since_the_hub_counted(agent: AgentSays, ahead:
         now.usd = 0  # type: ignore[misc]
 
 
-def test_now_says_none_for_what_is_unknown(agent: AgentSays) -> None:
+def test_now_has_none_for_unknown_figures(agent: AgentSays) -> None:
     agent.say(told(None, 0.5))
     now = cost.now()
     assert now is not None
     assert (now.usd, now.usd_per_hour, now.today_usd) == (None, 0.5, None)
 
 
-def test_an_answer_serves_for_a_second(agent: AgentSays, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_is_cached_for_a_second(
+    agent: AgentSays, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(agent_line, "FRESH", 60.0)
     first = read()
     agent.say(told(5.0))
@@ -369,7 +371,7 @@ def callers(listening: socket.socket) -> int:
     return number
 
 
-def test_an_agent_that_hangs_is_asked_once(
+def test_a_hanging_agent_is_queried_once(
     mute: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_line, "SILENT", 3600.0)
@@ -385,7 +387,7 @@ def test_an_agent_that_hangs_is_asked_once(
     "line",
     [b"hello\n", b"[]\n", b'"x"\n', b'{"cost": 3}\n', b'{"cost": {"usd": "lots"}}\n', b"\xff\n"],
 )
-def test_an_agent_that_talks_nonsense_is_none(
+def test_an_agent_with_malformed_responses_is_ignored(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, line: bytes
 ) -> None:
     path = str(tmp_path_factory.mktemp("n") / "s")
@@ -405,7 +407,7 @@ def test_an_agent_that_talks_nonsense_is_none(
         thread.join()
 
 
-def test_an_agent_that_is_not_there_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_agent_is_not_awaited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SOCKET, "/nowhere/agent.sock")
     monkeypatch.setattr(agent_line, "TIMEOUT", 3600.0)
     assert read().why == NO_RESPONSE

@@ -40,7 +40,7 @@ def run(shell: InteractiveShell, cell: str) -> Any:
     return shell.run_cell(cell, store_history=True)
 
 
-def test_a_cell_runs_as_without_it_and_tells_its_cost(
+def test_a_cell_runs_unchanged_and_reports_its_cost(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     result = run(shell, "%%cost training run\nx = 20\nprint(x)\nx + 1")
@@ -56,7 +56,7 @@ def test_a_cell_may_await(shell: InteractiveShell, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize(("code", "error"), [("1 / 0", "ZeroDivisionError"), ("if", "SyntaxError")])
-def test_an_exception_is_shown_with_its_line_and_the_cost_is_told(
+def test_an_exception_is_shown_with_its_line_and_the_cost(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str], code: str, error: str
 ) -> None:
     result = run(shell, f"%%cost\nx = 1\n{code}")
@@ -66,7 +66,7 @@ def test_an_exception_is_shown_with_its_line_and_the_cost_is_told(
     assert re.search(r"line 3|----> 3", re.sub(r"\x1b\[[\d;]*m", "", said)), said
 
 
-def test_it_goes_together_with_other_magics(
+def test_it_combines_with_other_magics(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(shell, "%%cost outer\n%%capture taken\nprint('inside')")
@@ -94,7 +94,7 @@ def test_cells_in_cells_end_in_order(
     assert "USD" not in capsys.readouterr().out
 
 
-def test_other_cells_are_left_alone(
+def test_cells_without_the_magic_are_unchanged(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(shell, "s = '''\n%%cost\n'''\nlen(s)")
@@ -105,7 +105,7 @@ def test_other_cells_are_left_alone(
     assert "costly" in said.out + said.err
 
 
-def test_a_line_tells_now_and_measures_code(
+def test_a_line_reports_the_current_cost_or_measures_code(
     shell: InteractiveShell, agent: AgentSays, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(shell, "v = %cost sum(range(10))").success
@@ -146,7 +146,7 @@ def test_a_line_of_code_is_understood_as_ipython_does(
 
 
 @pytest.mark.parametrize(("line", "error"), [("1 / 0", ZeroDivisionError), ("1 +", SyntaxError)])
-def test_a_line_that_fails_tells_its_cost_and_why(
+def test_a_failing_line_reports_its_cost_and_the_error(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str], line: str, error: type
 ) -> None:
     ran = run(shell, f"%cost {line}")
@@ -187,7 +187,7 @@ def test_a_line_says_what_is_unknown(
     assert capsys.readouterr().out == said
 
 
-def test_loading_twice_tells_once_and_unloading_ends_it(
+def test_loading_twice_reports_once_and_unloading_removes_it(
     shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.run_line_magic("reload_ext", "ec2spawner.cost")

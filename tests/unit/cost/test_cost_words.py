@@ -22,7 +22,7 @@ durations = st.floats(0, 1e8)
 
 
 @given(amounts)
-def test_what_is_not_nothing_never_looks_like_it(usd: float) -> None:
+def test_a_positive_amount_is_never_shown_as_zero(usd: float) -> None:
     digits = re.sub(r"[^1-9]", "", money(usd))
     assert bool(digits) == (usd > 0)
     assert money(usd).isascii()
@@ -35,7 +35,7 @@ def test_an_amount_is_right_to_five_percent(usd: float) -> None:
 
 
 @given(st.floats(MIN, 1e9), st.floats(MIN, 1e9))
-def test_more_never_looks_like_less(one: float, other: float) -> None:
+def test_a_larger_amount_is_never_shown_as_smaller(one: float, other: float) -> None:
     less, more = sorted((one, other))
     said = [float(money(usd).removeprefix("$")) for usd in (less, more)]
     assert said == sorted(said)
@@ -77,7 +77,7 @@ def test_durations_as_people_read_them(seconds: float, said: str) -> None:
 
 
 @given(durations)
-def test_no_part_of_a_duration_is_a_whole_of_the_next(seconds: float) -> None:
+def test_units_of_a_duration_carry_over(seconds: float) -> None:
     parts = {unit: float(n) for n, unit in re.findall(r"([\d.]+) (ms|s|min|h|d)", lasted(seconds))}
     assert parts
     assert parts.get("ms", 0) < 1000
@@ -105,13 +105,13 @@ def added(costs: list[float]) -> Done:
 
 
 @given(st.floats(0, 1e6), st.integers(1, 50), st.integers(0, 50))
-def test_equal_epochs_are_foretold_exactly(each: float, number: int, more: int) -> None:
+def test_equal_epochs_are_forecast_exactly(each: float, number: int, more: int) -> None:
     total = number + more
     assert added([each] * number).forecast(total) == pytest.approx(each * total, rel=1e-9)
 
 
 @given(amounts_done, st.integers(0, 200))
-def test_a_forecast_is_never_below_what_is_done(costs: list[float], total: int) -> None:
+def test_a_forecast_is_never_below_the_actual_cost(costs: list[float], total: int) -> None:
     done = added(costs)
     assert done.first + done.later == pytest.approx(sum(costs), rel=1e-9)
     assert done.forecast(total) >= done.first + done.later
@@ -120,13 +120,15 @@ def test_a_forecast_is_never_below_what_is_done(costs: list[float], total: int) 
 
 
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.integers(2, 50))
-def test_the_first_epoch_is_not_foretold_again(first: float, each: float, total: int) -> None:
+def test_the_first_epoch_does_not_distort_the_forecast(
+    first: float, each: float, total: int
+) -> None:
     found = added([first, each]).forecast(total)
     assert found == pytest.approx(first + each * (total - 1), rel=1e-9)
 
 
 @given(amounts_done, st.integers(0, 100))
-def test_one_epoch_more_is_one_typical_epoch_more(costs: list[float], more: int) -> None:
+def test_each_further_epoch_adds_a_typical_one(costs: list[float], more: int) -> None:
     total = len(costs) + more
     done = added(costs)
     step = done.forecast(total + 1) - done.forecast(total)

@@ -12,7 +12,7 @@ from ec2spawner.embedded.demo import demo
 
 
 @pytest.mark.parametrize(("before", "after"), [(None, 0o711), (0o700, 0o711), (0o1777, 0o1777)])
-def test_roots_folder_lets_instance_users_through_and_closes_itself_to_nobody(
+def test_the_folder_of_root_is_passable_for_others(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, before: int | None, after: int
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

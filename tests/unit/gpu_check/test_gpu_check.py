@@ -97,7 +97,7 @@ def test_each_of_several_gpus_is_measured(cuda: FakeCuda, left: Path) -> None:
     assert report["verdict"]["line"].startswith("Slower than it should be: GPU 2 (Tesla T4): copy")
 
 
-def test_a_bit_that_turns_is_a_broken_gpu(cuda: FakeCuda, left: Path) -> None:
+def test_a_flipped_bit_is_a_broken_gpu(cuda: FakeCuda, left: Path) -> None:
     status, report = told(cuda.environment(gpus=2, flip=1, left=left), "--short")
     assert (status, report["verdict"]["state"]) == (1, "broken")
     assert "GPU 1 (Tesla T4): 1 bit of" in report["verdict"]["line"]
@@ -115,7 +115,7 @@ def test_a_bit_that_turns_is_a_broken_gpu(cuda: FakeCuda, left: Path) -> None:
         ("cuCtxSynchronize:4711", "unmeasured", "an unknown error (4711)"),
     ],
 )
-def test_an_error_in_the_middle_is_told_apart_and_all_is_given_back(
+def test_an_error_during_the_check_is_distinguished_and_resources_are_released(
     cuda: FakeCuda, left: Path, fail: str, state: str, said: str
 ) -> None:
     status, report = told(cuda.environment(gpus=2, fail=fail, left=left), "--short")
@@ -133,7 +133,7 @@ def test_an_error_in_the_middle_is_told_apart_and_all_is_given_back(
         ({"fail": "cuInit:214"}, "CUDA_ERROR_ECC_UNCORRECTABLE (214)"),
     ],
 )
-def test_a_driver_that_does_not_work_is_no_broken_gpu(
+def test_a_broken_driver_is_no_broken_gpu(
     cuda: FakeCuda, steered: dict[str, object], said: str
 ) -> None:
     status, report = told(cuda.environment(**steered), "--short")
@@ -141,7 +141,7 @@ def test_a_driver_that_does_not_work_is_no_broken_gpu(
     assert said in report["verdict"]["line"]
 
 
-def test_without_a_driver_that_is_said(tmp_path: Path) -> None:
+def test_a_missing_driver_is_reported(tmp_path: Path) -> None:
     done = check({"LD_LIBRARY_PATH": str(tmp_path)})
     if "Could not be measured" not in done.stdout:
         pytest.skip("this machine has a driver of its own")
@@ -149,7 +149,7 @@ def test_without_a_driver_that_is_said(tmp_path: Path) -> None:
     assert "no NVIDIA driver here that CUDA programs can use" in done.stdout
 
 
-def test_little_free_memory_leaves_out_what_a_cache_would_answer(
+def test_little_free_memory_skips_figures_that_a_cache_would_distort(
     cuda: FakeCuda, left: Path
 ) -> None:
     status, report = told(cuda.environment(free_mib=40, left=left), "--short")
@@ -159,13 +159,13 @@ def test_little_free_memory_leaves_out_what_a_cache_would_answer(
     assert gpu["figures"][2]["why_not"] == "only 40 MiB of the GPU's memory are free"
 
 
-def test_a_full_gpu_is_said_to_be_full(cuda: FakeCuda, left: Path) -> None:
+def test_a_gpu_without_free_memory_is_reported(cuda: FakeCuda, left: Path) -> None:
     status, report = told(cuda.environment(free_mib=1, left=left), "--short")
     assert (status, report["gpus"][0]["state"]) == (2, "unmeasured")
     assert "shut down the kernels that hold it" in report["verdict"]["line"]
 
 
-def test_a_slice_is_measured_and_nothing_is_expected_of_it(cuda: FakeCuda, left: Path) -> None:
+def test_a_mig_slice_is_measured_without_expectations(cuda: FakeCuda, left: Path) -> None:
     name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
     status, report = told(cuda.environment(name=name, memory_mib=4864, left=left), "--short")
     assert (status, report["verdict"]["state"]) == (0, "unknown")
@@ -173,7 +173,7 @@ def test_a_slice_is_measured_and_nothing_is_expected_of_it(cuda: FakeCuda, left:
 
 
 @pytest.mark.parametrize(("use", "state"), [(85, "busy"), (4, "slow")])
-def test_beside_the_work_of_others_no_figure_is_compared(
+def test_figures_of_a_shared_gpu_are_not_compared(
     cuda: FakeCuda, tmp_path: Path, use: int, state: str
 ) -> None:
     nvml = FakeNvml(tmp_path)
@@ -190,7 +190,7 @@ HANGS = QUICK.replace("command.SHORT", "watchdog.HANG_SECONDS = 0.5; command.SHO
 
 
 @pytest.mark.parametrize("call", ["cuMemcpyHtoD_v2", "cuMemcpyDtoH_v2", "cuEventSynchronize"])
-def test_a_gpu_that_hangs_is_broken_and_holds_nobody_up(cuda: FakeCuda, call: str) -> None:
+def test_a_hanging_gpu_is_broken_and_does_not_block(cuda: FakeCuda, call: str) -> None:
     assert watchdog.HANG_SECONDS > 3
     done = check(cuda.environment(hang=call), "--json", "--short", code=HANGS)
     assert done.returncode == 1, done.stderr
@@ -248,7 +248,9 @@ def with_torch(folder: Path, **given: object) -> dict[str, str]:
     return {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
 
 
-def test_matrix_products_are_measured_where_a_library_is(cuda: FakeCuda, tmp_path: Path) -> None:
+def test_matrix_products_are_measured_where_torch_is_installed(
+    cuda: FakeCuda, tmp_path: Path
+) -> None:
     status, report = told(cuda.environment() | with_torch(tmp_path))
     assert status == 0, report
     found = values(report["gpus"][0])
@@ -267,7 +269,7 @@ def test_matrix_products_are_measured_where_a_library_is(cuda: FakeCuda, tmp_pat
         ({"way": "raise RuntimeError()"}, "RuntimeError"),
     ],
 )
-def test_a_library_that_does_not_work_costs_its_figures_alone(
+def test_a_broken_library_costs_only_its_figures(
     cuda: FakeCuda, tmp_path: Path, given: dict[str, object], why: str
 ) -> None:
     status, report = told(cuda.environment() | with_torch(tmp_path, **given))

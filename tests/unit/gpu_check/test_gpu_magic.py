@@ -58,7 +58,7 @@ def test_the_magic_prints_the_table_and_the_verdict(
     assert max(map(len, said.splitlines())) <= 72, "as wide as an output between two sidebars"
 
 
-def test_nothing_of_cuda_stays_in_the_kernel(
+def test_no_cuda_state_stays_in_the_kernel(
     shell: InteractiveShell, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steer(monkeypatch, cuda)
@@ -66,7 +66,7 @@ def test_nothing_of_cuda_stays_in_the_kernel(
     assert str(cuda.folder) not in Path("/proc/self/maps").read_text()
 
 
-def test_what_goes_wrong_is_one_line_and_no_traceback(
+def test_a_failure_is_one_line_without_a_traceback(
     shell: InteractiveShell, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shell.run_line_magic("gpu_check", "--quick")
@@ -80,7 +80,7 @@ def test_what_goes_wrong_is_one_line_and_no_traceback(
     assert capsys.readouterr().out == "Could not be measured: it said nothing\n"
 
 
-def test_one_extension_loads_all_and_takes_all_away(shell: InteractiveShell) -> None:
+def test_one_extension_loads_and_unloads_all_magics(shell: InteractiveShell) -> None:
     lines, cells = (shell.magics_manager.magics[kind] for kind in ("line", "cell"))
     assert {"cost", "gpu_check"} <= lines.keys()
     assert "cost" in cells
@@ -91,7 +91,7 @@ def test_one_extension_loads_all_and_takes_all_away(shell: InteractiveShell) -> 
 MAIN = "import sys; from ec2spawner.cli import main; sys.exit(main())"
 
 
-def test_the_command_line_has_it(cuda: FakeCuda, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_line_has_gpu_check(cuda: FakeCuda, capsys: pytest.CaptureFixture[str]) -> None:
     done = subprocess.run(
         [sys.executable, "-c", MAIN, "gpu-check", "--short"],
         env=os.environ | cuda.environment() | {"PYTHONPATH": str(ROOT)},

@@ -67,7 +67,7 @@ def machine(*gpus: GpuFigures) -> Figures:
         ("", 0, None),
     ],
 )
-def test_a_gpu_is_known_by_its_name_and_its_memory(
+def test_a_gpu_is_recognized_by_name_and_memory(
     name: str, memory_mib: float, model: str | None
 ) -> None:
     found = find_model(name, memory_mib)
@@ -77,7 +77,7 @@ def test_a_gpu_is_known_by_its_name_and_its_memory(
     assert (found.model if found else None) == model
 
 
-def test_links_have_the_rate_of_their_generation() -> None:
+def test_pcie_links_have_the_rate_of_their_generation() -> None:
     rates = {each.model: peaks(each).get("to_gpu") for each in gpu_models()}
     assert rates["T4"] == pytest.approx(15.75, rel=0.01)
     assert rates["A10G"] == pytest.approx(31.5, rel=0.01)
@@ -86,13 +86,13 @@ def test_links_have_the_rate_of_their_generation() -> None:
     assert rates["H100 80GB"] is None, "nobody has read how many lanes it has"
 
 
-def test_a_healthy_machine_is_as_fast_as_it_should_be() -> None:
+def test_a_healthy_instance_reaches_its_expected_figures() -> None:
     verdict = judge(machine(T4, T4))
     assert (verdict.state, verdict.exit_status) == ("fine", 0)
     assert verdict.line == "As fast as it should be: 2 × Tesla T4."
 
 
-def test_a_t4_that_its_70_watts_hold_down_is_healthy() -> None:
+def test_a_t4_limited_by_its_70_watts_is_healthy() -> None:
     held = (*figures(0.78, names=["to_gpu", "from_gpu", "memory"]), Figure("fp16", 24.0))
     assert judge(machine(replace(T4, figures=held))).state == "fine"
 
@@ -105,7 +105,7 @@ def test_a_link_of_eight_lanes_is_no_fault_and_one_of_four_is() -> None:
     assert [linked(0.4), linked(0.2)] == ["fine", "slow"]
 
 
-def test_a_slow_figure_is_named_with_how_much_and_what_to_do() -> None:
+def test_a_slow_figure_is_named_with_its_deviation_and_a_fix() -> None:
     slow = (*figures(0.8, names=["to_gpu", "from_gpu"]), Figure("memory", 96.0))
     verdict = judge(machine(T4, replace(T4, figures=slow)))
     assert (verdict.state, verdict.exit_status) == ("slow", 1)
@@ -115,7 +115,7 @@ def test_a_slow_figure_is_named_with_how_much_and_what_to_do() -> None:
     )
 
 
-def test_a_broken_gpu_outweighs_all_and_use_by_others_does_not_excuse_it() -> None:
+def test_a_broken_gpu_outweighs_all_even_when_shared() -> None:
     broken = replace(T4, broken="1 bit came back other", used_by_others_percent=99)
     verdict = judge(machine(T4, broken, replace(T4, figures=figures(0.01))))
     assert (verdict.state, verdict.exit_status) == ("broken", 1)
@@ -123,7 +123,7 @@ def test_a_broken_gpu_outweighs_all_and_use_by_others_does_not_excuse_it() -> No
     assert "Trust no result" in verdict.line
 
 
-def test_beside_other_work_no_figure_is_called_slow() -> None:
+def test_no_figure_of_a_shared_gpu_is_called_slow() -> None:
     busy = replace(T4, figures=figures(0.01), used_by_others_percent=85)
     verdict = judge(machine(busy))
     assert (verdict.state, verdict.exit_status) == ("busy", 2)
@@ -132,13 +132,13 @@ def test_beside_other_work_no_figure_is_called_slow() -> None:
     assert judge(machine(quiet)).state == "slow"
 
 
-def test_of_an_unknown_model_nothing_is_expected() -> None:
+def test_an_unknown_model_has_no_expectations() -> None:
     verdict = judge(machine(replace(T4, name="NVIDIA Z9")))
     assert (verdict.state, verdict.exit_status) == ("unknown", 0)
     assert "NVIDIA Z9" in verdict.line
 
 
-def test_what_could_not_be_measured_is_said() -> None:
+def test_unmeasured_figures_are_reported() -> None:
     nothing = judge(Figures(problem="The NVIDIA driver shows no GPU."))
     assert (nothing.state, nothing.exit_status) == ("unmeasured", 2)
     assert nothing.line == "Could not be measured. The NVIDIA driver shows no GPU."
@@ -171,7 +171,7 @@ a_machine = st.builds(
 
 
 @given(a_machine)
-def test_the_worst_gpu_is_the_machines(measured: Figures) -> None:
+def test_the_verdict_of_the_instance_is_that_of_its_worst_gpu(measured: Figures) -> None:
     verdict = judge(measured)
     assert verdict.exit_status == EXIT_STATUS[verdict.state]
     assert "\n" not in verdict.line
@@ -190,7 +190,7 @@ def test_a_faster_gpu_is_never_judged_slower(gpu: GpuFigures, times: float) -> N
 
 
 @given(a_machine)
-def test_a_report_is_read_as_it_was_written_and_shown_as_text(measured: Figures) -> None:
+def test_a_report_survives_a_round_trip_and_is_shown_as_text(measured: Figures) -> None:
     verdict = judge(measured)
     line = as_json(measured, verdict)
     assert "\n" not in line
@@ -201,11 +201,11 @@ def test_a_report_is_read_as_it_was_written_and_shown_as_text(measured: Figures)
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "null", '{"gpus": [{}], "problem": ""}'])
-def test_what_is_no_report_is_refused(line: str) -> None:
+def test_a_malformed_report_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r".*"):
         from_json(line)
 
 
-def test_every_figure_has_its_words() -> None:
+def test_every_figure_has_a_label() -> None:
     assert LABELS.keys() == UNITS.keys() == HEALTHY.keys()
     assert all(0 < share < 1 for share in HEALTHY.values())

@@ -57,7 +57,7 @@ def known(alternative: Alternative) -> float:
 
 
 @given(hubs(), st.sampled_from("abcdefgh"), st.none() | st.floats(0.05, 100), st.integers(0, 6))
-def test_only_what_is_open_and_allowed_the_cheapest_first_and_not_too_many(
+def test_alternatives_are_permitted_sorted_by_price_and_few(
     hub: tuple[Candidate, ...], wanted: str, reference: float | None, most: int
 ) -> None:
     found = alternatives(hub, wanted, reference, limit=most)
@@ -86,7 +86,7 @@ def test_only_what_is_open_and_allowed_the_cheapest_first_and_not_too_many(
 
 
 @given(hubs(), st.sampled_from("abcdefgh"), st.none() | st.floats(10, 100))
-def test_something_is_offered_whenever_something_is_open_at_a_price_like_that(
+def test_an_open_offer_at_a_similar_price_is_always_offered(
     hub: tuple[Candidate, ...], wanted: str, reference: float | None
 ) -> None:
     can_start = any(
@@ -132,7 +132,7 @@ def test_the_same_gpu_in_the_other_market_comes_first_where_the_profile_leaves_t
     assert told(alternatives([t4, closed], "a10g", 0.42)) == [("t4", "spot", 0.19)]
 
 
-def test_what_is_near_is_chosen_before_what_is_merely_cheap() -> None:
+def test_similar_profiles_come_before_cheaper_ones() -> None:
     hub = [
         candidate("cpu", offer(SPOT, 0.08), has_gpu=False),
         candidate("t4", offer(SPOT, 0.19)),
@@ -147,7 +147,7 @@ def test_what_is_near_is_chosen_before_what_is_merely_cheap() -> None:
     assert len(found) == MAX_ALTERNATIVES
 
 
-def test_another_profile_is_nearer_than_the_same_one_twice() -> None:
+def test_another_profile_comes_before_the_same_one_twice() -> None:
     both = ("spot-only", "on-demand")
     hub = [
         candidate("t4", offer(SPOT, 0.19), offer(ON_DEMAND, 0.53), markets=both),
@@ -158,12 +158,12 @@ def test_another_profile_is_nearer_than_the_same_one_twice() -> None:
     assert found == [("t4", "spot", 0.19), ("l4", "spot", 0.4)]
 
 
-def test_spot_dearer_than_on_demand_is_not_what_spot_first_would_buy() -> None:
+def test_spot_dearer_than_on_demand_is_not_offered_for_spot_first() -> None:
     risen = candidate("t4", offer(SPOT, 0.6), offer(ON_DEMAND, 0.53))
     assert told(alternatives([risen], "a10g", 0.42)) == [("t4", "on-demand", 0.53)]
 
 
-def test_what_costs_many_times_as_much_is_no_alternative_but_the_same_machine_is() -> None:
+def test_much_dearer_offers_are_excluded_except_for_the_same_profile() -> None:
     hub = [
         candidate("h100", offer(SPOT, 17.57)),
         candidate("cpu", offer(SPOT, 0.05), has_gpu=False),
@@ -172,7 +172,7 @@ def test_what_costs_many_times_as_much_is_no_alternative_but_the_same_machine_is
     assert told(alternatives(hub, "t4", 0.13)) == [("t4", "on-demand", 2.0), ("cpu", "spot", 0.05)]
 
 
-def test_the_lowest_of_several_prices_is_known_as_that() -> None:
+def test_the_lowest_of_several_prices_is_marked_as_such() -> None:
     zones = [offer(SPOT, usd, zone) for usd, zone in zip((0.2, 0.19, 0.2), ZONES, strict=True)]
     (several,) = alternatives([candidate("t4", *zones)], "a10g", 0.42)
     assert (several.usd_per_hour, several.may_cost_more) == (0.19, True)

@@ -57,7 +57,7 @@ async def gate(tmp_path: Path) -> AsyncIterator[Gate]:
     made.verifier.close()
 
 
-async def test_strangers_share_what_they_may_cost_and_hinder_nobody_of_ours(gate: Gate) -> None:
+async def test_unknown_claims_share_one_limit_without_affecting_our_instances(gate: Gate) -> None:
     burst = claim_rate_limit.STRANGERS.burst
     forged = [gate.claim(f"i-{n:017x}", forged=" x") for n in range(burst + 3)]
     assert [await gate.refused(each) for each in forged] == ["refused"] * burst + ["limited"] * 3
@@ -67,7 +67,7 @@ async def test_strangers_share_what_they_may_cost_and_hinder_nobody_of_ours(gate
     assert await gate.refused(gate.claim(STRANGE)) == "limited"
 
 
-async def test_who_is_limited_is_told_for_how_long(gate: Gate) -> None:
+async def test_a_limited_claim_gets_retry_after(gate: Gate) -> None:
     for _ in range(claim_rate_limit.STRANGERS.burst):
         await gate.refused(gate.claim(STRANGE))
     with pytest.raises(TooManyClaims) as limited:

@@ -30,7 +30,7 @@ def line(
     return logging.LogRecord("any", level, __file__, 1, text, ("1.2.3.4",), said)
 
 
-def test_a_flood_is_left_out_and_counted() -> None:
+def test_a_flood_of_records_is_suppressed_and_counted() -> None:
     clock = [0.0]
     limit = LogLimit(is_cut_off, lambda: clock[0])
     flood = [line("Timeout reading body from %s", logging.INFO) for _ in range(1000)]
@@ -61,7 +61,7 @@ def test_calls_of_agents_that_are_refused_are_limited_and_no_others(
     assert is_refused_call(line(text, level)) is limited
 
 
-def test_a_flood_of_unproved_claims_hides_no_claim_of_a_real_instance() -> None:
+def test_a_flood_of_unproved_claims_hides_no_verified_claim() -> None:
     assert is_unproved_claim(line(UNPROVED_CLAIM))
     assert is_refused_claim(line(REFUSED_CLAIM))
     assert not is_unproved_claim(line(REFUSED_CLAIM))
@@ -85,7 +85,7 @@ def test_a_refused_start_is_one_line_without_a_traceback(error: Exception, kept:
         assert record.levelname == "WARNING"
 
 
-def test_only_the_lack_of_descriptors_is_limited_among_errors_of_the_loop() -> None:
+def test_of_the_loops_errors_only_missing_descriptors_are_limited() -> None:
     said = "Exception in callback %s"
     assert is_out_of_descriptors(line(said, error=OSError(errno.EMFILE, "Too many open files")))
     assert not is_out_of_descriptors(line(said, error=OSError(errno.ENOSPC, "No space left")))

@@ -45,7 +45,7 @@ async def test_a_certificate_is_for_the_address_and_by_the_authority(
     assert made.ca == (authority.folder / f"{AUTHORITY}_trust.crt").read_text()
 
 
-async def test_the_key_is_new_each_time_and_stays_on_no_disk(
+async def test_the_key_is_new_each_time_and_never_on_the_hubs_disk(
     authority: NotebookAuthority,
 ) -> None:
     before = {path: path.read_bytes() for path in authority.folder.rglob("*") if path.is_file()}
@@ -66,12 +66,12 @@ def test_a_certificate_ends_with_its_authority_and_none_is_made_after_that(
         authority._sign("10.0.3.17", late + timedelta(days=30))
 
 
-async def test_an_authority_that_cannot_be_read_is_said_to_be(tmp_path: Path) -> None:
+async def test_an_unreadable_authority_is_reported(tmp_path: Path) -> None:
     with pytest.raises(CannotSign, match=r"10\.0\.3\.17"):
         await NotebookAuthority(tmp_path, lambda: tmp_path / "none").sign("10.0.3.17")
 
 
-async def test_on_the_instance_they_are_for_the_notebook_alone(
+async def test_on_the_instance_only_the_notebook_user_can_read_them(
     authority: NotebookAuthority, tmp_path: Path
 ) -> None:
     user = NotebookUser("jo", 60001, 60001, (60001,), tmp_path / "home", "/bin/bash")

@@ -47,7 +47,7 @@ async def visible(spawner: EC2Spawner) -> list[str]:
     return [profile.slug for profile in await allowed_profiles(options, spawner)]
 
 
-async def test_groups_decide_what_is_seen() -> None:
+async def test_groups_decide_which_profiles_are_visible() -> None:
     profiles = [CPU, {**T4, "groups": ["research", "staff"]}]
     assert await visible(spawner_of(profile_list=profiles)) == ["cpu"]
     assert await visible(spawner_of("students", profile_list=profiles)) == ["cpu"]
@@ -66,7 +66,7 @@ async def test_groups_may_be_a_function() -> None:
     assert await visible(spawner_of(profile_list=profiles)) == ["cpu"]
 
 
-async def test_a_function_of_groups_that_fails_opens_nothing(
+async def test_a_failing_groups_function_permits_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def broken(_spawner: Any) -> bool:
@@ -98,7 +98,7 @@ async def test_a_function_returns_the_list_of_its_user(is_async: bool) -> None:
         ([CPU, CPU], "c.EC2Spawner.profile_list[1].slug"),
     ],
 )
-async def test_a_list_that_cannot_work_is_the_admins_to_mend(
+async def test_an_invalid_list_is_reported_as_the_admins_to_fix(
     returned: Any, logged: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with pytest.raises(ProfileListError) as broken:
@@ -108,7 +108,7 @@ async def test_a_list_that_cannot_work_is_the_admins_to_mend(
     assert "Fix: " in caplog.text
 
 
-async def test_a_function_that_does_not_answer_times_out(
+async def test_a_hanging_function_times_out(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(server_options, "HOOK_TIMEOUT", 0.01)
@@ -123,7 +123,7 @@ async def test_a_function_that_does_not_answer_times_out(
     assert await visible(spawner_of(profile_list=[{**T4, "groups": never}, CPU])) == ["cpu"]
 
 
-async def test_who_leaves_while_a_function_works_leaves() -> None:
+async def test_a_request_can_be_cancelled_while_a_function_runs() -> None:
     """A cancelled request is no broken list."""
 
     async def never(_spawner: Any) -> None:
@@ -136,7 +136,7 @@ async def test_who_leaves_while_a_function_works_leaves() -> None:
         await waiting
 
 
-async def test_what_group_overrides_change_is_checked_and_capped_again() -> None:
+async def test_group_overrides_are_checked_and_capped() -> None:
     bounds = {"disk_gib": {"min": 50, "max": 500}, "idle": {"min": "15m", "max": "4h"}}
     spawner = spawner_of("students", profile_list=[{**T4, "profile_options": bounds}])
     hub = hub_options(spawner)
@@ -157,7 +157,7 @@ async def test_what_group_overrides_change_is_checked_and_capped_again() -> None
         await choose(own, spawner, {"disk_gib": 501})
 
 
-async def test_a_list_that_a_group_was_given_replaces_the_hubs() -> None:
+async def test_a_list_of_group_overrides_replaces_the_hubs() -> None:
     spawner = spawner_of("students", profile_list=[CPU, T4])
     hub = hub_options(spawner)
     spawner.group_overrides = {
@@ -168,7 +168,7 @@ async def test_a_list_that_a_group_was_given_replaces_the_hubs() -> None:
         await choose(await options_for(hub, spawner), spawner, {"profile": "t4"})
 
 
-async def test_a_page_before_the_first_start_shows_what_a_group_was_given() -> None:
+async def test_a_page_before_the_first_start_shows_group_overrides() -> None:
     """JupyterHub applies overrides when a server starts, which is too late to choose."""
     spawner = spawner_of("students", profile_list=[CPU, T4])
     spawner.group_overrides = {
@@ -178,7 +178,7 @@ async def test_a_page_before_the_first_start_shows_what_a_group_was_given() -> N
     assert [profile.slug for profile in (await options_for_page(hub, spawner)).profiles] == ["cpu"]
 
 
-async def test_what_a_page_showed_is_gone_with_the_membership() -> None:
+async def test_group_overrides_vanish_from_the_page_with_the_membership() -> None:
     """The spawner of a page is the one that starts later: it keeps nothing of the page's."""
     spawner = spawner_of("staff", profile_list=[CPU])
     hub = hub_options(spawner)
@@ -209,7 +209,7 @@ async def test_group_overrides_that_time_out_or_fail_raise_an_error(
     assert "c.EC2Spawner.group_overrides failed for ann" in caplog.text
 
 
-async def test_an_override_that_cannot_work_starts_nothing(
+async def test_an_invalid_override_starts_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     spawner = spawner_of("students", profile_list=[T4])

@@ -81,7 +81,7 @@ def told(lease: Lease, usual: Mapping[Step, float], seconds: float) -> dict[str,
 
 
 @given(usual_times, gaps, st.lists(st.floats(0, 1), min_size=5, max_size=5))
-def test_neither_bar_nor_steps_go_back_while_the_start_advances(
+def test_progress_never_goes_back_while_the_start_advances(
     usual: dict[Step, float], gaps: list[float], looks: list[float]
 ) -> None:
     story: list[StepEvent] = []
@@ -115,20 +115,20 @@ def test_a_step_shows_how_long_it_took_and_usually_takes() -> None:
     assert shown["profile"] == "T4, 16 GB"
 
 
-def test_what_is_not_known_is_not_claimed() -> None:
+def test_unknown_durations_are_not_shown() -> None:
     shown = told(lease(event(Step.REQUEST, 0)), {Step.BOOT: 40.0}, 1)
     assert shown["usual_seconds"] is None
     assert [each["usual_seconds"] for each in shown["steps"]] == [None, 40.0, None, None]
 
 
-def test_a_slow_step_waits_short_of_the_next_one() -> None:
+def test_a_slow_step_stays_below_the_next_one() -> None:
     story = [event(Step.REQUEST, 0), event(Step.BOOT, 2)]
     stuck = told(lease(*story), USUAL, 10_000)["progress"]
     after = told(lease(*story, event(Step.HOME, 10_000)), USUAL, 10_000)["progress"]
     assert stuck < after < 99
 
 
-def test_the_message_is_the_latest_line_and_what_was_found_stays_in_sight() -> None:
+def test_the_message_is_the_latest_event_and_the_found_instance_stays_visible() -> None:
     found = replace(event(Step.BOOT, 2, "Found one: g4dn.xlarge"), detail="i-1")
     shown = told(lease(event(Step.REQUEST, 0), found), USUAL, 3)
     assert shown["message"] == "Found one: g4dn.xlarge"
@@ -136,7 +136,7 @@ def test_the_message_is_the_latest_line_and_what_was_found_stays_in_sight() -> N
     assert shown["steps"][1]["detail"] == "i-1"
 
 
-def test_what_was_found_is_named_once() -> None:
+def test_the_found_instance_is_named_once() -> None:
     searching = lease(event(Step.REQUEST, 0), attempts=(ON_DEMAND,))
     [asked] = told(searching, USUAL, 1)["attempts"]
     assert asked["answer"] == "found g4dn.xlarge in us-east-1b, $0.53/h"
@@ -147,14 +147,14 @@ def test_what_was_found_is_named_once() -> None:
     assert found["attempts"][0]["is_in_title"], "so the page does not say it again"
 
 
-def test_a_start_without_a_line_yet_says_what_happens() -> None:
+def test_a_start_without_events_says_what_happens() -> None:
     shown = told(lease(state=LeaseState.WAITING), {}, 0)
     assert shown["message"]
     assert shown["progress"] == 1
     assert shown["steps"][0]["state"] == "now"
 
 
-def test_a_replaced_instance_starts_the_story_over() -> None:
+def test_a_replaced_instance_restarts_the_progress() -> None:
     for reached in ([Step.BOOT], [Step.BOOT, Step.HOME, Step.NOTEBOOK], [Step.HOME]):
         story = [event(Step.REQUEST, 0)]
         story += [event(step, 10 * n + 10) for n, step in enumerate(reached)]
@@ -179,7 +179,7 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
     return [f"{each['asked']}: {each['answer']}" for each in shown["attempts"]]
 
 
-def test_each_launch_call_is_told_as_it_happens() -> None:
+def test_each_launch_call_is_shown_as_it_happens() -> None:
     looking = event(Step.REQUEST, 0)
     asking = told(lease(looking, attempts=(SPOT,)), {}, 1)
     assert lines(asking) == ["Spot, g4dn.xlarge in 3 zones, from $0.19/h: waiting for EC2…"]
@@ -193,7 +193,7 @@ def test_each_launch_call_is_told_as_it_happens() -> None:
     json.dumps(found)
 
 
-def test_on_demand_where_spot_was_wanted_says_why_and_what_it_costs() -> None:
+def test_on_demand_instead_of_spot_has_reason_and_cost() -> None:
     looking = event(Step.REQUEST, 0)
     (note,) = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)["notes"]
     assert note == (
@@ -213,7 +213,7 @@ def test_on_demand_where_spot_was_wanted_says_why_and_what_it_costs() -> None:
     assert note.startswith("Spot is sold out, so this is an on-demand machine. ")
 
 
-def test_nobody_is_told_of_spot_who_did_not_ask_for_it_or_has_it() -> None:
+def test_spot_is_mentioned_only_to_users_who_requested_and_lack_it() -> None:
     looking = event(Step.REQUEST, 0)
     found_spot = replace(SPOT, outcome=AttemptOutcome.FOUND)
     assert not told(lease(looking, attempts=(SPOT_SOLD_OUT, found_spot)), {}, 2)["notes"]
@@ -239,14 +239,14 @@ def test_a_home_that_leaves_one_zone_is_named_as_the_reason() -> None:
     assert not progress_event(went_well, {}, NOW, "us-east-1b")["notes"]
 
 
-def test_the_launch_calls_of_an_instance_that_died_are_of_another_search() -> None:
+def test_launch_calls_of_a_replaced_instance_belong_to_another_search() -> None:
     again = StepEvent(Step.REQUEST, NOW + timedelta(seconds=30), "The instance ended; again")
     second = replace(ON_DEMAND, at=NOW + timedelta(seconds=31))
     story = lease(event(Step.REQUEST, 0), again, attempts=(SPOT_SOLD_OUT, second))
     assert lines(told(story, {}, 32)) == [lines(told(lease(attempts=(second,)), {}, 2))[0]]
 
 
-def test_a_quota_is_named_as_aws_names_it() -> None:
+def test_a_quota_has_the_name_that_aws_uses() -> None:
     quota = replace(ON_DEMAND, outcome=AttemptOutcome.QUOTA, answer="in us-east-1a, b and c")
     (line,) = lines(told(lease(attempts=(quota,)), {}, 2))
     assert line.endswith(
@@ -292,7 +292,7 @@ def test_a_move_of_the_files_is_a_step_before_the_search() -> None:
     assert shown["usual_seconds"] is None, "how long usual starts take says nothing of this one"
 
 
-def test_the_bar_follows_what_is_copied() -> None:
+def test_the_bar_follows_the_copied_share() -> None:
     story = lease(event(Step.REQUEST, 0), copied(1, 0))
     bars = [
         progress_event(story, USUAL, NOW, moving=Moving("us-east-1b", percent))["progress"]

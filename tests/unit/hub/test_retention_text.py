@@ -29,14 +29,14 @@ def rule(hubs: object, **profile: object) -> AfterStop:
     return checked.after_stop_of(checked.profiles[0])
 
 
-def test_what_an_admin_may_write() -> None:
+def test_accepted_retention_settings() -> None:
     assert rule("terminate") == AfterStop()
     assert rule("linger") == rule({"linger": "10m"}) == AfterStop("linger", 600.0)
     assert rule("stop") == rule({"stop": "7d"}) == AfterStop("stop", 7 * 86400.0, 3)
     assert rule({"stop": "1d", "per_user": 1}) == AfterStop("stop", 86400.0, 1)
 
 
-def test_a_profiles_own_word_comes_before_the_hubs() -> None:
+def test_a_profiles_setting_overrides_the_hubs() -> None:
     assert rule("stop", after_stop="terminate") == AfterStop()
     assert rule("terminate", after_stop={"linger": "5m"}) == AfterStop("linger", 300.0)
 
@@ -50,12 +50,12 @@ def test_a_profiles_own_word_comes_before_the_hubs() -> None:
         ({"linger": 0}, "longer than 0"),
     ],
 )
-def test_what_is_refused_and_why(wrong: object, says: str) -> None:
+def test_refused_retention_settings_have_a_reason(wrong: object, says: str) -> None:
     with pytest.raises(ValidationError, match=says):
         options(wrong)
 
 
-def test_a_card_says_what_comes_after_a_stop_and_that_spot_is_no_disk() -> None:
+def test_a_card_describes_retention_and_that_spot_keeps_no_disk() -> None:
     linger, stop = AfterStop("linger", 600.0), AfterStop("stop", 7 * 86400.0, 3)
     assert after_stop_text(AfterStop(), ["on-demand"]) == ""
     assert "10 min" in after_stop_text(linger, ["spot-first"])

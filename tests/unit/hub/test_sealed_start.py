@@ -29,11 +29,11 @@ starts = st.builds(
 
 
 @given(starts)
-def test_what_was_sealed_comes_back(start: NotebookStart) -> None:
+def test_sealed_data_can_be_opened(start: NotebookStart) -> None:
     assert Seal(SECRET).open(Seal(SECRET).close(start)) == start
 
 
-def test_nothing_can_be_read_from_outside() -> None:
+def test_sealed_data_is_unreadable() -> None:
     sealed = Seal(SECRET).close(START)
     assert "a-secret-token" not in sealed
     assert "ada" not in sealed
@@ -47,7 +47,7 @@ def test_another_secret_opens_nothing() -> None:
 
 
 @given(st.data())
-def test_one_altered_letter_is_noticed(data: st.DataObject) -> None:
+def test_one_altered_character_is_detected(data: st.DataObject) -> None:
     sealed = Seal(SECRET).close(START).rstrip("=")
     place = data.draw(st.integers(0, len(sealed) - 2))
     other = data.draw(st.sampled_from("ABCabc019-_").filter(lambda x: x != sealed[place]))
@@ -56,6 +56,6 @@ def test_one_altered_letter_is_noticed(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("sealed", ["", "x", "é", "gAAAAA=="])
-def test_what_never_was_a_seal_is_refused_alike(sealed: str) -> None:
+def test_malformed_seals_are_refused_alike(sealed: str) -> None:
     with pytest.raises(SealBroken):
         Seal(SECRET).open(sealed)

@@ -27,7 +27,7 @@ def hub_service() -> service.HubService:
 
 
 @in_virtual_time
-async def test_everyone_who_waits_has_the_provisioner_at_once() -> None:
+async def test_all_waiters_get_the_provisioner_at_once() -> None:
     waiting = [asyncio.create_task(service.wait_for_provisioner(10)) for _ in range(3)]
     await asyncio.sleep(1)
     running = hub_service()
@@ -42,7 +42,7 @@ async def test_everyone_who_waits_has_the_provisioner_at_once() -> None:
 
 
 @in_virtual_time
-async def test_a_provisioner_that_does_not_start_in_time_is_none() -> None:
+async def test_a_provisioner_that_starts_too_late_is_none() -> None:
     service.publish(hub_service())
     began = asyncio.get_running_loop().time()
     assert await service.wait_for_provisioner(0.2) is None

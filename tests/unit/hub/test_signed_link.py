@@ -35,7 +35,7 @@ def signature(url: str) -> str:
 SIGNATURE = signature(start_url(spawner_of(), CHOICE, NOW))
 
 
-def test_a_link_is_of_the_server_that_was_asked_for() -> None:
+def test_a_link_is_for_the_requested_server() -> None:
     url = start_url(spawner_of(), CHOICE, NOW)
     assert url.startswith("/base/hub/spawn/j%C3%B6rg?opt-profile=t4&opt-market=on-demand&opt-")
     named = urlsplit(start_url(spawner_of(name="my gpu"), {"profile": "a&b"}, NOW))
@@ -43,7 +43,7 @@ def test_a_link_is_of_the_server_that_was_asked_for() -> None:
     assert parse_qs(named.query)["opt-profile"] == ["a&b"]
 
 
-def test_what_the_hub_has_made_starts() -> None:
+def test_a_link_signed_by_the_hub_starts() -> None:
     assert is_signed(spawner_of(), CHOICE, SIGNATURE, NOW)
     turned = dict(reversed(CHOICE.items()))
     assert is_signed(spawner_of(), turned, SIGNATURE, NOW), "in any order"
@@ -70,17 +70,17 @@ def test_another_user_server_hub_or_choice_starts_nothing(
 @pytest.mark.parametrize(
     "signed", ["", "-", "1", "9999999999-", "9999999999-é", "x-y", f"9{SIGNATURE}", SIGNATURE[:-1]]
 )
-def test_what_nobody_has_signed_starts_nothing(signed: str) -> None:
+def test_an_unsigned_link_starts_nothing(signed: str) -> None:
     assert not is_signed(spawner_of(), CHOICE, signed, NOW)
 
 
-def test_an_old_link_starts_nothing() -> None:
+def test_an_expired_link_starts_nothing() -> None:
     second = timedelta(seconds=1)
     assert is_signed(spawner_of(), CHOICE, SIGNATURE, NOW + VALID_FOR - second)
     assert not is_signed(spawner_of(), CHOICE, SIGNATURE, NOW + VALID_FOR)
 
 
-def test_only_a_link_of_somebody_elses_is_said_to_have_chosen() -> None:
+def test_only_a_link_from_another_user_is_named_as_the_source_of_the_choice() -> None:
     def followed(url: str, method: str = "GET") -> tuple[dict[str, object], bool]:
         spawner = spawner_of()
         asked = HTTPServerRequest(start_line=RequestStartLine(method, url, "HTTP/1.0"))

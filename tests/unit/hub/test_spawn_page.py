@@ -202,7 +202,7 @@ def said_by(card: Card) -> str:
 # --- cards -----------------------------------------------------------------------------------
 
 
-def test_a_card_says_what_it_is_and_costs() -> None:
+def test_a_card_shows_its_hardware_and_price() -> None:
     text = page(T4).text
     assert "T4, 16 GB" in text
     assert "4 vCPUs · 16 GiB memory · 125 GB scratch · starts in about 45 seconds" in text
@@ -239,7 +239,7 @@ def test_exactly_one_card_is_selected() -> None:
     defaults=st.sets(st.sampled_from("abcdef")),
     wanted=st.sampled_from("abcdefg"),
 )
-def test_the_card_to_begin_with_is_always_one_of_them(
+def test_the_initially_selected_card_exists(
     slugs: list[str], defaults: set[str], wanted: str
 ) -> None:
     cards = [replace(T4, slug=slug, default=slug in defaults) for slug in slugs]
@@ -248,7 +248,7 @@ def test_the_card_to_begin_with_is_always_one_of_them(
     assert found == wanted or wanted not in slugs
 
 
-def test_the_page_needs_no_script() -> None:
+def test_the_page_works_without_javascript() -> None:
     assert not {"script", "button", "iframe"} & set(page(T4, WITH_CHOICES).elements)
 
 
@@ -272,7 +272,7 @@ def test_a_price_in_words(
     assert said_by(card) == f"X {says}"
 
 
-def test_the_market_that_is_asked_first_is_the_large_one() -> None:
+def test_the_price_of_the_first_market_is_large() -> None:
     """Offers come ranked: a spot price above on-demand, or an unknown one, comes later."""
     dear = card_of(on_demand(0.526), spot(0.60))
     assert said_by(dear) == "X $0.53/h on-demand spot $0.60"
@@ -280,7 +280,7 @@ def test_the_market_that_is_asked_first_is_the_large_one() -> None:
     assert said_by(unknown) == "X $0.53/h on-demand spot price unknown"
 
 
-def test_what_is_already_paid_for_says_so_and_names_no_second_source() -> None:
+def test_discounted_offers_say_so_without_another_source() -> None:
     card = card_of(on_demand(0.30, paid=True), spot(0.35))
     assert said_by(card) == "X $0.30/h on-demand, already paid for spot $0.35"
     assert LIST_SOURCE not in page(card).text
@@ -306,7 +306,7 @@ def test_spot_is_sold_out_so_on_demand_is_the_price() -> None:
     assert "Spot is sold out now" not in page(T4).text
 
 
-def test_everything_is_sold_out_and_can_still_be_chosen() -> None:
+def test_a_sold_out_card_can_still_be_chosen() -> None:
     card = card_of(spot(0.19, out=ZONES), on_demand(0.526, out=ZONES, minutes=1))
     shown = page(card)
     assert "X sold out $0.19/h spot" in shown.text
@@ -317,7 +317,7 @@ def test_everything_is_sold_out_and_can_still_be_chosen() -> None:
     assert "ec2-sold-out" not in form(T4).split("</style>")[1]
 
 
-def test_only_a_price_at_which_something_can_be_had_is_large() -> None:
+def test_only_an_available_price_is_large() -> None:
     def figure(card: Card) -> str:
         found = re.search('class="(ec2-figure[^"]*)"', form(card).split("</style>")[1])
         assert found
@@ -329,7 +329,7 @@ def test_only_a_price_at_which_something_can_be_had_is_large() -> None:
     assert figure(card_of(spot(None))) == "ec2-figure ec2-unavailable"
 
 
-def test_a_market_that_the_profile_does_not_use_is_not_missed() -> None:
+def test_an_unused_market_is_not_reported_as_missing() -> None:
     only_spot = card_of(spot(0.19), on_demand(0.526, out=ZONES), market="spot-only")
     assert "sold out" not in said_by(only_spot)
     no_spot = card_of(spot(0.19, out=ZONES), on_demand(0.526), market="on-demand")
@@ -337,21 +337,21 @@ def test_a_market_that_the_profile_does_not_use_is_not_missed() -> None:
     assert badge(card_of(spot(0.19, out=ZONES), market="spot-only")) == "spot sold out"
 
 
-def test_a_quota_is_no_shortage_of_ec2s() -> None:
+def test_a_quota_is_not_shown_as_a_shortage() -> None:
     card = card_of(spot(0.19, out=ZONES, why=ErrorClass.QUOTA), on_demand(0.526))
     assert said_by(card) == (
         "X spot quota reached $0.53/h on-demand spot quota of this account used up, 2 minutes ago"
     )
 
 
-def test_what_no_zone_has_says_so() -> None:
+def test_a_type_without_any_zone_says_so() -> None:
     shown = page(card_of())
     assert "not offered this hub's zones do not offer it" in shown.text
     assert "disabled" not in shown.radios[0]
 
 
 @given(out=st.lists(st.sets(st.sampled_from(ZONES)), min_size=2, max_size=2))
-def test_what_a_start_asks_first_is_never_sold_out_while_something_is_not(
+def test_the_first_offer_is_sold_out_only_if_all_are(
     out: list[set[str]],
 ) -> None:
     card = card_of(spot(0.19, out=sorted(out[0])), on_demand(0.526, out=sorted(out[1])))
@@ -372,7 +372,7 @@ def bound(*here: OfferSeen, **changes: Any) -> Card:
     return replace(WITH_CHOICES, offers=here, elsewhere=elsewhere, **changes)
 
 
-def test_a_home_that_makes_a_machine_dearer_is_named_with_both_prices_and_the_move() -> None:
+def test_a_dearer_home_zone_is_shown_with_both_prices_and_the_move() -> None:
     shown = page(bound(*spot(0.49)[:1]))
     assert "Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c." in shown.text
     move = shown.fields["move_home.t4"]
@@ -393,14 +393,14 @@ def test_a_home_that_makes_a_machine_dearer_is_named_with_both_prices_and_the_mo
         ([], "us-east-1a, which does not offer this machine; $0.29/h in us-east-1c"),
     ],
 )
-def test_a_zone_that_has_none_says_which_one_has(here: list[OfferSeen], says: str) -> None:
+def test_a_home_zone_without_the_type_names_another_zone(here: list[OfferSeen], says: str) -> None:
     assert f"Your files are in {says}." in page(bound(*here)).text
 
 
 # --- seven days ------------------------------------------------------------------------------
 
 
-def test_the_line_has_words_for_who_cannot_see_it() -> None:
+def test_the_price_line_has_alternative_text() -> None:
     shown = page(replace(T4, line=WEEK))
     [label] = shown.named
     assert label == (
@@ -411,7 +411,7 @@ def test_the_line_has_words_for_who_cannot_see_it() -> None:
     assert page(T4).named == []
 
 
-def test_unknown_times_are_a_gap() -> None:
+def test_unknown_prices_are_a_gap_in_the_line() -> None:
     drawn = sparkline([0.2, 0.2, None, 0.3], 0.5)
     assert drawn is not None
     assert [len(stroke.split()) for stroke in drawn.strokes] == [2, 2]
@@ -423,7 +423,9 @@ def test_unknown_times_are_a_gap() -> None:
     samples=st.lists(st.none() | st.floats(min_value=0.001, max_value=200), max_size=60),
     reference=st.none() | st.floats(min_value=0.001, max_value=200),
 )
-def test_the_line_stays_in_its_frame(samples: list[float | None], reference: float | None) -> None:
+def test_the_price_line_stays_in_its_frame(
+    samples: list[float | None], reference: float | None
+) -> None:
     drawn = sparkline(samples, reference)
     if drawn is None:
         assert not [sample for sample in samples if sample is not None]
@@ -434,7 +436,7 @@ def test_the_line_stays_in_its_frame(samples: list[float | None], reference: flo
         assert 0 <= (drawn.reference_y or 0) <= HEIGHT
 
 
-def test_below_the_dots_is_cheaper() -> None:
+def test_points_below_the_dotted_line_are_cheaper() -> None:
     drawn = sparkline([0.2, 0.2], 0.5)
     assert drawn is not None
     assert drawn.reference_y is not None
@@ -488,21 +490,21 @@ def test_choices_stand_beside_the_start_button_in_plain_words() -> None:
     assert "Stop when idle for 1 hour (default)" in shown.text
 
 
-def test_each_disk_says_whose_it_is() -> None:
+def test_each_disk_field_is_labelled() -> None:
     shown = page(WITH_CHOICES, home_size=HomeSize(20, 500, 50), keeps_home=True)
     assert {"disk_gib.t4", "home_gib.t4"} <= set(shown.fields)
     assert "Disk of the machine, 50 to 500 GiB" in shown.text
     assert "Disk of your home, 20 to 500 GiB" in shown.text
 
 
-def test_where_nothing_may_be_chosen_there_is_only_the_price_limit() -> None:
+def test_without_choices_there_is_only_the_price_limit() -> None:
     shown = page(T4, CPU)
     assert set(shown.fields) == {"max_usd_per_hour.t4", "max_usd_per_hour.cpu"}
     assert "Cheap: spot first May be interrupted; on-demand if sold out." in shown.text
     assert "Stops when idle for 1 hour" in shown.text
 
 
-def test_the_last_choices_are_there_again() -> None:
+def test_the_last_choices_are_preselected() -> None:
     chosen = {"profile": "t4", "market": "on-demand", "disk_gib": 200, "idle": "15m"}
     chosen["max_usd_per_hour"] = "0.30"
     shown = page(WITH_CHOICES, replace(WITH_CHOICES, slug="other"), chosen=chosen)
@@ -524,14 +526,14 @@ def test_the_last_choices_are_there_again() -> None:
         {"disk_gib": "9" * 5000, "idle": "9" * 5000},
     ],
 )
-def test_choices_that_are_not_open_any_more_are_forgotten(chosen: dict[str, object]) -> None:
+def test_choices_no_longer_permitted_are_dropped(chosen: dict[str, object]) -> None:
     shown = page(WITH_CHOICES, chosen={"profile": "t4"} | chosen)
     assert shown.selected("market.t4") == ["spot-first"]
     assert shown.fields["disk_gib.t4"]["value"] == ""
     assert shown.selected("idle.t4") == []
 
 
-def test_what_was_chosen_of_a_closed_profile_is_not_the_defaults() -> None:
+def test_choices_of_a_removed_profile_do_not_become_defaults() -> None:
     """Or somebody pays for a disk and a market that they never chose for this machine."""
     chosen = {"profile": "a100", "market": "on-demand", "disk_gib": 200, "idle": "15m"}
     shown = page(WITH_CHOICES, chosen=chosen)
@@ -540,7 +542,7 @@ def test_what_was_chosen_of_a_closed_profile_is_not_the_defaults() -> None:
     assert shown.selected("idle.t4") == []
 
 
-def test_an_idle_time_that_rest_chose_is_there_again_between_the_usual_ones() -> None:
+def test_an_idle_time_set_by_rest_is_listed_among_the_usual_ones() -> None:
     shown = page(WITH_CHOICES, chosen={"profile": "t4", "idle": "50m"})
     assert shown.selected("idle.t4") == ["3000"]
     assert "50 minutes" in shown.text
@@ -555,7 +557,7 @@ def test_an_idle_time_that_rest_chose_is_there_again_between_the_usual_ones() ->
         {"profile": "t4", "idle": "9h"},
     ],
 )
-def test_a_link_that_asks_for_more_than_is_open_says_so(chosen: dict[str, object]) -> None:
+def test_a_link_beyond_the_bounds_says_so(chosen: dict[str, object]) -> None:
     text = page(WITH_CHOICES, chosen=chosen, linked=True).text
     assert "you cannot use all of its choices" in text
 
@@ -570,13 +572,13 @@ def test_a_link_that_chose_has_started_nothing() -> None:
 # --- the page around the cards ---------------------------------------------------------------
 
 
-def test_prices_that_nobody_knows_yet() -> None:
+def test_prices_not_known_yet() -> None:
     text = page(card_of(spot(None), on_demand(None))).text
     assert "The prices for us-east-1 are not known yet." in text
     assert "$" not in text.split("What these figures")[0]
 
 
-def test_the_oldest_age_counts_and_every_source_stands_once() -> None:
+def test_the_oldest_age_is_shown_and_each_source_once() -> None:
     old = [replace(seen, age_seconds=900.0) for seen in spot(0.5)]
     other = [replace(seen, source="a table of 2026-07-20") for seen in on_demand(1.0)]
     text = page(T4, card_of(old, other)).text
@@ -592,7 +594,7 @@ def test_how_the_last_server_ended() -> None:
     assert "last server" not in page(T4).text
 
 
-def test_without_a_profile_one_is_told_whom_to_ask() -> None:
+def test_without_a_profile_the_page_names_whom_to_ask() -> None:
     empty = page(contact="gpu-help@example.org")
     assert "Ask gpu-help@example.org" in empty.text
     assert not empty.radios
@@ -609,7 +611,7 @@ def test_thirty_profiles_each_have_their_own_panel() -> None:
 
 
 @given(st.text(min_size=1))
-def test_what_people_wrote_is_shown_as_text(text: str) -> None:
+def test_user_supplied_text_is_escaped(text: str) -> None:
     around = {"home": "x", "contact": "x", "interruptions": "x"}
     plain = replace(WITH_CHOICES, description="x", line=WEEK)
     hostile = f"{text}<script>alert(1)</script>\"' onclick=x"
@@ -701,7 +703,7 @@ def test_the_start_button_names_the_choice_and_its_price(
     assert f"Start T4, 16 GB {says}" in spawn_page(card).text
 
 
-def test_the_spawn_page_says_what_went_wrong_and_for_whom_one_starts() -> None:
+def test_the_spawn_page_shows_the_error_and_the_user_started_for() -> None:
     shown = hub_page(
         "spawn.html",
         user=person("ann"),
@@ -753,7 +755,7 @@ def test_a_server_under_check_has_a_page_that_follows_no_start() -> None:
     assert "checking whether your server still runs" in shown.text
 
 
-def test_the_page_of_a_server_that_does_not_run_says_how_it_ended() -> None:
+def test_the_page_of_a_stopped_server_says_how_it_ended() -> None:
     at = datetime(2026, 11, 20, 14, 50, tzinfo=UTC)
     notice = StopNotice(at, "<b>It was idle</b>", "Your files are kept.")
     user = person("ann")
@@ -765,7 +767,7 @@ def test_the_page_of_a_server_that_does_not_run_says_how_it_ended() -> None:
     assert "was stopped" not in hub_page("not_running.html", **context).text
 
 
-def test_what_the_hub_sends_is_never_put_on_the_page_as_html() -> None:
+def test_text_from_the_hub_is_never_inserted_as_html() -> None:
     for script in (TEMPLATES / "ec2spawner").glob("*.js"):
         source = script.read_text(encoding="utf-8")
         for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", ".html(", "document.write"):
@@ -781,7 +783,7 @@ def test_the_form_comes_back_as_user_options() -> None:
     assert read_form({"profile": [""]}) == {}
 
 
-def test_only_the_chosen_cards_fields_count() -> None:
+def test_only_fields_of_the_selected_card_count() -> None:
     posted = {
         "profile": ["t4"],
         "market.t4": ["on-demand"],
@@ -794,7 +796,7 @@ def test_only_the_chosen_cards_fields_count() -> None:
     assert read_form({"market.t4": ["on-demand"]}) == {}
 
 
-def test_what_is_odd_is_left_to_be_refused() -> None:
+def test_malformed_values_are_passed_on_to_be_refused() -> None:
     assert read_form({"profile": ["t4", "cpu"]}) == {"profile": ["t4", "cpu"]}
     assert read_form({"profile": ["t4"], "root": ["yes"]}) == {"profile": "t4", "root": "yes"}
     assert read_form({"profile": ["t4"], "root.t4": ["yes"]}) == {"profile": "t4", "root.t4": "yes"}
@@ -802,7 +804,7 @@ def test_what_is_odd_is_left_to_be_refused() -> None:
     assert read_form(twice)["market"] == ["spot-only", "on-demand"]
 
 
-def test_what_a_link_chooses() -> None:
+def test_a_link_preselects_its_choice() -> None:
     linked = {"opt-profile": ["t4"], "opt-market": ["on-demand"], "_xsrf": ["x"], "utm": ["y"]}
     assert read_link(linked) == {"profile": "t4", "market": "on-demand"}
     assert read_link({"profile": ["t4"], "disk_gib": ["200"]}) == {
@@ -819,5 +821,5 @@ def test_what_a_link_chooses() -> None:
     ("amount", "says"),
     [(0.0789, "0.079"), (0.19, "0.19"), (1.0, "1.00"), (24.48, "24.48"), (113.2, "113")],
 )
-def test_money(amount: float, says: str) -> None:
+def test_amounts_in_words(amount: float, says: str) -> None:
     assert usd(amount) == says

@@ -59,17 +59,17 @@ def test_actions_follow_the_message_as_a_sentence() -> None:
     assert as_text(failure("There is no room", A10G)).startswith("There is no room. You can ")
 
 
-def test_a_price_that_is_the_lowest_of_several_is_called_from() -> None:
+def test_a_lowest_price_is_prefixed_with_from() -> None:
     label = start_other(replace(A10G, may_cost_more=True)).label
     assert label == "A10G, 24 GB, on-demand from $1.01/h"
 
 
-def test_without_actions_the_message_stays_alone() -> None:
+def test_without_actions_there_is_only_the_message() -> None:
     assert as_text(failure("It is sold out.")) == "It is sold out."
     assert "<a" not in as_html(failure("It is sold out."), link)
 
 
-def test_names_and_ec2s_words_are_text_in_html() -> None:
+def test_names_and_ec2_messages_are_escaped_in_html() -> None:
     html = as_html(failure("<script>alert(1)</script>", ODD, reason="quota"), link)
     assert "<script>" not in html
     assert "<b>" not in html

@@ -41,7 +41,7 @@ def stored_options(db: Session) -> object:
     return db.query(orm.Spawner).one().user_options
 
 
-def test_what_holds_for_one_start_is_not_stored_whatever_others_roll_back(db: Session) -> None:
+def test_options_for_one_start_are_never_stored(db: Session) -> None:
     spawner = spawner_with(db, {"profile": "t4", "replace_home": "empty", "afresh": True})
     drop_one_time_options(spawner)
     assert stored_options(db) == {"profile": "t4"}
@@ -54,7 +54,7 @@ def _no_hub_is_left() -> Iterator[None]:
     service.publish(None)
 
 
-async def test_refused_options_are_not_stored_whatever_others_roll_back(db: Session) -> None:
+async def test_refused_options_are_never_stored(db: Session) -> None:
     spawner = spawner_with(db, {"profile": "no-such-profile"})
     options = validate_options(
         {"region": "us-east-1", "subnets": ["subnet-1"], "profile_list": spawner.profile_list},

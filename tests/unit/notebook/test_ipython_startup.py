@@ -40,7 +40,7 @@ def test_magics_are_there_where_an_agent_is(tmp_path: Path, socket: str, loaded:
     assert said == [f"[{loaded}, {loaded}]", "[]"]
 
 
-def test_a_kernel_of_an_environment_without_us_starts_silently(tmp_path: Path) -> None:
+def test_a_kernel_without_the_package_starts_silently(tmp_path: Path) -> None:
     hidden = tmp_path / "hidden"
     hidden.mkdir()
     (hidden / "ec2spawner.py").write_text("raise ImportError('not here')")

@@ -58,7 +58,7 @@ def figures(registry: CollectorRegistry) -> dict[tuple[str, str], float]:
     }
 
 
-def test_each_figure_in_its_base_unit_and_nothing_for_what_is_unknown() -> None:
+def test_each_figure_has_its_base_unit_and_unknown_ones_are_absent() -> None:
     registry = CollectorRegistry()
     with on_metrics_endpoint(lambda: BUSY, registry):
         found = figures(registry)
@@ -96,7 +96,7 @@ def test_unknown_is_absent_and_never_zero() -> None:
         assert figures(registry) == {("ec2spawner_idle_seconds", ""): 0}
 
 
-def test_nothing_is_asked_at_registration_and_nothing_is_left() -> None:
+def test_metrics_query_nothing_at_registration_and_unregister_cleanly() -> None:
     registry = CollectorRegistry()
 
     def no_status() -> NotebookStatus:

@@ -65,12 +65,12 @@ def only(found: list[Notice]) -> Notice:
 IDLE = idle(NOW - 50 * MINUTE, NOW + 10 * MINUTE, NOW)
 
 
-def test_nothing_is_said_while_nothing_is_to_be_said() -> None:
+def test_there_are_no_notices_without_a_reason() -> None:
     assert notices(status()) == []
     assert notices(status(telemetry=machine(GpuSample(index=0, name="T4", use_percent=3)))) == []
 
 
-def test_the_idle_warning_comes_with_its_time_and_goes_with_work() -> None:
+def test_the_idle_warning_appears_in_time_and_ends_with_activity() -> None:
     assert notices(status(NOW - MINUTE, idleness=IDLE)) == []
     warning = only(notices(status(idleness=IDLE)))
     assert (warning.kind, warning.level, warning.until) == ("idle", "warning", IDLE.stop_at)
@@ -99,14 +99,16 @@ def test_a_later_stop_is_another_warning() -> None:
     ],
     ids=["not allowed", "old and at work", "old before it is idle for long"],
 )
-def test_what_cannot_be_extended_offers_no_extension(policy: IdlePolicy, found: Idleness) -> None:
+def test_no_extension_is_offered_where_none_is_possible(
+    policy: IdlePolicy, found: Idleness
+) -> None:
     in_vain = [LATER.model_copy(update={"changes": False})]
     warning = only(notices(status(idle_policy=policy, idleness=found, keep=in_vain)))
     assert warning.actions == ["stop"]
     assert (warning.since is None) == ("max-age" in codes(warning))
 
 
-def test_a_stop_takes_the_place_of_the_warning() -> None:
+def test_a_stop_replaces_the_warning() -> None:
     told = only(notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked"))))
     assert (told.kind, told.level) == ("stopping", "warning")
     assert told.since == IDLE.idle_since, "the browser says it by its reader's clock"
@@ -131,13 +133,13 @@ def test_a_stop_by_an_admin_names_the_admin() -> None:
     assert users.title == sentence("stopping")
 
 
-def test_nothing_is_promised_of_a_home_that_ends_with_its_machine() -> None:
+def test_no_notice_promises_files_of_a_home_on_the_instance() -> None:
     warned = only(notices(status(idleness=IDLE, files_kept=False)))
     stopped = only(notices(status(stop=Stop(reason="user"), files_kept=False)))
     assert (codes(warned), codes(stopped)) == (["files-lost"], ["files-not-kept"])
 
 
-def test_a_spot_notice_counts_down_and_stands_alone() -> None:
+def test_a_spot_notice_counts_down_and_is_the_only_one() -> None:
     at = NOW + 2 * MINUTE
     for kept, code in ((True, "files-kept"), (False, "files-lost")):
         fields: dict[str, Any] = BUSY | {"interruption_at": at, "files_kept": kept}
@@ -185,7 +187,7 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
         ([13, 999, 94], 999),
     ],
 )
-def test_no_error_hides_a_graver_one(told: list[int], kept: int) -> None:
+def test_no_error_hides_a_more_severe_one(told: list[int], kept: int) -> None:
     gpu = NvmlGpu(None, 0, None, "A100", "", lambda _: None)
     for minute, xid in enumerate(told):
         gpu.take_xid(xid, NOW + minute * MINUTE)
@@ -194,7 +196,7 @@ def test_no_error_hides_a_graver_one(told: list[int], kept: int) -> None:
     assert (gpu.xid == 13) == (kept in (31, 94)), "what is history hides nothing"
 
 
-def test_a_driver_that_hangs_is_told_once_beside_what_is_known() -> None:
+def test_a_hanging_driver_is_reported_once_beside_known_errors() -> None:
     plate = GpuSample(index=0, name="A100", xid=79, xid_at=NOW)
     silent = Telemetry(at=NOW, gpus=[plate], gpu_error=sentence("gpu-driver-silent"))
     xid, driver = notices(status(telemetry=silent))
@@ -211,7 +213,7 @@ def test_a_driver_that_hangs_is_told_once_beside_what_is_known() -> None:
 @pytest.mark.parametrize(
     "gpu", [{"lost": True}, {"ecc_uncorrected": 1}, {"xid": 79}], ids=["lost", "ecc", "xid"]
 )
-def test_another_machine_is_offered_only_where_servers_get_theirs_from_us(
+def test_another_instance_is_offered_only_on_managed_servers(
     gpu: dict[str, Any],
 ) -> None:
     telemetry = machine(GpuSample.model_validate({"index": 0, "name": "A100"} | gpu))
@@ -222,7 +224,7 @@ def test_another_machine_is_offered_only_where_servers_get_theirs_from_us(
 
 
 @pytest.mark.parametrize("xid", [*GRAVITY, 999])
-def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
+def test_every_xid_is_reported_once_for_each_occurrence(xid: int) -> None:
     first = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW)
     again = GpuSample(index=0, name="A100", xid=xid, xid_at=NOW + MINUTE)
     said = only(notices(status(telemetry=machine(first))))
@@ -235,7 +237,7 @@ def test_every_xid_is_told_once_for_each_time_that_it_came(xid: int) -> None:
 
 
 @pytest.mark.parametrize(("xid", "still_told"), [(13, False), (63, False), (79, True)])
-def test_an_error_that_has_passed_is_history_after_an_hour(xid: int, still_told: bool) -> None:
+def test_a_past_error_is_dropped_after_an_hour(xid: int, still_told: bool) -> None:
     telemetry = machine(GpuSample(index=0, name="A100", xid=xid, xid_at=NOW))
     assert notices(status(NOW + 59 * MINUTE, telemetry=telemetry))
     assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_told
@@ -244,7 +246,7 @@ def test_an_error_that_has_passed_is_history_after_an_hour(xid: int, still_told:
 @pytest.mark.parametrize(
     ("spent", "level"), [(159.9, None), (160.0, "info"), (199.0, "info"), (200.0, "warning")]
 )
-def test_the_budget_is_told_at_its_thresholds(spent: float, level: str | None) -> None:
+def test_budget_notices_appear_at_the_thresholds(spent: float, level: str | None) -> None:
     cost = Cost(as_of=NOW, since=NOW, month_usd=spent, budget_usd=200)
     found = notices(status(cost=cost))
     assert [each.level for each in found] == ([level] if level else [])
@@ -254,7 +256,7 @@ def test_the_budget_is_told_at_its_thresholds(spent: float, level: str | None) -
 
 
 @pytest.mark.parametrize("cost", [None, Cost(as_of=NOW, since=NOW, month_usd=500)])
-def test_without_a_budget_there_is_none_to_tell_of(cost: Cost | None) -> None:
+def test_without_a_budget_there_is_no_budget_notice(cost: Cost | None) -> None:
     assert notices(status(cost=cost)) == []
 
 
@@ -301,7 +303,7 @@ def test_a_used_or_unknown_gpu_suggests_nothing(
 
 
 @given(st.data())
-def test_ids_are_unique_and_the_gravest_comes_first(data: st.DataObject) -> None:
+def test_ids_are_unique_and_the_most_severe_comes_first(data: st.DataObject) -> None:
     xids = st.none() | st.sampled_from([*GRAVITY, 7])
     gpus = [
         GpuSample(
@@ -344,7 +346,7 @@ class Recorder:
         self.emitted.append(NoticesEvent.model_validate(data))
 
 
-def test_what_holds_is_told_when_it_changes_and_once_a_minute() -> None:
+def test_notices_are_sent_on_change_and_once_a_minute() -> None:
     recorder, clock = Recorder(), [1000.0]
     events = NoticeEvents(recorder, lambda: clock[0])
     assert schema()["$id"] == SCHEMA_ID in recorder.schemas

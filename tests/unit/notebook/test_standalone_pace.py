@@ -16,7 +16,7 @@ class Observer:
         return Observation(at=datetime.now(UTC))
 
 
-async def test_slowly_while_nobody_asks() -> None:
+async def test_slow_sampling_while_no_page_is_open() -> None:
     now = 1000.0
     observer: Any = Observer()
     alone = Standalone(observer, HistoryBuffer(), monotonic=lambda: now)

@@ -15,7 +15,9 @@ BASH = shutil.which("bash")
 
 @pytest.mark.skipif(BASH is None, reason="needs bash")
 @pytest.mark.parametrize("profile_path", ["/usr/bin:/bin", "/of the/profile:/usr/bin:/bin"])
-def test_what_the_profile_drops_from_the_path_comes_back(tmp_path: Path, profile_path: str) -> None:
+def test_path_entries_dropped_by_the_profile_are_restored(
+    tmp_path: Path, profile_path: str
+) -> None:
     (tmp_path / ".profile").write_text(f"PATH='{profile_path}'; export FROM_PROFILE=yes\n")
     (tmp_path / ".bashrc").write_text("FROM_RC=yes; PS1=\n")
     environment = {
@@ -34,5 +36,5 @@ def test_what_the_profile_drops_from_the_path_comes_back(tmp_path: Path, profile
 
 
 @pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh", ""])
-def test_shells_that_do_not_understand_it_are_left_to_jupyter(shell: str) -> None:
+def test_unsupported_shells_are_left_to_jupyter(shell: str) -> None:
     assert shell_command({"SHELL": shell, "PATH": "/opt/bin"}) is None

@@ -332,7 +332,7 @@ def actions_of(statement: Mapping[str, Any]) -> set[str]:
     return {actions} if isinstance(actions, str) else set(actions)
 
 
-def test_the_policy_allows_what_is_called_and_nothing_else(
+def test_the_policy_allows_exactly_the_calls_made(
     statements: list[dict[str, Any]],
 ) -> None:
     allowed = set().union(*map(actions_of, statements))

@@ -59,7 +59,7 @@ def test_the_tested_versions_are_within_what_the_package_asks_for() -> None:
 
 
 @pytest.mark.parametrize("lock", LOCKS)
-def test_what_npm_installs_is_known_by_its_digest_and_by_no_registry(lock: str) -> None:
+def test_npm_packages_have_a_digest_and_no_registry(lock: str) -> None:
     packages: dict[str, dict[str, Any]] = json.loads((ROOT / lock).read_text("utf-8"))["packages"]
     installed = [each for name, each in packages.items() if name and not each.get("link")]
     assert installed

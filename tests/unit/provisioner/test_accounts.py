@@ -29,7 +29,7 @@ async def test_a_lease_never_pays_for_two_instances_at_once(world: World) -> Non
     assert [(x.instance_id, x.end) for x in overhead] == [(second, current.start)]
 
 
-async def test_what_a_lease_has_paid_is_no_overhead_also_after_a_restart(world: World) -> None:
+async def test_cost_of_a_lease_is_no_overhead_even_after_a_restart(world: World) -> None:
     """The hub dies between the end of a lease and the end of its instance."""
     begun = world.clock()
     lease, _ = await world.ready()
@@ -50,7 +50,7 @@ async def test_what_a_lease_has_paid_is_no_overhead_also_after_a_restart(world: 
     assert overhead.start == paid_until
 
 
-async def test_a_hub_killed_while_ec2_ends_a_machine_has_told_what_it_cost(world: World) -> None:
+async def test_a_hub_killed_during_a_termination_has_stored_the_cost(world: World) -> None:
     lease = await world.request()
     await world.boot()
     await world.complete_passes(1)

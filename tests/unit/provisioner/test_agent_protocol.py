@@ -37,17 +37,17 @@ def test_the_hub_speaks_its_protocol_and_the_one_before() -> None:
 
 
 @pytest.mark.parametrize("number", ["-1", "10000", "9" * 600, "1e300", "null"])
-def test_a_number_that_no_protocol_has_is_no_message(number: str) -> None:
+def test_an_invalid_protocol_number_is_no_message(number: str) -> None:
     with pytest.raises(ValidationError):
         Spoken.model_validate_json(f'{{"protocol": {number}}}')
 
 
-def test_any_protocol_that_is_one_is_answered_in_words() -> None:
+def test_any_valid_protocol_gets_a_message() -> None:
     spoken = Spoken.model_validate_json('{"protocol": 9999}')
     assert Stop(reason="failed", message=why_unfit(spoken.protocol)).message
 
 
-async def test_the_start_that_an_unfit_agent_would_have_served_fails_in_words(
+async def test_an_unfit_agent_fails_the_start_it_would_serve_with_a_message(
     world: World,
 ) -> None:
     lease, other = await world.request("ada"), await world.request("bea", home_kind="ebs")
@@ -65,7 +65,7 @@ async def test_the_start_that_an_unfit_agent_would_have_served_fails_in_words(
     assert world.cloud.running() == [second], "nothing is launched in its place"
 
 
-async def test_an_agent_that_serves_is_left_alone(world: World) -> None:
+async def test_an_agent_with_a_ready_server_is_not_checked_again(world: World) -> None:
     lease, agent = await world.ready()
     starting = world.provisioner._starts
     await starting.turn_away(agent.claimant(protocol=0), agent.key, 1, TOO_OLD)
@@ -151,7 +151,7 @@ async def test_an_unfit_agent_on_a_kept_disk_is_held_until_it_is_stopped(world: 
     await until(lambda: world.cloud.stopped() == [agent.instance_id], "it is stopped")
 
 
-async def test_a_lease_that_needs_more_than_its_agent_can_fails_in_words(world: World) -> None:
+async def test_a_lease_beyond_its_agents_abilities_fails_with_a_message(world: World) -> None:
     lease = await world.request(home_kind="efs")
     assert what_it_lacks(lease, 1)
     assert not what_it_lacks(lease, 2)

@@ -48,13 +48,13 @@ def test_zones_name_their_region_once(zones: list[str], words: str) -> None:
     assert attempts.zones_words(zones) == words
 
 
-def test_types_are_few_words_however_many_they_are() -> None:
+def test_many_types_are_summarized() -> None:
     assert attempts.types_words(["a"]) == "a"
     assert attempts.types_words(["a", "b"]) == "a and b"
     assert attempts.types_words(["a", "b", "c", "d"]) == "a and 3 other types"
 
 
-def test_what_was_skipped_is_told_by_why_and_where() -> None:
+def test_skipped_offers_are_grouped_by_reason_and_zone() -> None:
     skipped = [
         (offer("a"), mark()),
         (offer("b"), mark()),
@@ -69,7 +69,7 @@ def test_what_was_skipped_is_told_by_why_and_where() -> None:
     assert attempts.skipped_words([]) == ""
 
 
-def test_the_words_do_not_grow_with_the_offers() -> None:
+def test_the_summary_does_not_grow_with_the_offers() -> None:
     types = [f"g{number}.xlarge" for number in range(60)]
     skipped = [
         (offer("abcdef"[(n + m) % 6], name), mark())
@@ -81,7 +81,7 @@ def test_the_words_do_not_grow_with_the_offers() -> None:
     assert len(words) < 600
 
 
-def test_a_call_that_is_repeated_is_one_attempt_which_began_when_it_first_did() -> None:
+def test_a_repeated_call_is_one_attempt_with_its_first_start() -> None:
     busy = attempt(outcome=AttemptOutcome.BUSY)
     [again] = attempts.begun([busy], attempt(minute=2))
     assert (again.at, again.outcome) == (NOON, AttemptOutcome.ASKING)
@@ -107,7 +107,7 @@ def test_a_call_that_is_repeated_is_one_attempt_which_began_when_it_first_did() 
         ([], AttemptOutcome.SOLD_OUT, "in us-east-1a"),
     ],
 )
-def test_of_several_errors_the_one_that_decides_is_told(
+def test_of_several_errors_the_decisive_one_is_reported(
     codes: list[str], outcome: AttemptOutcome, words: str
 ) -> None:
     answer = FleetResponse((), tuple(LaunchError(code, "no") for code in codes))
@@ -115,7 +115,7 @@ def test_of_several_errors_the_one_that_decides_is_told(
     assert (told.outcome, told.answer) == (outcome, words)
 
 
-def test_a_price_never_looks_like_nothing() -> None:
+def test_a_price_is_never_shown_as_zero() -> None:
     prices = [0.526, 0.0832, 0.0016, 24.48]
     assert [attempts.price_words(usd) for usd in prices] == [
         "$0.53/h",
@@ -125,7 +125,7 @@ def test_a_price_never_looks_like_nothing() -> None:
     ]
 
 
-def test_ec2s_own_words_are_one_line_at_most() -> None:
+def test_ec2_messages_are_one_line_at_most() -> None:
     words = attempts.error_words(LaunchError("Code", "You may\n not. " + "encoded " * 100))
     assert words.startswith("Code: You may not. encoded")
     assert words.endswith("…")
@@ -147,19 +147,19 @@ def test_ec2s_own_words_are_one_line_at_most() -> None:
         (LaunchError("InvalidParameterValue", "no"), "`ec2spawner check`"),
     ],
 )
-def test_a_refusal_says_what_mends_it(error: LaunchError, fix: str) -> None:
+def test_a_refusal_has_a_fix(error: LaunchError, fix: str) -> None:
     stop = launch_failure(Outcome((error,), 1, ErrorClass.REFUSED), [], "", NOON)
     assert stop.reason == "failed"
     assert fix in stop.message
 
 
-def test_of_several_refusals_one_is_told_in_full() -> None:
+def test_of_several_refusals_one_is_reported_in_full() -> None:
     errors = [LaunchError(code, "It is so.") for code in ("First", "Second", "First", "Third")]
     stop = launch_failure(Outcome(tuple(errors), 1, ErrorClass.REFUSED), [], "", NOON)
     assert stop.message.endswith("(First: It is so.; also Second; also Third)")
 
 
-def test_one_reason_is_told_of_a_market_and_zone() -> None:
+def test_one_reason_is_reported_for_each_market_and_zone() -> None:
     offers = [
         (offer("a"), mark(ErrorClass.TYPE_IN_ZONE)),
         (offer("a", "g5.xlarge"), mark()),
@@ -174,7 +174,7 @@ def test_a_home_zone_without_the_type_is_named() -> None:
     assert "right now: us-east-1a has no type that fits. Your home is in us-east-1a" in message
 
 
-def test_a_long_wait_is_told_with_its_day() -> None:
+def test_a_long_wait_is_reported_with_its_day() -> None:
     offers = [(offer("a"), mark(ErrorClass.TYPE_IN_ZONE, timedelta(hours=24)))]
     stop = launch_failure(Outcome((), 1), offers, "", NOON)
     assert stop.message == (
@@ -183,7 +183,7 @@ def test_a_long_wait_is_told_with_its_day() -> None:
     )
 
 
-def test_no_message_is_longer_than_it_may_be() -> None:
+def test_no_message_exceeds_its_maximum_length() -> None:
     error = LaunchError("UnauthorizedOperation", "x" * 5000)
     stop = launch_failure(Outcome((error,) * 5, 1, ErrorClass.REFUSED), [], "", NOON)
     assert len(stop.message) <= MAX_CHARACTERS

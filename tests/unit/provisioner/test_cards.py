@@ -85,7 +85,7 @@ async def test_prices_age(world: World) -> None:
     assert {seen.age_seconds for seen in card.offers if seen.offer.market is Market.SPOT} == {600}
 
 
-async def test_sold_out_zones_are_left_for_the_next_best_and_named(world: World) -> None:
+async def test_sold_out_zones_are_replaced_by_the_next_best_and_named(world: World) -> None:
     await priced(world, a=0.25, b=0.20)
     refused(world, "us-east-1b")
     [card] = await cards(world, T4)
@@ -115,7 +115,7 @@ async def test_a_home_bound_to_a_zone_sees_that_zone(world: World) -> None:
     assert world.provisioner.homes.zones_for("ann", "") == set(ZONES)
 
 
-async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
+async def test_a_profile_without_any_zone_keeps_its_card(world: World) -> None:
     world.cloud.not_offered = {("g4dn.xlarge", zone) for zone in ZONES}
     await world.provisioner.market.catalogue.refresh()
     [card] = await cards(world, T4)
@@ -123,7 +123,7 @@ async def test_what_no_zone_has_keeps_its_card(world: World) -> None:
     assert card.hardware.gpu_text == "1 × T4, 16 GB"
 
 
-async def test_a_type_that_nobody_knows_yet_is_asked_for(world: World) -> None:
+async def test_an_unknown_type_is_requested(world: World) -> None:
     """The list of profiles may be a function: then only a page says which types matter."""
     new = {"display_name": "New", "instance_types": ["g9x.xlarge"]}
     await until(lambda: world.provisioner.market.catalogue.read_at, "the first answer")
@@ -136,7 +136,7 @@ async def test_a_type_that_nobody_knows_yet_is_asked_for(world: World) -> None:
     assert card.hardware.gpu_text == "1 × T4, 16 GB"
 
 
-async def test_several_gpus_are_held_against_one(world: World) -> None:
+async def test_several_gpus_are_compared_with_one(world: World) -> None:
     await priced(world, a=0.25, b=0.20)
     [card] = await cards(world, {"display_name": "4 x T4", "instance_types": ["g4dn.12xlarge"]})
     assert card.several is not None
@@ -153,7 +153,7 @@ async def test_without_a_choice_of_spot_there_is_no_line(world: World) -> None:
     assert open_.line is not None
 
 
-async def test_many_cards_let_others_run_between_them(
+async def test_many_cards_do_not_block_the_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = 0

@@ -14,7 +14,7 @@ from tests.simulated_cloud import Clock
 pytestmark = pytest.mark.asyncio
 
 
-async def test_time_counts_while_the_loop_runs_and_not_while_it_stood_still(
+async def test_time_counts_only_while_the_loop_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock()
@@ -30,7 +30,7 @@ async def test_time_counts_while_the_loop_runs_and_not_while_it_stood_still(
     assert hub.uptime() == 500 + LONGEST_GAP
 
 
-async def test_a_clock_that_is_set_changes_nothing_and_is_told() -> None:
+async def test_a_clock_change_has_no_effect_and_is_logged() -> None:
     clock = Clock()
     hub = HubClock(clock, clock.monotonic)
     clock.advance(5)

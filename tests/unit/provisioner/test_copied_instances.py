@@ -6,7 +6,7 @@ from ec2spawner.provisioner.model.lease import LeaseState
 from tests.unit.provisioner.world import World
 
 
-async def test_a_copy_of_an_old_server_is_left_alone_after_a_restart(world: World) -> None:
+async def test_a_copy_of_an_old_server_is_ignored_after_a_restart(world: World) -> None:
     """The call that brought the server is older than what a hub reads when it starts."""
     lease, agent = await world.ready()
     await world.complete_passes(1)

@@ -125,7 +125,7 @@ async def test_ready_servers_are_ready_after_a_restart(world: World) -> None:
     await agent.heartbeat()
 
 
-async def test_an_ending_goes_on_after_a_restart(world: World) -> None:
+async def test_a_termination_continues_after_a_restart(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await world.stop(lease, "idle")
@@ -137,7 +137,7 @@ async def test_an_ending_goes_on_after_a_restart(world: World) -> None:
     assert world.cloud.running() == []
 
 
-async def test_the_end_of_a_start_is_not_waited_for_after_a_restart(world: World) -> None:
+async def test_the_end_of_a_start_is_not_awaited_after_a_restart(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -165,7 +165,7 @@ async def test_an_open_intent_is_replayed_identically(world: World) -> None:
     assert len(world.cloud.machines) == 1
 
 
-async def test_what_a_replayed_call_brings_for_nobody_is_terminated(world: World) -> None:
+async def test_surplus_instances_of_a_replayed_call_are_terminated(world: World) -> None:
     gate = world.cloud.hold("launch", after=True)
     lease = await world.request()
     await world.boot()
@@ -177,7 +177,7 @@ async def test_what_a_replayed_call_brings_for_nobody_is_terminated(world: World
     assert world.cloud.running() == []
 
 
-async def test_a_hub_that_starts_without_ec2_goes_on_when_it_answers(world: World) -> None:
+async def test_a_hub_started_without_ec2_continues_once_it_responds(world: World) -> None:
     lease, _ = await world.ready()
     await world.kill()
     throttled = CloudError("RequestLimitExceeded", "slow down", retryable=True)
@@ -190,7 +190,7 @@ async def test_a_hub_that_starts_without_ec2_goes_on_when_it_answers(world: Worl
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_an_instance_that_has_served_is_nobodys_prospect_after_a_restart(
+async def test_a_used_instance_is_not_assigned_after_a_restart(
     world: World,
 ) -> None:
     """Its launch was answered lately, and EC2 lists it no more: nobody waits for it."""

@@ -9,7 +9,7 @@ from ec2spawner.provisioner.model.error_hints import AGAIN, FIX, describe_error
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "InsufficientVolumeCapacity"])
-def test_what_passes_is_worth_another_try(code: str) -> None:
+def test_transient_errors_suggest_another_try(code: str) -> None:
     said = describe_error(CloudError(code, "Not now.", retryable=code == "RequestLimitExceeded"))
     assert said == f"Not now ({code}). {AGAIN}"
 
@@ -23,14 +23,14 @@ def test_what_passes_is_worth_another_try(code: str) -> None:
         ("NobodyHasHeardOfThis", "Something else.", FIX),
     ],
 )
-def test_what_is_refused_is_an_admins(code: str, message: str, fix: str) -> None:
+def test_refusals_are_for_an_admin(code: str, message: str, fix: str) -> None:
     said = describe_error(CloudError(code, message, retryable=False))
     assert "Please tell an admin: " in said
     assert fix in said
     assert code in said
 
 
-def test_a_long_message_leaves_room_for_the_mend() -> None:
+def test_a_long_message_leaves_room_for_the_fix() -> None:
     """EC2 adds an encoded part of some 700 characters to an UnauthorizedOperation."""
     long = f"You may not.\n Encoded authorization failure message: {'x' * 900}"
     said = describe_error(CloudError("UnauthorizedOperation", long, retryable=False))

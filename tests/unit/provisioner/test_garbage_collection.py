@@ -50,7 +50,7 @@ async def test_a_disk_and_an_interface_left_over_are_deleted_when_they_are_old(
     await until(lambda: not (world.cloud.volumes or world.cloud.interfaces), "deleted")
 
 
-async def test_what_was_in_use_meanwhile_is_young_again(world: World) -> None:
+async def test_use_in_between_restarts_the_age(world: World) -> None:
     await world.restart(reap_interval=LOOK)
     left_over(world, "vol-1")
     await looks(world)
@@ -64,7 +64,7 @@ async def test_what_was_in_use_meanwhile_is_young_again(world: World) -> None:
     assert "vol-1" in world.cloud.volumes
 
 
-async def test_homes_and_what_others_made_stay(world: World) -> None:
+async def test_homes_and_foreign_resources_are_kept(world: World) -> None:
     await world.restart(reap_interval=LOOK)
     lease, _ = await world.ready(home_kind="ebs")
     [home] = world.cloud.volumes
@@ -87,7 +87,7 @@ async def test_homes_and_what_others_made_stay(world: World) -> None:
     }
 
 
-async def test_a_bug_ends_one_look_and_is_logged_once_with_its_traceback(
+async def test_a_bug_ends_one_scan_and_is_logged_once_with_its_traceback(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.restart(reap_interval=LOOK)

@@ -42,7 +42,7 @@ async def priced(world: World) -> World:
     return world
 
 
-async def test_instances_leases_and_what_they_cost_an_hour(priced: World) -> None:
+async def test_instances_leases_and_their_hourly_cost(priced: World) -> None:
     world, scrape = priced, Scrape(priced)
     assert scrape.value("leases", state="ready") == 0
     _, ada = await world.ready("ada")
@@ -64,14 +64,14 @@ async def test_instances_leases_and_what_they_cost_an_hour(priced: World) -> Non
     assert "i-" not in scrape.text().replace("multi-", "")
 
 
-async def test_what_is_unknown_is_counted_and_not_zero(world: World) -> None:
+async def test_unknown_prices_are_counted_and_not_zero(world: World) -> None:
     await world.ready("ada")
     scrape = Scrape(world)
     assert scrape.value("unknown_prices") == 1
     assert scrape.value("usd_per_hour", account="leases") == 0
 
 
-async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) -> None:
+async def test_overhead_is_counted_once_however_often_it_is_reported(priced: World) -> None:
     world, scrape = priced, Scrape(priced)
     await world.request("ada")
     [instance_id] = await world.boot()
@@ -86,7 +86,7 @@ async def test_overhead_is_counted_once_however_often_it_is_told(priced: World) 
     assert scrape.value("usd_total", account="overhead") == pytest.approx(0.005)
 
 
-async def test_what_a_machine_that_served_nobody_has_cost_is_overhead(priced: World) -> None:
+async def test_cost_of_an_unassigned_instance_is_overhead(priced: World) -> None:
     world, scrape = priced, Scrape(priced)
     lease = await world.request("ada")
     await world.boot()
@@ -131,7 +131,7 @@ async def test_a_store_that_fails_is_counted(world: World) -> None:
     assert counted("ec2spawner_store_errors_total") > errors
 
 
-async def test_what_is_sold_out_is_told_by_its_scope(world: World) -> None:
+async def test_sold_out_marks_are_counted_by_scope(world: World) -> None:
     world.cloud.sell_out(Market.SPOT)
     await world.ready("ada")
     assert Scrape(world).value("sold_out_marks", scope="offer") is not None

@@ -79,7 +79,7 @@ async def test_the_files_are_there_in_the_other_zone_and_nothing_else_is_left(
     assert world.subnets("ada") == ("subnet-b",)
 
 
-async def test_no_machine_is_paid_while_the_files_are_copied_and_the_user_sees_how_far(
+async def test_no_instance_runs_during_the_copy_and_progress_is_shown(
     world: World,
 ) -> None:
     await with_a_file(world)
@@ -162,7 +162,7 @@ async def test_a_kill_at_each_call_loses_nothing_and_leaves_nothing(
     await assert_moved(world, before, await served(world, lease))
 
 
-async def test_a_lost_answer_to_the_snapshot_makes_no_second_one(world: World) -> None:
+async def test_a_lost_snapshot_response_creates_no_second_snapshot(world: World) -> None:
     before = await with_a_file(world)
     world.cloud.snapshot_lag = 20
     world.cloud.fail("create_snapshot", LOST, after=True)
@@ -176,9 +176,7 @@ async def test_a_lost_answer_to_the_snapshot_makes_no_second_one(world: World) -
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "ConcurrentSnapshotLimitExceeded"])
-async def test_a_snapshot_that_was_certainly_not_made_is_asked_for_again_soon(
-    world: World, code: str
-) -> None:
+async def test_a_snapshot_that_was_not_created_is_retried_soon(world: World, code: str) -> None:
     """Without the pause in which a listing may still show one."""
     before = await with_a_file(world)
     refused = CloudError(code, "later", retryable=code == "RequestLimitExceeded")
@@ -186,7 +184,7 @@ async def test_a_snapshot_that_was_certainly_not_made_is_asked_for_again_soon(
     await assert_moved(world, before, await served(world, await move(world)))
 
 
-async def test_a_volume_whose_answer_is_lost_goes_although_no_listing_showed_it(
+async def test_a_volume_with_a_lost_response_is_deleted_without_a_listing(
     world: World,
 ) -> None:
     """The admin has changed what homes are made of since, so that EC2 refuses the same token."""
@@ -201,7 +199,7 @@ async def test_a_volume_whose_answer_is_lost_goes_although_no_listing_showed_it(
     await assert_moved(world, before, await served(world, lease))
 
 
-async def test_a_move_that_cannot_be_leaves_the_files_where_they_were(world: World) -> None:
+async def test_an_impossible_move_leaves_the_files_in_place(world: World) -> None:
     before = await with_a_file(world)
     refused = CloudError("UnauthorizedOperation", "You may not.", retryable=False)
     world.cloud.fail("create_volume", refused)
@@ -214,7 +212,7 @@ async def test_a_move_that_cannot_be_leaves_the_files_where_they_were(world: Wor
     assert world.subnets("ada") == ("subnet-a",)
 
 
-async def test_a_failed_snapshot_gives_the_move_up(world: World) -> None:
+async def test_a_failed_snapshot_cancels_the_move(world: World) -> None:
     before = await with_a_file(world)
     world.cloud.snapshot_seconds = 100
     lease = await move(world)
@@ -227,7 +225,7 @@ async def test_a_failed_snapshot_gives_the_move_up(world: World) -> None:
     assert world.cloud.snapshots == {}
 
 
-async def test_a_cancelled_start_lets_the_move_go_on(world: World) -> None:
+async def test_a_cancelled_start_does_not_cancel_the_move(world: World) -> None:
     before = await with_a_file(world)
     world.cloud.snapshot_seconds = 100
     lease = await move(world)
@@ -240,7 +238,7 @@ async def test_a_cancelled_start_lets_the_move_go_on(world: World) -> None:
     await assert_moved(world, before, await served(world, await world.request(home_kind="ebs")))
 
 
-async def test_a_home_that_is_not_opened_yet_may_move_on_and_nothing_is_left(
+async def test_a_home_may_move_again_before_it_is_opened(
     world: World,
 ) -> None:
     """The other zone has sold out meanwhile, too; then the first has room again."""
@@ -297,7 +295,7 @@ async def test_what_a_move_makes_is_tagged_in_the_creating_call(world: World) ->
         assert tags.INTENT not in made
 
 
-async def test_ec2_is_asked_at_a_pace_however_often_passes_come(world: World) -> None:
+async def test_ec2_is_polled_at_an_interval_however_many_passes_run(world: World) -> None:
     """While files are copied, and while EC2 does not let the old volume be deleted."""
     await world.restart(busy_interval=0.1, quiet_interval=0.1)
     before = await with_a_file(world)
@@ -317,7 +315,7 @@ async def test_ec2_is_asked_at_a_pace_however_often_passes_come(world: World) ->
     assert before in world.cloud.volumes
 
 
-async def test_a_home_that_moves_on_while_the_last_move_is_cleaned_up_does_move(
+async def test_a_home_can_move_again_during_the_cleanup_of_the_last_move(
     world: World,
 ) -> None:
     await with_a_file(world)
@@ -338,7 +336,7 @@ async def test_a_home_that_moves_on_while_the_last_move_is_cleaned_up_does_move(
     assert world.cloud.files[volume.volume_id] == {"thesis"}
 
 
-async def test_a_home_that_grew_late_undoes_no_move(world: World) -> None:
+async def test_a_late_resize_does_not_undo_a_move(world: World) -> None:
     """Its start was cancelled, and EC2 took its time to answer."""
     before = await with_a_file(world)
     world.cloud.capacity.clear()
@@ -356,7 +354,7 @@ async def test_a_home_that_grew_late_undoes_no_move(world: World) -> None:
     await assert_moved(world, before, await served(world, again))
 
 
-async def test_a_new_volume_that_somebody_deletes_leaves_the_old_one(world: World) -> None:
+async def test_deleting_the_new_volume_keeps_the_old_one(world: World) -> None:
     before = await with_a_file(world)
     lease = await move(world)
     await until(lambda: world.cloud.running(), "an instance")
@@ -371,7 +369,7 @@ async def test_a_new_volume_that_somebody_deletes_leaves_the_old_one(world: Worl
     assert world.cloud.files[before] == {"thesis"}
 
 
-async def test_a_server_without_that_home_says_nothing_about_the_new_volume(world: World) -> None:
+async def test_a_server_without_the_home_does_not_confirm_the_new_volume(world: World) -> None:
     before = await with_a_file(world)
     lease = await move(world)
     await until(lambda: world.cloud.running(), "an instance")

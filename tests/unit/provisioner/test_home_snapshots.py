@@ -39,7 +39,7 @@ def attached(world: World, volume_id: str) -> None:
     world.cloud.volumes[volume_id] = replace(held, state="in-use", attached_to="i-ada")
 
 
-async def test_a_home_in_use_gets_copies_and_no_more_than_are_kept(world: World) -> None:
+async def test_a_home_in_use_gets_snapshots_up_to_the_limit(world: World) -> None:
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     for hour in range(8):
@@ -58,7 +58,7 @@ async def test_a_home_in_use_gets_copies_and_no_more_than_are_kept(world: World)
 
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("call", ["create_snapshot", "delete_snapshot", "list_snapshots"])
-async def test_a_kill_at_each_call_leaves_no_copy_too_many(
+async def test_a_kill_at_each_call_leaves_no_extra_snapshot(
     world: World, call: str, after: bool
 ) -> None:
     await world.restart(home=HOURLY)
@@ -81,7 +81,7 @@ async def test_a_kill_at_each_call_leaves_no_copy_too_many(
     assert len(set(asked)) == len(asked)
 
 
-async def test_a_clock_that_is_ahead_of_ec2s_makes_no_copy_at_each_look(world: World) -> None:
+async def test_a_clock_ahead_of_ec2s_does_not_make_a_snapshot_at_each_scan(world: World) -> None:
     """Each would push an older state out, until all that is kept is of the last hour."""
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
@@ -94,7 +94,7 @@ async def test_a_clock_that_is_ahead_of_ec2s_makes_no_copy_at_each_look(world: W
     assert len(world.cloud.of("create_snapshot")) == 1
 
 
-async def test_copies_of_another_store_and_of_nobody_are_left_alone(world: World) -> None:
+async def test_snapshots_of_another_store_or_without_a_home_are_kept(world: World) -> None:
     await world.restart(home=replace(HOURLY, schedule=Schedule(every=3600, keep=1)))
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
@@ -119,7 +119,7 @@ async def test_copies_of_another_store_and_of_nobody_are_left_alone(world: World
     assert stores.count("another") == 3
 
 
-async def test_without_a_schedule_none_is_made_and_none_deleted(world: World) -> None:
+async def test_without_a_schedule_no_snapshot_is_created_or_deleted(world: World) -> None:
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     attached(world, volume_id)
@@ -132,7 +132,7 @@ async def test_without_a_schedule_none_is_made_and_none_deleted(world: World) ->
     assert list(world.cloud.snapshots) == [copy]
 
 
-async def test_what_a_move_left_over_is_deleted(world: World) -> None:
+async def test_leftovers_of_a_move_are_deleted(world: World) -> None:
     """Asked for twice, as a lost answer can have it, and not listed when the move ended."""
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
@@ -167,7 +167,7 @@ async def stopped_with_copies(world: World) -> str:
     return str(home.volume_id)
 
 
-async def test_a_home_that_shall_go_goes_with_its_copies_and_its_record(world: World) -> None:
+async def test_deleting_a_home_deletes_its_snapshots_and_record(world: World) -> None:
     await stopped_with_copies(world)
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
@@ -184,7 +184,7 @@ async def test_a_home_that_shall_go_goes_with_its_copies_and_its_record(world: W
 
 
 @pytest.mark.parametrize("call", ["delete_volume", "delete_snapshot"])
-async def test_a_home_that_shall_go_goes_also_after_a_kill(world: World, call: str) -> None:
+async def test_deleting_a_home_continues_after_a_kill(world: World, call: str) -> None:
     await stopped_with_copies(world)
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
@@ -198,7 +198,7 @@ async def test_a_home_that_shall_go_goes_also_after_a_kill(world: World, call: s
     assert world.cloud.snapshots == {}
 
 
-async def test_a_copy_that_no_listing_shows_yet_goes_as_well(world: World) -> None:
+async def test_a_snapshot_not_listed_yet_is_deleted_too(world: World) -> None:
     """It was made seconds before the user was deleted."""
     await stopped_with_copies(world)
     home = world.provisioner._state.homes.of("ada", "")
@@ -216,7 +216,7 @@ async def test_a_copy_that_no_listing_shows_yet_goes_as_well(world: World) -> No
     await gone_for_good(world)
 
 
-async def test_a_home_that_an_instance_still_holds_goes_later(world: World) -> None:
+async def test_a_home_that_is_still_attached_is_deleted_later(world: World) -> None:
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
@@ -228,7 +228,7 @@ async def test_a_home_that_an_instance_still_holds_goes_later(world: World) -> N
     assert volume_id not in world.cloud.volumes
 
 
-async def test_one_home_that_cannot_go_yet_keeps_no_other_from_going(world: World) -> None:
+async def test_one_undeletable_home_does_not_block_others(world: World) -> None:
     held = await used_home(world)
     lease, agent = await world.ready("bob", home_kind="ebs")
     await world.stop(lease)
@@ -244,7 +244,7 @@ async def test_one_home_that_cannot_go_yet_keeps_no_other_from_going(world: Worl
     assert [home.user for home in world.provisioner._state.homes.leaving()] == ["ada"]
 
 
-async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answer(
+async def test_a_late_response_does_not_restore_a_deleted_home(
     world: World,
 ) -> None:
     """Its move was at work when its user was deleted."""
@@ -271,7 +271,7 @@ async def test_a_home_that_is_gone_for_good_does_not_come_back_with_a_late_answe
     assert world.provisioner._state.homes.of("ada", "") is None
 
 
-async def test_a_clock_that_is_set_back_holds_up_no_home_that_shall_go(world: World) -> None:
+async def test_a_clock_set_back_does_not_delay_deletion(world: World) -> None:
     volume_id = await used_home(world)
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None

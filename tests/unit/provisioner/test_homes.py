@@ -33,7 +33,7 @@ async def stopped(world: World, user: str = "ada") -> str:
     return str(home.volume_id)
 
 
-async def test_a_first_home_is_made_in_the_zone_of_its_instance_and_tagged(world: World) -> None:
+async def test_a_first_home_is_created_in_the_zone_of_its_instance_and_tagged(world: World) -> None:
     for market in Market:
         world.cloud.capacity[market, "g4dn.xlarge", "us-east-1a"] = 0
     await world.ready("Ada Lovelace", home_kind="ebs", home_gib=33)
@@ -71,11 +71,11 @@ async def test_the_next_start_gets_the_same_home_in_its_zone(world: World) -> No
     assert world.cloud.volumes[volume_id].attached_to == agent.instance_id
 
 
-async def test_each_user_has_their_own(world: World) -> None:
+async def test_each_user_has_a_home_of_their_own(world: World) -> None:
     assert await stopped(world, "ada") != await stopped(world, "bob")
 
 
-async def test_a_home_that_another_instance_still_holds_is_waited_for(world: World) -> None:
+async def test_a_home_attached_elsewhere_is_awaited(world: World) -> None:
     world.cloud.keeps_volumes = True
     world.cloud.fail("detach_volume", LOST)
     volume_id = await stopped(world)
@@ -94,7 +94,7 @@ async def test_a_home_that_another_instance_still_holds_is_waited_for(world: Wor
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_a_cancelled_start_does_not_fight_for_the_home(world: World) -> None:
+async def test_a_cancelled_start_does_not_attach_the_home(world: World) -> None:
     world.cloud.keeps_volumes = True
     world.cloud.fail("detach_volume", LOST)
     await stopped(world)
@@ -112,7 +112,7 @@ async def test_a_cancelled_start_does_not_fight_for_the_home(world: World) -> No
     assert len(world.cloud.of("volume")) == tries
 
 
-async def test_a_lost_answer_ends_no_server_that_got_ready_meanwhile(world: World) -> None:
+async def test_a_lost_response_does_not_end_a_ready_server(world: World) -> None:
     refused = CloudError("AttachmentLimitExceeded", "No room for it.", retryable=False)
     gate = world.cloud.hold("attach_volume", after=True, then=refused)
     lease, _ = await world.ready(home_kind="ebs")
@@ -137,7 +137,7 @@ async def test_a_home_that_cannot_be_attached_fails_the_start_with_the_cause(
 
 
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_lost_answer_fails_no_start_and_makes_no_second_volume(
+async def test_a_lost_response_fails_no_start_and_creates_no_second_volume(
     world: World, after: bool
 ) -> None:
     world.cloud.fail("create_volume", LOST, times=2, after=after)
@@ -145,7 +145,7 @@ async def test_a_lost_answer_fails_no_start_and_makes_no_second_volume(
     assert len(world.cloud.volumes) == 1
 
 
-async def test_a_volume_whose_answer_is_lost_for_good_is_taken_up_by_the_next_start(
+async def test_a_volume_with_a_lost_response_is_used_by_the_next_start(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(homes, "ATTACH_TIMEOUT", 0.05)
@@ -165,7 +165,7 @@ async def test_a_volume_whose_answer_is_lost_for_good_is_taken_up_by_the_next_st
     assert len(world.cloud.of("create_volume")) == before
 
 
-async def test_a_zone_that_refused_a_volume_binds_nobody(world: World) -> None:
+async def test_a_zone_that_refused_a_volume_binds_no_home(world: World) -> None:
     full = CloudError("VolumeLimitExceeded", "No more volumes.", retryable=False)
     world.cloud.fail("create_volume", full)
     lease = await world.request(home_kind="ebs")
@@ -177,7 +177,7 @@ async def test_a_zone_that_refused_a_volume_binds_nobody(world: World) -> None:
     await world.ready(home_kind="ebs")
 
 
-async def test_a_machine_in_the_wrong_zone_is_given_back_for_one_in_the_homes(
+async def test_an_instance_in_the_wrong_zone_is_replaced_by_one_in_the_homes(
     world: World,
 ) -> None:
     """An admin has put another volume in the place of the home's."""
@@ -200,7 +200,7 @@ async def test_a_machine_in_the_wrong_zone_is_given_back_for_one_in_the_homes(
 # --- a volume that somebody deleted ----------------------------------------------------------
 
 
-async def test_a_volume_deleted_by_hand_is_told_and_replaced_by_the_newest_snapshot(
+async def test_a_volume_deleted_by_hand_is_reported_and_restored_from_the_newest_snapshot(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.restart(home=HomeRules(schedule=Schedule(every=3600, keep=3)))
@@ -233,7 +233,7 @@ async def test_a_volume_deleted_by_hand_is_told_and_replaced_by_the_newest_snaps
     assert world.cloud.files[restored.volume_id] == {"notes"}
 
 
-async def test_a_volume_that_an_admin_made_under_the_homes_tags_takes_its_place(
+async def test_a_volume_that_an_admin_tagged_replaces_the_home(
     world: World,
 ) -> None:
     volume_id = await stopped(world)
@@ -249,7 +249,7 @@ async def test_a_volume_that_an_admin_made_under_the_homes_tags_takes_its_place(
 
 
 @pytest.mark.parametrize("late_looks", [0, 5])
-async def test_a_volume_that_is_there_is_never_replaced(world: World, late_looks: int) -> None:
+async def test_an_existing_volume_is_never_replaced(world: World, late_looks: int) -> None:
     """Not even where EC2's listing lags, and shows it only after some looks."""
     await stopped(world)
     world.cloud.late_looks = late_looks
@@ -263,7 +263,7 @@ async def test_a_volume_that_is_there_is_never_replaced(world: World, late_looks
 # --- size ------------------------------------------------------------------------------------
 
 
-async def test_a_home_grows_when_more_is_wanted_and_never_shrinks(world: World) -> None:
+async def test_a_home_grows_on_request_and_never_shrinks(world: World) -> None:
     volume_id = await stopped(world)  # 20 GiB
     lease, agent = await world.ready(home_kind="ebs", home_gib=40)
     assert world.cloud.volumes[volume_id].size_gib == 40
@@ -286,7 +286,7 @@ async def test_a_home_grows_when_more_is_wanted_and_never_shrinks(world: World) 
     assert world.cloud.volumes[volume_id].size_gib == 80
 
 
-async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
+async def test_a_hub_killed_after_a_resize_does_not_repeat_it(
     world: World,
 ) -> None:
     volume_id = await stopped(world)
@@ -308,7 +308,7 @@ async def test_a_hub_killed_when_the_home_has_grown_does_not_ask_for_it_again(
     assert not any("stays at" in event.detail for event in world.now(lease).events)
 
 
-async def test_a_change_that_cannot_be_stored_takes_no_later_one_back(world: World) -> None:
+async def test_an_unstored_change_does_not_undo_a_later_one(world: World) -> None:
     await stopped(world)
     homes_ = world.provisioner._state.homes
     home = homes_.of("ada", "")
@@ -326,7 +326,7 @@ async def test_a_change_that_cannot_be_stored_takes_no_later_one_back(world: Wor
     assert homes_.of("ada", "") == later
 
 
-async def test_a_new_home_is_made_as_the_admin_says(world: World) -> None:
+async def test_a_new_home_has_the_configured_properties(world: World) -> None:
     await world.restart(home=HomeRules(volume_type="gp2", kms_key="alias/ours"))
     await world.ready(home_kind="ebs", home_gib=33)
     spec = world.cloud.of("create_volume")[-1].arguments[2]
@@ -353,7 +353,7 @@ async def test_an_instance_that_dies_is_replaced_in_the_zone_of_the_home(world: 
     assert len(world.cloud.volumes) == 1
 
 
-async def test_a_home_of_a_lost_store_is_refused_with_the_mend(world: World) -> None:
+async def test_a_home_of_a_lost_store_is_refused_with_the_fix(world: World) -> None:
     volume_id = await stopped(world)
     before = world.cloud.volumes[volume_id]
     await world.kill()
@@ -376,7 +376,7 @@ async def test_a_home_of_a_lost_store_is_refused_with_the_mend(world: World) -> 
     assert list(world.cloud.volumes) == [volume_id]
 
 
-async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_the_start(
+async def test_a_foreign_home_is_detected_after_a_failed_first_listing(
     world: World,
 ) -> None:
     volume_id = await stopped(world)
@@ -393,7 +393,7 @@ async def test_a_foreign_home_is_seen_although_volumes_could_not_be_listed_at_th
     assert list(world.cloud.volumes) == [volume_id]
 
 
-async def test_a_foreign_home_keeps_its_user_out_until_it_is_deleted(world: World) -> None:
+async def test_a_foreign_home_blocks_starts_until_it_is_deleted(world: World) -> None:
     volume_id = await stopped(world)
     await world.kill()
     world.database = "another.sqlite"
@@ -412,7 +412,7 @@ async def test_a_foreign_home_keeps_its_user_out_until_it_is_deleted(world: Worl
     assert lease.state is LeaseState.READY
 
 
-async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
+async def test_a_server_without_a_home_is_not_bound_to_its_former_zone(
     world: World,
 ) -> None:
     """The admin changed `home` from ebs to none."""
@@ -437,7 +437,7 @@ async def test_a_server_that_keeps_no_files_is_not_bound_by_those_it_once_kept(
 
 
 @pytest.mark.parametrize("reason", ["user", "idle", "lost", "failed", "interruption"])
-async def test_no_end_deletes_a_home(world: World, reason: str) -> None:
+async def test_no_termination_deletes_a_home(world: World, reason: str) -> None:
     lease, agent = await world.ready(home_kind="ebs")
     await world.stop(lease, reason)
     await agent.event("stopped")

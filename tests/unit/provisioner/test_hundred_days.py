@@ -243,7 +243,7 @@ def misfortunes(days: Workdays) -> Table:
 
 @pytest.mark.parametrize("number_of_days", [FEW, MANY])
 @pytest.mark.timeout(7200)
-def test_no_instance_runs_for_nobody_beyond_the_bounds(
+def test_no_unassigned_instance_runs_beyond_the_bounds(
     number_of_days: int,
     tmp_path: Path,
     empty_store: Path,

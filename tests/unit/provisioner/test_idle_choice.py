@@ -28,7 +28,7 @@ OPEN = IdlePolicy(
 )
 
 
-async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None:
+async def test_a_choice_is_bounded_stored_and_sent_at_once(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN)
     heartbeats = world.provisioner._heartbeats
     state = (await agent.heartbeat(world.clock())).state
@@ -48,7 +48,7 @@ async def test_a_choice_is_bounded_stored_and_told_at_once(world: World) -> None
     assert world.now(lease).idle.server_seconds == 3600, "the admin's own is not lost"
 
 
-async def test_choices_reach_the_store_no_faster_than_people_make_them(world: World) -> None:
+async def test_repeated_choices_are_stored_at_a_limited_rate(world: World) -> None:
     """Who has root on an instance can ask as often as they like."""
     lease, _ = await world.ready(idle=OPEN)
     heartbeats, contact = (
@@ -91,7 +91,7 @@ async def test_a_policy_without_bounds_leaves_no_choice(world: World, max_age: f
     assert world.now(lease).idle.user_server_seconds is None
 
 
-async def test_nothing_is_chosen_beyond_max_age_and_max_age_holds(world: World) -> None:
+async def test_max_age_bounds_a_choice_and_still_applies(world: World) -> None:
     lease, agent = await world.ready(idle=OPEN.model_copy(update={"max_age_seconds": 7200}))
     answer = await world.provisioner._heartbeats.choose_idle(world.now(lease), 8 * 3600)
     assert answer is not None
@@ -105,7 +105,7 @@ async def test_nothing_is_chosen_beyond_max_age_and_max_age_holds(world: World) 
     assert stop.reason == "max-age"
 
 
-async def test_a_shorter_policy_decides_nothing_before_the_agent_has_answered_to_it(
+async def test_a_shorter_policy_applies_once_the_agent_has_confirmed_it(
     world: World,
 ) -> None:
     """Under the longer one it had no reason to tell at once that somebody types."""
@@ -131,7 +131,9 @@ async def follow(world: World, lease: Lease, **configured: Any) -> None:
     await follow_configuration(options, spawner, world.provisioner, world.now(lease))
 
 
-async def test_a_server_follows_the_configuration_until_its_profile_is_gone(world: World) -> None:
+async def test_a_server_follows_the_configuration_until_its_profile_is_removed(
+    world: World,
+) -> None:
     lease, _ = await world.ready(idle=OPEN)
     t4 = {"display_name": "T4", "slug": "t4", "gpu": "T4", "idle": {"server": "8h"}}
     await follow(world, lease, profile_list=[t4])
@@ -140,7 +142,7 @@ async def test_a_server_follows_the_configuration_until_its_profile_is_gone(worl
     assert world.now(lease).idle.server_seconds == 8 * 3600
 
 
-async def test_what_was_told_before_the_notebook_listened_does_not_count(world: World) -> None:
+async def test_reports_from_before_the_notebook_listened_do_not_count(world: World) -> None:
     """A boot may take longer than a server may be idle."""
     lease = await world.request(idle=IdlePolicy(server_seconds=60))
     [instance_id] = await world.boot()
@@ -174,7 +176,7 @@ async def test_hours_of_the_week_are_followed_by_the_hub(world: World) -> None:
     await until(lambda: world.now(lease).stop is not None)
 
 
-async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
+async def test_a_thousand_deadlines_are_computed_once_and_in_batches(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With hours of the week each takes a tenth of a millisecond, and every pass asks for all."""
@@ -209,7 +211,7 @@ async def test_a_thousand_ends_are_reckoned_once_and_a_few_at_a_time(
         del registry._leases[f"lease-{number}"]
 
 
-async def test_who_extends_while_a_pass_ends_others_is_not_ended(
+async def test_an_extension_during_a_pass_prevents_the_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     policy = IdlePolicy(server_seconds=120)
@@ -229,7 +231,7 @@ async def test_who_extends_while_a_pass_ends_others_is_not_ended(
     assert world.now(other).state is LeaseState.READY
 
 
-async def test_whose_agent_is_heard_while_a_pass_ends_others_is_not_ended(
+async def test_a_heartbeat_during_a_pass_prevents_the_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servers = [await world.ready(user) for user in ("ada", "bea")]

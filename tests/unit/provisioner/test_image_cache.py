@@ -33,7 +33,7 @@ def asked(cloud: SimulatedCloud) -> int:
     return len(cloud.of("find_image"))
 
 
-async def test_starts_that_come_at_once_share_one_look_up(
+async def test_concurrent_starts_share_one_lookup(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     assert images.known is None
@@ -43,7 +43,9 @@ async def test_starts_that_come_at_once_share_one_look_up(
     assert images.known == OLD
 
 
-async def test_it_is_looked_up_again_after_a_day(cloud: SimulatedCloud, images: ImageCache) -> None:
+async def test_an_image_is_looked_up_again_after_a_day(
+    cloud: SimulatedCloud, images: ImageCache
+) -> None:
     await images.current()
     cloud.images[NEW.image_id] = NEW
     cloud.clock.advance(23 * HOUR)
@@ -53,7 +55,7 @@ async def test_it_is_looked_up_again_after_a_day(cloud: SimulatedCloud, images: 
     assert asked(cloud) == 2
 
 
-async def test_an_old_one_serves_on_when_a_look_up_fails_and_it_is_not_repeated_at_each_start(
+async def test_a_cached_image_is_used_after_a_failed_lookup_without_retrying_at_each_start(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     await images.current()
@@ -67,7 +69,7 @@ async def test_an_old_one_serves_on_when_a_look_up_fails_and_it_is_not_repeated_
     assert await images.current() == NEW
 
 
-async def test_an_old_one_serves_on_while_a_look_up_hangs(
+async def test_a_cached_image_is_used_while_a_lookup_hangs(
     cloud: SimulatedCloud, images: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(images_module, "TIMEOUT", 0.01)
@@ -83,7 +85,7 @@ async def test_an_old_one_serves_on_while_a_look_up_hangs(
     assert await images.current() == NEW
 
 
-async def test_without_any_image_the_error_is_told_to_each_and_asked_for_anew(
+async def test_without_a_cached_image_each_start_gets_the_error_and_the_next_retries(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     cloud.images.clear()
@@ -94,7 +96,7 @@ async def test_without_any_image_the_error_is_told_to_each_and_asked_for_anew(
     assert await images.current() == NEW
 
 
-async def test_a_start_that_is_cancelled_does_not_take_the_look_up_with_it(
+async def test_a_cancelled_start_does_not_cancel_the_lookup(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     answered = cloud.hold("find_image")
@@ -107,7 +109,7 @@ async def test_a_start_that_is_cancelled_does_not_take_the_look_up_with_it(
     assert asked(cloud) == 1
 
 
-async def test_an_image_that_ec2_says_is_gone_is_looked_up_anew(
+async def test_an_image_reported_missing_is_looked_up_again(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     await images.current()

@@ -47,14 +47,14 @@ def names(catalogue: Catalogue, profile: Profile = T4) -> list[str]:
 # --- before EC2 has answered -----------------------------------------------------------------
 
 
-def test_everything_counts_as_offered_until_ec2_has_answered(catalogue: Catalogue) -> None:
+def test_every_type_counts_as_offered_until_ec2_has_responded(catalogue: Catalogue) -> None:
     assert catalogue.read_at is None
     assert catalogue.is_offered("g4dn.xlarge", A)
     assert catalogue.types == BUNDLED
     assert names(catalogue) == ["g4dn.xlarge", "g4dn.2xlarge"]
 
 
-async def test_a_failure_keeps_what_was_known(cloud: SimulatedCloud, catalogue: Catalogue) -> None:
+async def test_a_failure_keeps_the_known_types(cloud: SimulatedCloud, catalogue: Catalogue) -> None:
     cloud.fail("offerings", THROTTLE)
     assert not await catalogue.refresh()
     assert catalogue.is_offered("g4dn.xlarge", A)
@@ -70,7 +70,7 @@ async def test_a_failure_keeps_what_was_known(cloud: SimulatedCloud, catalogue: 
     assert catalogue.read_at == read_at
 
 
-async def test_it_is_read_again_after_a_bug(
+async def test_reading_continues_after_a_bug(
     cloud: SimulatedCloud, catalogue: Catalogue, caplog: pytest.LogCaptureFixture
 ) -> None:
     cloud.fail("offerings", ZeroDivisionError("a bug"), times=2)
@@ -84,7 +84,7 @@ async def test_it_is_read_again_after_a_bug(
 # --- EC2's word ------------------------------------------------------------------------------
 
 
-async def test_a_type_that_no_zone_has_is_not_what_a_profile_means(
+async def test_a_profile_excludes_types_that_no_zone_offers(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
     cloud.not_offered = {("g4dn.xlarge", A), ("g4dn.xlarge", B), ("g4dn.2xlarge", A)}
@@ -96,7 +96,7 @@ async def test_a_type_that_no_zone_has_is_not_what_a_profile_means(
     assert "g4dn.xlarge" in catalogue.types, "its facts stay known"
 
 
-async def test_ec2_corrects_facts_and_the_bundle_keeps_its_prices(
+async def test_ec2s_facts_override_the_bundle_except_prices(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
     told = replace(BUNDLED["g4dn.xlarge"], memory_mib=17000)
@@ -105,7 +105,7 @@ async def test_ec2_corrects_facts_and_the_bundle_keeps_its_prices(
     assert catalogue.types["g4dn.xlarge"] == told
 
 
-async def test_a_gpu_type_that_is_newer_than_the_bundle_is_known_without_a_price(
+async def test_a_gpu_type_newer_than_the_bundle_has_no_price(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
     for name in ("g9z.xlarge", "gr9.xlarge", "p9.48xlarge", "m99.large", "u-6tb1.metal"):
@@ -116,7 +116,7 @@ async def test_a_gpu_type_that_is_newer_than_the_bundle_is_known_without_a_price
     assert {catalogue.types[name].on_demand_usd_per_hour for name in strangers} == {None}
 
 
-async def test_only_what_matters_is_asked_for(cloud: SimulatedCloud, catalogue: Catalogue) -> None:
+async def test_only_needed_types_are_requested(cloud: SimulatedCloud, catalogue: Catalogue) -> None:
     cloud.types |= {f"m99.{n}xlarge": BUNDLED["m5.large"] for n in range(500)}
     cloud.not_offered = {("m5.large", A), ("m5.large", B)}
     catalogue.want(["m99.7xlarge", "made.up"])
@@ -135,7 +135,7 @@ async def test_a_zone_without_any_type_is_unknown_and_not_empty(
     assert catalogue.is_offered("g4dn.xlarge", "us-east-1f"), "was not asked for"
 
 
-async def test_no_zones_are_not_asked_for(cloud: SimulatedCloud) -> None:
+async def test_without_zones_nothing_is_requested(cloud: SimulatedCloud) -> None:
     """Before the first listing of subnets nothing is known, and no zones would be all zones."""
     catalogue = Catalogue(cloud, BUNDLED, SETTINGS, now=cloud.clock, zones=list)
     assert not await catalogue.refresh()
@@ -145,7 +145,7 @@ async def test_no_zones_are_not_asked_for(cloud: SimulatedCloud) -> None:
 # --- when it is read -------------------------------------------------------------------------
 
 
-async def test_it_is_read_at_the_start_and_again_soon_after_a_failure(
+async def test_types_are_read_at_the_start_and_soon_after_a_failure(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
     cloud.fail("offerings", THROTTLE, times=3)
@@ -158,7 +158,7 @@ async def test_it_is_read_at_the_start_and_again_soon_after_a_failure(
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_type_that_is_wanted_and_unknown_is_asked_for_at_once_and_once(
+async def test_an_unknown_wanted_type_is_requested_once_and_at_once(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
     cloud.types["m99.large"] = replace(BUNDLED["m5.large"], name="m99.large")

@@ -591,7 +591,7 @@ def test_whatever_happens_the_invariants_hold(
     print(f"{Story.steps} steps with the seeds {seeds}, and calls to EC2 of the digest {digest}")
 
 
-def test_a_seed_is_the_same_story_whatever_was_imported_before(
+def test_a_seed_reproduces_its_run_whatever_was_imported_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """If this fails after an update of hypothesis, look at how it now finds the constants."""

@@ -126,7 +126,7 @@ async def test_spot_in_one_zone_of_six_is_found_by_the_first_call(world: World) 
     assert attempt.skipped == (f"spot {T4} in us-east-1a, b, c and d (sold out, seen at 12:00 UTC)")
 
 
-async def test_a_second_start_asks_for_nothing_that_is_known_to_be_sold_out(world: World) -> None:
+async def test_a_second_start_requests_nothing_known_to_be_sold_out(world: World) -> None:
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
     stop = await world.ending_of(await world.request("first"))
@@ -147,7 +147,7 @@ async def test_a_second_start_asks_for_nothing_that_is_known_to_be_sold_out(worl
     assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND] * 2, "three minutes later"
 
 
-async def test_spot_that_is_known_to_be_sold_out_is_passed_over(world: World) -> None:
+async def test_spot_known_to_be_sold_out_is_skipped(world: World) -> None:
     world.cloud.sell_out(SPOT)
     await found(world, await world.request("first"))
     attempt = await found(world, await world.request("second"))
@@ -155,7 +155,7 @@ async def test_spot_that_is_known_to_be_sold_out_is_passed_over(world: World) ->
     assert attempt.skipped == f"spot {T4} in us-east-1a and b (sold out, seen at 12:00 UTC)"
 
 
-async def test_an_answer_with_instances_and_errors_is_both(world: World) -> None:
+async def test_a_response_may_have_instances_and_errors(world: World) -> None:
     world.cloud.capacity[SPOT, T4, A] = 0
     world.cloud.capacity[SPOT, T4, B] = 1
     await world.restart(batch_window=0.1)
@@ -173,7 +173,7 @@ async def test_an_answer_with_instances_and_errors_is_both(world: World) -> None
     assert {(scope.market, scope.zone) for scope, _ in marks} == {(SPOT, A), (SPOT, B)}
 
 
-async def test_no_zone_that_has_the_type_is_said_without_a_call(world: World) -> None:
+async def test_a_type_without_any_zone_is_reported_without_a_call(world: World) -> None:
     world.cloud.not_offered = {(T4, A), (T4, B)}
     await world.provisioner.market.catalogue.refresh()
     stop = await world.ending_of(await world.request())
@@ -182,7 +182,7 @@ async def test_no_zone_that_has_the_type_is_said_without_a_call(world: World) ->
     assert asked(world) == []
 
 
-async def test_a_zone_without_the_type_is_not_asked(world: World) -> None:
+async def test_a_zone_without_the_type_is_not_requested(world: World) -> None:
     world.cloud.not_offered = {(T4, A)}
     await world.provisioner.market.catalogue.refresh()
     await found(world, await world.request())
@@ -193,7 +193,7 @@ async def test_a_zone_without_the_type_is_not_asked(world: World) -> None:
 
 
 @pytest.mark.parametrize("code", [*OFFER_CODES, "SpotMaxPriceTooLow"])
-async def test_a_sold_out_offer_is_not_asked_for_three_minutes(world: World, code: str) -> None:
+async def test_a_sold_out_offer_is_not_requested_for_three_minutes(world: World, code: str) -> None:
     world.cloud.refuse(code, SPOT, zone=A)
     await prices(world, a=0.1, b=0.2)
     assert (await found(world, await world.request("first"))).answer.endswith(B)
@@ -204,9 +204,7 @@ async def test_a_sold_out_offer_is_not_asked_for_three_minutes(world: World, cod
 
 
 @pytest.mark.parametrize("code", OFFER_CODES)
-async def test_a_whole_call_that_is_sold_out_marks_all_that_it_asked_for(
-    world: World, code: str
-) -> None:
+async def test_a_sold_out_call_marks_all_its_offers(world: World, code: str) -> None:
     world.cloud.fail("launch", CloudError(code, "There is none.", retryable=False))
     attempt = await found(world, await world.request("first"))
     assert attempt.market is ON_DEMAND
@@ -214,7 +212,7 @@ async def test_a_whole_call_that_is_sold_out_marks_all_that_it_asked_for(
     assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND, ON_DEMAND]
 
 
-async def test_a_type_that_a_zone_does_not_have_is_not_asked_there_for_a_day(
+async def test_a_type_that_a_zone_lacks_is_not_requested_there_for_a_day(
     world: World,
 ) -> None:
     world.cloud.refuse("Unsupported", zone=A)
@@ -255,7 +253,7 @@ async def test_a_quota_closes_its_market_to_all_types_of_its_class(
     assert asked(world)[-1][0] is SPOT
 
 
-async def test_a_quota_in_every_market_is_the_reason_and_has_its_name(
+async def test_a_quota_in_every_market_is_the_named_reason(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.cloud.refuse("MaxSpotInstanceCountExceeded", SPOT)
@@ -270,7 +268,7 @@ async def test_a_quota_in_every_market_is_the_reason_and_has_its_name(
     assert "12:03 UTC" in stop.message
 
 
-async def test_a_full_subnet_gives_way_to_another_one_of_its_zone(world: World) -> None:
+async def test_another_subnet_of_the_zone_replaces_a_full_one(world: World) -> None:
     world.cloud.subnets = {"subnet-a": A, "subnet-a2": A, "subnet-b": B}
     await world.restart(subnets=("subnet-a", "subnet-a2", "subnet-b"))
     await prices(world, a=0.1, b=0.2)
@@ -287,7 +285,7 @@ async def test_a_full_subnet_gives_way_to_another_one_of_its_zone(world: World) 
     assert world.cloud.requests()[-1].offers[0] == (T4, "subnet-a")
 
 
-async def test_the_other_subnet_of_a_zone_is_asked_in_the_same_start(world: World) -> None:
+async def test_the_other_subnet_of_a_zone_is_tried_in_the_same_start(world: World) -> None:
     world.cloud.subnets = {"subnet-a": A, "subnet-a2": A}
     await world.restart(subnets=("subnet-a", "subnet-a2"))
     world.cloud.refuse_offers("InsufficientFreeAddressesInSubnet")
@@ -298,7 +296,7 @@ async def test_the_other_subnet_of_a_zone_is_asked_in_the_same_start(world: Worl
     ]
 
 
-async def test_a_zone_whose_only_subnet_is_full_is_left_out_and_says_so(world: World) -> None:
+async def test_a_zone_whose_only_subnet_is_full_is_skipped_with_a_reason(world: World) -> None:
     world.cloud.refuse("InsufficientFreeAddressesInSubnet", SPOT, zone=A)
     await prices(world, a=0.1, b=0.2)
     await found(world, await world.request("first"))
@@ -309,7 +307,7 @@ async def test_a_zone_whose_only_subnet_is_full_is_left_out_and_says_so(world: W
 
 @pytest.mark.parametrize(("code", "fix"), REFUSED_CODES.items())
 @pytest.mark.parametrize("whole", [False, True], ids=["entry", "call"])
-async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
+async def test_a_refusal_fails_at_once_with_its_fix_and_marks_nothing(
     world: World, code: str, fix: str, whole: bool
 ) -> None:
     if whole:
@@ -329,7 +327,7 @@ async def test_a_refusal_fails_at_once_with_its_mend_and_marks_nothing(
     assert asked(world)[-1] == (SPOT, {A, B})
 
 
-async def test_an_image_that_is_gone_is_looked_up_again(world: World) -> None:
+async def test_a_missing_image_is_looked_up_again(world: World) -> None:
     await world.provisioner.market.images.current()
     world.cloud.refuse_offers("InvalidAMIID.NotFound")
     await world.ending_of(await world.request())
@@ -337,7 +335,7 @@ async def test_an_image_that_is_gone_is_looked_up_again(world: World) -> None:
     assert len(world.cloud.of("find_image")) == 2
 
 
-async def test_refused_and_sold_out_in_one_answer_goes_on(world: World) -> None:
+async def test_a_start_continues_after_a_response_with_refused_and_sold_out(world: World) -> None:
     world.cloud.refuse_offers("InvalidParameterValue", "InsufficientInstanceCapacity")
     assert (await found(world, await world.request())).market is ON_DEMAND
 
@@ -382,7 +380,7 @@ async def test_a_throttle_that_ec2_sums_up_as_capacity_is_a_throttle(world: Worl
     assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
-async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(world: World) -> None:
+async def test_capacity_errors_by_name_beside_a_refusal_mark_sold_out(world: World) -> None:
     world.cloud.refuse_with(
         LaunchError("InvalidParameterValue", "no", T4, "subnet-a", A),
         LaunchError("UnfulfillableCapacity", "no", T4, "subnet-b", B),
@@ -392,7 +390,7 @@ async def test_capacity_that_is_refused_by_name_beside_a_refusal_is_sold_out(wor
     assert (scope.market, scope.zone) == (SPOT, B)
 
 
-async def test_what_was_refused_in_part_is_not_said_to_be_sold_out(world: World) -> None:
+async def test_partial_refusals_are_not_reported_as_sold_out(world: World) -> None:
     world.cloud.refuse("InvalidParameterValue", SPOT, zone=A)
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
@@ -408,9 +406,7 @@ async def test_what_was_refused_in_part_is_not_said_to_be_sold_out(world: World)
 
 
 @pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "InternalError"])
-async def test_an_answer_that_says_only_busy_is_asked_again_with_another_token(
-    world: World, code: str
-) -> None:
+async def test_a_busy_response_is_retried_with_another_token(world: World, code: str) -> None:
     """EC2 would give its answer to the old token again."""
     world.cloud.refuse_offers(code, times=3)
     lease = await world.request()
@@ -424,7 +420,7 @@ async def test_an_answer_that_says_only_busy_is_asked_again_with_another_token(
     assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
-async def test_busy_is_seen_while_it_lasts(world: World) -> None:
+async def test_a_busy_ec2_is_shown_while_it_lasts(world: World) -> None:
     world.cloud.fail("launch", THROTTLED)
     gate = world.cloud.hold("launch")
     lease = await world.request()
@@ -435,7 +431,7 @@ async def test_busy_is_seen_while_it_lasts(world: World) -> None:
     await found(world, lease)
 
 
-async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
+async def test_busy_until_the_timeout_fails_without_sold_out_marks(
     world: World,
 ) -> None:
     await world.restart(launch_timeout=0.1)
@@ -446,7 +442,7 @@ async def test_busy_until_patience_ends_fails_and_says_that_nothing_is_sold_out(
     assert {market for market, _ in asked(world)} == {SPOT}, "no other market is less busy"
 
 
-async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> None:
+async def test_an_unknown_server_error_is_no_refusal(world: World) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", CloudError("Strange", "HTTP 503", retryable=True), times=10_000)
     stop = await world.ending_of(await world.request())
@@ -454,7 +450,7 @@ async def test_a_server_fault_of_an_unknown_name_is_no_refusal(world: World) -> 
     assert "Strange: HTTP 503" in stop.message
 
 
-async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answers_with(
+async def test_a_busy_ec2_is_retried_with_pauses_whatever_its_status(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
@@ -468,7 +464,7 @@ async def test_a_busy_ec2_is_not_asked_without_a_pause_whatever_status_it_answer
     assert len(asked(world)) == 4
 
 
-async def test_an_offer_that_was_too_busy_to_answer_is_asked_again_before_a_dearer_one(
+async def test_a_busy_offer_is_retried_before_a_dearer_one(
     world: World,
 ) -> None:
     await prices(world, a=0.1, b=0.2)
@@ -484,7 +480,7 @@ async def test_an_offer_that_was_too_busy_to_answer_is_asked_again_before_a_dear
     assert asked(world) == [(SPOT, {A, B}), (SPOT, {A})]
 
 
-async def test_one_throttle_is_not_met_by_everybody(
+async def test_a_throttled_call_makes_the_others_wait(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rounds for three kinds of machines: while one is told to wait, none of the others asks."""
@@ -505,7 +501,7 @@ async def test_one_throttle_is_not_met_by_everybody(
 # --- the order of markets --------------------------------------------------------------------
 
 
-async def test_spot_that_costs_more_than_on_demand_comes_last(world: World) -> None:
+async def test_spot_dearer_than_on_demand_comes_last(world: World) -> None:
     await prices(world, a=0.2, b=0.3)
     await found(world, await world.request("cheap"))
     await prices(world, a=0.9, b=0.8)
@@ -517,7 +513,7 @@ async def test_spot_that_costs_more_than_on_demand_comes_last(world: World) -> N
     assert markets == [SPOT, ON_DEMAND, ON_DEMAND, SPOT]
 
 
-async def test_only_the_markets_of_the_profile_are_asked(world: World) -> None:
+async def test_only_the_markets_of_the_profile_are_requested(world: World) -> None:
     world.cloud.sell_out(SPOT)
     only = replace(SPEC, markets=(SPOT,))
     stop = await world.ending_of(await world.request(spec=only))
@@ -526,7 +522,7 @@ async def test_only_the_markets_of_the_profile_are_asked(world: World) -> None:
     assert [market for market, _ in asked(world)] == [SPOT]
 
 
-async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: World) -> None:
+async def test_a_pending_launch_carries_its_remaining_markets(world: World) -> None:
     """A lease that may only be on-demand counts on it, once spot is out of the question."""
     world.cloud.sell_out(SPOT)
     first_call, second_call = world.cloud.hold("launch"), world.cloud.hold("launch")
@@ -541,7 +537,7 @@ async def test_a_promise_carries_the_markets_that_are_still_to_be_asked(world: W
     await world.boot()
 
 
-async def test_a_type_that_the_hub_did_not_know_of_gets_its_prices_read(world: World) -> None:
+async def test_prices_of_a_newly_found_type_are_read(world: World) -> None:
     world.cloud.prices = {("p3.2xlarge", A): 0.9}
     await world.request(spec=replace(SPEC, instance_types=("p3.2xlarge",)))
     await until(lambda: world.provisioner.market.prices.price(SPOT, "p3.2xlarge", A))
@@ -550,7 +546,7 @@ async def test_a_type_that_the_hub_did_not_know_of_gets_its_prices_read(world: W
 # --- what is paid for ------------------------------------------------------------------------
 
 
-async def test_what_is_paid_for_comes_first_and_no_more_of_it_than_there_is(world: World) -> None:
+async def test_discounted_places_come_first_up_to_their_number(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 2),), batch_window=0.1)
     await prices(world, a=0.1, b=0.2)
     leases = await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
@@ -571,7 +567,7 @@ async def test_what_is_paid_for_comes_first_and_no_more_of_it_than_there_is(worl
     assert asked(world)[-1][0] is SPOT, "all places are taken"
 
 
-async def test_more_of_the_same_is_bought_at_its_ordinary_price(world: World) -> None:
+async def test_further_instances_are_bought_at_the_ordinary_price(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 1),), batch_window=0.1)
     world.cloud.sell_out(SPOT)
     await asyncio.gather(world.request("first"), world.request("second"))
@@ -581,7 +577,7 @@ async def test_more_of_the_same_is_bought_at_its_ordinary_price(world: World) ->
     assert calls == [(ON_DEMAND, 1), (SPOT, 1), (ON_DEMAND, 1)]
 
 
-async def test_two_rounds_at_once_do_not_both_take_the_last_place(world: World) -> None:
+async def test_concurrent_rounds_do_not_share_the_last_discounted_place(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 1),))
     await prices(world, a=0.1, b=0.2)
     gate = world.cloud.hold("launch")
@@ -594,7 +590,7 @@ async def test_two_rounds_at_once_do_not_both_take_the_last_place(world: World) 
     assert [market for market, _ in asked(world)] == [ON_DEMAND, SPOT]
 
 
-async def test_a_place_that_was_given_is_not_counted_twice(
+async def test_a_used_discounted_place_is_not_counted_twice(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Once as an instance, and once more by the call whose answer is being stored."""
@@ -617,7 +613,7 @@ async def test_a_place_that_was_given_is_not_counted_twice(
     assert [market for market, _ in asked(world)] == [ON_DEMAND, ON_DEMAND]
 
 
-async def test_a_place_that_ec2_cannot_give_now_is_no_reason_to_wait(world: World) -> None:
+async def test_an_unavailable_discounted_place_does_not_delay_the_start(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 1),))
     world.cloud.sell_out(ON_DEMAND)
     lease = await world.request()
@@ -628,7 +624,7 @@ async def test_a_place_that_ec2_cannot_give_now_is_no_reason_to_wait(world: Worl
 # --- hints -----------------------------------------------------------------------------------
 
 
-async def test_the_zones_that_ec2_names_come_first(world: World) -> None:
+async def test_zones_suggested_by_ec2_come_first(world: World) -> None:
     await six_zones(world)
     world.cloud.sell_out(SPOT)
     hint = (
@@ -648,7 +644,7 @@ async def test_the_zones_that_ec2_names_come_first(world: World) -> None:
 # --- many at once ----------------------------------------------------------------------------
 
 
-async def test_decisions_leave_the_loop_to_others_in_between(
+async def test_decisions_do_not_block_the_loop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A class that starts fifty kinds of machines does not stall the hub."""
@@ -688,7 +684,7 @@ async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
     launches.rounds.clear()
 
 
-async def test_whoever_comes_while_a_round_fails_is_asked_for(
+async def test_starts_that_arrive_while_a_round_fails_are_served(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one who waited for the answer is told, not the one who came a moment ago."""
@@ -708,7 +704,7 @@ async def test_whoever_comes_while_a_round_fails_is_asked_for(
     assert (await found(world, second)).market is SPOT
 
 
-async def test_a_machine_that_comes_while_others_are_given_up_is_kept(
+async def test_an_instance_that_arrives_while_others_are_abandoned_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.cloud.sell_out(SPOT)
@@ -748,7 +744,7 @@ async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: Wo
     assert len(world.cloud.machines) == 1
 
 
-async def test_a_start_whose_subnets_are_configured_no_more_ends_with_a_reason(
+async def test_a_start_whose_subnets_were_removed_ends_with_a_reason(
     world: World,
 ) -> None:
     await a_home_in_b(world)
@@ -789,7 +785,7 @@ async def test_a_home_gets_another_type_in_its_zone_and_then_on_demand_there(wor
     assert asked(world) == [(SPOT, {B}), (SPOT, {B}), (ON_DEMAND, {B})]
 
 
-async def test_a_home_is_said_to_be_the_reason_where_its_zone_has_nothing(world: World) -> None:
+async def test_a_home_zone_without_capacity_is_named_as_the_reason(world: World) -> None:
     await a_home_in_b(world)
     for market in Market:
         world.cloud.capacity[market, T4, B] = 0
@@ -801,7 +797,7 @@ async def test_a_home_is_said_to_be_the_reason_where_its_zone_has_nothing(world:
 # --- attempts --------------------------------------------------------------------------------
 
 
-async def test_an_attempt_is_seen_as_it_happens_and_outlives_the_hub(world: World) -> None:
+async def test_an_attempt_is_shown_as_it_happens_and_survives_a_restart(world: World) -> None:
     await prices(world, a=0.2, b=0.1)
     gate = world.cloud.hold("launch")
     lease = await world.request()
@@ -828,7 +824,7 @@ async def test_an_attempt_is_seen_as_it_happens_and_outlives_the_hub(world: Worl
     assert world.now(lease).attempts == attempts
 
 
-async def test_what_is_remembered_while_the_lease_is_written_is_stored_too(
+async def test_attempts_recorded_during_a_write_are_stored_too(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.cloud.hold("launch")
@@ -870,7 +866,7 @@ async def test_only_the_last_attempts_are_kept(world: World) -> None:
     assert attempts[-1].outcome is AttemptOutcome.FOUND
 
 
-async def test_a_call_replayed_after_a_crash_is_identical_and_the_same_attempt(
+async def test_a_call_replayed_after_a_crash_is_the_same_attempt(
     world: World,
 ) -> None:
     """Whatever has changed meanwhile: prices, marks, subnets."""
@@ -893,7 +889,7 @@ async def test_a_call_replayed_after_a_crash_is_identical_and_the_same_attempt(
     assert attempt.at <= world.clock() - timedelta(seconds=60)
 
 
-async def test_what_a_replayed_call_is_told_is_remembered(world: World) -> None:
+async def test_the_response_to_a_replayed_call_is_recorded(world: World) -> None:
     gate = world.cloud.hold("launch")
     lease = await world.request()
     await until(world.cloud.requests)
@@ -907,7 +903,7 @@ async def test_what_a_replayed_call_is_told_is_remembered(world: World) -> None:
     assert {mark.error_class for _, mark in marks} == {ErrorClass.OFFER}
 
 
-async def test_nothing_more_is_bought_for_a_start_that_is_cancelled(world: World) -> None:
+async def test_nothing_more_is_bought_for_a_cancelled_start(world: World) -> None:
     world.cloud.sell_out(SPOT)
     gate = world.cloud.hold("launch")
     cancelled, stays = await asyncio.gather(world.request("gone"), world.request("stays"))
@@ -921,7 +917,7 @@ async def test_nothing_more_is_bought_for_a_start_that_is_cancelled(world: World
     assert len(world.cloud.machines) == 1
 
 
-async def test_a_busy_ec2_is_not_asked_again_for_a_start_that_is_cancelled(world: World) -> None:
+async def test_a_busy_ec2_is_not_retried_for_a_cancelled_start(world: World) -> None:
     world.cloud.fail("launch", THROTTLED, times=10_000)
     lease = await world.request()
     await until(world.cloud.requests)
@@ -937,7 +933,7 @@ async def test_a_busy_ec2_is_not_asked_again_for_a_start_that_is_cancelled(world
 # --- in the background -----------------------------------------------------------------------
 
 
-async def test_nothing_in_the_background_is_in_the_way_of_a_start(world: World) -> None:
+async def test_background_work_does_not_delay_a_start(world: World) -> None:
     await world.kill()
     for name in ("offerings", "describe_types", "spot_history", "on_demand_prices"):
         world.cloud.fail(name, CloudError("UnauthorizedOperation", "no", retryable=False), 1000)
@@ -961,7 +957,7 @@ async def test_old_launch_templates_are_deleted_from_time_to_time(
     assert call.arguments == ("hub", world.store.store_id, world.clock() - timedelta(days=7))
 
 
-async def test_the_lease_of_a_served_start_still_tells_what_was_found(world: World) -> None:
+async def test_the_lease_of_a_served_start_still_has_the_found_offer(world: World) -> None:
     """A claim can be faster than the answer that named its instance."""
     gate = world.cloud.hold("launch", after=True)
     lease = await world.request()

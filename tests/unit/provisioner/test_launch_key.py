@@ -8,7 +8,7 @@ from ec2spawner.provisioner.model.launch_key import base_key_of, base_of, launch
 from tests.unit.provisioner.world import SPEC
 
 
-def test_what_a_launch_may_choose_from_is_not_in_the_base() -> None:
+def test_the_launch_base_excludes_types_and_zones() -> None:
     for choice in ({"instance_types": ("g5.xlarge",)}, {"subnets": ("subnet-c",)}, {"markets": ()}):
         other = replace(SPEC, **choice)
         assert base_key_of(other) == base_key_of(SPEC)
@@ -17,7 +17,7 @@ def test_what_a_launch_may_choose_from_is_not_in_the_base() -> None:
     assert base_of(launch_key_of(SPEC)) == base_key_of(SPEC)
 
 
-def test_a_class_on_one_profile_costs_one_hash() -> None:
+def test_a_class_on_one_profile_computes_one_hash() -> None:
     """A thousand leases that wait are a thousand keys in each pass."""
     assert base_key_of(replace(SPEC)) is base_key_of(replace(SPEC))
     assert launch_key_of(replace(SPEC)) is launch_key_of(replace(SPEC))

@@ -49,7 +49,7 @@ async def a_month(world: World, number: int) -> None:
     await world.complete_passes(2)
 
 
-async def test_nothing_in_memory_grows_with_what_has_ended(world: World) -> None:
+async def test_memory_does_not_grow_with_ended_leases(world: World) -> None:
     for number in range(2):
         await a_month(world, number)
     before = held(world.provisioner)

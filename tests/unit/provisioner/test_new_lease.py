@@ -53,7 +53,7 @@ async def offerings_read(world: World) -> None:
     await world.provisioner.market.catalogue.refresh()
 
 
-async def test_without_a_choice_it_is_the_profiles_own(world: World) -> None:
+async def test_without_a_choice_the_profile_applies(world: World) -> None:
     lease = await leased(world)
     assert lease.spec.instance_types[0] == "g4dn.xlarge"
     assert lease.spec.markets == (Market.SPOT, Market.ON_DEMAND)
@@ -61,7 +61,7 @@ async def test_without_a_choice_it_is_the_profiles_own(world: World) -> None:
     assert lease.idle.server_seconds == 1800
 
 
-async def test_a_choice_replaces_only_what_it_names(world: World) -> None:
+async def test_a_choice_overrides_only_its_own_fields(world: World) -> None:
     lease = await leased(
         world, markets=(Market.ON_DEMAND,), disk_gib=300, server_idle_seconds=7200.0
     )
@@ -72,7 +72,7 @@ async def test_a_choice_replaces_only_what_it_names(world: World) -> None:
     assert lease.launch_key != (await leased(world)).launch_key
 
 
-async def test_who_waits_agrees_to_a_time_that_leaves_some_for_the_boot(world: World) -> None:
+async def test_a_wait_leaves_time_for_the_boot(world: World) -> None:
     lease = await leased(world)
     assert lease.wait is None
     chosen = {"waits": True, "otherwise": (Market.ON_DEMAND,), "max_usd_per_hour": 0.3}
@@ -92,7 +92,7 @@ async def test_the_image_is_kept_with_the_lease(world: World) -> None:
     assert lease.image.driver == "580.95"
 
 
-async def test_without_an_image_it_says_so(world: World) -> None:
+async def test_a_missing_image_is_reported(world: World) -> None:
     world.cloud.images = {}
     error = await refused(world)
     assert (error.status_code, error.reason) == (503, "image")
@@ -104,7 +104,7 @@ async def test_without_an_image_it_says_so(world: World) -> None:
     assert error.log_message == "RequestLimitExceeded: slow down"
 
 
-async def test_only_what_the_zones_have_is_asked_for(world: World) -> None:
+async def test_only_types_that_the_zones_offer_are_requested(world: World) -> None:
     for zone in ("us-east-1a", "us-east-1b"):
         world.cloud.not_offered.add(("g4dn.xlarge", zone))
     world.cloud.not_offered.add(("g4dn.2xlarge", "us-east-1a"))
@@ -140,7 +140,7 @@ async def test_a_home_in_a_zone_without_the_gpu_says_where_it_is(world: World) -
     assert "another zone of this hub" in message
 
 
-async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -> None:
+async def test_a_type_not_described_yet_is_accepted(world: World) -> None:
     """A function of the admin's may name it for the first time at this start."""
     world.cloud.types["x99.2xlarge"] = replace(world.cloud.types["m7i.2xlarge"], name="x99.2xlarge")
     await offerings_read(world)
@@ -152,13 +152,13 @@ async def test_a_type_that_ec2_has_not_described_yet_is_believed(world: World) -
     await until(lambda: "x99.2xlarge" in catalogue.types, "EC2 to be asked about it")
 
 
-async def test_a_named_type_that_no_zone_has_is_told_by_its_name(world: World) -> None:
+async def test_a_named_type_that_no_zone_offers_is_reported_by_name(world: World) -> None:
     await offerings_read(world)
     error = await refused(world, {"display_name": "No", "instance_types": ["g98.2xlarge"]})
     assert "g98.2xlarge in us-east-1a or" in str(error.message)
 
 
-async def test_prices_of_what_starts_are_kept_fresh(world: World) -> None:
+async def test_prices_of_requested_types_stay_fresh(world: World) -> None:
     world.cloud.prices["g6e.xlarge", "us-east-1a"] = 0.71
     assert "g6e.xlarge" not in world.settings.want_types
     await world.provisioner.request(await leased(world, {"display_name": "L40S", "gpu": "L40S"}))

@@ -74,7 +74,7 @@ def fill_the_disk(world: World, statement: str) -> None:
 
 
 @in_virtual_time
-async def test_a_start_that_nothing_is_left_for_ends(begin: Begin) -> None:
+async def test_a_start_without_remaining_offers_ends(begin: Begin) -> None:
     world = await begin()
     other = await world.request("ada")
     await world.boot(1)
@@ -118,7 +118,7 @@ async def test_a_retained_instance_is_stopped(begin: Begin) -> None:
 
 
 @in_virtual_time
-async def test_an_instance_that_a_start_got_meanwhile_is_not_terminated(begin: Begin) -> None:
+async def test_an_instance_assigned_meanwhile_is_not_terminated(begin: Begin) -> None:
     """A claim comes while EC2 terminates what was retained, after the pass took stock."""
     world = await begin()
     lease, agent = await world.ready("eve", after_stop=AfterStop("linger", 600))
@@ -177,7 +177,7 @@ async def test_an_instance_given_away_while_failed_starts_are_stored_stays(begin
 
 
 @in_virtual_time
-async def test_without_the_store_a_start_that_nothing_is_left_for_ends(begin: Begin) -> None:
+async def test_without_the_store_a_start_without_remaining_offers_ends(begin: Begin) -> None:
     world = await begin()
     launch = world.cloud.hold("launch")
     lease = await world.request("bob", spec=G5)
@@ -256,7 +256,7 @@ async def test_a_launch_that_raises_is_not_repeated_at_once(
 
 
 @in_virtual_time
-async def test_a_failure_without_words_keeps_no_other_start(
+async def test_an_exception_without_a_message_does_not_block_other_starts(
     begin: Begin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world, seen = await begin(), asyncio.Event()

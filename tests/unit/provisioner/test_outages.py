@@ -68,7 +68,7 @@ async def test_a_start_that_waits_buys_nothing_until_the_call_can_be_stored(worl
 # --- servers that run ---
 
 
-async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_account(
+async def test_running_servers_continue_and_a_stopped_one_is_closed_in_the_account(
     world: World,
 ) -> None:
     staying, agent = await world.ready("staying")
@@ -89,7 +89,7 @@ async def test_servers_that_run_are_served_and_one_that_is_stopped_ends_in_the_a
     assert world.now(staying).state is LeaseState.READY
 
 
-async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_written(
+async def test_usual_durations_are_available_while_the_store_is_read_only(
     world: World,
 ) -> None:
     await world.ready()
@@ -99,7 +99,7 @@ async def test_how_long_starts_usually_take_is_told_while_the_file_cannot_be_wri
         assert await world.provisioner.start_durations.of_steps("t4") == usual
 
 
-async def test_a_slow_store_is_asked_once_however_many_pages_ask(
+async def test_a_slow_store_is_queried_once_for_many_pages(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads, read, answers = 0, Store.start_durations, asyncio.Event()
@@ -127,7 +127,7 @@ async def test_a_slow_store_is_asked_once_however_many_pages_ask(
 # --- what has happened ---
 
 
-async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_for_again(
+async def test_an_unstored_response_is_stored_later_and_not_requested_again(
     world: World,
 ) -> None:
     world.run_sql(
@@ -147,7 +147,7 @@ async def test_an_answer_that_could_not_be_stored_is_stored_later_and_not_asked_
     assert len(world.cloud.of("launch")) == 1
 
 
-async def test_what_an_unneeded_instance_cost_is_accounted_for_later(world: World) -> None:
+async def test_the_cost_of_an_unneeded_instance_is_accounted_for_later(world: World) -> None:
     begun = world.clock()
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -222,7 +222,7 @@ async def on_postgresql(tmp_path: Path, postgresql: PostgreSQL) -> AsyncIterator
     await running.kill()
 
 
-async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_for_is_done(
+async def test_a_database_outage_ends_no_server_and_requests_are_carried_out(
     on_postgresql: World, postgresql: PostgreSQL
 ) -> None:
     """Another hub may hold the store meanwhile, and know more."""
@@ -255,7 +255,7 @@ async def test_while_the_server_is_away_nothing_is_concluded_and_what_is_asked_f
         assert kept.segments[-1].end is not None
 
 
-async def test_a_hub_whose_store_another_hub_has_taken_ends_nobodys_instance(
+async def test_a_hub_that_lost_its_store_to_another_terminates_nothing(
     on_postgresql: World, postgresql: PostgreSQL
 ) -> None:
     world = on_postgresql

@@ -87,7 +87,7 @@ async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> No
     assert prices.cheapest(Market.SPOT, ("p4d.24xlarge",)) is None
 
 
-async def test_a_price_of_a_zone_without_a_subnet_is_nobodys(cloud: SimulatedCloud) -> None:
+async def test_prices_of_zones_without_a_subnet_are_ignored(cloud: SimulatedCloud) -> None:
     prices = registry(cloud, zones=f"{A} us-east-1c")
     await prices.refresh()
     assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.21
@@ -131,7 +131,7 @@ async def test_a_price_that_ec2_lists_late_is_not_missed(cloud: SimulatedCloud) 
     assert prices.history(T4, A)[-1] == PricePoint(late, 0.40)
 
 
-async def test_a_pool_that_ec2_lists_no_more_has_no_price(cloud: SimulatedCloud) -> None:
+async def test_a_pool_no_longer_listed_has_no_price(cloud: SimulatedCloud) -> None:
     prices = registry(cloud)
     await prices.refresh()
     del cloud.prices[T4, A]
@@ -159,7 +159,7 @@ async def test_a_failing_refresh_keeps_old_prices_with_their_age(cloud: Simulate
     assert (price.usd_per_hour, price.read_at) == (0.90, cloud.clock())
 
 
-async def test_types_that_fail_keep_no_others_from_being_read(cloud: SimulatedCloud) -> None:
+async def test_failing_types_do_not_block_others(cloud: SimulatedCloud) -> None:
     prices = registry(cloud, want=[T4])
     await prices.refresh()
     prices.want([A10G])
@@ -217,7 +217,7 @@ async def test_the_bundled_table_serves_for_its_own_region_only(cloud: Simulated
     assert elsewhere.on_demand(T4) is None
 
 
-async def test_the_bundled_table_serves_where_the_price_list_does_not_know(
+async def test_the_bundled_table_fills_gaps_of_the_price_list(
     cloud: SimulatedCloud,
 ) -> None:
     prices = registry(cloud)
@@ -235,7 +235,7 @@ async def test_list_prices_are_read_once_a_day(cloud: SimulatedCloud) -> None:
     assert len(cloud.of("spot_history")) == 50
 
 
-async def test_a_price_list_that_fails_is_asked_again_soon_and_keeps_the_old_price(
+async def test_a_failed_price_list_is_retried_soon_and_keeps_the_old_price(
     cloud: SimulatedCloud,
 ) -> None:
     prices = registry(cloud)
@@ -253,7 +253,7 @@ async def test_a_price_list_that_fails_is_asked_again_soon_and_keeps_the_old_pri
     assert prices.on_demand(T4) == Price(0.60, "the AWS price list", cloud.clock())
 
 
-async def test_a_failure_that_lasts_is_told_once(
+async def test_a_lasting_failure_is_logged_once(
     cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     prices = registry(cloud)
@@ -267,7 +267,7 @@ async def test_a_failure_that_lasts_is_told_once(
     assert "works again" in told[1]
 
 
-async def test_spot_that_hangs_holds_up_nothing_but_itself(
+async def test_hanging_spot_prices_block_nothing_else(
     cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ec2spawner.provisioner.offers.prices.REFRESH_TIMEOUT", 0.01)
@@ -363,7 +363,7 @@ async def test_reservations_count_and_have_an_age(
 
 
 @pytest.mark.parametrize("count", [0, 1])
-async def test_what_the_admin_writes_of_a_type_stands_for_its_reservations(
+async def test_a_configured_discount_replaces_the_types_reservations(
     cloud: SimulatedCloud, running: list[Instance], count: int
 ) -> None:
     cloud.reserved = [Discount(A10G, 0.58, count=5), Discount(T4, 0.30, count=5)]
@@ -373,7 +373,7 @@ async def test_what_the_admin_writes_of_a_type_stands_for_its_reservations(
     assert prices.paid_left(T4, A) == 5
 
 
-async def test_a_discount_that_has_ended_is_told_at_the_start(
+async def test_an_expired_discount_is_logged_at_the_start(
     cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     registry(cloud, (), Discount(A10G, 0.63, count=1, until=cloud.clock()))
@@ -390,7 +390,7 @@ async def test_the_hub_reads_prices_of_the_zones_of_its_subnets(world: World) ->
     assert {call.arguments[1] for call in world.cloud.of("spot_history")} == {(A, B)}
 
 
-async def test_servers_cost_what_their_discount_says_the_oldest_first(world: World) -> None:
+async def test_discounts_apply_to_the_oldest_servers_first(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.30, count=1),))
     first, _ = await world.ready("ada", spec=ON_DEMAND)
     world.clock.advance(60)

@@ -29,7 +29,7 @@ async def lose_store(world: World) -> None:
     await world.provisioner._state.instances.first_listing(5)
 
 
-async def test_what_jupyterhub_keeps_holds_no_secret(world: World) -> None:
+async def test_state_stored_by_jupyterhub_holds_no_secret(world: World) -> None:
     lease, agent = await world.ready()
     granted = await agent.claim()
     assert granted is not None
@@ -91,7 +91,7 @@ async def test_a_rebuilt_server_is_tagged_although_that_fails_at_first(world: Wo
     assert world.cloud.running() == [agent.instance_id]
 
 
-async def test_what_is_gone_or_another_hubs_is_not_rebuilt(world: World) -> None:
+async def test_terminated_or_foreign_instances_are_not_recovered(world: World) -> None:
     lease, agent = await world.ready()
     kept = await kept_by_jupyterhub(world, lease)
     rebuild = world.provisioner._recovery.rebuild
@@ -103,7 +103,7 @@ async def test_what_is_gone_or_another_hubs_is_not_rebuilt(world: World) -> None
     assert await world.provisioner._recovery.rebuild("ada", "", kept) is None
 
 
-async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
+async def test_an_old_copy_of_the_store_ends_no_unknown_server(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await world.kill()
@@ -126,7 +126,7 @@ async def test_an_old_copy_of_the_store_ends_no_server_that_it_does_not_know(
     assert "BRAKE: 4 servers" in caplog.text
 
 
-async def test_a_clock_that_is_set_shortens_no_grace(world: World) -> None:
+async def test_a_clock_change_does_not_shorten_the_grace_period(world: World) -> None:
     leases = await world.many_ready(2)
     await world.restart()
     world.clock.jump(86400)
@@ -135,7 +135,7 @@ async def test_a_clock_that_is_set_shortens_no_grace(world: World) -> None:
     assert len(world.cloud.running()) == 2
 
 
-async def test_an_instance_of_a_lease_that_nobody_knows_ends_after_the_grace(
+async def test_an_instance_of_an_unknown_lease_ends_after_the_grace_period(
     world: World,
 ) -> None:
     await world.kill()
@@ -158,7 +158,7 @@ async def test_an_instance_of_a_lease_that_nobody_knows_ends_after_the_grace(
 # --- leases that nobody asks for ---
 
 
-async def test_a_lease_that_nobody_asks_for_ends_after_the_grace(world: World) -> None:
+async def test_an_unclaimed_lease_ends_after_the_grace_period(world: World) -> None:
     forgotten, _ = await world.ready("forgotten")
     asked_for, agent = await world.ready("asked-for")
     await world.restart()
@@ -174,7 +174,7 @@ async def test_a_lease_that_nobody_asks_for_ends_after_the_grace(world: World) -
     assert world.cloud.running() == [agent.instance_id]
 
 
-async def test_many_that_nobody_asks_for_are_kept_with_one_alert(
+async def test_many_unclaimed_leases_are_kept_with_one_alert(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     leases = await world.many_ready(5)
@@ -191,7 +191,7 @@ async def test_many_that_nobody_asks_for_are_kept_with_one_alert(
     assert {world.now(lease).state for lease in leases[:3]} == {LeaseState.READY}
 
 
-async def test_many_forgotten_starts_are_ended_without_a_brake(world: World) -> None:
+async def test_many_forgotten_starts_are_ended_without_a_limit(world: World) -> None:
     leases = [await world.request(f"user-{n}") for n in range(6)]
     await world.boot(6)
     await Agent(world, world.cloud.running()[0]).claim()

@@ -99,7 +99,7 @@ async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
     assert tagged_server(world) == "new"
 
 
-async def test_what_is_kept_follows(world: World) -> None:
+async def test_retained_instances_follow_a_rename(world: World) -> None:
     linger = AfterStop("linger", 600.0)
     lease, agent = await world.ready(server="old", after_stop=linger)
     await agent.heartbeat()
@@ -111,7 +111,7 @@ async def test_what_is_kept_follows(world: World) -> None:
     assert (await agent.serve()).lease_id == again.lease_id
 
 
-async def test_no_name_is_taken_under_which_files_are_kept(world: World) -> None:
+async def test_a_name_with_existing_files_is_refused(world: World) -> None:
     await stopped(world, "old")
     await stopped(world, "new")
     with pytest.raises(HTTPError) as refusal:

@@ -63,7 +63,7 @@ def launches(world: World) -> int:
 # --- lingering -------------------------------------------------------------------------------
 
 
-async def test_a_restart_takes_the_machine_that_lingers_and_launches_none(world: World) -> None:
+async def test_a_restart_reuses_the_lingering_instance_and_launches_none(world: World) -> None:
     _, agent = await kept(world, LINGER)
     world.clock.advance(120)
     lease = await again(world, LINGER)
@@ -75,7 +75,7 @@ async def test_a_restart_takes_the_machine_that_lingers_and_launches_none(world:
     assert world.cloud.tags(agent.instance_id)["ec2spawner:lease"] == lease.lease_id
 
 
-async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None:
+async def test_a_lingering_instance_ends_when_its_time_is_over(world: World) -> None:
     _, agent = await kept(world, LINGER)
     await agent.claim(wait=0)
     await world.complete_passes(2)
@@ -90,7 +90,7 @@ async def test_one_that_lingers_ends_when_its_time_is_over(world: World) -> None
         await agent.claim()
 
 
-async def test_its_waiting_is_overhead_and_nothing_is_paid_twice(world: World) -> None:
+async def test_lingering_is_overhead_and_nothing_is_paid_twice(world: World) -> None:
     first, agent = await kept(world, LINGER)
     began = world.now(first).segments[-1].end
     world.clock.advance(150)
@@ -103,7 +103,7 @@ async def test_its_waiting_is_overhead_and_nothing_is_paid_twice(world: World) -
     assert served.segments[0].start == second.requested_at
 
 
-async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: World) -> None:
+async def test_lingering_is_accounted_once_despite_a_clock_change_at_its_end(world: World) -> None:
     first, agent = await kept(world, LINGER)
     world.cloud.fail("terminate", BUSY)
     world.clock.advance(LINGER.seconds + 1)
@@ -117,13 +117,13 @@ async def test_its_waiting_is_one_though_the_clock_is_set_while_it_ends(world: W
 
 
 @pytest.mark.parametrize("reason", ["idle", "budget", "admin", "interruption", "lost"])
-async def test_it_lingers_only_for_whoever_stopped_it(world: World, reason: str) -> None:
+async def test_an_instance_lingers_only_after_a_stop_by_its_user(world: World, reason: str) -> None:
     lease, agent = await ready(world, LINGER)
     await end_in_order(world, lease, agent, reason)
     await until(lambda: not world.cloud.running(), "it ends")
 
 
-async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> None:
+async def test_an_instance_with_a_spot_notice_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
     await agent.heartbeat(interruption_at=world.clock() + timedelta(seconds=110))
     await end_in_order(world, lease, agent)
@@ -134,7 +134,7 @@ async def test_a_machine_with_a_spot_notice_does_not_linger(world: World) -> Non
     assert started.replaced == 0
 
 
-async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> None:
+async def test_a_spot_notice_ends_a_lingering_instance(world: World) -> None:
     _, agent = await kept(world, LINGER)
     claimant = agent.claimant()
     turn_away = world.provisioner._starts.turn_away_reclaimed
@@ -153,7 +153,7 @@ async def test_a_notice_that_comes_while_it_lingers_ends_it(world: World) -> Non
     assert world.now(lease).state is LeaseState.READY, "a lease is not taken from its user"
 
 
-async def test_an_old_agent_does_not_linger(world: World) -> None:
+async def test_an_instance_with_an_old_agent_does_not_linger(world: World) -> None:
     lease, agent = await ready(world, LINGER)
     world.provisioner._state.leases.contact(lease.lease_id).protocol = 1
     await world.stop(lease)
@@ -162,7 +162,7 @@ async def test_an_old_agent_does_not_linger(world: World) -> None:
     await until(lambda: not world.cloud.running(), "it ends")
 
 
-async def test_one_that_did_not_stop_in_order_is_not_kept(world: World) -> None:
+async def test_an_instance_that_did_not_stop_cleanly_is_not_retained(world: World) -> None:
     lease, _ = await ready(world, LINGER)
     await world.stop(lease)
     await world.state(lease, LeaseState.ENDED)
@@ -170,7 +170,7 @@ async def test_one_that_did_not_stop_in_order_is_not_kept(world: World) -> None:
     assert not world.provisioner._state.retained.instance_ids
 
 
-async def test_nobody_else_gets_it(world: World) -> None:
+async def test_a_retained_instance_is_not_given_to_others(world: World) -> None:
     _, agent = await kept(world, LINGER)
     await again(world, LINGER, user="eve")
     await again(world, LINGER, server="second")
@@ -179,7 +179,7 @@ async def test_nobody_else_gets_it(world: World) -> None:
     assert agent.instance_id in world.cloud.running()
 
 
-async def test_another_choice_gives_it_up(world: World) -> None:
+async def test_another_choice_releases_the_retained_instance(world: World) -> None:
     _, agent = await kept(world, LINGER)
     lease = await again(world, LINGER, spec=replace(SPEC, image_id="ami-2"))
     await until(lambda: agent.instance_id not in world.cloud.running(), "it ends")
@@ -187,13 +187,13 @@ async def test_another_choice_gives_it_up(world: World) -> None:
     assert (await Agent(world, other).serve()).lease_id == lease.lease_id
 
 
-async def test_one_whose_agent_falls_silent_ends(world: World) -> None:
+async def test_a_lingering_instance_with_a_silent_agent_ends(world: World) -> None:
     await kept(world, LINGER)
     world.clock.advance(200)
     await until(lambda: not world.cloud.running(), "it ends")
 
 
-async def test_a_start_does_not_wait_for_one_whose_agent_has_fallen_silent(world: World) -> None:
+async def test_a_start_does_not_wait_for_a_silent_lingering_instance(world: World) -> None:
     _, agent = await kept(world, LINGER)
     lease = await again(world, LINGER)
     await world.complete_passes(2)
@@ -205,7 +205,7 @@ async def test_a_start_does_not_wait_for_one_whose_agent_has_fallen_silent(world
     assert (await Agent(world, other).serve()).lease_id == lease.lease_id
 
 
-async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> None:
+async def test_a_clock_change_ends_no_retained_instance(world: World) -> None:
     _, lingering = await kept(world, LINGER)
     _, stopped = await kept(world, STOP, user="eve")
     for seconds in (30 * 86400, -30 * 86400):
@@ -222,7 +222,7 @@ async def test_a_clock_that_is_set_ends_nothing_that_is_kept(world: World) -> No
     assert world.cloud.stopped() == [stopped.instance_id]
 
 
-async def test_a_hub_that_begins_anew_listens_first(world: World) -> None:
+async def test_a_restarted_hub_waits_for_heartbeats_first(world: World) -> None:
     """Its server had run for so long that the binding is not in memory."""
     _, agent = await kept(world, LINGER)
     await world.kill()
@@ -234,7 +234,7 @@ async def test_a_hub_that_begins_anew_listens_first(world: World) -> None:
     assert (await agent.serve()).instance_id == agent.instance_id
 
 
-async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World) -> None:
+async def test_a_lingering_instance_that_powers_off_is_replaced(world: World) -> None:
     _, agent = await kept(world, LINGER)
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
     await again(world, LINGER)
@@ -245,7 +245,7 @@ async def test_one_that_powers_itself_off_is_forgotten_and_replaced(world: World
 # --- stopped ---------------------------------------------------------------------------------
 
 
-async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
+async def test_the_next_start_starts_the_stopped_instance(world: World) -> None:
     first, agent = await kept(world, STOP)
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
@@ -266,7 +266,7 @@ async def test_the_next_start_starts_the_stopped_machine(world: World) -> None:
     await until(world.cloud.stopped, "stopped again")
 
 
-async def test_a_claim_that_still_waits_from_before_its_stop_gets_nothing(world: World) -> None:
+async def test_a_claim_pending_since_before_the_stop_gets_no_lease(world: World) -> None:
     _, agent = await kept(world, STOP)
     gone = agent.claimant()
     world.clock.advance(20)
@@ -298,7 +298,7 @@ async def test_a_claim_from_before_its_stop_is_no_alarm(
 
 
 @pytest.mark.parametrize("reason", ["idle", "admin", "hub"])
-async def test_whoever_stops_a_server_keeps_its_disk_and_an_interruption_does_not(
+async def test_a_user_stop_retains_the_disk_and_an_interruption_does_not(
     world: World, reason: str
 ) -> None:
     lease, agent = await ready(world, STOP)
@@ -310,7 +310,7 @@ async def test_whoever_stops_a_server_keeps_its_disk_and_an_interruption_does_no
     assert len(world.cloud.stopped()) == 1
 
 
-async def test_a_spot_machine_cannot_be_stopped_and_its_user_is_told(world: World) -> None:
+async def test_a_spot_instance_cannot_be_stopped_and_the_user_is_informed(world: World) -> None:
     lease, agent = await ready(world, STOP, spec=replace(SPEC, markets=(Market.SPOT,)))
     await end_in_order(world, lease, agent)
     assert "spot" in (await world.ending_of(lease)).message
@@ -318,7 +318,7 @@ async def test_a_spot_machine_cannot_be_stopped_and_its_user_is_told(world: Worl
     assert not world.cloud.stopped()
 
 
-async def test_a_user_keeps_no_more_than_allowed(world: World) -> None:
+async def test_a_user_retains_no_more_instances_than_allowed(world: World) -> None:
     for server in ("a", "b"):
         await kept(world, STOP, server=server)
     lease, agent = await ready(world, STOP, server="c")
@@ -328,7 +328,7 @@ async def test_a_user_keeps_no_more_than_allowed(world: World) -> None:
     assert len(world.cloud.stopped()) == 2
 
 
-async def test_it_ends_with_its_disk_when_its_time_is_over(world: World) -> None:
+async def test_a_stopped_instance_ends_with_its_disk_when_its_time_is_over(world: World) -> None:
     await kept(world, STOP)
     world.clock.advance(STOP.seconds - 60)
     await world.complete_passes(2)
@@ -338,7 +338,7 @@ async def test_it_ends_with_its_disk_when_its_time_is_over(world: World) -> None
     await until(lambda: not world.provisioner._state.retained.instance_ids, "forgotten")
 
 
-async def test_what_the_configuration_no_longer_keeps_ends(world: World) -> None:
+async def test_instances_no_longer_retained_by_the_configuration_end(world: World) -> None:
     await kept(world, STOP)
     await world.restart(keeps=frozenset({("t4", "stop")}))
     await world.complete_passes(2)
@@ -354,7 +354,7 @@ async def test_a_newer_image_is_no_reason_to_lose_the_disk(world: World) -> None
     assert world.cloud.running() == [agent.instance_id]
 
 
-async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> None:
+async def test_starting_afresh_ends_it_and_launches_another(world: World) -> None:
     _, agent = await kept(world, STOP)
     await world.provisioner._state.retained.give_up("ada", "")
     await again(world, STOP)
@@ -363,7 +363,7 @@ async def test_to_begin_afresh_ends_it_and_launches_another(world: World) -> Non
     assert agent.instance_id not in world.cloud.running()
 
 
-async def test_one_that_is_being_ended_is_not_started_again(world: World) -> None:
+async def test_an_instance_being_terminated_is_not_started_again(world: World) -> None:
     """Its server had another machine, and EC2 was too busy to end this one."""
     _, agent = await kept(world, STOP)
     world.cloud.fail("terminate", BUSY, times=9999)
@@ -377,7 +377,7 @@ async def test_one_that_is_being_ended_is_not_started_again(world: World) -> Non
     assert world.cloud.of("start") == []
 
 
-async def test_no_room_for_it_is_told_after_some_tries_and_it_stays(world: World) -> None:
+async def test_missing_capacity_is_reported_after_retries_and_the_disk_stays(world: World) -> None:
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
     lease = await again(world, STOP)
@@ -390,7 +390,7 @@ async def test_no_room_for_it_is_told_after_some_tries_and_it_stays(world: World
     assert launches(world) == 1
 
 
-async def test_no_quota_for_it_says_so_and_which_and_offers_none_of_it(
+async def test_a_quota_refusal_is_named_and_offers_no_further_start(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, agent = await kept(world, STOP)
@@ -420,7 +420,7 @@ async def test_a_throttled_start_is_asked_again(world: World) -> None:
     assert not world.provisioner._retention.why_not_started(lease.lease_id)
 
 
-async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) -> None:
+async def test_a_start_throttled_until_its_timeout_says_so(world: World) -> None:
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=100_000)
     lease = await again(world, STOP)
@@ -433,7 +433,7 @@ async def test_a_start_throttled_to_the_end_says_that_aws_refuses(world: World) 
     assert world.cloud.stopped() == [agent.instance_id]
 
 
-async def test_a_machine_that_was_started_and_is_silent_is_not_called_refused(
+async def test_a_started_but_silent_instance_is_not_reported_as_refused(
     world: World,
 ) -> None:
     """The answer to its start was lost."""
@@ -450,7 +450,7 @@ async def test_a_throttled_stop_is_asked_again(world: World) -> None:
     await kept(world, STOP)
 
 
-async def test_a_start_that_is_cancelled_stops_the_machine_again(world: World) -> None:
+async def test_a_cancelled_start_stops_the_instance_again(world: World) -> None:
     _, agent = await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
@@ -469,7 +469,7 @@ async def test_a_start_that_is_cancelled_stops_the_machine_again(world: World) -
     assert (await Agent(world, agent.instance_id).serve()).instance_id == agent.instance_id
 
 
-async def test_one_that_never_calls_fails_the_start_in_words_and_is_stopped(world: World) -> None:
+async def test_a_silent_retained_instance_fails_the_start_and_is_stopped(world: World) -> None:
     await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
@@ -478,7 +478,7 @@ async def test_one_that_never_calls_fails_the_start_in_words_and_is_stopped(worl
     await until(world.cloud.stopped, "it is stopped again")
 
 
-async def test_one_that_does_not_stop_is_not_said_to_have_been_started(world: World) -> None:
+async def test_an_instance_that_does_not_stop_is_not_reported_as_started(world: World) -> None:
     lease, agent = await ready(world, STOP)
     await end_in_order(world, lease, agent)
     await until(world.cloud.stopped, "it is asked to stop")
@@ -493,7 +493,7 @@ async def test_one_that_does_not_stop_is_not_said_to_have_been_started(world: Wo
     machine.ended = InstanceState.STOPPED
 
 
-async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
+async def test_an_unlisted_instance_without_capacity_is_left_to_the_next_pass(
     world: World,
 ) -> None:
     _, agent = await kept(world, STOP)
@@ -509,7 +509,7 @@ async def test_one_without_room_that_no_listing_shows_is_left_to_the_next_pass(
     assert "capacity" in (await world.ending_of(lease)).reason
 
 
-async def test_no_start_fails_because_the_clock_was_set_or_no_hub_ran(world: World) -> None:
+async def test_neither_clock_change_nor_hub_downtime_fails_a_start(world: World) -> None:
     _, agent = await kept(world, STOP)
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
@@ -524,7 +524,7 @@ async def test_no_start_fails_because_the_clock_was_set_or_no_hub_ran(world: Wor
     assert served.lease_id == lease.lease_id
 
 
-async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
+async def test_a_start_without_a_lease_is_accounted_even_when_terminated_at_once(
     world: World,
 ) -> None:
     await kept(world, STOP)
@@ -543,7 +543,7 @@ async def test_a_start_for_nobody_costs_also_where_the_machine_goes_right_after(
 # --- who may speak for it --------------------------------------------------------------------
 
 
-async def test_a_new_key_counts_once_and_only_where_we_asked_for_the_start(
+async def test_a_new_key_is_accepted_once_and_only_after_our_start(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, agent = await kept(world, STOP)
@@ -573,7 +573,7 @@ async def test_a_new_key_counts_once_and_only_where_we_asked_for_the_start(
 # --- the hub is killed -----------------------------------------------------------------------
 
 
-async def test_a_hub_killed_before_the_agent_has_stopped_keeps_it_all_the_same(
+async def test_a_hub_killed_before_the_agent_has_stopped_still_retains_it(
     world: World,
 ) -> None:
     lease, agent = await ready(world, STOP)
@@ -588,7 +588,7 @@ async def test_a_hub_killed_before_the_agent_has_stopped_keeps_it_all_the_same(
 
 @pytest.mark.parametrize("call", ["stop", "start"])
 @pytest.mark.parametrize("after", [False, True])
-async def test_a_hub_killed_amid_a_call_goes_on(world: World, call: str, after: bool) -> None:
+async def test_a_hub_killed_during_a_call_continues(world: World, call: str, after: bool) -> None:
     """Before the call has taken effect, or after it and before its answer."""
     held = world.cloud.hold(call, after=after)
     lease, agent = await ready(world, STOP)
@@ -610,7 +610,7 @@ async def test_a_hub_killed_amid_a_call_goes_on(world: World, call: str, after: 
     assert launches(world) == 1
 
 
-async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: World) -> None:
+async def test_a_hub_killed_after_storing_lease_and_record(world: World) -> None:
     _, agent = await kept(world, LINGER)
     await again(world, LINGER)
     world.run_sql(
@@ -627,7 +627,9 @@ async def test_a_hub_killed_with_the_lease_stored_and_the_record_there(world: Wo
     assert world.cloud.running() == [agent.instance_id]
 
 
-async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(world: World) -> None:
+async def test_a_hub_killed_before_storing_the_end_retains_the_stopping_instance(
+    world: World,
+) -> None:
     """Its agent is gone by then, and will never say that it has stopped."""
     await world.restart(stop_timeout=30)
     lease, agent = await ready(world, STOP)
@@ -648,7 +650,7 @@ async def test_a_hub_killed_before_the_end_is_stored_keeps_what_is_stopping(worl
     assert world.provisioner._state.retained.holds(agent.instance_id)
 
 
-async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(
+async def test_a_restored_store_ends_no_server_on_a_formerly_retained_instance(
     world: World,
 ) -> None:
     _, agent = await kept(world, LINGER)
@@ -667,7 +669,7 @@ async def test_a_restored_store_ends_no_server_on_a_machine_that_was_kept_then(
     assert world.cloud.running() == [agent.instance_id], "JupyterHub will ask for it"
 
 
-async def test_a_store_that_lost_the_record_ends_it_after_the_grace(world: World) -> None:
+async def test_a_store_without_the_record_ends_it_after_the_grace_period(world: World) -> None:
     await kept(world, STOP)
     await world.kill()
     world.run_sql("DELETE FROM kept")

@@ -76,7 +76,7 @@ async def test_an_extension_is_bounded_by_the_policy_and_never_shortens(world: W
     assert near.extended_until == far.extended_until
 
 
-async def test_extensions_by_moments_are_not_written(world: World) -> None:
+async def test_short_extensions_are_not_written(world: World) -> None:
     lease, _ = await world.ready(idle=HOUR)
     extend = world.provisioner._heartbeats.extend
     first = await extend(world.now(lease), 600)
@@ -89,7 +89,7 @@ async def test_extensions_by_moments_are_not_written(world: World) -> None:
     assert later.extended_until == first.extended_until + timedelta(seconds=10)
 
 
-async def test_beats_do_not_make_passes_run_at_full_speed(
+async def test_heartbeats_do_not_make_passes_run_at_full_speed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, agent = await world.ready()
@@ -113,7 +113,7 @@ async def test_beats_do_not_make_passes_run_at_full_speed(
     assert len(wakes) == 2, "it worked meanwhile: later"
 
 
-async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) -> None:
+async def test_a_wrong_clock_of_the_instance_stops_no_server_early(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     await agent.heartbeat_often(7200)
     theirs = world.clock() - timedelta(hours=5)
@@ -125,7 +125,7 @@ async def test_a_wrong_clock_of_the_instance_stops_nobody_early(world: World) ->
     )
 
 
-async def test_an_absurd_beat_is_no_error(world: World) -> None:
+async def test_an_absurd_heartbeat_is_no_error(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR)
     ancient = world.clock().replace(year=1)
     await agent.heartbeat(ancient, sent_at=world.clock().replace(year=9999))
@@ -134,7 +134,7 @@ async def test_an_absurd_beat_is_no_error(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> None:
+async def test_a_server_ends_at_max_age_even_when_active(world: World) -> None:
     lease, agent = await world.ready(idle=HOUR.model_copy(update={"max_age_seconds": 7200}))
     await agent.heartbeat_often(7199)
     await world.complete_passes(2)
@@ -145,7 +145,7 @@ async def test_a_server_ends_at_its_maximum_age_whatever_runs(world: World) -> N
     assert stop.reason == "max-age"
 
 
-async def test_an_absurd_duration_means_never_and_stops_no_pass(world: World) -> None:
+async def test_an_absurd_duration_means_never_and_breaks_no_pass(world: World) -> None:
     absurd = 1e30
     never = IdlePolicy(server_seconds=absurd, max_age_seconds=absurd)
     lease, agent = await world.ready("never", idle=never)
@@ -161,7 +161,7 @@ async def test_an_absurd_duration_means_never_and_stops_no_pass(world: World) ->
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_a_deadline_that_cannot_be_told_does_not_end_the_reconciler(
+async def test_a_deadline_that_cannot_be_computed_does_not_end_the_reconciler(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = []
@@ -181,7 +181,7 @@ async def test_a_deadline_that_cannot_be_told_does_not_end_the_reconciler(
 # --- the store ---
 
 
-async def test_a_change_that_could_not_be_stored_is_stored_by_a_later_pass(world: World) -> None:
+async def test_an_unstored_change_is_stored_by_a_later_pass(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -198,7 +198,7 @@ async def test_a_change_that_could_not_be_stored_is_stored_by_a_later_pass(world
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_a_change_that_could_not_be_stored_is_tried_again_at_the_close(
+async def test_an_unstored_change_is_retried_at_shutdown(
     world: World,
 ) -> None:
     lease, _ = await world.ready(idle=HOUR)
@@ -220,7 +220,7 @@ async def _never() -> None:
 # --- the held beat ---
 
 
-async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
+async def test_a_stop_reaches_a_held_heartbeat_at_once(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await agent.heartbeat()
@@ -232,7 +232,7 @@ async def test_a_stop_is_told_to_a_held_beat_at_once(world: World) -> None:
     assert answer.stop == Stop(reason="user", message="because")
 
 
-async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World) -> None:
+async def test_a_stop_reaches_a_held_heartbeat_after_a_restart(world: World) -> None:
     """The agent has seen more states than the new process can have counted."""
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
@@ -249,7 +249,7 @@ async def test_a_stop_is_told_at_once_also_after_the_hub_restarted(world: World)
     assert (await asyncio.wait_for(held, 20)).stop is not None
 
 
-async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World) -> None:
+async def test_an_extension_and_a_new_price_reach_a_held_heartbeat(world: World) -> None:
     lease, agent = await world.ready()
     await agent.heartbeat()
     held = asyncio.create_task(agent.heartbeat(hold=50))
@@ -262,7 +262,7 @@ async def test_an_extension_and_a_new_price_are_told_to_a_held_beat(world: World
     assert (await asyncio.wait_for(held, 20)).cost.usd_per_hour == 0.25
 
 
-async def test_a_newer_beat_lets_the_held_one_go(world: World) -> None:
+async def test_a_newer_heartbeat_releases_the_held_one(world: World) -> None:
     _, agent = await world.ready()
     await agent.heartbeat()
     held = asyncio.create_task(agent.heartbeat(hold=50))
@@ -271,7 +271,7 @@ async def test_a_newer_beat_lets_the_held_one_go(world: World) -> None:
     await asyncio.wait_for(held, 20)
 
 
-async def test_a_beat_is_held_no_longer_than_asked(world: World) -> None:
+async def test_a_heartbeat_is_held_no_longer_than_requested(world: World) -> None:
     _, agent = await world.ready()
     await agent.heartbeat()
     await asyncio.wait_for(agent.heartbeat(hold=0.1), 20)
@@ -340,7 +340,7 @@ async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: W
 # --- lost ---
 
 
-async def test_an_instance_that_ends_is_told_apart_from_one_that_aws_takes(world: World) -> None:
+async def test_a_terminated_instance_is_distinguished_from_an_interrupted_one(world: World) -> None:
     taken, agent = await world.ready("taken")
     world.cloud.end(agent.instance_id)
     assert (await world.ending_of(taken)).reason == "interruption"
@@ -356,7 +356,7 @@ async def test_an_instance_that_ends_is_told_apart_from_one_that_aws_takes(world
 
 @pytest.mark.parametrize("how", ["shut down", "silent", "not listed"])
 @pytest.mark.parametrize("market", [Market.SPOT, Market.ON_DEMAND])
-async def test_a_spot_notice_tells_why_before_a_listing_does(
+async def test_a_spot_notice_has_the_reason_before_a_listing(
     world: World, how: str, market: Market
 ) -> None:
     lease, agent = await world.ready(spec=replace(SPEC, markets=(market,)))
@@ -372,7 +372,7 @@ async def test_a_spot_notice_tells_why_before_a_listing_does(
     assert (stop.reason == "interruption") == (market == Market.SPOT), stop
 
 
-async def test_a_notice_that_ec2_has_withdrawn_is_no_reason(world: World) -> None:
+async def test_a_withdrawn_spot_notice_is_no_reason(world: World) -> None:
     lease, agent = await world.ready()
     await agent.heartbeat(interruption_at=world.clock())
     await agent.heartbeat()
@@ -424,7 +424,7 @@ async def test_a_failing_listing_is_not_gone(world: World) -> None:
 
 
 @pytest.mark.parametrize("state", [InstanceState.STOPPING, InstanceState.STOPPED])
-async def test_an_instance_that_is_stopped_from_outside_ends_in_words(
+async def test_an_instance_stopped_from_outside_ends_with_a_message(
     world: World, state: InstanceState
 ) -> None:
     lease, agent = await world.ready()
@@ -435,7 +435,9 @@ async def test_an_instance_that_is_stopped_from_outside_ends_in_words(
     assert world.cloud.machines[agent.instance_id].ended is InstanceState.TERMINATED
 
 
-async def test_an_agent_of_a_restarted_instance_ends_the_server_in_words(world: World) -> None:
+async def test_an_agent_of_a_restarted_instance_ends_the_server_with_a_message(
+    world: World,
+) -> None:
     lease, agent = await world.ready()
     await agent.heartbeat()
     other = Agent(world, agent.instance_id)
@@ -452,7 +454,7 @@ async def test_an_agent_of_a_restarted_instance_ends_the_server_in_words(world: 
     assert world.cloud.running() == []
 
 
-async def test_a_clock_that_is_set_ends_nobody(world: World) -> None:
+async def test_a_clock_change_ends_no_server(world: World) -> None:
     lease, agent = await world.ready()
     await agent.heartbeat(idle_since=world.clock() - timedelta(minutes=1), sent_at=world.clock())
     for jump in (86400.0, -7200.0):
@@ -479,7 +481,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
     assert world.cloud.running() == []
 
 
-async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> None:
+async def test_an_agent_that_never_sends_a_heartbeat_loses_its_server(world: World) -> None:
     lease, _ = await world.ready()
     world.provisioner._state.leases.contact(lease.lease_id).heard_at = None
     await world.complete_passes(1)
@@ -487,7 +489,7 @@ async def test_an_agent_that_never_beats_loses_its_server_too(world: World) -> N
     assert (await world.ending_of(lease)).reason == "lost"
 
 
-async def test_agents_that_fell_silent_while_the_hub_was_away_are_heard_first(
+async def test_agents_silent_during_hub_downtime_get_time_to_report(
     world: World,
 ) -> None:
     lease, agent = await world.ready()
@@ -528,7 +530,7 @@ async def test_few_lost_servers_end_and_many_at_once_do_not(
     assert len(world.cloud.running()) == len(rest)
 
 
-async def test_many_that_vanish_one_after_the_other_are_braked_too(
+async def test_many_that_vanish_one_by_one_are_limited_too(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     leases = await world.many_ready(6)

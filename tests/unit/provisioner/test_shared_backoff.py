@@ -32,7 +32,7 @@ async def ask(shared: SharedBackoff, *, busy: bool, timeout: float = 5.0) -> flo
 
 
 @in_virtual_time
-async def test_nobody_waits_while_ec2_is_well() -> None:
+async def test_no_call_waits_while_ec2_is_healthy() -> None:
     shared = SharedBackoff(10)
     began = now()
     calls = await asyncio.gather(*(ask(shared, busy=False) for _ in range(5)))
@@ -48,7 +48,7 @@ async def test_calls_refused_at_once_count_once() -> None:
 
 
 @in_virtual_time
-async def test_one_at_a_time_asks_and_the_first_answer_lets_all_others_go() -> None:
+async def test_one_call_probes_and_its_response_releases_all_others() -> None:
     shared = SharedBackoff(0.05)
     await ask(shared, busy=True)
     all_four = asyncio.Barrier(4)
@@ -74,7 +74,7 @@ async def test_the_pause_grows_to_fifteen_times_the_first() -> None:
 
 
 @in_virtual_time
-async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
+async def test_a_turn_is_abandoned_after_its_timeout() -> None:
     shared = SharedBackoff(10)
     await ask(shared, busy=True)
     with pytest.raises(TimeoutError):
@@ -84,7 +84,7 @@ async def test_a_turn_that_does_not_come_in_time_is_given_up() -> None:
 
 
 @in_virtual_time
-async def test_an_answer_to_an_older_call_is_no_news() -> None:
+async def test_a_response_to_an_older_call_is_ignored() -> None:
     shared = SharedBackoff(0.1)
     async with shared.turn(now() + 5) as slow:
         await ask(shared, busy=True)
@@ -94,7 +94,7 @@ async def test_an_answer_to_an_older_call_is_no_news() -> None:
 
 
 @in_virtual_time
-async def test_whoever_gives_up_its_turn_leaves_it_to_the_next() -> None:
+async def test_an_abandoned_turn_passes_to_the_next() -> None:
     shared = SharedBackoff(0.1)
     await ask(shared, busy=True)
     cancelled = asyncio.create_task(ask(shared, busy=False))

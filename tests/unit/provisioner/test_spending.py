@@ -45,7 +45,7 @@ async def forget(world: World) -> None:
     )
 
 
-async def test_all_servers_of_the_user_count_and_nobody_elses(priced: World) -> None:
+async def test_only_servers_of_the_user_count(priced: World) -> None:
     world = priced
     await served(world, "ada", 3600)
     await served(world, "bob", 7200)
@@ -59,7 +59,7 @@ async def test_all_servers_of_the_user_count_and_nobody_elses(priced: World) -> 
     assert cost.budget_usd is None
 
 
-async def test_a_lease_that_leaves_memory_and_a_new_life_of_the_hub_change_nothing(
+async def test_spending_survives_eviction_of_a_lease_and_a_restart(
     priced: World,
 ) -> None:
     world = priced
@@ -117,7 +117,7 @@ async def test_an_unknown_price_makes_its_day_and_month_unknown(world: World) ->
     assert cost.month_usd is None
 
 
-async def test_the_store_is_read_once_and_unknown_until_it_answers(
+async def test_the_store_is_read_once_and_spending_unknown_until_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.cloud.prices = dict(SPOT)
@@ -147,7 +147,7 @@ async def test_the_store_is_read_once_and_unknown_until_it_answers(
     assert reads == tries
 
 
-async def test_what_spot_saves_is_told_with_every_beat(priced: World) -> None:
+async def test_spot_savings_are_sent_with_every_heartbeat(priced: World) -> None:
     world = priced
     first, agent = await world.ready("ada")
     await agent.heartbeat_often(1800)
@@ -162,7 +162,7 @@ async def test_what_spot_saves_is_told_with_every_beat(priced: World) -> None:
     assert (await agent.heartbeat()).cost.saved_usd == CENT(cost.saved_usd, abs=1e-9)
 
 
-async def test_the_count_of_this_process_grows_with_what_it_sees(priced: World) -> None:
+async def test_the_counter_of_this_process_grows_with_observed_spending(priced: World) -> None:
     world = priced
     lease, agent = await world.ready("ada")
     await agent.heartbeat_often(3600)

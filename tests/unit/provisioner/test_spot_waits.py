@@ -51,7 +51,7 @@ async def priced(world: World, usd: float) -> None:
     await world.provisioner.market.prices.refresh()
 
 
-async def test_it_waits_without_a_call_and_starts_when_spot_is_back(world: World) -> None:
+async def test_a_wait_makes_no_calls_and_starts_when_spot_is_back(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
@@ -67,7 +67,7 @@ async def test_it_waits_without_a_call_and_starts_when_spot_is_back(world: World
     assert world.now(lease).attempts[-1].outcome is AttemptOutcome.FOUND
 
 
-async def test_it_waits_on_after_a_restart_of_the_hub(world: World) -> None:
+async def test_a_wait_continues_after_a_restart_of_the_hub(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
@@ -79,7 +79,7 @@ async def test_it_waits_on_after_a_restart_of_the_hub(world: World) -> None:
     assert set(markets_asked(world)) == {SPOT}
 
 
-async def test_it_ends_when_its_time_is_over_and_says_what_it_waited_for(world: World) -> None:
+async def test_a_wait_ends_in_time_and_names_what_it_waited_for(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world, minutes=10)
     await waits(world, lease)
@@ -91,7 +91,7 @@ async def test_it_ends_when_its_time_is_over_and_says_what_it_waited_for(world: 
     assert world.cloud.running() == []
 
 
-async def test_who_could_not_ask_in_time_asks_once_before_it_ends(world: World) -> None:
+async def test_a_wait_without_any_call_makes_one_before_it_ends(world: World) -> None:
     """The hub was away, or the home was on its way to another zone: nobody has said no."""
     lease, agent = await world.ready(home_kind="ebs")
     await world.stop(lease)
@@ -112,7 +112,7 @@ async def test_who_could_not_ask_in_time_asks_once_before_it_ends(world: World) 
     assert world.now(lease).stop is None
 
 
-async def test_who_lost_its_instance_late_gets_another(world: World) -> None:
+async def test_a_start_that_lost_its_instance_late_gets_another(world: World) -> None:
     lease = await waiting(world, minutes=10)
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -123,7 +123,7 @@ async def test_who_lost_its_instance_late_gets_another(world: World) -> None:
     assert world.now(lease).stop is None
 
 
-async def test_who_has_an_instance_on_its_way_does_not_wait(world: World) -> None:
+async def test_a_start_with_a_pending_instance_does_not_wait(world: World) -> None:
     """Its page would say that no machine is paid for, and offer to buy a second one."""
     lease = await waiting(world)
     await world.boot()
@@ -136,7 +136,7 @@ async def test_who_has_an_instance_on_its_way_does_not_wait(world: World) -> Non
         await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, None)
 
 
-async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) -> None:
+async def test_a_user_agrees_to_on_demand_only_at_the_shown_price(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
@@ -148,7 +148,7 @@ async def test_its_user_agrees_to_on_demand_and_to_no_other_price(world: World) 
         await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, 0.526)
 
 
-async def test_a_price_that_has_risen_since_it_was_agreed_to_is_not_paid(world: World) -> None:
+async def test_a_price_above_the_agreed_one_is_not_paid(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world)
     await waits(world, lease)
@@ -158,7 +158,7 @@ async def test_a_price_that_has_risen_since_it_was_agreed_to_is_not_paid(world: 
     assert ON_DEMAND not in markets_asked(world)
 
 
-async def test_a_profile_without_on_demand_cannot_be_agreed_out_of(world: World) -> None:
+async def test_agreement_cannot_add_on_demand_to_a_profile(world: World) -> None:
     world.cloud.sell_out(SPOT)
     spec = replace(SPEC, markets=(SPOT,))
     lease = await world.request(spec=spec, wait=Wait(world.clock() + timedelta(minutes=9)))
@@ -167,7 +167,7 @@ async def test_a_profile_without_on_demand_cannot_be_agreed_out_of(world: World)
         await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, None)
 
 
-async def test_somebody_elses_instance_on_demand_is_not_given_to_who_waits(world: World) -> None:
+async def test_anothers_on_demand_instance_is_not_given_to_a_waiting_start(world: World) -> None:
     world.cloud.sell_out(SPOT)
     lease = await waiting(world, "ada")
     await waits(world, lease)
@@ -181,7 +181,7 @@ async def test_somebody_elses_instance_on_demand_is_not_given_to_who_waits(world
 # --- a price limit ---------------------------------------------------------------------------
 
 
-async def test_nothing_above_the_limit_is_asked_for(world: World) -> None:
+async def test_nothing_above_the_price_limit_is_requested(world: World) -> None:
     await priced(world, 0.19)
     world.cloud.sell_out(SPOT)
     spec = replace(SPEC, max_usd_per_hour=0.30)
@@ -191,7 +191,9 @@ async def test_nothing_above_the_limit_is_asked_for(world: World) -> None:
     assert "on-demand" not in stop.message, "that has not sold out"
 
 
-async def test_a_limit_below_every_price_is_said_at_once_with_the_cheapest(world: World) -> None:
+async def test_a_limit_below_every_price_is_reported_at_once_with_the_cheapest(
+    world: World,
+) -> None:
     await priced(world, 0.19)
     spec = replace(SPEC, max_usd_per_hour=0.10)
     stop = await world.ending_of(await world.request(spec=spec))
@@ -202,7 +204,7 @@ async def test_a_limit_below_every_price_is_said_at_once_with_the_cheapest(world
     assert world.cloud.requests() == []
 
 
-async def test_who_waits_within_a_limit_starts_when_the_price_falls(world: World) -> None:
+async def test_a_wait_within_a_limit_starts_when_the_price_falls(world: World) -> None:
     await priced(world, 0.40)
     lease = await waiting(world, limit=0.25)
     await waits(world, lease)
@@ -212,7 +214,7 @@ async def test_who_waits_within_a_limit_starts_when_the_price_falls(world: World
     await until(lambda: world.cloud.running(), "a spot instance")
 
 
-async def test_an_instance_for_another_limit_is_nobody_elses(world: World) -> None:
+async def test_an_instance_for_another_limit_is_not_shared(world: World) -> None:
     """It may cost more than what they agreed to."""
     await priced(world, 0.40)
     capped = await waiting(world, "ada", limit=0.25)

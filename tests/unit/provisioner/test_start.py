@@ -22,7 +22,7 @@ THROTTLED = CloudError("RequestLimitExceeded", "slow down", retryable=True)
 FORBIDDEN = CloudError("UnauthorizedOperation", "ec2:CreateFleet is not allowed", retryable=False)
 
 
-async def test_a_request_becomes_an_instance_a_lease_and_a_ready_server(world: World) -> None:
+async def test_a_request_leads_to_an_instance_a_lease_and_a_ready_server(world: World) -> None:
     lease = await world.request()
     waiting = asyncio.create_task(world.provisioner._starts.wait_ready(lease.lease_id, 5))
     [instance_id] = await world.boot()
@@ -39,7 +39,7 @@ async def test_a_request_becomes_an_instance_a_lease_and_a_ready_server(world: W
     assert steps == [Step.REQUEST, Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY]
 
 
-async def test_the_one_launch_call_names_us_in_its_tags_and_nobody(world: World) -> None:
+async def test_the_launch_call_tags_the_hub_and_no_user(world: World) -> None:
     await world.ready()
     [request] = world.cloud.requests()
     assert (request.market, request.count, request.spec) == (Market.SPOT, 1, SPEC)
@@ -85,7 +85,7 @@ async def test_starts_within_the_batch_window_share_one_launch_call(world: World
     assert {world.now(lease).instance_id for lease in leases} == set(world.cloud.running())
 
 
-async def test_what_spot_lacks_is_bought_on_demand_with_another_token(world: World) -> None:
+async def test_missing_spot_capacity_is_bought_on_demand_with_another_token(world: World) -> None:
     await world.restart(batch_window=0.1)
     world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1a"] = 2
     world.cloud.capacity[Market.SPOT, "g4dn.xlarge", "us-east-1b"] = 1
@@ -115,7 +115,7 @@ async def test_sold_out_everywhere_ends_the_start_and_says_so(world: World) -> N
     assert [request.market for request in world.cloud.requests()] == ["spot", "on-demand"]
 
 
-async def test_a_sold_out_call_ends_nobody_for_whom_a_machine_is_on_its_way(
+async def test_a_sold_out_call_ends_no_start_with_a_pending_instance(
     world: World,
 ) -> None:
     gate = world.cloud.hold("launch")
@@ -166,7 +166,7 @@ async def test_another_market_is_tried_unless_every_offer_is_refused(
     assert markets == ([Market.SPOT] if fatal else [Market.SPOT, Market.ON_DEMAND])
 
 
-async def test_between_two_markets_what_spot_brought_is_counted_once(
+async def test_spot_instances_are_counted_once_between_two_markets(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.cloud.sell_out(Market.SPOT, left=0)
@@ -198,13 +198,13 @@ async def test_a_throttled_call_is_repeated_exactly(world: World) -> None:
     assert repeated == [first, first]
 
 
-async def test_a_call_that_is_throttled_for_long_is_repeated_all_the_while(world: World) -> None:
+async def test_a_throttled_call_is_repeated_until_the_timeout(world: World) -> None:
     world.cloud.fail("launch", THROTTLED, times=20)
     await world.ready()
     assert len(world.cloud.requests()) == 21
 
 
-async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> None:
+async def test_a_call_without_a_response_is_abandoned(world: World) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000)
     stop = await world.ending_of(await world.request())
@@ -213,7 +213,7 @@ async def test_a_call_that_never_gets_an_answer_is_given_up(world: World) -> Non
     assert repeated == [first] * len(repeated), "no other market is as busy"
 
 
-async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: World) -> None:
+async def test_instances_of_an_abandoned_call_are_terminated(world: World) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000, after=True)
     lease = await world.request()
@@ -223,7 +223,7 @@ async def test_what_a_call_that_was_given_up_has_brought_is_terminated(world: Wo
     assert world.cloud.running() == []
 
 
-async def test_a_call_that_hangs_is_repeated_with_its_token(
+async def test_a_hanging_call_is_repeated_with_its_token(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fleet_calls, "LAUNCH_TIMEOUT", 0.1)
@@ -236,7 +236,7 @@ async def test_a_call_that_hangs_is_repeated_with_its_token(
     assert len(world.cloud.machines) == 1
 
 
-async def test_a_lost_answer_brings_no_second_instance(world: World) -> None:
+async def test_a_lost_response_launches_no_second_instance(world: World) -> None:
     world.cloud.fail("launch", THROTTLED, times=2, after=True)
     await world.ready()
     assert len(world.cloud.requests()) == 3
@@ -244,7 +244,7 @@ async def test_a_lost_answer_brings_no_second_instance(world: World) -> None:
     assert len(world.cloud.machines) == 1
 
 
-async def test_an_instance_that_a_listing_shows_before_the_answer_comes_is_kept(
+async def test_an_instance_listed_before_the_response_is_kept(
     world: World,
 ) -> None:
     gate = world.cloud.hold("launch", after=True)
@@ -259,7 +259,7 @@ async def test_an_instance_that_a_listing_shows_before_the_answer_comes_is_kept(
     assert len(world.cloud.machines) == 1
 
 
-async def test_nobody_else_waits_for_what_a_call_has_brought_already(world: World) -> None:
+async def test_instances_already_launched_are_not_promised_to_others(world: World) -> None:
     gate = world.cloud.hold("launch", after=True)
     await world.request("first")
     await world.boot(1)
@@ -271,7 +271,7 @@ async def test_nobody_else_waits_for_what_a_call_has_brought_already(world: Worl
     assert len(world.cloud.machines) == 2
 
 
-async def test_calls_that_look_alike_are_told_apart(world: World) -> None:
+async def test_identical_calls_are_distinguished(world: World) -> None:
     """Two launches for one machine each: the later one fails first, the earlier one works."""
     patient, hasty = world.cloud.hold("launch"), world.cloud.hold("launch", then=FORBIDDEN)
     first = await world.request("first")
@@ -287,7 +287,7 @@ async def test_calls_that_look_alike_are_told_apart(world: World) -> None:
     await world.ready("third")
 
 
-async def test_an_instance_that_no_listing_ever_shows_is_replaced(world: World) -> None:
+async def test_an_instance_that_is_never_listed_is_replaced(world: World) -> None:
     world.cloud.listing_lag = 10**6
     lease = await world.request()
     await world.boot(1)
@@ -301,7 +301,7 @@ async def test_an_instance_that_no_listing_ever_shows_is_replaced(world: World) 
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_listings_are_seldom_when_nothing_moves(world: World) -> None:
+async def test_listings_are_infrequent_when_nothing_changes(world: World) -> None:
     await world.restart(busy_interval=0.008, quiet_interval=0.5)
     await world.ready()
     await world.complete_passes(2)
@@ -310,7 +310,7 @@ async def test_listings_are_seldom_when_nothing_moves(world: World) -> None:
     assert len(world.cloud.of("list_instances")) - before <= 2
 
 
-async def test_an_instance_that_no_listing_shows_yet_is_waited_for(world: World) -> None:
+async def test_an_instance_not_listed_yet_is_awaited(world: World) -> None:
     world.cloud.listing_lag = 5
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -323,7 +323,7 @@ async def test_an_instance_that_no_listing_shows_yet_is_waited_for(world: World)
     assert world.now(lease).instance_id == instance_id
 
 
-async def test_a_failing_listing_stops_nobody_from_waiting(world: World) -> None:
+async def test_a_failing_listing_does_not_end_a_start(world: World) -> None:
     world.cloud.fail("list_instances", THROTTLED, times=5)
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -343,7 +343,7 @@ async def test_the_longest_waiting_lease_is_served_first(world: World) -> None:
         assert granted.lease.lease_id == lease.lease_id
 
 
-async def test_the_lease_that_fewest_instances_fit_is_served_first(world: World) -> None:
+async def test_the_most_constrained_lease_is_served_first(world: World) -> None:
     """The flexible one has waited longer, but the g5 will do for it as well."""
     world.cloud.prices = {("g5.xlarge", "us-east-1a"): 0.1, ("g4dn.xlarge", "us-east-1a"): 0.2}
     await world.provisioner.market.prices.refresh()
@@ -363,7 +363,7 @@ async def test_the_lease_that_fewest_instances_fit_is_served_first(world: World)
     assert granted.lease.lease_id == patient.lease_id
 
 
-async def test_an_instance_with_another_image_is_nobodys(world: World) -> None:
+async def test_an_instance_with_another_image_is_not_assigned(world: World) -> None:
     first = await world.request("first")
     [instance_id] = await world.boot()
     await world.complete_passes(1)
@@ -396,7 +396,7 @@ async def test_a_claimed_instance_of_a_cancelled_start_is_terminated(world: Worl
     assert world.now(lease).state is LeaseState.ENDED
 
 
-async def test_an_instance_of_a_cancelled_start_serves_who_waits_next(world: World) -> None:
+async def test_an_instance_of_a_cancelled_start_serves_the_next_start(world: World) -> None:
     cancelled = await world.request("cancelled")
     [instance_id] = await world.boot()
     await world.complete_passes(1)
@@ -407,7 +407,7 @@ async def test_an_instance_of_a_cancelled_start_serves_who_waits_next(world: Wor
     assert len(world.cloud.machines) == 1
 
 
-async def test_news_of_an_old_instance_do_not_bring_an_ended_start_back(world: World) -> None:
+async def test_events_of_an_old_instance_do_not_revive_an_ended_start(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -467,7 +467,7 @@ async def test_a_start_that_loses_every_instance_ends(world: World, claims: bool
     assert len(world.cloud.machines) == 3
 
 
-async def test_an_agent_cannot_make_its_story_grow(world: World) -> None:
+async def test_the_events_of_an_agent_are_bounded(world: World) -> None:
     """Each line is a write to the store."""
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -487,7 +487,7 @@ async def test_an_agent_cannot_make_its_story_grow(world: World) -> None:
     assert steps[-4:] == [Step.BOOT, Step.HOME, Step.NOTEBOOK, Step.READY], "the second one's"
 
 
-async def test_what_the_agent_says_when_it_fails_is_what_the_user_reads(world: World) -> None:
+async def test_the_agents_error_is_shown_to_the_user(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -498,7 +498,7 @@ async def test_what_the_agent_says_when_it_fails_is_what_the_user_reads(world: W
     assert world.cloud.running() == []
 
 
-async def test_cost_of_what_served_nobody_is_overhead_and_of_a_lease_is_not(
+async def test_cost_without_a_lease_is_overhead(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -524,7 +524,7 @@ async def test_cost_of_what_served_nobody_is_overhead_and_of_a_lease_is_not(
     assert all(x.start == ended.ended_at for x in after), "the lease has paid until then"
 
 
-async def test_a_lease_pays_nothing_of_the_time_before_it_was_asked_for(world: World) -> None:
+async def test_a_lease_pays_nothing_from_before_its_request(world: World) -> None:
     """The instance was booted for a start that was cancelled."""
     cancelled = await world.request("cancelled")
     [instance_id] = await world.boot()

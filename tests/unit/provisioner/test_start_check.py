@@ -29,7 +29,7 @@ async def notebook(port: int) -> AsyncIterator[None]:
     await server.cleanup()
 
 
-async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
+async def test_a_server_with_a_live_agent_is_awaited_until_it_responds(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The network may be at fault: JupyterHub would stop every server."""
@@ -51,7 +51,7 @@ async def test_a_server_whose_agent_speaks_is_waited_for_until_it_answers(
         await asyncio.wait_for(waiting, 20)
 
 
-async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world: World) -> None:
+async def test_an_unresponsive_server_is_awaited_until_it_ends(world: World) -> None:
     (port,) = free_ports(1)
     lease, agent = await world.ready()
     await world.restart()
@@ -65,7 +65,7 @@ async def test_a_server_that_never_answers_is_waited_for_until_it_is_over(world:
     await asyncio.wait_for(waiting, 20)
 
 
-async def test_a_server_whose_instance_is_gone_is_known_as_such_soon(world: World) -> None:
+async def test_a_server_without_its_instance_is_detected_soon(world: World) -> None:
     """Its user waits before the page of the check, and listings are rare in a quiet hub."""
     lease, agent = await world.ready()
     await agent.heartbeat_often(3600, every=200)

@@ -21,7 +21,7 @@ def power_off(world: World, instance_id: str, log: str = LOG) -> None:
     world.cloud._end(instance_id, POWERED_OFF)
 
 
-async def test_a_machine_that_powers_itself_off_is_replaced_once_and_then_the_user_knows_why(
+async def test_an_instance_that_powers_off_is_replaced_once_and_then_reported(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -46,7 +46,7 @@ async def test_a_machine_that_powers_itself_off_is_replaced_once_and_then_the_us
     assert world.cloud.running() == []
 
 
-async def test_a_machine_that_is_shut_down_during_the_start_is_replaced(world: World) -> None:
+async def test_an_instance_shut_down_during_the_start_is_replaced(world: World) -> None:
     """Its agent says so before a listing does."""
     lease = await world.request()
     [first] = await world.boot()
@@ -60,7 +60,7 @@ async def test_a_machine_that_is_shut_down_during_the_start_is_replaced(world: W
     assert served.lease_id == lease.lease_id
 
 
-async def test_nothing_is_bought_while_it_is_found_out_why(world: World) -> None:
+async def test_nothing_is_bought_during_the_diagnosis(world: World) -> None:
     lease = await world.request()
     [first] = await world.boot()
     await world.complete_passes(1)
@@ -75,7 +75,7 @@ async def test_nothing_is_bought_while_it_is_found_out_why(world: World) -> None
     assert await Agent(world, second).serve()
 
 
-async def test_a_boot_log_that_cannot_be_read_holds_nothing_up(world: World) -> None:
+async def test_an_unreadable_boot_log_delays_nothing(world: World) -> None:
     lease = await world.request()
     for number in range(2):
         [instance_id] = await world.boot()
@@ -90,7 +90,7 @@ async def test_a_boot_log_that_cannot_be_read_holds_nothing_up(world: World) -> 
     )
 
 
-async def test_a_hostile_boot_log_stays_text_and_short(world: World) -> None:
+async def test_a_hostile_boot_log_is_short_escaped_text(world: World) -> None:
     lease = await world.request()
     for _ in range(2):
         [instance_id] = await world.boot()
@@ -104,7 +104,7 @@ async def test_a_hostile_boot_log_stays_text_and_short(world: World) -> None:
     assert len(stop.message) < 200 + MAX_LINE
 
 
-async def test_an_agent_that_never_phones_fails_the_start_with_the_boot_log(
+async def test_an_agent_that_never_calls_fails_the_start_with_the_boot_log(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -125,7 +125,7 @@ async def test_an_agent_that_never_phones_fails_the_start_with_the_boot_log(
     assert len(world.cloud.requests()) == 1
 
 
-async def test_time_in_which_the_hub_was_away_does_not_count(world: World) -> None:
+async def test_hub_downtime_does_not_count(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     await world.complete_passes(1)
@@ -138,7 +138,7 @@ async def test_time_in_which_the_hub_was_away_does_not_count(world: World) -> No
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_an_agent_that_phones_and_gets_nowhere_fails_the_start(world: World) -> None:
+async def test_an_agent_without_progress_fails_the_start(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -158,7 +158,7 @@ async def test_an_agent_that_phones_and_gets_nowhere_fails_the_start(world: Worl
     assert world.cloud.running() == []
 
 
-async def test_a_machine_that_is_stopped_by_hand_during_a_start_is_replaced(
+async def test_an_instance_stopped_by_hand_during_a_start_is_replaced(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -176,7 +176,7 @@ async def test_a_machine_that_is_stopped_by_hand_during_a_start_is_replaced(
     assert world.cloud.machines[first].ended is InstanceState.TERMINATED
 
 
-async def test_a_hub_that_dies_between_an_answer_and_the_listing_buys_nothing_twice(
+async def test_a_hub_killed_between_response_and_listing_buys_nothing_twice(
     world: World,
 ) -> None:
     world.cloud.listing_lag = 60.0
@@ -193,7 +193,7 @@ async def test_a_hub_that_dies_between_an_answer_and_the_listing_buys_nothing_tw
     assert len(world.cloud.requests()) == 1
 
 
-async def test_an_answer_that_no_listing_ever_confirms_is_waited_for_two_minutes(
+async def test_an_instance_that_no_listing_confirms_is_awaited_for_two_minutes(
     world: World,
 ) -> None:
     world.cloud.listing_lag = 86400.0
@@ -206,7 +206,7 @@ async def test_an_answer_that_no_listing_ever_confirms_is_waited_for_two_minutes
     await until(lambda: len(world.cloud.requests()) == 2, "another one is bought")
 
 
-async def test_what_an_ended_start_had_launched_keeps_no_start_waiting_after_a_restart(
+async def test_launches_of_an_ended_start_do_not_block_others_after_a_restart(
     world: World,
 ) -> None:
     """EC2 lists an instance that has ended for an unknown time, usually less than an hour."""
@@ -222,7 +222,7 @@ async def test_what_an_ended_start_had_launched_keeps_no_start_waiting_after_a_r
     await until(lambda: len(world.cloud.requests()) == 2, "a machine is bought at once")
 
 
-async def test_an_end_that_cannot_be_stored_is_made_good_and_leaks_nothing(world: World) -> None:
+async def test_an_unstored_end_is_stored_later_and_leaks_nothing(world: World) -> None:
     lease, _ = await world.ready()
     world.break_store()
     await world.stop(lease)

@@ -32,7 +32,7 @@ async def test_a_stop_saves_then_detaches_then_terminates(world: World) -> None:
     assert ended.segments[-1].end == ended.ended_at == world.clock()
 
 
-async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(world: World) -> None:
+async def test_an_unresponsive_agent_is_awaited_for_a_limited_time(world: World) -> None:
     lease, _ = await world.ready()
     began = time.monotonic()
     await world.stop(lease)
@@ -41,7 +41,7 @@ async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(world: W
     assert world.cloud.running() == []
 
 
-async def test_only_the_first_reason_of_a_stop_is_kept_and_told_once(world: World) -> None:
+async def test_the_first_reason_of_a_stop_is_stored_and_reported_once(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease, "idle")
     await world.stop(lease, "user")
@@ -99,7 +99,7 @@ async def test_claims_of_strangers_do_not_make_listings_run_at_full_speed(world:
     assert len(world.cloud.of("list_instances")) - before <= 8
 
 
-async def test_a_failing_detach_does_not_keep_the_instance(world: World) -> None:
+async def test_a_failing_detach_does_not_prevent_the_termination(world: World) -> None:
     lease, agent = await world.ready(home_kind="ebs")
     world.cloud.fail("detach_volume", THROTTLED)
     await world.stop(lease)
@@ -109,7 +109,7 @@ async def test_a_failing_detach_does_not_keep_the_instance(world: World) -> None
     assert len(world.cloud.volumes) == 1
 
 
-async def test_an_end_in_which_a_step_breaks_is_taken_up_again(world: World) -> None:
+async def test_a_termination_with_a_failed_step_is_resumed(world: World) -> None:
     lease, agent = await world.ready(home_kind="ebs")
     world.cloud.fail("detach_volume", RuntimeError("a bug"))
     await world.stop(lease)
@@ -119,7 +119,7 @@ async def test_an_end_in_which_a_step_breaks_is_taken_up_again(world: World) -> 
     assert world.cloud.running() == []
 
 
-async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world: World) -> None:
+async def test_an_unstored_end_takes_effect_and_is_stored_later(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease)
     world.break_store()
@@ -139,7 +139,7 @@ async def test_an_end_that_cannot_be_stored_is_an_end_and_is_stored_later(world:
     assert world.provisioner._state.leases.last_ended("ada", "") is not None
 
 
-async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
+async def test_records_of_ended_leases_are_dropped(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease)
     await agent.event("stopped")
@@ -162,7 +162,7 @@ async def test_nothing_of_what_is_gone_is_kept_for_ever(world: World) -> None:
     assert world.now(kept).state is LeaseState.READY
 
 
-async def test_whoever_waits_for_the_end_is_told_when_it_takes_too_long(world: World) -> None:
+async def test_waiting_for_a_termination_times_out_with_a_message(world: World) -> None:
     await world.restart(stop_timeout=30)
     lease, agent = await world.ready()
     await world.stop(lease)
@@ -174,7 +174,7 @@ async def test_whoever_waits_for_the_end_is_told_when_it_takes_too_long(world: W
     assert world.now(lease).state is LeaseState.ENDED
 
 
-async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None:
+async def test_the_reason_of_a_stop_survives_a_restart(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease, "idle")
     await agent.event("stopped")
@@ -187,7 +187,7 @@ async def test_why_a_server_ended_is_known_after_a_restart(world: World) -> None
     assert last.stop.reason == "idle"
 
 
-async def test_closing_the_hub_leaves_servers_alone(world: World) -> None:
+async def test_closing_the_hub_ends_no_server(world: World) -> None:
     lease, _ = await world.ready()
     await asyncio.wait_for(world.provisioner.close(), 60)
     assert len(world.cloud.running()) == 1
@@ -195,7 +195,7 @@ async def test_closing_the_hub_leaves_servers_alone(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
 
 
-async def test_a_lease_that_ended_long_ago_is_forgotten(world: World) -> None:
+async def test_a_long_ended_lease_is_dropped(world: World) -> None:
     lease, agent = await world.ready()
     await world.stop(lease)
     await agent.event("stopped")

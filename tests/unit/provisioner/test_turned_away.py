@@ -11,7 +11,7 @@ from ec2spawner.provisioner.model.lease import Binding, LeaseState
 from tests.unit.provisioner.world import Agent, World, until
 
 
-async def test_an_instance_turned_away_while_its_key_is_stored_gets_no_lease(world: World) -> None:
+async def test_an_instance_rejected_while_its_key_is_stored_gets_no_lease(world: World) -> None:
     save, stored = world.store.save_binding, asyncio.Event()
 
     async def save_late(binding: Binding) -> None:

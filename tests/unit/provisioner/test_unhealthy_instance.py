@@ -27,7 +27,7 @@ async def turn_away(agent: Agent, why: str = WHY, wait: float = 5.0) -> bool:
     return await turned_away(agent.claimant(), agent.key, wait, why)
 
 
-async def test_a_broken_machine_is_replaced_and_its_user_pays_for_the_whole_one_alone(
+async def test_a_broken_instance_is_replaced_and_only_the_working_one_is_charged(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -54,7 +54,7 @@ async def test_a_broken_machine_is_replaced_and_its_user_pays_for_the_whole_one_
         await fallen.claim()
 
 
-async def test_an_image_that_always_says_so_ends_the_start_in_words_and_launches_no_more(
+async def test_an_image_that_always_fails_its_check_ends_the_start(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -76,7 +76,7 @@ async def test_an_image_that_always_says_so_ends_the_start_in_words_and_launches
     assert len(seen) == 4
 
 
-async def test_long_words_of_a_machine_end_a_start_all_the_same(world: World) -> None:
+async def test_a_long_report_of_an_instance_still_ends_the_start(world: World) -> None:
     await world.restart(replacements=0)
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -87,7 +87,7 @@ async def test_long_words_of_a_machine_end_a_start_all_the_same(world: World) ->
     )
 
 
-async def test_what_a_machine_with_a_lease_says_moves_nobody(world: World) -> None:
+async def test_reports_of_an_assigned_instance_change_nothing(world: World) -> None:
     lease, agent = await world.ready()
     assert await turn_away(agent), "its claim goes on"
     assert world.now(lease).state is LeaseState.READY
@@ -99,7 +99,9 @@ async def test_what_a_machine_with_a_lease_says_moves_nobody(world: World) -> No
     assert world.now(other).replaced == 0
 
 
-async def test_one_that_no_listing_shows_yet_gets_no_lease_and_says_so_again(world: World) -> None:
+async def test_a_broken_instance_not_listed_yet_gets_no_lease_and_reports_again(
+    world: World,
+) -> None:
     world.cloud.listing_lag = 60.0
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -112,7 +114,7 @@ async def test_one_that_no_listing_shows_yet_gets_no_lease_and_says_so_again(wor
     assert world.now(lease).replaced == 1
 
 
-async def test_one_broken_machine_of_a_batch_costs_one_start_a_moment(world: World) -> None:
+async def test_one_broken_instance_of_a_batch_delays_one_start(world: World) -> None:
     leases = [await world.request(user) for user in ("ada", "bea", "cy")]
     machines = await world.boot(3)
     with pytest.raises(InstanceUnwanted):
@@ -125,7 +127,7 @@ async def test_one_broken_machine_of_a_batch_costs_one_start_a_moment(world: Wor
     assert {world.now(each).state for each in leases} == {LeaseState.READY}
 
 
-async def test_a_broken_machine_that_nobody_waits_for_ends_and_is_not_replaced(
+async def test_a_broken_surplus_instance_ends_without_replacement(
     world: World,
 ) -> None:
     lease = await world.request()
@@ -138,7 +140,7 @@ async def test_a_broken_machine_that_nobody_waits_for_ends_and_is_not_replaced(
     assert len(world.cloud.requests()) == 1
 
 
-async def test_a_machine_that_lingers_for_its_user_and_is_broken_is_given_up(world: World) -> None:
+async def test_a_broken_lingering_instance_is_released(world: World) -> None:
     linger = AfterStop(then="linger", seconds=600)
     lease, agent = await world.ready(after_stop=linger)
     await world.stop(lease)
@@ -179,7 +181,7 @@ async def told_and_stopped(world: World, instance_id: str) -> None:
     stops.set()
 
 
-async def test_a_stopped_machine_that_comes_back_broken_is_stopped_and_started_once_more(
+async def test_a_retained_instance_that_starts_broken_is_restarted_once(
     world: World,
 ) -> None:
     lease, instance_id = await started_again(world)
@@ -197,7 +199,9 @@ async def test_a_stopped_machine_that_comes_back_broken_is_stopped_and_started_o
     assert sum((s.end - s.start).total_seconds() for s in overhead if s.end) >= 60
 
 
-async def test_one_that_stays_broken_fails_the_start_in_words_and_is_kept(world: World) -> None:
+async def test_a_retained_instance_that_stays_broken_fails_the_start_and_is_kept(
+    world: World,
+) -> None:
     lease, instance_id = await started_again(world)
     await told_and_stopped(world, instance_id)
     await until(lambda: len(world.cloud.of("start")) == 2, "another start")
@@ -212,7 +216,7 @@ async def test_one_that_stays_broken_fails_the_start_in_words_and_is_kept(world:
     assert len(world.cloud.of("launch")) == 1
 
 
-async def test_a_machine_that_is_not_ours_gets_nobody_replaced(world: World) -> None:
+async def test_a_foreign_instance_causes_no_replacement(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)

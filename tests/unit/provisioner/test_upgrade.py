@@ -41,7 +41,7 @@ async def as_it_was(world: World) -> tuple[str, str, str]:
     return instance_id, volume.volume_id, eves.client_token
 
 
-async def test_a_running_server_goes_on_and_ends_in_order(tmp_path: Path) -> None:
+async def test_a_running_server_continues_and_ends_cleanly(tmp_path: Path) -> None:
     world = World(tmp_path)
     instance_id, volume_id, unanswered = await as_it_was(world)
     world.clock.advance(30)

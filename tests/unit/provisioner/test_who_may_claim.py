@@ -22,7 +22,7 @@ from tests.unit.provisioner.world import Agent, World, until
 REFUSED = CloudError("UnauthorizedOperation", "no", retryable=False)
 
 
-async def test_the_same_key_gets_the_same_answer(world: World) -> None:
+async def test_the_same_key_gets_the_same_response(world: World) -> None:
     await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -36,7 +36,7 @@ async def test_the_same_key_gets_the_same_answer(world: World) -> None:
     assert third.token == first.token
 
 
-async def test_the_same_key_gets_the_same_answer_from_a_restarted_hub(world: World) -> None:
+async def test_the_same_key_gets_the_same_response_after_a_restart(world: World) -> None:
     await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -64,7 +64,7 @@ async def test_another_key_is_refused_with_an_alarm_and_changes_nothing(
     assert await agent.claim() is not None
 
 
-async def test_a_key_bound_so_long_ago_that_memory_forgot_it_still_counts(
+async def test_a_key_evicted_from_memory_still_counts(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, agent = await world.ready()
@@ -86,7 +86,7 @@ async def test_a_key_bound_so_long_ago_that_memory_forgot_it_still_counts(
     ],
     ids=lambda wrong: next(iter(wrong)),
 )
-async def test_what_this_store_did_not_launch_is_refused(
+async def test_instances_of_another_store_are_refused(
     world: World, caplog: pytest.LogCaptureFixture, wrong: dict[str, object]
 ) -> None:
     lease = await world.request()
@@ -108,7 +108,9 @@ async def test_what_this_store_did_not_launch_is_refused(
     assert world.now(lease).state is LeaseState.WAITING
 
 
-async def test_a_copy_of_our_tags_is_neither_admitted_nor_touched(world: World) -> None:
+async def test_an_instance_with_copied_tags_is_neither_admitted_nor_terminated(
+    world: World,
+) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     await world.complete_passes(1)
@@ -123,7 +125,7 @@ async def test_a_copy_of_our_tags_is_neither_admitted_nor_touched(world: World) 
     assert world.now(lease).instance_id == instance_id
 
 
-async def test_a_claim_waits_for_the_answer_of_its_launch(world: World) -> None:
+async def test_a_claim_waits_for_the_response_of_its_launch(world: World) -> None:
     gate = world.cloud.hold("launch", after=True)
     lease = await world.request()
     [instance_id] = await world.boot()
@@ -152,7 +154,7 @@ async def test_a_waiting_claim_is_answered_when_a_lease_comes(world: World) -> N
     assert world.passes == passes + 1
 
 
-async def test_a_claim_with_nothing_to_give_is_answered_in_time(world: World) -> None:
+async def test_a_claim_without_a_lease_is_answered_in_time(world: World) -> None:
     world.cloud.listing_lag = 60
     await world.request()
     [instance_id] = await world.boot()
@@ -161,7 +163,7 @@ async def test_a_claim_with_nothing_to_give_is_answered_in_time(world: World) ->
     assert time.monotonic() - began > 0.15
 
 
-async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(
+async def test_a_repeated_claim_replaces_the_waiting_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A hub that lets both wait would let them wake each other for ever."""
@@ -189,7 +191,7 @@ async def test_a_repeated_claim_takes_the_place_of_the_one_that_waits(
     assert admitted < 50
 
 
-async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
+async def test_a_used_instance_is_not_reassigned(world: World) -> None:
     """Even where it cannot be terminated and its tag was never written."""
     world.cloud.fail("tag", REFUSED, times=1000)
     lease, agent = await world.ready()
@@ -209,7 +211,7 @@ async def test_a_used_instance_is_given_to_nobody_else(world: World) -> None:
     await world.boot(3)
 
 
-async def test_a_surplus_instance_that_claims_is_told_to_power_off(world: World) -> None:
+async def test_a_surplus_instance_that_claims_is_asked_to_power_off(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
@@ -220,7 +222,7 @@ async def test_a_surplus_instance_that_claims_is_told_to_power_off(world: World)
         await agent.claim()
 
 
-async def test_a_waiting_agent_is_told_at_once_that_its_instance_is_surplus(
+async def test_a_waiting_agent_learns_at_once_that_its_instance_is_surplus(
     world: World,
 ) -> None:
     lease = await world.request(home_kind="ebs")
@@ -234,7 +236,7 @@ async def test_a_waiting_agent_is_told_at_once_that_its_instance_is_surplus(
     gate.set()
 
 
-async def test_an_instance_is_given_to_nobody_from_the_moment_it_is_to_end(world: World) -> None:
+async def test_an_instance_to_be_terminated_is_never_assigned(world: World) -> None:
     lease = await world.request()
     [instance_id] = await world.boot()
     await world.complete_passes(1)
@@ -272,7 +274,7 @@ async def test_an_instance_is_not_terminated_while_its_key_is_being_stored(
     assert world.now(lease).instance_id == instance_id
 
 
-async def test_a_bound_agent_that_falls_silent_before_its_lease_is_given_up(
+async def test_a_bound_agent_silent_before_its_lease_is_dropped(
     world: World,
 ) -> None:
     """Its key is bound, no lease fits, and another lease must not wait for it for ever."""

@@ -54,7 +54,7 @@ def row_of(found: Instance | Template, seen: Peek) -> Row:
     return row
 
 
-def test_an_instance_is_spared_by_its_lease_its_launch_call_and_its_youth() -> None:
+def test_an_instance_is_protected_by_lease_launch_call_and_age() -> None:
     assert row_of(instance(), peek()).ends
     assert not row_of(instance(timedelta(minutes=9)), peek()).ends
     holding = Snapshot(leases=(lease(instance_id="i-1", state=LeaseState.READY),))
@@ -63,7 +63,7 @@ def test_an_instance_is_spared_by_its_lease_its_launch_call_and_its_youth() -> N
     assert "has no answer yet" in row_of(instance(), peek(called)).why
 
 
-def test_a_lease_that_ended_holds_nothing_and_one_that_is_unknown_does() -> None:
+def test_an_ended_lease_protects_nothing_and_an_unknown_one_does() -> None:
     of_lease = instance(HOUR, **{LEASE: "x"})
     assert row_of(of_lease, peek(x=LeaseState.ENDED)).ends
     assert not row_of(of_lease, peek(x=LeaseState.ENDING)).ends
@@ -79,7 +79,7 @@ def test_a_launch_template_ends_when_it_is_old() -> None:
     assert "another store" in row_of(foreign, peek()).why
 
 
-def test_disks_of_instances_that_are_there_are_not_listed() -> None:
+def test_disks_of_existing_instances_are_not_listed() -> None:
     disk = Volume("vol-1", "us-east-1a", 100, "in-use", "i-1", OURS)
     account = Account(instances=[instance()], volumes=[disk])
     assert [row.id for row in rows_of(account, peek(), "hub", NOW)] == ["i-1"]
@@ -99,7 +99,7 @@ def report(outcome: dict[str, str] | None = None, trouble: str = "") -> Report:
         ({"i-1": "no"}, 1, "0 ended, 1 could not be ended"),
     ],
 )
-def test_the_table_says_what_and_why_and_the_status_tells_programs(
+def test_the_table_has_the_reasons_and_the_exit_status_the_result(
     outcome: dict[str, str] | None, status: int, said: str
 ) -> None:
     written = io.StringIO()

@@ -78,7 +78,7 @@ async def test_two_stores_have_two_ids(tmp_path: Path) -> None:
     assert len(ids) == 2
 
 
-async def test_a_second_hub_is_refused_and_told_who_holds_it(store: Store, url: str) -> None:
+async def test_a_second_hub_is_refused_with_the_name_of_the_holder(store: Store, url: str) -> None:
     with pytest.raises(StoreHeldError, match=f"process {os.getpid()}"):
         await Store.open(url, now=NOW)
     await store.hold()
@@ -141,13 +141,13 @@ async def test_migrations_make_the_tables_that_the_code_expects(url: str) -> Non
         ("mysql://hub:s3cret@db/hub", "mysql is not supported"),
     ],
 )
-async def test_a_url_that_cannot_work_is_refused_with_one_that_can(url: str, said: str) -> None:
+async def test_an_invalid_url_is_refused_with_a_valid_example(url: str, said: str) -> None:
     with pytest.raises(StoreError, match=said) as refused:
         await Store.open(url, now=NOW)
     assert "s3cret" not in str(refused.value)
 
 
-async def test_a_copy_is_refused_where_another_hub_stands(url: str) -> None:
+async def test_a_copied_store_is_refused_on_another_host(url: str) -> None:
     """Both hubs would end what only the other one knows: their stores have one id."""
     first = await Store.open(url, now=NOW, agents_at="10.0.0.5:8081")
     await first.close()
@@ -158,7 +158,7 @@ async def test_a_copy_is_refused_where_another_hub_stands(url: str) -> None:
     await (await Store.open(url, now=NOW, agents_at="10.0.0.5:8081")).close()
 
 
-async def test_a_hub_that_has_moved_says_so_once(url: str) -> None:
+async def test_a_moved_hub_logs_it_once(url: str) -> None:
     await (await Store.open(url, now=NOW, agents_at="old:8081")).close()
     moved: Any = {"agents_at": "new:8081", "moved_from": "old:8081"}
     await (await Store.open(url, now=NOW, **moved)).close()
@@ -167,7 +167,7 @@ async def test_a_hub_that_has_moved_says_so_once(url: str) -> None:
         await Store.open(url, now=NOW, agents_at="staging:8081", moved_from="old:8081")
 
 
-async def test_a_closed_store_says_so(url: str) -> None:
+async def test_a_closed_store_raises_an_error(url: str) -> None:
     opened = await Store.open(url, now=NOW)
     await opened.close()
     await opened.close()
@@ -178,7 +178,7 @@ async def test_a_closed_store_says_so(url: str) -> None:
 # --- leases, intents, bindings, homes ---
 
 
-async def test_a_lease_saved_again_replaces_what_was_there(store: Store) -> None:
+async def test_saving_a_lease_again_replaces_it(store: Store) -> None:
     segment = Segment("i-1", Market.SPOT, None, NOW)
     await store.save_lease(lease(events=story(1, 2, 3, 4), segments=(segment, segment)))
     changed = lease(
@@ -191,7 +191,9 @@ async def test_a_lease_saved_again_replaces_what_was_there(store: Store) -> None
     assert (await store.load()).leases == (changed,)
 
 
-async def test_load_tells_open_leases_from_the_newest_ended_of_each_server(store: Store) -> None:
+async def test_load_separates_open_leases_from_the_newest_ended_of_each_server(
+    store: Store,
+) -> None:
     ended = {"state": LeaseState.ENDED}
     await store.save_lease(lease("old", ended_at=NOW, **ended))
     await store.save_lease(lease("new", ended_at=NOW + SECOND, **ended))
@@ -207,7 +209,7 @@ async def test_load_tells_open_leases_from_the_newest_ended_of_each_server(store
     assert {len(one.events) for one in loaded.ended_lately} == {0, 5}
 
 
-async def test_an_unanswered_intent_is_loaded_however_old(url: str) -> None:
+async def test_an_unanswered_intent_is_loaded_at_any_age(url: str) -> None:
     opened = await Store.open(url, now=NOW, recent=timedelta(hours=1))
     kept = [
         intent("open-old", IntentState.OPEN, NOW - timedelta(days=9)),
@@ -223,7 +225,7 @@ async def test_an_unanswered_intent_is_loaded_however_old(url: str) -> None:
     await opened.close()
 
 
-async def test_the_first_key_is_bound_for_good(store: Store) -> None:
+async def test_the_first_key_stays_bound(store: Store) -> None:
     first = Binding("i-1", "aa", NOW)
     await store.save_binding(first)
     await store.save_binding(replace(first, bound_at=NOW + SECOND))  # a repeated claim
@@ -272,7 +274,7 @@ async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
     assert len(await store.overhead(NOW - SECOND)) == 2
 
 
-async def test_overhead_told_again_by_a_clock_that_was_set_is_the_same(store: Store) -> None:
+async def test_overhead_reported_again_after_a_clock_change_is_the_same(store: Store) -> None:
     before = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + SECOND)
     await store.save_overhead(before, "boot lease-1")
     told_again = replace(before, start=NOW - SECOND)
@@ -282,7 +284,7 @@ async def test_overhead_told_again_by_a_clock_that_was_set_is_the_same(store: St
     assert await store.overhead(NOW - SECOND) == (told_again, after)
 
 
-async def test_who_served_last_is_told_by_the_order_of_the_accounts(store: Store) -> None:
+async def test_the_last_used_instance_follows_the_order_of_accounts(store: Store) -> None:
     """The hub's clock was set back between the two."""
     first = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + 60 * SECOND)
     second = replace(first, start=NOW + SECOND, end=NOW + 10 * SECOND)
@@ -296,7 +298,7 @@ async def test_who_served_last_is_told_by_the_order_of_the_accounts(store: Store
 # --- usual durations ---
 
 
-async def test_usual_durations_are_medians_of_the_newest_starts_that_got_ready(
+async def test_usual_durations_are_medians_of_the_newest_ready_starts(
     store: Store,
 ) -> None:
     starts = [(1, 10, 2, 3), (3, 30, 4, 5), (2, 20, 9, 4), (500, 500, 500, 500)]
@@ -397,7 +399,7 @@ asyncio.run(main())
 """
 
 
-async def test_a_hub_killed_while_it_writes_leaves_all_that_it_was_told_is_stored(
+async def test_a_hub_killed_while_writing_keeps_every_confirmed_write(
     url: str,
 ) -> None:
     child = await asyncio.create_subprocess_exec(

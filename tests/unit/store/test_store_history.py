@@ -120,9 +120,7 @@ async def steps_after(ended: int, url: str, steps: list[int]) -> dict[str, int]:
     return taken
 
 
-async def test_nothing_takes_longer_for_all_that_has_ended(
-    steps: list[int], tmp_path: Path
-) -> None:
+async def test_time_does_not_grow_with_ended_leases(steps: list[int], tmp_path: Path) -> None:
     few = await steps_after(FEW, f"sqlite:///{tmp_path / 'few'}", steps)
     many = await steps_after(MANY, f"sqlite:///{tmp_path / 'many'}", steps)
     assert all(few.values())

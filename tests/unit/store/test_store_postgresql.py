@@ -54,7 +54,7 @@ def end_sessions(server: PostgreSQL, url: str) -> None:
     )
 
 
-async def test_a_lost_session_is_replaced_and_what_was_asked_for_is_done(
+async def test_a_lost_session_is_replaced_and_requests_are_carried_out(
     store: Store, url: str, postgresql: PostgreSQL
 ) -> None:
     await store.save_lease(lease("before"))
@@ -67,7 +67,7 @@ async def test_a_lost_session_is_replaced_and_what_was_asked_for_is_done(
         await Store.open(url, now=NOW)
 
 
-async def test_a_hub_that_another_one_followed_never_writes_again(
+async def test_a_superseded_hub_never_writes_again(
     store: Store, url: str, postgresql: PostgreSQL
 ) -> None:
     """What it knows is older than what is stored."""
@@ -103,7 +103,7 @@ async def test_a_pooler_that_shares_sessions_is_refused(url: str, postgresql: Po
         await Store.open(url, now=NOW)
 
 
-async def test_a_server_that_is_down_is_told_and_caught_up_with(
+async def test_a_database_outage_is_logged_and_recovered_from(
     url: str, postgresql: PostgreSQL, caplog: pytest.LogCaptureFixture
 ) -> None:
     secret = lease(token_sha256="5ea1ed" * 8)
@@ -128,7 +128,7 @@ async def test_a_server_that_is_down_is_told_and_caught_up_with(
     await opened.close()
 
 
-async def test_what_holds_the_tables_for_too_long_is_an_error_and_then_works_again(
+async def test_a_long_table_lock_is_an_error_that_passes(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgresql, "STATEMENT_SECONDS", 0.3)
@@ -142,7 +142,7 @@ async def test_what_holds_the_tables_for_too_long_is_an_error_and_then_works_aga
     await opened.close()
 
 
-async def test_a_nul_in_what_an_instance_said_does_not_keep_its_lease_from_being_stored(
+async def test_a_nul_character_from_an_instance_can_be_stored(
     store: Store,
 ) -> None:
     await store.save_lease(lease(profile_name="T4\0"))
@@ -172,7 +172,7 @@ async def test_two_stores_of_one_database_live_in_two_schemas(
         ("127.0.0.1", "no-such-host.invalid", "correct the host's name"),
     ],
 )
-async def test_what_keeps_it_from_opening_is_told_with_its_mend(
+async def test_a_failure_to_open_is_reported_with_its_fix(
     url: str, wrong: str, right: str, said: str
 ) -> None:
     with pytest.raises(StoreError, match=said) as refused:
@@ -180,7 +180,7 @@ async def test_what_keeps_it_from_opening_is_told_with_its_mend(
     assert PASSWORD not in "".join(traceback.format_exception(refused.value))
 
 
-async def test_a_driver_that_is_lacking_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_driver_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(StoreError, match=r"pip install \"ec2spawner\[postgresql\]\"") as refused:
         await Store.open(f"postgresql://hub:{PASSWORD}@db.example.org/hub", now=NOW)

@@ -47,7 +47,7 @@ async def test_only_the_owner_may_read_it(store: Store, path: Path) -> None:
     assert f"{path.name}-wal" in modes
 
 
-async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("shopping list\n" * 100)
     with pytest.raises(StoreError, match="name another file"):
@@ -55,14 +55,12 @@ async def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     assert path.read_text() == "shopping list\n" * 100
 
 
-async def test_a_folder_in_the_place_of_the_file_is_an_error_of_ours(tmp_path: Path) -> None:
+async def test_a_folder_instead_of_the_file_raises_our_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=str(tmp_path)):
         await Store.open(f"sqlite:///{tmp_path}", now=NOW)
 
 
-async def test_a_write_that_waits_for_its_turn_happens_though_its_caller_is_cancelled(
-    url: str, path: Path
-) -> None:
+async def test_a_queued_write_happens_though_its_caller_is_cancelled(url: str, path: Path) -> None:
     opened = await Store.open(url, now=NOW)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
@@ -82,9 +80,7 @@ async def test_a_write_that_waits_for_its_turn_happens_though_its_caller_is_canc
     await again.close()
 
 
-async def test_the_loop_runs_on_while_another_program_holds_the_file(
-    store: Store, path: Path
-) -> None:
+async def test_a_locked_file_does_not_block_the_loop(store: Store, path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     write = asyncio.create_task(store.save_lease(lease()))
@@ -97,7 +93,7 @@ async def test_the_loop_runs_on_while_another_program_holds_the_file(
     assert (await store.load()).leases == (lease(),)
 
 
-async def test_a_file_held_for_too_long_is_an_error_and_then_works_again(
+async def test_a_long_file_lock_is_an_error_that_passes(
     url: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.05)
@@ -112,7 +108,7 @@ async def test_a_file_held_for_too_long_is_an_error_and_then_works_again(
     await opened.close()
 
 
-async def test_an_error_names_the_mend_and_no_stored_value(store: Store, path: Path) -> None:
+async def test_an_error_names_the_fix_and_no_stored_value(store: Store, path: Path) -> None:
     run_sql(
         path,
         "CREATE TRIGGER full BEFORE INSERT ON lease BEGIN "

@@ -28,7 +28,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return made
 
 
-async def test_all_that_it_holds_is_read(url: str) -> None:
+async def test_an_old_store_is_read_completely(url: str) -> None:
     store = await Store.open(url, now=WRITTEN_AT)
     loaded = await store.load()
     assert store.store_id == "c1d2135cc12928e7"
@@ -59,7 +59,7 @@ async def test_all_that_it_holds_is_read(url: str) -> None:
     await store.close()
 
 
-async def test_it_is_upgraded_once(url: str) -> None:
+async def test_an_old_store_is_upgraded_once(url: str) -> None:
     await (await Store.open(url, now=WRITTEN_AT)).close()
     upgraded = dict(dump(url))
     await (await Store.open(url, now=WRITTEN_AT)).close()

@@ -47,7 +47,7 @@ def test_nothing_is_cut_and_each_price_stays_with_its_zone(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_what_is_unknown_or_not_offered_is_said(width: int) -> None:
+def test_unknown_and_missing_offers_are_reported(width: int) -> None:
     bare = Row("us-east-1", "L40S", offered=True, instance_type="g6e.xlarge")
     text = printed([bare, Row("us-east-1", "Rare", offered=False)], width)
     assert text.count("unknown") == 2
@@ -55,7 +55,7 @@ def test_what_is_unknown_or_not_offered_is_said(width: int) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_a_region_that_did_not_answer_is_named_once_and_the_others_are_shown(width: int) -> None:
+def test_an_unreachable_region_is_named_once_and_the_others_are_shown(width: int) -> None:
     lost = replace(T4, region="eu-west-1", offered=False, error="Timeout: no answer")
     text = printed([lost, replace(lost, profile="A10G"), T4], width)
     assert text.count("eu-west-1 could not be read: Timeout: no answer") == 1

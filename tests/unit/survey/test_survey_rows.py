@@ -38,7 +38,7 @@ REGION = Region(
 )
 
 
-def test_the_cheapest_machine_and_its_zones() -> None:
+def test_the_cheapest_type_and_its_zones() -> None:
     [row] = rows_of(REGION, [T4], "x86_64", NOW)
     assert (row.instance_type, row.offered, row.zones) == ("g4dn.xlarge", True, ZONES)
     assert row.spot_by_zone == {"us-east-1a": 0.3, "us-east-1b": 0.2}
@@ -48,7 +48,7 @@ def test_the_cheapest_machine_and_its_zones() -> None:
     assert row.risk == "often"
 
 
-def test_a_larger_machine_that_is_cheaper_on_spot_comes_first() -> None:
+def test_a_larger_type_that_is_cheaper_on_spot_comes_first() -> None:
     region = replace(REGION, spot={("g4dn.2xlarge", "us-east-1c"): price(0.1)})
     [row] = rows_of(region, [T4], "x86_64", NOW)
     assert (row.instance_type, row.spot_usd_per_hour) == ("g4dn.2xlarge", 0.1)
@@ -80,7 +80,7 @@ prices = st.floats(min_value=0.001, max_value=50, allow_nan=False)
 @given(
     spot=st.dictionaries(st.tuples(st.sampled_from(sorted(TYPES)), st.sampled_from(ZONES)), prices)
 )
-def test_the_figure_is_the_lowest_of_its_zones_and_no_other_machine_is_cheaper(
+def test_the_figure_is_the_lowest_of_its_zones_and_types(
     spot: dict[tuple[str, str], float],
 ) -> None:
     region = replace(REGION, spot={key: price(usd) for key, usd in spot.items()})

@@ -39,7 +39,7 @@ def until(condition: Any) -> None:
         time.sleep(0.01)
 
 
-def test_the_figures_of_this_machine_are_a_telemetry(tmp_path: Path) -> None:
+def test_figures_of_this_host_form_valid_telemetry(tmp_path: Path) -> None:
     clock = Clock()
     here = Machine(tmp_path, clock)
     here.figures()
@@ -51,7 +51,7 @@ def test_the_figures_of_this_machine_are_a_telemetry(tmp_path: Path) -> None:
     assert 0 < (found.disk_used_mib or 0) <= (found.disk_total_mib or 0)
 
 
-def test_a_file_system_that_does_not_answer_is_asked_by_one_thread(
+def test_a_hanging_file_system_blocks_only_one_thread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, answers = Clock(), threading.Event()
@@ -78,7 +78,7 @@ def test_a_file_system_that_does_not_answer_is_asked_by_one_thread(
     until(lambda: space.scan()[1])
 
 
-def test_a_file_system_without_an_end_has_no_total(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unlimited_file_system_has_no_total(monkeypatch: pytest.MonkeyPatch) -> None:
     efs = SimpleNamespace(f_blocks=2**43, f_bfree=2**43 - 1024, f_bavail=2**43 - 1024, f_frsize=MIB)
     monkeypatch.setattr(os, "statvfs", lambda path: efs)
     space = DiskSpace(Path("/home"), Clock())
@@ -91,7 +91,7 @@ Disk = namedtuple("Disk", "read_bytes write_bytes")
 Nic = namedtuple("Nic", "bytes_recv bytes_sent")
 
 
-def test_rates_are_of_disks_alone_and_unknown_where_a_counter_went_back(
+def test_rates_exclude_partitions_and_are_unknown_when_a_counter_went_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock()
@@ -126,7 +126,7 @@ def test_rates_are_of_disks_alone_and_unknown_where_a_counter_went_back(
     assert rates.scan()["disk_read_mib_per_s"] is None
 
 
-def test_a_strange_proc_is_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_malformed_proc_files_are_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def breaks(*_: object, **__: object) -> None:
         raise RuntimeError("a line of /proc that nobody has seen before")
 

@@ -125,7 +125,7 @@ def test_all_figures_of_a_gpu(fake: FakeNvml) -> None:
     assert told.log == []
 
 
-def test_what_a_gpu_does_not_have_is_unknown_and_not_asked_for_in_the_log(fake: FakeNvml) -> None:
+def test_unsupported_figures_are_unknown_and_not_logged(fake: FakeNvml) -> None:
     told = tell(
         fake.environment,
         ("gpu 0 power -1\ngpu 0 corrected -1\ngpu 0 uncorrected -1\ngpu 0 limit -1\n", 1.0, 5),
@@ -173,7 +173,7 @@ def test_errors_of_a_program_do_not_hide_those_of_the_gpu(fake: FakeNvml) -> Non
     assert told.looks[0]["gpus"][0]["xid"] is None
 
 
-def test_slices(fake: FakeNvml) -> None:
+def test_mig_slices(fake: FakeNvml) -> None:
     told = tell(
         fake.environment,
         (
@@ -218,7 +218,7 @@ def test_processes_with_their_memory_and_use(fake: FakeNvml) -> None:
     assert [each["memory_mib"] for each in told.last["processes"]] == [4096, 2048]
 
 
-def test_whoever_is_alone_on_a_gpu_is_who_uses_it(fake: FakeNvml) -> None:
+def test_the_only_process_on_a_gpu_gets_all_its_use(fake: FakeNvml) -> None:
     told = tell(
         fake.environment,
         ("gpu 0 use 77\nprocess 0 5 100 -1\ngpu 1 use 66\nprocess 1 6 1 -1\nprocess 1 7 1 0", 1, 3),
@@ -230,7 +230,7 @@ def test_whoever_is_alone_on_a_gpu_is_who_uses_it(fake: FakeNvml) -> None:
     ]
 
 
-def test_a_driver_that_knows_only_the_older_names(fake: FakeNvml) -> None:
+def test_a_driver_with_only_older_function_names(fake: FakeNvml) -> None:
     told = tell(
         fake.environment, ("old\ngpu 0 reasons 64\ngpu 0 use 9\nprocess 0 5 100 9\n", 1.0, 3)
     )
@@ -247,7 +247,7 @@ def test_a_driver_that_knows_only_the_older_names(fake: FakeNvml) -> None:
         (999, "gpu-driver-failed"),
     ],
 )
-def test_a_driver_that_does_not_open_is_said_once_and_asked_again(
+def test_a_driver_that_fails_to_load_is_logged_once_and_retried(
     fake: FakeNvml, code: int, error: str
 ) -> None:
     told = tell(fake.environment, (f"init {code}\n", 1.0, 200), ("gpu 0 use 5\n", 1.0, 61))
@@ -259,7 +259,7 @@ def test_a_driver_that_does_not_open_is_said_once_and_asked_again(
     assert len(told.log) == 1, told.log
 
 
-def test_a_driver_that_leaves_while_it_is_used(fake: FakeNvml) -> None:
+def test_a_driver_unloaded_during_use(fake: FakeNvml) -> None:
     told = tell(
         fake.environment,
         (eight(), 1.0, 2),
@@ -273,13 +273,13 @@ def test_a_driver_that_leaves_while_it_is_used(fake: FakeNvml) -> None:
     assert len([line for line in told.log if "stopped responding" in line]) == 1, told.log
 
 
-def test_a_gpu_that_fails_at_everything_is_lost(fake: FakeNvml) -> None:
+def test_a_gpu_on_which_every_call_fails_is_lost(fake: FakeNvml) -> None:
     told = tell(fake.environment, (eight(), 1.0, 1), (eight("gpu 5 broken 999\n"), 1.0, 200))
     assert [gpu["lost"] for gpu in told.last["gpus"]] == [index == 5 for index in range(8)]
     assert len(told.log) <= 3, told.log
 
 
-def test_no_library_at_all_is_no_fault() -> None:
+def test_a_missing_library_is_no_error() -> None:
     told = tell(
         {"LD_LIBRARY_PATH": "", "EC2SPAWNER_FAKE_NVML": "/dev/null"},
         (None, 60.0, 5),
@@ -304,12 +304,12 @@ def test_no_library_at_all_is_no_fault() -> None:
         (0x4 | 0x20 | 0x10, ["power", "heat", "sync"]),
     ],
 )
-def test_reasons_in_words(reasons: int, words: list[str]) -> None:
+def test_throttle_reasons_in_words(reasons: int, words: list[str]) -> None:
     assert slowed_by(reasons) == words
 
 
 @pytest.mark.gpu
-def test_the_gpus_of_this_machine() -> None:
+def test_the_gpus_of_this_host() -> None:
     from ec2spawner.telemetry import find_gpus
 
     gpus = find_gpus()

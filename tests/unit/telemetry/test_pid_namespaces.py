@@ -19,7 +19,7 @@ def place(folder: Path, text: str) -> Path:
     return link
 
 
-def test_only_who_has_a_gpu_open_is_believed_to_be_on_one(
+def test_a_process_is_counted_only_if_it_has_the_gpu_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = ProcessTable().read()
@@ -35,7 +35,7 @@ def test_only_who_has_a_gpu_open_is_believed_to_be_on_one(
     assert inside.translated(unknown, processes) == unknown
 
 
-def test_on_the_machine_itself_the_driver_is_right(tmp_path: Path) -> None:
+def test_outside_a_container_the_drivers_ids_are_used(tmp_path: Path) -> None:
     processes = ProcessTable().read()
     told = GpuProcess(os.getpid(), 0)
     assert Namespace(place(tmp_path, HOST_NAMESPACE)).translated(told, processes) == told

@@ -47,12 +47,12 @@ def test_a_program_is_called_by_its_script(line: str, name: str) -> None:
         "julia --eval=SECRET",
     ],
 )
-def test_code_on_a_command_line_is_nobodys_business(line: str) -> None:
+def test_code_on_a_command_line_is_not_shown(line: str) -> None:
     words = line.split()
     assert program(words) == words[0]
 
 
-def test_a_title_that_a_program_gave_itself_is_cut_to_its_first_word() -> None:
+def test_a_process_title_is_cut_to_its_first_word() -> None:
     assert program(["celery worker -A tasks --broker=amqp://ada:SECRET@host"]) == "celery"
     assert program(["/opt/bin/serve --token SECRET"]) == "serve"
     assert program(["tmux: server"]) == "tmux"

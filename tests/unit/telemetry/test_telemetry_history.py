@@ -62,7 +62,7 @@ class Clocks:
         return found
 
 
-def test_means_of_steps_and_only_of_those_that_are_over() -> None:
+def test_means_of_completed_steps_only() -> None:
     clocks = Clocks()
     assert clocks.answer().at == []
     for cpu in (10, 20, 30, 40, 50, 90, 90):
@@ -75,7 +75,7 @@ def test_means_of_steps_and_only_of_those_that_are_over() -> None:
     assert (found.gpus[0].use_percent, found.gpus[0].memory_percent) == ([30], [15])
 
 
-def test_what_was_not_measured_is_a_gap() -> None:
+def test_unmeasured_samples_are_a_gap() -> None:
     clocks = Clocks()
     clocks.run(10)
     clocks.steady += 20
@@ -87,7 +87,7 @@ def test_what_was_not_measured_is_a_gap() -> None:
     assert clocks.answer().cpu_percent == [10, 10] + [None] * 8, "time goes on without samples"
 
 
-def test_one_sample_in_five_seconds_and_a_bit_leaves_no_gap() -> None:
+def test_samples_slightly_over_five_seconds_apart_leave_no_gap() -> None:
     clocks = Clocks()
     for _ in range(500):
         clocks.add(33.3)
@@ -108,7 +108,7 @@ def test_the_same_sample_counts_once() -> None:
     assert clocks.answer().cpu_percent == [50]
 
 
-def test_an_hour_is_kept_and_since_asks_for_what_is_new() -> None:
+def test_an_hour_is_kept_and_since_returns_new_samples() -> None:
     clocks = Clocks()
     clocks.run(4000, gpus=[50])
     found = clocks.answer()
@@ -122,7 +122,7 @@ def test_an_hour_is_kept_and_since_asks_for_what_is_new() -> None:
     assert clocks.answer(found.at[-1]).at == [found.at[-1] + 5]
 
 
-def test_a_clock_that_is_set_moves_the_hour_along() -> None:
+def test_a_clock_change_moves_the_recorded_hour() -> None:
     clocks = Clocks()
     clocks.run(60)
     seen = clocks.answer().at[-1]
@@ -139,7 +139,7 @@ def test_a_clock_that_is_set_moves_the_hour_along() -> None:
     assert set(clocks.answer().cpu_percent) == {10}
 
 
-def test_a_clock_that_is_kept_right_moves_nothing() -> None:
+def test_small_clock_corrections_move_nothing() -> None:
     clocks = Clocks()
     clocks.run(60)
     before = clocks.answer().at
@@ -148,7 +148,7 @@ def test_a_clock_that_is_kept_right_moves_nothing() -> None:
     assert clocks.answer().at[: len(before)] == before
 
 
-def test_the_cost_of_an_answer_is_that_of_its_figures() -> None:
+def test_the_cost_of_a_response_is_proportional_to_its_figures() -> None:
     """Six times the steps take about six times as long: nothing is computed again for each."""
 
     def seconds(minutes: int) -> float:

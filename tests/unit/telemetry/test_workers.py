@@ -79,7 +79,7 @@ def owner(groups: Groups, pid: int) -> int:
     return groups.roots[pid].process.pid
 
 
-def test_each_process_belongs_to_who_started_it() -> None:
+def test_each_process_belongs_to_its_starter() -> None:
     groups = grouped(NOTEBOOK)
     owners = {each.pid: owner(groups, each.pid) for each in NOTEBOOK}
     assert owners == {
@@ -97,7 +97,7 @@ def test_each_process_belongs_to_who_started_it() -> None:
     assert shown["python train.py"].pid == SHELL
 
 
-def test_use_of_a_gpu_by_what_a_kernel_started_is_the_kernels() -> None:
+def test_gpu_use_of_child_processes_is_the_kernels() -> None:
     shown = found(
         grouped(NOTEBOOK),
         [
@@ -113,7 +113,7 @@ def test_use_of_a_gpu_by_what_a_kernel_started_is_the_kernels() -> None:
     assert next(iter(shown)) == "work/a.ipynb", "the busiest first"
 
 
-def test_what_detached_still_belongs_to_who_started_it() -> None:
+def test_a_detached_process_still_belongs_to_its_starter() -> None:
     past = grouped(NOTEBOOK).past
     # The loader's parent is the subreaper now, and it leads a session of its own.
     after = [each for each in NOTEBOOK if each.pid != LOADER] + [process(LOADER, 1)]
@@ -127,12 +127,12 @@ def test_what_detached_still_belongs_to_who_started_it() -> None:
     assert owner(grouped(reused, past), LOADER) == LOADER
 
 
-def test_what_left_its_shell_without_a_new_session_belongs_to_its_terminal() -> None:
+def test_a_background_process_of_a_shell_belongs_to_its_terminal() -> None:
     nohup = process(50, 1, session=SHELL)
     assert owner(grouped([*NOTEBOOK, nohup]), 50) == SHELL
 
 
-def test_a_kernels_command_in_a_terminal_of_its_own_is_the_kernels() -> None:
+def test_a_kernels_command_in_a_pseudo_terminal_is_the_kernels() -> None:
     shell = process(60, KERNEL, terminal=TTY + 1)
     job = process(61, 60, session=60, terminal=TTY + 1)
     terminals = [*TERMINALS, TerminalState(name=str(TTY + 1), pid=61, foreground="make")]
@@ -141,13 +141,13 @@ def test_a_kernels_command_in_a_terminal_of_its_own_is_the_kernels() -> None:
     assert list(found(groups)) == ["work/a.ipynb", "python train.py"]
 
 
-def test_a_kernel_that_runs_nowhere_here_is_no_worker() -> None:
+def test_a_remote_kernel_is_no_worker() -> None:
     kernels = [KernelState(id="x", name="elsewhere", pid=4711, last_activity=NOW)]
     groups = group(Seen(NOTEBOOK, kernels, (), 1.0), Past())
     assert found(groups) == {}
 
 
-def test_a_gpu_process_that_cannot_be_seen_is_named_plainly() -> None:
+def test_an_invisible_gpu_process_gets_a_generic_name() -> None:
     (name, worker), *rest = found(grouped([]), [GpuProcess(0, 2, 300.0, 10.0)]).items()
     assert not rest
     assert "cannot be seen from here" in name
@@ -163,7 +163,7 @@ def test_names_are_short_and_keep_their_end() -> None:
     assert name.endswith("b.ipynb")
 
 
-def test_no_more_than_fifty_and_the_busiest_of_them() -> None:
+def test_at_most_the_fifty_busiest_are_listed() -> None:
     many = [process(pid, 1) for pid in range(1000, 1200)]
     on_gpus = [GpuProcess(pid, 0, 1.0, (pid - 1000) / 2) for pid in range(1000, 1200)]
     shown = workers(grouped(many), on_gpus, lambda pid: str(pid))
@@ -172,7 +172,7 @@ def test_no_more_than_fifty_and_the_busiest_of_them() -> None:
     assert shown == sorted(shown, key=lambda each: -(each.gpu_percent or 0))
 
 
-def test_cpu_use_of_a_worker_is_that_of_all_its_processes_and_glides() -> None:
+def test_cpu_use_of_a_worker_is_the_smoothed_sum_of_its_processes() -> None:
     groups = grouped(NOTEBOOK)
     for step in range(1, 30):
         now = [
@@ -185,7 +185,7 @@ def test_cpu_use_of_a_worker_is_that_of_all_its_processes_and_glides() -> None:
     assert 99 < (found(groups)["work/a.ipynb"].cpu_percent or 0) <= 100
 
 
-def test_time_of_a_process_that_ended_counts_once() -> None:
+def test_cpu_time_of_an_ended_process_counts_once() -> None:
     before = {KERNEL: process(KERNEL, 1, cpu=5), LOADER: process(LOADER, KERNEL, cpu=7, buried=2)}
     after = {KERNEL: process(KERNEL, 1, cpu=5, buried=10)}
     assert cpu_use(before, after, 2.0) == {KERNEL: 50.0}
@@ -219,7 +219,7 @@ ANY = st.builds(
     kernels=st.lists(PIDS, max_size=3),
     on_gpus=st.lists(st.builds(GpuProcess, PIDS, st.integers(0, 7), st.none(), st.none())),
 )
-def test_whatever_proc_says_each_process_has_one_owner_and_no_use_is_negative(
+def test_each_process_has_one_owner_and_nonnegative_use(
     looks: list[tuple[list[Process], float]], kernels: list[int], on_gpus: list[GpuProcess]
 ) -> None:
     past = Past()
