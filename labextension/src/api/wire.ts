@@ -116,7 +116,7 @@ export interface IGpuSample {
   /** Memory errors since the driver was loaded. */
   ecc_corrected: number | null;
   ecc_uncorrected: number | null;
-  /** The last critical error that the driver has told of, by NVIDIA's number. */
+  /** The last critical error that the driver reported, by NVIDIA's number. */
   xid: number | null;
   xid_at: string | null;
   /** The GPU was there and does not answer any more. */

@@ -10,7 +10,7 @@ import { sentenceText } from '../text/sentenceText.js';
 import { saveAll } from './documents.js';
 import type { StatusModel } from '../model/statusModel.js';
 import { RefusedError, request, sentenceOf } from '../api/request.js';
-import { canControl, isEnding, nextKeep } from '../model/state.js';
+import { canControl, isStopping, nextKeep } from '../model/state.js';
 
 /** How long to wait for a sign that a stop was accepted, whose answer was lost. */
 const STOP_SIGN_MS = 10_000;
@@ -43,10 +43,10 @@ export class ServerActions {
     try {
       const answer = await this._request('extend', { seconds });
       const said = this._trans.__('This server is kept on until %1.', time(until));
-      this._tellGranted(answer, said);
+      this._reportGranted(answer, said);
       return true;
     } catch (reason) {
-      this._tell(this._trans.__('This server could not be kept on.'), reason);
+      this._reportFailure(this._trans.__('This server could not be kept on.'), reason);
       return false;
     } finally {
       this._model.refresh();
@@ -76,10 +76,10 @@ export class ServerActions {
       return true;
     } catch (reason) {
       // A server that is stopped may be gone before it has answered.
-      if (!isRefusal(reason) && (await this._isEndingSoon())) {
+      if (!isRefusal(reason) && (await this._isStoppingSoon())) {
         return true;
       }
-      this._tell(this._trans.__('This server could not be stopped.'), reason);
+      this._reportFailure(this._trans.__('This server could not be stopped.'), reason);
       return false;
     } finally {
       this._model.refresh();
@@ -90,10 +90,10 @@ export class ServerActions {
   async chooseIdle(seconds: number): Promise<boolean> {
     try {
       const answer = await this._request('idle', { server_seconds: seconds });
-      this._tellGranted(answer, this._trans.__('The idle time was changed.'));
+      this._reportGranted(answer, this._trans.__('The idle time was changed.'));
       return true;
     } catch (reason) {
-      this._tell(this._trans.__('The idle time could not be changed.'), reason);
+      this._reportFailure(this._trans.__('The idle time could not be changed.'), reason);
       return false;
     } finally {
       this._model.refresh();
@@ -108,20 +108,20 @@ export class ServerActions {
   }
 
   /** Whether the server says within `STOP_SIGN_MS` that it stops, or falls silent. */
-  private _isEndingSoon(): Promise<boolean> {
+  private _isStoppingSoon(): Promise<boolean> {
     const model = this._model;
     return new Promise(resolve => {
-      const decide = (ending: boolean): void => {
+      const decide = (stopping: boolean): void => {
         window.clearTimeout(timer);
         model.changed.disconnect(check);
-        resolve(ending);
+        resolve(stopping);
       };
       const check = (): void => {
-        if (isEnding(model.view)) {
+        if (isStopping(model.view)) {
           decide(true);
         }
       };
-      const timer = window.setTimeout(() => decide(isEnding(model.view)), STOP_SIGN_MS);
+      const timer = window.setTimeout(() => decide(isStopping(model.view)), STOP_SIGN_MS);
       model.changed.connect(check);
       model.refresh();
       check();
@@ -133,7 +133,7 @@ export class ServerActions {
   }
 
   /** With a sentence of its own, less was granted than asked for. */
-  private _tellGranted(answer: unknown, said: string): void {
+  private _reportGranted(answer: unknown, said: string): void {
     const instead = sentenceOf(answer);
     if (instead) {
       Notification.info(sentenceText(instead, this._trans), { autoClose: 10_000 });
@@ -142,7 +142,7 @@ export class ServerActions {
     }
   }
 
-  private _tell(what: string, reason: unknown): void {
+  private _reportFailure(what: string, reason: unknown): void {
     const sentence = reason instanceof RefusedError ? reason.sentence : null;
     const why = sentence
       ? sentenceText(sentence, this._trans)
@@ -153,7 +153,7 @@ export class ServerActions {
   private readonly _app: JupyterFrontEnd;
   private readonly _model: StatusModel;
   private readonly _trans: TranslationBundle;
-  /** By which the server tells open pages apart. */
+  /** By which the server distinguishes open pages. */
   private readonly _page = UUID.uuid4();
 }
 

@@ -65,7 +65,7 @@ export function costAt(cost: ICost, now: number): number | null {
   return cost.usd + (cost.usd_per_hour ?? 0) * hours;
 }
 
-/** All GPUs of a machine as one; a number that one of them does not tell is unknown. */
+/** All GPUs of a machine as one; a number that one of them does not report is unknown. */
 export interface IGpus {
   name: string;
   count: number;
@@ -100,7 +100,7 @@ export function canControl(status: INotebookStatus): boolean {
 }
 
 /** True where the server is being stopped, or has fallen silent. */
-export function isEnding({ phase, status }: IView): boolean {
+export function isStopping({ phase, status }: IView): boolean {
   return phase === 'away' || Boolean(status?.stop);
 }
 

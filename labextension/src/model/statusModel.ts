@@ -109,7 +109,7 @@ export class StatusModel implements IDisposable {
     try {
       this._end = await askEnd(PageConfig.getOption('hubHost') + address);
     } catch {
-      return true; // The hub may be away for the same reason: then only the server can tell.
+      return true; // The hub may be away for the same reason: then only the server knows.
     }
     this._changed.emit();
     return this._end.running;

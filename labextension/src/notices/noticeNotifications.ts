@@ -26,7 +26,7 @@ const MAX_LATE_MS = 60_000;
 /** Before these, what is open is saved: "files are kept" holds for what is in files. */
 const SAVED_BEFORE: readonly INotice['kind'][] = ['idle', 'stopping', 'interruption'];
 
-/** And again so long before the end: people write on, and cells go on, after the notice. */
+/** And again so long before the end: after the notice people still type and cells still run. */
 const SAVED_AGAIN_MS = 15_000;
 
 /**
@@ -75,7 +75,7 @@ export class NoticeNotifications implements IDisposable {
     this._shown.forEach(shown => this._refresh(shown));
   }
 
-  /** What was announced has come, or cannot be told: `ConnectionLostNotification` says which. */
+  /** What was announced has happened, or is unknown: `ConnectionLostNotification` says which. */
   private _withdrawEnds(): void {
     for (const [id, shown] of this._shown) {
       if (SAVED_BEFORE.includes(shown.notice.kind)) {

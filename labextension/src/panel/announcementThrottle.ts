@@ -24,7 +24,7 @@ export class AnnouncementThrottle {
     return this._said;
   }
 
-  /** What the listener believes: the last that was told. */
+  /** What the listener believes: the last announcement. */
   private _heard: string | null = null;
   private _said = '';
   private _saidAt = -Infinity;

@@ -5,7 +5,7 @@ import { announcement } from '../text/serverText.js';
 import { element, setText } from '../dom.js';
 import type { IView } from '../model/statusModel.js';
 
-/** Tells a screen reader what became of the server: politely, and at most once a minute. */
+/** Announces to a screen reader what the server does: politely, and at most once a minute. */
 export class LiveRegion {
   readonly node = element('div', 'ec2-mod-unseen');
 

@@ -126,7 +126,7 @@ export class StopSection extends Section {
       this._select.replaceChildren(...options);
     }
     const holds = limit === null ? '' : `${limit}`;
-    // What holds may be another than what was asked for; until it is told, that is left standing.
+    // The limit may differ from what was asked for; until it is reported, the choice stays.
     const isChanged = holds !== this._chosen;
     this._chosen = holds;
     if (isNew || isChanged || document.activeElement !== this._select) {
