@@ -29,7 +29,7 @@ PROFILES: list[dict[str, Any]] = [
     {"display_name": "L40S, 48 GB", "slug": "l40s", "instance_types": ["g6e.xlarge"]},
 ]
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=55)]
+pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=75)]
 
 
 @pytest.fixture
@@ -41,7 +41,11 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Embedded]:
 
 @pytest.fixture
 async def hub(embedded: Embedded, tmp_path: Path) -> AsyncIterator[Hub]:
-    config = demo_config(tmp_path, f"c.EC2Spawner.profile_list = {PROFILES!r}")
+    config = demo_config(
+        tmp_path,
+        f"c.EC2Spawner.profile_list = {PROFILES!r}",
+        "c.EC2Spawner.home = {'size_gib': 10}",
+    )
     running = Hub(tmp_path / "hub", embedded, config=config)
     try:
         await running.start()
@@ -105,6 +109,30 @@ async def test_a_sold_out_start_offers_alternatives_that_one_click_starts(
     await expect(page.locator(".ec2-title").first).to_contain_text("Found one: g4dn.xlarge, spot")
     await expect(lines(page)).to_have_text([re.compile("Spot, g4dn.xlarge .*: available")])
     await page.wait_for_url("**/user/ann/lab**")
+
+
+async def test_a_start_sold_out_in_the_homes_zone_says_what_a_move_does_to_the_files(
+    hub: Hub, embedded: Embedded, visit: Visit
+) -> None:
+    await hub.start_server("ann", options={"profile": "cpu"})
+    [instance] = await embedded.instances()
+    await hub.stop_server("ann")
+
+    async def is_terminated() -> bool:
+        return all(i["state"] == "terminated" for i in await embedded.control("instances"))
+
+    await until(is_terminated, 30, "the instance to end, whose place would be free again")
+    sold = {"market": "*", "instance_type": "*", "zone": instance["zone"], "available": 0}
+    await embedded.control("capacity", sold)
+    page = await visit(hub.url)
+    await log_in(page, "ann")
+    with holding_its_breath(embedded):
+        await start(page, "No GPU")
+    failure = page.locator("#ec2-failed")
+    move = failure.get_by_role("link", name=re.compile("^Move my files to .* and start No GPU"))
+    await expect(move).to_be_visible()
+    await expect(failure).to_contain_text(re.compile("Your files .* can be copied to .* Estimates"))
+    await is_accessible(page)
 
 
 async def test_a_user_waiting_for_spot_sees_the_on_demand_price_and_starts_with_one_click(

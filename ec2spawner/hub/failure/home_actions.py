@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime
 
 from ...config import Options, Profile
 from ...core.offers.purchase import Offer
@@ -51,12 +50,13 @@ def replacement_actions(
     same, actions = _same_choice(profile, user_options), []
     newest = provisioner.homes.newest_snapshot(home)
     if newest is not None:
+        taken_at = f"{newest.started_at:%d %B, %H:%M} UTC"
         actions.append(
             Action(
                 kind=ActionKind.RESTORE_HOME,
-                label=f"Restore my files of {_timestamp(newest.started_at)}",
+                label=f"Restore my files of {taken_at}",
                 user_options={**same, "replace_home": newest.snapshot_id},
-                consequence="Anything that you wrote after that is lost.",
+                consequence=f"What you saved after {taken_at} is not restored.",
             )
         )
     actions.append(
@@ -64,7 +64,10 @@ def replacement_actions(
             kind=ActionKind.EMPTY_HOME,
             label="Start with an empty home",
             user_options={**same, "replace_home": EMPTY},
-            consequence="Ask an admin first whether your files can still be recovered.",
+            consequence=(
+                "An empty home has none of your files. "
+                "Ask an admin first whether they can still be recovered."
+            ),
         )
     )
     return tuple(actions)
@@ -79,7 +82,3 @@ def _same_choice(profile: Profile, user_options: Mapping[str, object]) -> dict[s
     """The options of the start that failed, without those that hold for one start."""
     lasting = {name: str(value) for name, value in user_options.items() if name not in ONCE}
     return {**lasting, "profile": profile.slug}
-
-
-def _timestamp(instant: datetime) -> str:
-    return f"{instant:%d %B, %H:%M} UTC"

@@ -280,7 +280,7 @@ require(["jhapi"], function (JHAPI) {
     box.textContent = why || "The hub gave no reason; the event log has what it said.";
     drawAlternatives(box, html || "");
     box.hidden = false;
-    setText(element("ec2-summary"), "Your files are untouched. Try again, or choose another.");
+    setText(element("ec2-summary"), "This start did not change your files. Try again, or choose another.");
     element("ec2-after-failure").hidden = false;
     element("progress-details").open = !why;
   }
@@ -293,22 +293,41 @@ require(["jhapi"], function (JHAPI) {
     const found = [...parsed.querySelectorAll("a.ec2-alternative")].filter(leadsToSpawnPage);
     const words = parsed.querySelector(".ec2-why");
     if (!words || !found.length) return;
-    const intro = document.createElement("p");
-    intro.className = "mt-3 mb-2";
-    intro.textContent = "You can start now:";
-    const list = document.createElement("ul");
-    list.className = "list-unstyled d-flex flex-wrap gap-2 mb-0";
-    for (const each of found) {
-      const link = part("a", "alternative");
-      link.classList.add("btn", "btn-outline-contrast");
-      link.href = each.getAttribute("href");
-      link.textContent = each.textContent;
-      const item = document.createElement("li");
-      item.append(link);
-      list.append(item);
-    }
     box.textContent = words.textContent;
-    box.append(intro, list);
+    const others = found.filter((link) => !link.closest(".ec2-home-action"));
+    if (others.length) {
+      const list = document.createElement("ul");
+      list.className = "list-unstyled d-flex flex-wrap gap-2 mb-0";
+      for (const link of others) {
+        const item = document.createElement("li");
+        item.append(alternativeLink(link));
+        list.append(item);
+      }
+      box.append(paragraph("mt-3 mb-2", "You can start now:"), list);
+    }
+    // What happens to the files is read before the button that does it.
+    for (const action of parsed.querySelectorAll(".ec2-home-action")) {
+      const link = found.find((each) => action.contains(each));
+      if (!link) continue;
+      const button = paragraph("mb-0");
+      button.append(alternativeLink(link));
+      box.append(paragraph("mt-3 mb-2", action.querySelector("p").textContent), button);
+    }
+  }
+
+  function paragraph(classes, text = "") {
+    const node = document.createElement("p");
+    node.className = classes;
+    node.textContent = text;
+    return node;
+  }
+
+  function alternativeLink(source) {
+    const link = part("a", "alternative");
+    link.classList.add("btn", "btn-outline-contrast");
+    link.href = source.getAttribute("href");
+    link.textContent = source.textContent;
+    return link;
   }
 
   function leadsToSpawnPage(link) {
