@@ -11,9 +11,14 @@ from typing import Final
 
 from ..._version import __version__
 
-PUBLISHED_PACKAGE: Final = "" if ".dev" in __version__ else f"ec2spawner[notebook]=={__version__}"
-"""What pip can install of this version; empty for a version that was never published: anyone who
-registers a free name there could run code as root."""
+
+def published_package(version: str) -> str:
+    """What pip can install of a version; empty for a development version, which is not published:
+    anyone who registers a free name there could run code as root."""
+    return "" if ".dev" in version else f"ec2spawner[notebook]=={version}"
+
+
+PUBLISHED_PACKAGE: Final = published_package(__version__)
 
 _START_AGENT: Final = """
 folder=/opt/ec2spawner

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner import __version__
 from ec2spawner.embedded.runtime import shims
-from ec2spawner.hub.spawn.user_data import user_data
+from ec2spawner.hub.spawn import user_data as user_data_module
+from ec2spawner.hub.spawn.user_data import published_package, user_data
 
 HUB = 'http://hub:8081/it\'s-100%-"$HOME"-`x`\\/hub/api'
 
@@ -147,10 +147,17 @@ def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
         assert call[call.index("--only-binary") + 1] == ":all:", "nothing is built as root"
 
 
-def test_an_unpublished_version_is_never_requested_from_an_index(machine: Machine) -> None:
+def test_only_a_release_is_a_published_package() -> None:
+    assert published_package("1.2.0") == "ec2spawner[notebook]==1.2.0"
+    assert published_package("1.2.0.dev0") == ""
+
+
+def test_an_unpublished_version_is_never_requested_from_an_index(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever registers a free name there would have their code run as root."""
     machine.program("python3", PYTHON)
-    assert ".dev" in __version__, "a published one is installed by its name: see PUBLISHED_PACKAGE"
+    monkeypatch.setattr(user_data_module, "PUBLISHED_PACKAGE", published_package("1.2.0.dev0"))
     instance, [line] = machine.boot(user_data(HUB), machine.pip_that_works())
     assert instance.returncode == 1
     assert "nothing says what to install; this instance powers off" in line

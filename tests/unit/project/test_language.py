@@ -198,10 +198,6 @@ def test_what_is_found(name: str, text: str, expected: list[str], tmp_path: Path
 
 
 if __name__ == "__main__":
-    everything = [
-        hit
-        for path in files(*(sys.argv[1:] or (*CLEAN, *CODE)))
-        for hit in hits(path)
-    ]
+    everything = [hit for path in files(*(sys.argv[1:] or (*CLEAN, *CODE))) for hit in hits(path)]
     print("\n".join(map(str, everything)))
     print(len(everything))
