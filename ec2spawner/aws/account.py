@@ -13,22 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ..provisioner.model.cloud import (
-    CloudError,
-    Interface,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ..provisioner.model.cloud import CloudError, Interface, LaunchRequest, LaunchSpec
 from .client import Answer, Client
 from .interfaces import list_interfaces
 from .launch import fleet_request
 from .tags import literal, of_hub, to_ec2
-from .templates import (
-    Template,
-    list_templates,
-    template_data,
-    template_name,
-)
+from .templates import Template, list_templates, template_data, template_name
 from .volumes import DEVICES
 
 TRIES: Final = 3

@@ -22,14 +22,7 @@ from ..provisioner.model.cloud import (
     VolumeSnapshot,
     VolumeSpec,
 )
-from . import (
-    describe,
-    images,
-    interfaces,
-    prices,
-    snapshots,
-    volumes,
-)
+from . import describe, images, interfaces, prices, snapshots, volumes
 from . import instance_types as types
 from .client import Client, Timeouts
 from .console import console_output

@@ -10,12 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.offers.launch_errors import LaunchError
-from ..provisioner.model.cloud import (
-    CloudError,
-    FleetResponse,
-    Launched,
-    LaunchRequest,
-)
+from ..provisioner.model.cloud import CloudError, FleetResponse, Launched, LaunchRequest
 from ..wire import Market
 from .client import Answer, Client
 from .describe import zones_of

@@ -13,20 +13,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..core.names import launch_key
-from ..provisioner.model.cloud import (
-    DATA_DEVICES,
-    CloudError,
-    DataVolume,
-    LaunchSpec,
-)
+from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
 from .client import Answer, Client
 from .describe import root_device_of
-from .tags import (
-    OF_EVERY_LAUNCH,
-    from_ec2,
-    of_store,
-    to_ec2,
-)
+from .tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
 
 TEMPLATES_PAGE: Final = 200
 """Templates per page, EC2's maximum: a template without its data is small."""

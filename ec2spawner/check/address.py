@@ -15,13 +15,7 @@ from urllib.parse import urlparse
 from tornado.simple_httpclient import SimpleAsyncHTTPClient
 
 from ..hub.app.api_address import address_fix
-from .finding import (
-    Finding,
-    failed,
-    ok,
-    unproved,
-    warning,
-)
+from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import HubConfig
 
 NAME = "hub address"

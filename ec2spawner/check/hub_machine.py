@@ -13,12 +13,7 @@ from ..aws.identity import IdentitySetupError, find_openssl, pinned_certificates
 from ..config import Options
 from ..provisioner.store.database import StoreError
 from ..provisioner.store.postgresql import PostgreSQL
-from .finding import (
-    Finding,
-    failed,
-    ok,
-    warning,
-)
+from .finding import Finding, failed, ok, warning
 
 DESCRIPTORS = 256
 """Of the hub's process without a server: 30 when it is idle; calls to AWS, databases, pages."""

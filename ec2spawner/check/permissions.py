@@ -15,13 +15,7 @@ from ..aws.ec2 import EC2Cloud
 from ..aws.templates import Template
 from ..config import Options
 from ..core.names import client_token
-from ..core.tags import (
-    HOME,
-    HUB,
-    INTENT,
-    LAUNCH_KEY,
-    STORE,
-)
+from ..core.tags import HOME, HUB, INTENT, LAUNCH_KEY, STORE
 from ..data import InstanceType
 from ..hub.spawn.user_data import user_data
 from ..provisioner.model.cloud import (
@@ -40,13 +34,7 @@ from ..provisioner.model.cloud import (
 from ..wire import Market
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
-from .verdicts import (
-    DRY_RUN,
-    POLICY,
-    judge_dry_run,
-    judge_reservations,
-    refused,
-)
+from .verdicts import DRY_RUN, POLICY, judge_dry_run, judge_reservations, refused
 
 STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""

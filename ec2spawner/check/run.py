@@ -24,13 +24,7 @@ from ..provisioner.model.cloud import CloudError, Image
 from ..provisioner.offers.instance_types import read_types
 from ..wire import Market
 from .address import judge_address
-from .finding import (
-    Finding,
-    failed,
-    ok,
-    unproved,
-    warning,
-)
+from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .hub_machine import judge_machine

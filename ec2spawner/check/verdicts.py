@@ -11,14 +11,7 @@ from ..core.offers.quotas import Quota, quota_of
 from ..data import InstanceType
 from ..provisioner.model.cloud import CloudError, Image
 from ..wire import Market
-from .finding import (
-    Finding,
-    State,
-    failed,
-    ok,
-    unproved,
-    warning,
-)
+from .finding import Finding, State, failed, ok, unproved, warning
 
 FEW_ADDRESSES = 16
 """A subnet with fewer free addresses will soon refuse somebody: each instance takes one."""

@@ -9,13 +9,7 @@ from pydantic import AfterValidator, Field, model_validator
 from ..core.homes.snapshot_schedule import Schedule
 from ..provisioner.model.settings import HomeRules
 from .mounts import efs_root, id_like
-from .values import (
-    MAX_DISK_GIB,
-    PositiveDuration,
-    Words,
-    as_written,
-    wrong,
-)
+from .values import MAX_DISK_GIB, PositiveDuration, Words, as_written, wrong
 
 SHORTEST_BETWEEN_SNAPSHOTS = 3600.0
 """Seconds. Each one is a call for each home, and EC2 has five under way for a volume at most."""

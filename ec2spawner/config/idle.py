@@ -8,15 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from ..wire import IdlePolicy
-from .values import (
-    Duration,
-    PositiveDuration,
-    Words,
-    as_written,
-    listed,
-    shown,
-    wrong,
-)
+from .values import Duration, PositiveDuration, Words, as_written, listed, shown, wrong
 from .working_hours import EXAMPLE, WorkingHoursConfig
 
 IdleHook = Callable[[Any, dict[str, Any]], Any]

@@ -17,13 +17,7 @@ from .discounts import DiscountConfig
 from .home import HomeConfig
 from .idle import IdleConfig, IdleHook
 from .image import DEEP_LEARNING_AMI, AgentPackage, ImageWords
-from .mounts import (
-    BucketConfig,
-    Buckets,
-    DataVolumeConfig,
-    DataVolumes,
-    Scratch,
-)
+from .mounts import BucketConfig, Buckets, DataVolumeConfig, DataVolumes, Scratch
 from .profile import DEFAULT_PROFILES, Profile
 from .store import POSTGRESQL_EXAMPLE, SQLITE_EXAMPLE, StoreURL
 from .values import (

@@ -21,12 +21,7 @@ from .idle import IdleConfig, UserMaySet
 from .image import ImageConfig
 from .mounts import BucketConfig, DataVolumeConfig, mount_problems
 from .options import Options
-from .profile import (
-    DiskBounds,
-    IdleBounds,
-    Profile,
-    ProfileOptions,
-)
+from .profile import DiskBounds, IdleBounds, Profile, ProfileOptions
 from .values import shown, suggest
 from .working_hours import WorkingHoursConfig
 

@@ -12,13 +12,7 @@ from pydantic import AfterValidator, Field
 
 from ..core.idle.working_hours import DAYS, zone
 from ..wire import WorkingHours
-from .values import (
-    Duration,
-    Words,
-    shown,
-    suggest,
-    wrong,
-)
+from .values import Duration, Words, shown, suggest, wrong
 
 EXAMPLE = "Mon-Fri 08:00-18:00 Europe/Berlin"
 

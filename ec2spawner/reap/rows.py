@@ -7,30 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..aws.templates import Template
-from ..core.instances.leaks import (
-    GRACE,
-    Kind,
-    Known,
-    Thing,
-    Verdict,
-    verdict,
-)
-from ..core.tags import (
-    HOME,
-    INTENT,
-    LEASE,
-    SERVER,
-    STORE,
-    USER,
-)
+from ..core.instances.leaks import GRACE, Kind, Known, Thing, Verdict, verdict
+from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT
-from ..provisioner.model.cloud import (
-    GONE,
-    Instance,
-    Interface,
-    Volume,
-    VolumeSnapshot,
-)
+from ..provisioner.model.cloud import GONE, Instance, Interface, Volume, VolumeSnapshot
 from ..provisioner.model.lease import IntentState, LeaseState
 from ..provisioner.store.read_only import Peek
 

@@ -12,15 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from ...wire import (
-    Code,
-    IdlePolicy,
-    KernelState,
-    Sentence,
-    TerminalState,
-    Worker,
-    sentence,
-)
+from ...wire import Code, IdlePolicy, KernelState, Sentence, TerminalState, Worker, sentence
 from .policy import shortest_limit
 
 STARTING_LIMIT = timedelta(seconds=120)

@@ -15,14 +15,7 @@ from datetime import datetime, timedelta
 
 from ...wire import Idleness, IdlePolicy
 from . import stuck_kernels, working_hours
-from .activity import (
-    Signals,
-    computes,
-    in_english,
-    instants,
-    is_watched,
-    work,
-)
+from .activity import Signals, computes, in_english, instants, is_watched, work
 
 CLOCK_SET = timedelta(seconds=5)
 """Wall clock and monotonic clock apart by more than this between two calls: somebody set the

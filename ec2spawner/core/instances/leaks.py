@@ -11,12 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
-from ..tags import (
-    HOME,
-    HUB,
-    INTENT,
-    STORE,
-)
+from ..tags import HOME, HUB, INTENT, STORE
 
 GRACE: Final = 600.0
 """Seconds that a thing must have been nobody's: EC2's listings lag its answers by seconds, an

@@ -13,12 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ...wire import Market
-from .launch_errors import (
-    ErrorClass,
-    LaunchError,
-    error_class,
-    zones_with_capacity,
-)
+from .launch_errors import ErrorClass, LaunchError, error_class, zones_with_capacity
 from .purchase import OfferKey
 from .quotas import quota_class
 

@@ -23,13 +23,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..api.access_keys import AccessKey, AccessKeys
-from . import (
-    disks,
-    mount_s3,
-    processes,
-    shims,
-    user_isolation,
-)
+from . import disks, mount_s3, processes, shims, user_isolation
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .instance import SimulatedInstance
