@@ -11,9 +11,9 @@ from pathlib import Path
 import botocore.session
 from botocore import xform_name
 
-AWS = Path(__file__).resolve().parents[1] / "ec2spawner" / "aws"
+PACKAGE = Path(__file__).resolve().parents[1] / "ec2spawner"
 
-CALLERS = frozenset({"_try", "call", "pages"})
+CALLERS = frozenset({"do", "call", "pages"})
 """Methods whose first argument is boto3's name of what is called, such as
 `client.call("get_parameter", ..., service="ssm")`."""
 
@@ -35,18 +35,24 @@ class Action:
 
 @cache
 def called_actions() -> frozenset[Action]:
-    """All that `ec2spawner/aws` calls."""
-    return frozenset(action for path in AWS.glob("*.py") for action in _called_in(path))
+    """All that the hub and its commands call, also with DryRun only."""
+    paths = [*PACKAGE.glob("aws/*.py"), *PACKAGE.glob("check/*.py")]
+    return frozenset(action for path in paths for action in _called_in(path))
 
 
 def _called_in(path: Path) -> Iterator[Action]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
         # `pages` hands its own argument on to `call`: that is no constant.
-        if node.func.attr in CALLERS and node.args and isinstance(node.args[0], ast.Constant):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        if not isinstance(node.args[0], ast.Constant):
+            continue
+        named = str(node.args[0].value)
+        if isinstance(node.func, ast.Name) and node.func.id == "Trial":
+            yield Action("ec2", named.removeprefix("ec2:"))
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in CALLERS:
             service = _service_of(node)
-            yield Action(service, _names_by_method(service)[str(node.args[0].value)])
+            yield Action(service, _names_by_method(service)[named])
 
 
 def _service_of(call: ast.Call) -> str:

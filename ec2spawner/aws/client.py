@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -56,7 +56,7 @@ class Client:
     def __init__(
         self, region: str, endpoint_url: str | None = None, timeouts: Timeouts | None = None
     ) -> None:
-        self._region = region
+        self.region = region
         self._endpoint_url = endpoint_url
         self._timeouts = timeouts or Timeouts()
         self._threads = DaemonThreads(THREADS, "ec2spawner-aws")
@@ -96,6 +96,32 @@ class Client:
         except TimeoutError as error:
             message = f"no answer to {operation} within {self._timeouts.total:g} s"
             raise CloudError("Timeout", message, retryable=True) from error
+
+    async def do(self, operation: str, *, ignore: Collection[str] = (), **parameters: Any) -> bool:
+        """Call an operation of EC2 whose response says nothing.
+
+        False where EC2 refused it with one of the codes in `ignore`. Raises `CloudError` otherwise.
+        """
+        try:
+            await self.call(operation, lambda _: None, **parameters)
+        except CloudError as error:
+            if error.code not in ignore:
+                raise
+            return False
+        return True
+
+    async def dry_run(self, action: str, **parameters: Any) -> CloudError | None:
+        """EC2's error for an API action, such as `CreateTags`, called with DryRun.
+
+        EC2 always answers with an error; None if the endpoint ignored DryRun.
+        """
+        from botocore import xform_name
+
+        try:
+            await self.do(xform_name(action), attempts=1, DryRun=True, **parameters)
+        except CloudError as error:
+            return error
+        return None
 
     async def pages(
         self,
@@ -180,7 +206,7 @@ class Client:
         once = attempts == 1
         client = self._session.client(
             service,
-            region_name=price_list_region(self._region) if service == "pricing" else self._region,
+            region_name=price_list_region(self.region) if service == "pricing" else self.region,
             endpoint_url=self._endpoint_url,
             config=Config(
                 connect_timeout=self._timeouts.connect,
@@ -194,6 +220,11 @@ class Client:
         return client
 
 
+def entries(member: str, parse: Callable[[Mapping[str, Any]], T]) -> Callable[[Answer], list[T]]:
+    """Parses every entry of a list in a response."""
+    return lambda answer: [parse(entry) for entry in answer[member]]
+
+
 def _outcome(error: CloudError) -> str:
     if error.code in THROTTLES:
         return "throttled"
@@ -204,6 +235,15 @@ def _count_throttle(response: Any, operation: Any, **_: Any) -> None:
     """botocore reports each attempt before it repeats the call."""
     if response is not None and response[1].get("Error", {}).get("Code") in THROTTLES:
         metrics.THROTTLES.labels(operation.name).inc()
+
+
+def known_regions() -> frozenset[str]:
+    """Regions of all partitions that this version of botocore knows; newer ones work too."""
+    from botocore.session import get_session
+
+    session = get_session()
+    partitions = session.get_available_partitions()
+    return frozenset(r for p in partitions for r in session.get_available_regions("ec2", p))
 
 
 def price_list_region(region: str) -> str:

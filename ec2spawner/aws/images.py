@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from ..provisioner.model.cloud import CloudError, Image, ImageQuery
-from .client import Answer, Client
+from .client import Client, entries
 from .tags import from_ec2
 
 DRIVER_TAG: Final = "nvidia-driver"
@@ -51,7 +51,7 @@ async def _newest(client: Client, query: ImageQuery) -> Image:
         async with asyncio.timeout(SEARCH_SECONDS):
             found = await client.pages(
                 "describe_images",
-                _images,
+                entries("Images", _image),
                 Filters=[
                     {"Name": "name", "Values": [query.name]},
                     {"Name": "architecture", "Values": [query.architecture]},
@@ -104,10 +104,6 @@ async def _by_id(client: Client, image_id: str, architecture: str, which: str) -
 
 
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-
-
-def _images(answer: Answer) -> Sequence[Image]:
-    return [_image(each) for each in answer["Images"]]
 
 
 def _image(described: Mapping[str, Any]) -> Image:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ..data import InstanceType
-from .client import Answer, Client
+from .client import Client, entries
 from .tags import literal
 
 OFFERINGS_PAGE: Final = 500
@@ -17,39 +17,43 @@ TYPES_BATCH: Final = 200
 """Types in one request: EC2's limit for the values of a filter."""
 
 
-async def offerings(client: Client, zones: Sequence[str]) -> dict[str, frozenset[str]]:
-    """Instance type -> those of the zones that offer it; a type that none offers is absent."""
-    if not zones:
-        return {}
-    found = await client.pages(
-        "describe_instance_type_offerings",
-        _offerings,
-        page=OFFERINGS_PAGE,
-        LocationType="availability-zone",
-        Filters=[{"Name": "location", "Values": sorted(set(zones))}],
-    )
-    zones_of: defaultdict[str, set[str]] = defaultdict(set)
-    for instance_type, zone in found:
-        zones_of[instance_type].add(zone)
-    return {instance_type: frozenset(of) for instance_type, of in zones_of.items()}
+class InstanceTypes:
+    """The instance types of one region."""
 
+    client: Client
 
-async def describe_types(client: Client, names: Sequence[str]) -> dict[str, InstanceType]:
-    """EC2's description of these types, without prices; types that do not exist are absent.
-
-    Requested by filter: by name, a type that does not exist fails the whole call, and the token
-    bucket is half as large.
-    """
-    wanted = sorted(set(names))
-    found: list[InstanceType] = []
-    for start in range(0, len(wanted), TYPES_BATCH):
-        values = [literal(name) for name in wanted[start : start + TYPES_BATCH]]
-        found += await client.pages(
-            "describe_instance_types",
-            _instance_types,
-            Filters=[{"Name": "instance-type", "Values": values}],
+    async def offerings(self, zones: Sequence[str]) -> dict[str, frozenset[str]]:
+        """Instance type -> those of the zones that offer it; a type that none offers is absent."""
+        if not zones:
+            return {}
+        found = await self.client.pages(
+            "describe_instance_type_offerings",
+            entries("InstanceTypeOfferings", lambda row: (row["InstanceType"], row["Location"])),
+            page=OFFERINGS_PAGE,
+            LocationType="availability-zone",
+            Filters=[{"Name": "location", "Values": sorted(set(zones))}],
         )
-    return {kind.name: kind for kind in found}
+        zones_of: defaultdict[str, set[str]] = defaultdict(set)
+        for instance_type, zone in found:
+            zones_of[instance_type].add(zone)
+        return {instance_type: frozenset(of) for instance_type, of in zones_of.items()}
+
+    async def describe_types(self, names: Sequence[str]) -> dict[str, InstanceType]:
+        """EC2's description of these types, without prices; types that do not exist are absent.
+
+        Requested by filter: by name, a type that does not exist fails the whole call, and the token
+        bucket is half as large.
+        """
+        wanted = sorted(set(names))
+        found: list[InstanceType] = []
+        for start in range(0, len(wanted), TYPES_BATCH):
+            values = [literal(name) for name in wanted[start : start + TYPES_BATCH]]
+            found += await self.client.pages(
+                "describe_instance_types",
+                entries("InstanceTypes", instance_type),
+                Filters=[{"Name": "instance-type", "Values": values}],
+            )
+        return {kind.name: kind for kind in found}
 
 
 def instance_type(described: Mapping[str, Any]) -> InstanceType:
@@ -78,11 +82,3 @@ def instance_type(described: Mapping[str, Any]) -> InstanceType:
 def _architecture(supported: Sequence[str]) -> str:
     """The architecture of the type for current images: old types also run 32-bit ones."""
     return "x86_64" if "x86_64" in supported else supported[0]
-
-
-def _offerings(answer: Answer) -> Sequence[tuple[str, str]]:
-    return [(each["InstanceType"], each["Location"]) for each in answer["InstanceTypeOfferings"]]
-
-
-def _instance_types(answer: Answer) -> Sequence[InstanceType]:
-    return [instance_type(each) for each in answer["InstanceTypes"]]

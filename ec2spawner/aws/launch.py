@@ -12,8 +12,7 @@ from typing import Any
 from ..core.offers.launch_errors import LaunchError
 from ..provisioner.model.cloud import CloudError, FleetResponse, Launched, LaunchRequest
 from ..wire import Market
-from .client import Answer, Client
-from .describe import zones_of
+from .client import Answer, Client, entries
 from .tags import to_ec2
 from .templates import TEMPLATE_GONE, Templates
 
@@ -30,7 +29,8 @@ class Fleets:
         """Subnet id -> availability zone; read once."""
         unknown = [subnet for subnet in dict.fromkeys(subnets) if subnet not in self._zones]
         if unknown:
-            self._zones.update(await zones_of(self._client, unknown))
+            zone = entries("Subnets", lambda each: (each["SubnetId"], each["AvailabilityZone"]))
+            self._zones |= await self._client.call("describe_subnets", zone, SubnetIds=unknown)
         return {subnet: self._zones[subnet] for subnet in subnets}
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:

@@ -44,33 +44,89 @@ NOT_PERMITTED: Final = frozenset({"AccessDenied", "AccessDeniedException", "Unau
 _Pool = tuple[str, str]
 
 
+class Prices:
+    """What AWS charges in one region, and to this account."""
+
+    client: Client
+
+    async def spot_history(
+        self, instance_types: Iterable[str], zones: Collection[str], since: datetime
+    ) -> dict[_Pool, tuple[PricePoint, ...]]:
+        """(instance type, zone) -> its spot prices, oldest first, from the one in force at `since`.
+
+        Without `zones`, all of the region. What EC2 does not list is absent.
+        """
+        names = sorted(set(instance_types))
+        chosen_zones = [_filter("availability-zone", sorted(set(zones)))] if zones else []
+        pools: defaultdict[_Pool, list[PricePoint]] = defaultdict(list)
+        for start in range(0, len(names), FILTER_VALUES):
+            # As a filter: an unknown name matches nothing; as a parameter it fails the call.
+            chosen_types = _filter("instance-type", names[start : start + FILTER_VALUES])
+            found = await self.client.pages(
+                "describe_spot_price_history",
+                _spot_points,
+                page=HISTORY_PAGE,
+                Filters=[chosen_types, *chosen_zones],
+                ProductDescriptions=[PRODUCT],
+                StartTime=since,
+            )
+            for pool, point in found:
+                pools[pool].append(point)
+        return {pool: merged((), points, since) for pool, points in pools.items()}
+
+    async def on_demand_prices(self, instance_types: Iterable[str]) -> dict[str, float]:
+        """Instance type -> its on-demand price in the region, by the Price List API.
+
+        One query for each type, because the API joins its filters with AND. Types unknown to
+        it are absent.
+        """
+        region, at_once = self.client.region, asyncio.Semaphore(PRODUCT_QUERIES)
+
+        async def price_of(name: str) -> tuple[str, float | None]:
+            async with at_once:
+                prices = await self.client.pages(
+                    "get_products",
+                    lambda answer: list(_list_prices(answer, region, name)),
+                    service="pricing",
+                    page=PRODUCTS_PAGE,
+                    ServiceCode="AmazonEC2",
+                    Filters=_product_filters(region, name),
+                )
+            # Two different prices of one product count as unknown.
+            return name, prices[0] if len(set(prices)) == 1 else None
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                queries = [
+                    group.create_task(price_of(name)) for name in sorted(set(instance_types))
+                ]
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
+        found = (query.result() for query in queries)
+        return {name: price for name, price in found if price is not None}
+
+    async def reservations(self) -> tuple[Discount, ...]:
+        """The account's active Reserved Instances; none if reading them is not permitted.
+
+        Each covers exactly its instance type: how AWS spreads a regional one over the sizes of a
+        family is not computed (most GPU families have no such spread).
+        """
+        try:
+            return await self.client.call(
+                "describe_reserved_instances",
+                _reserved,
+                Filters=[_filter("state", ["active"])],
+            )
+        except CloudError as error:
+            if error.code not in NOT_PERMITTED:
+                raise
+            log.info(
+                "Reserved Instances are not taken into account: they may not be read (%s)", error
+            )
+            return ()
+
+
 # --- spot ------------------------------------------------------------------------------------
-
-
-async def spot_history(
-    client: Client, instance_types: Iterable[str], zones: Collection[str], since: datetime
-) -> dict[_Pool, tuple[PricePoint, ...]]:
-    """(instance type, zone) -> its spot prices, oldest first, from the one in force at `since`.
-
-    Without `zones`, all of the region. What EC2 does not list is absent.
-    """
-    names = sorted(set(instance_types))
-    chosen_zones = [_filter("availability-zone", sorted(set(zones)))] if zones else []
-    pools: defaultdict[_Pool, list[PricePoint]] = defaultdict(list)
-    for start in range(0, len(names), FILTER_VALUES):
-        # As a filter: an unknown name matches nothing, whereas the parameter would fail the call.
-        chosen_types = _filter("instance-type", names[start : start + FILTER_VALUES])
-        found = await client.pages(
-            "describe_spot_price_history",
-            _spot_points,
-            page=HISTORY_PAGE,
-            Filters=[chosen_types, *chosen_zones],
-            ProductDescriptions=[PRODUCT],
-            StartTime=since,
-        )
-        for pool, point in found:
-            pools[pool].append(point)
-    return {pool: merged((), points, since) for pool, points in pools.items()}
 
 
 def _filter(name: str, values: Sequence[str]) -> dict[str, Any]:
@@ -86,38 +142,6 @@ def _spot_points(answer: Answer) -> Sequence[tuple[_Pool, PricePoint]]:
 
 
 # --- on demand -------------------------------------------------------------------------------
-
-
-async def on_demand_prices(
-    client: Client, region: str, instance_types: Iterable[str]
-) -> dict[str, float]:
-    """Instance type -> its on-demand price in the region, by the Price List API.
-
-    One query for each type, because the API joins its filters with AND. Types unknown to
-    it are absent.
-    """
-    at_once = asyncio.Semaphore(PRODUCT_QUERIES)
-
-    async def price_of(name: str) -> tuple[str, float | None]:
-        async with at_once:
-            prices = await client.pages(
-                "get_products",
-                lambda answer: list(_list_prices(answer, region, name)),
-                service="pricing",
-                page=PRODUCTS_PAGE,
-                ServiceCode="AmazonEC2",
-                Filters=_product_filters(region, name),
-            )
-        # Two different prices of one product count as unknown.
-        return name, prices[0] if len(set(prices)) == 1 else None
-
-    try:
-        async with asyncio.TaskGroup() as group:
-            queries = [group.create_task(price_of(name)) for name in sorted(set(instance_types))]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from failed
-    found = (query.result() for query in queries)
-    return {name: price for name, price in found if price is not None}
 
 
 def _product(region: str, instance_type: str) -> dict[str, str]:
@@ -172,25 +196,6 @@ def _hourly_prices(terms: Mapping[str, Any]) -> list[float]:
 
 
 # --- reserved --------------------------------------------------------------------------------
-
-
-async def reservations(client: Client) -> tuple[Discount, ...]:
-    """The account's active Reserved Instances; none if reading them is not permitted.
-
-    Each covers exactly its instance type: how AWS spreads a regional one over the sizes of a
-    family is not computed (most GPU families have no such spread).
-    """
-    try:
-        return await client.call(
-            "describe_reserved_instances",
-            _reserved,
-            Filters=[_filter("state", ["active"])],
-        )
-    except CloudError as error:
-        if error.code not in NOT_PERMITTED:
-            raise
-        log.info("Reserved Instances are not taken into account: they may not be read (%s)", error)
-        return ()
 
 
 def _reserved(answer: Answer) -> tuple[Discount, ...]:

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC
 
-from ..provisioner.model.cloud import CloudError, VolumeSnapshot
-from .client import Answer, Client
+from ..provisioner.model.cloud import VolumeSnapshot
+from .client import Answer, Client, entries
 from .tags import from_ec2, of_hub, to_ec2
 
 GIB = 1024**3
 
 
-async def create_snapshot(
-    client: Client, volume_id: str, tags: Mapping[str, str]
-) -> VolumeSnapshot:
-    """One attempt only: CreateSnapshot has no ClientToken, so a repetition may make a second one.
-    A snapshot of a lost response is found by its tags."""
-    return await client.call(
-        "create_snapshot",
-        _snapshot,
-        attempts=1,
-        VolumeId=volume_id,
-        Description="ec2spawner: a home",
-        TagSpecifications=[{"ResourceType": "snapshot", "Tags": to_ec2(tags)}],
-    )
+class Snapshots:
+    """EBS snapshots of one region."""
 
+    client: Client
 
-async def list_snapshots(client: Client, hub: str) -> list[VolumeSnapshot]:
-    """Every snapshot with the hub's tag. Raises `CloudError` unless complete."""
-    found = await client.pages(
-        "describe_snapshots", _snapshots, Filters=of_hub(hub), OwnerIds=["self"]
-    )
-    return list({snapshot.snapshot_id: snapshot for snapshot in found}.values())
+    async def create_snapshot(self, volume_id: str, tags: Mapping[str, str]) -> VolumeSnapshot:
+        """One attempt only: CreateSnapshot has no ClientToken, so a repetition may make a second
+        one. A snapshot of a lost response is found by its tags."""
+        return await self.client.call(
+            "create_snapshot",
+            _snapshot,
+            attempts=1,
+            VolumeId=volume_id,
+            Description="ec2spawner: a home",
+            TagSpecifications=[{"ResourceType": "snapshot", "Tags": to_ec2(tags)}],
+        )
 
+    async def list_snapshots(self, hub: str) -> list[VolumeSnapshot]:
+        """Every snapshot with the hub's tag. Raises `CloudError` unless complete."""
+        found = await self.client.pages(
+            "describe_snapshots",
+            entries("Snapshots", _snapshot),
+            Filters=of_hub(hub),
+            OwnerIds=["self"],
+        )
+        return list({snapshot.snapshot_id: snapshot for snapshot in found}.values())
 
-async def delete_snapshot(client: Client, snapshot_id: str) -> None:
-    """Delete; one that does not exist is no error."""
-    try:
-        await client.call("delete_snapshot", lambda _: None, SnapshotId=snapshot_id)
-    except CloudError as error:
-        if error.code != "InvalidSnapshot.NotFound":
-            raise
-
-
-def _snapshots(answer: Answer) -> Sequence[VolumeSnapshot]:
-    return [_snapshot(snapshot) for snapshot in answer["Snapshots"]]
+    async def delete_snapshot(self, snapshot_id: str) -> None:
+        """Delete; one that does not exist is no error."""
+        gone = {"InvalidSnapshot.NotFound"}
+        await self.client.do("delete_snapshot", ignore=gone, SnapshotId=snapshot_id)
 
 
 def _snapshot(snapshot: Answer) -> VolumeSnapshot:

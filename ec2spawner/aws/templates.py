@@ -14,8 +14,7 @@ from typing import Any, Final
 
 from ..core.names import launch_key
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
-from .client import Answer, Client
-from .describe import root_device_of
+from .client import Answer, Client, entries
 from .tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
 
 TEMPLATES_PAGE: Final = 200
@@ -81,33 +80,40 @@ class Templates:
 
     async def delete(self, template_id: str) -> bool:
         """Delete a template; False if it no longer existed."""
-        try:
-            await self._client.call(
-                "delete_launch_template", lambda _: None, LaunchTemplateId=template_id
-            )
-        except CloudError as error:
-            if error.code not in TEMPLATE_GONE:
-                raise
-            return False
-        return True
+        return await self._client.do(
+            "delete_launch_template", ignore=TEMPLATE_GONE, LaunchTemplateId=template_id
+        )
 
     async def _create(self, name: str, data: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        try:
-            await self._client.call(
-                "create_launch_template",
-                lambda _: None,
-                LaunchTemplateName=name,
-                LaunchTemplateData=data,
-                TagSpecifications=[{"ResourceType": "launch-template", "Tags": _shared(tags)}],
-            )
-        except CloudError as error:
-            if error.code != _TEMPLATE_EXISTS:
-                raise
+        await self._client.do(
+            "create_launch_template",
+            ignore={_TEMPLATE_EXISTS},
+            LaunchTemplateName=name,
+            LaunchTemplateData=data,
+            TagSpecifications=[{"ResourceType": "launch-template", "Tags": _shared(tags)}],
+        )
 
     async def _root_device(self, image_id: str) -> str:
         if image_id not in self._root_devices:
-            self._root_devices[image_id] = await root_device_of(self._client, image_id)
+            self._root_devices[image_id] = await _root_device_of(self._client, image_id)
         return self._root_devices[image_id]
+
+
+async def _root_device_of(client: Client, image_id: str) -> str:
+    """Device name of the image's root disk, such as `/dev/sda1`.
+
+    Raises `CloudError("InvalidAMIID.NotFound", ...)` if there is no such image.
+    """
+    names = await client.call(
+        "describe_images",
+        entries("Images", lambda image: image.get("RootDeviceName")),
+        ImageIds=[image_id],
+        IncludeDeprecated=True,
+    )
+    if not names or not names[0]:
+        message = f"image {image_id} does not exist in this region or has no root device"
+        raise CloudError("InvalidAMIID.NotFound", message, retryable=False)
+    return str(names[0])
 
 
 def template_data(spec: LaunchSpec, root_device: str, tags: Mapping[str, str]) -> dict[str, Any]:
@@ -179,20 +185,20 @@ class Template:
 async def list_templates(client: Client, which: Sequence[Mapping[str, Any]]) -> list[Template]:
     """Every launch template that matches these filters."""
     return await client.pages(
-        "describe_launch_templates", _templates, page=TEMPLATES_PAGE, Filters=which
+        "describe_launch_templates",
+        entries("LaunchTemplates", _template),
+        page=TEMPLATES_PAGE,
+        Filters=which,
     )
 
 
-def _templates(answer: Answer) -> Sequence[Template]:
-    return [
-        Template(
-            template["LaunchTemplateId"],
-            template["LaunchTemplateName"],
-            template["CreateTime"],
-            from_ec2(template),
-        )
-        for template in answer["LaunchTemplates"]
-    ]
+def _template(template: Answer) -> Template:
+    return Template(
+        template["LaunchTemplateId"],
+        template["LaunchTemplateName"],
+        template["CreateTime"],
+        from_ec2(template),
+    )
 
 
 def _shared(tags: Mapping[str, str]) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ..core.tags import INTENT
 from ..provisioner.model.cloud import CloudError, Volume, VolumeSpec
-from .client import Answer, Client
+from .client import Answer, Client, entries
 from .tags import from_ec2, of_hub, to_ec2
 
 ATTACH_SECONDS: Final = 60.0
@@ -34,18 +34,92 @@ GROW_SECONDS: Final = 60.0
 """A larger size takes effect within seconds; the optimization that follows blocks nothing."""
 
 
-async def create_volume(
-    client: Client, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
-) -> Volume:
-    """Create a volume, never with Multi-Attach: a file system has one writer."""
-    return await client.call(
-        "create_volume",
-        _volume,
-        AvailabilityZone=zone,
-        **volume_request(spec),
-        ClientToken=client_token,
-        TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
-    )
+class Volumes:
+    """EBS volumes of one region."""
+
+    client: Client
+
+    async def create_volume(
+        self, client_token: str, zone: str, spec: VolumeSpec, tags: Mapping[str, str]
+    ) -> Volume:
+        """Create a volume, never with Multi-Attach: a file system has one writer."""
+        return await self.client.call(
+            "create_volume",
+            _volume,
+            AvailabilityZone=zone,
+            **volume_request(spec),
+            ClientToken=client_token,
+            TagSpecifications=[{"ResourceType": "volume", "Tags": to_ec2(tags)}],
+        )
+
+    async def volume(self, volume_id: str) -> Volume | None:
+        """The volume as it is now; None if EC2 does not list it."""
+        found = await self.client.call("describe_volumes", _volumes, Filters=_of_id(volume_id))
+        return next(iter(found), None)
+
+    async def modify_volume(self, volume_id: str, size_gib: int) -> None:
+        """Grow, and return when EC2 shows the new size.
+
+        Raises `CloudError("Timeout", ...)`, retryable, after `GROW_SECONDS`.
+        """
+        await self.client.do("modify_volume", VolumeId=volume_id, Size=size_gib)
+        try:
+            async with asyncio.timeout(GROW_SECONDS):
+                for pause in _pauses():
+                    if (await _described(self.client, volume_id))["Size"] >= size_gib:
+                        return
+                    await asyncio.sleep(pause)
+        except TimeoutError as error:
+            message = f"{volume_id} has not grown to {size_gib} GiB after {GROW_SECONDS:g} s"
+            raise CloudError("Timeout", message, retryable=True) from error
+
+    async def list_volumes(self, hub: str) -> list[Volume]:
+        """Every volume with the hub's tag. Raises `CloudError` unless complete."""
+        found = await self.client.pages("describe_volumes", _volumes, Filters=of_hub(hub))
+        return list({volume.volume_id: volume for volume in found}.values())
+
+    async def free_volumes(self, hub: str) -> list[Volume]:
+        """The hub's disks that came with an instance and are attached to none."""
+        filters = [
+            *of_hub(hub),
+            {"Name": "status", "Values": ["available"]},
+            {"Name": "tag-key", "Values": [INTENT]},
+        ]
+        return await self.client.pages("describe_volumes", _volumes, Filters=filters)
+
+    async def attach_volume(self, volume_id: str, instance_id: str) -> None:
+        """Attach and return when the volume is `in-use`; an existing attachment is no error.
+
+        Raises `CloudError("VolumeInUse", ...)` while another instance holds it, and a retryable
+        `CloudError("Timeout", ...)` after `ATTACH_SECONDS`.
+        """
+        try:
+            async with asyncio.timeout(ATTACH_SECONDS):
+                pauses = _pauses()
+                await _ask_to_attach(self.client, volume_id, instance_id, pauses)
+                for pause in pauses:
+                    if await _is_attached(self.client, volume_id, instance_id):
+                        return
+                    await asyncio.sleep(pause)
+        except TimeoutError as error:
+            message = f"{volume_id} is not attached to {instance_id} after {ATTACH_SECONDS:g} s"
+            raise CloudError("Timeout", message, retryable=True) from error
+
+    async def detach_volume(self, volume_id: str, instance_id: str) -> None:
+        """Detach; not attached, or attached to an instance that is gone, is no error."""
+        try:
+            await self.client.do(
+                "detach_volume", ignore=_GONE_WITH_IT, VolumeId=volume_id, InstanceId=instance_id
+            )
+        except CloudError as error:
+            if error.code not in _NOT_YET:
+                raise
+            if _holder(await _described(self.client, volume_id)) == instance_id:
+                raise
+
+    async def delete_volume(self, volume_id: str) -> None:
+        """Delete; one that does not exist is no error, an attached one is."""
+        await self.client.do("delete_volume", ignore={"InvalidVolume.NotFound"}, VolumeId=volume_id)
 
 
 def volume_request(spec: VolumeSpec) -> dict[str, Any]:
@@ -61,88 +135,6 @@ def volume_request(spec: VolumeSpec) -> dict[str, Any]:
     return request
 
 
-async def volume(client: Client, volume_id: str) -> Volume | None:
-    """The volume as it is now; None if EC2 does not list it."""
-    found = await client.call("describe_volumes", _volumes, Filters=_of_id(volume_id))
-    return next(iter(found), None)
-
-
-async def modify_volume(client: Client, volume_id: str, size_gib: int) -> None:
-    """Grow, and return when EC2 shows the new size.
-
-    Raises `CloudError("Timeout", ...)`, retryable, after `GROW_SECONDS`.
-    """
-    await client.call("modify_volume", lambda _: None, VolumeId=volume_id, Size=size_gib)
-    try:
-        async with asyncio.timeout(GROW_SECONDS):
-            for pause in _pauses():
-                if (await _described(client, volume_id))["Size"] >= size_gib:
-                    return
-                await asyncio.sleep(pause)
-    except TimeoutError as error:
-        message = f"{volume_id} has not grown to {size_gib} GiB after {GROW_SECONDS:g} s"
-        raise CloudError("Timeout", message, retryable=True) from error
-
-
-async def list_volumes(client: Client, hub: str) -> list[Volume]:
-    """Every volume with the hub's tag. Raises `CloudError` unless complete."""
-    found = await client.pages("describe_volumes", _volumes, Filters=of_hub(hub))
-    return list({volume.volume_id: volume for volume in found}.values())
-
-
-async def free_volumes(client: Client, hub: str) -> list[Volume]:
-    """The hub's disks that came with an instance and are attached to none."""
-    filters = [
-        *of_hub(hub),
-        {"Name": "status", "Values": ["available"]},
-        {"Name": "tag-key", "Values": [INTENT]},
-    ]
-    return await client.pages("describe_volumes", _volumes, Filters=filters)
-
-
-async def attach_volume(client: Client, volume_id: str, instance_id: str) -> None:
-    """Attach and return when the volume is `in-use`; an existing attachment is no error.
-
-    Raises `CloudError("VolumeInUse", ...)` while another instance holds it, and a retryable
-    `CloudError("Timeout", ...)` after `ATTACH_SECONDS`.
-    """
-    try:
-        async with asyncio.timeout(ATTACH_SECONDS):
-            pauses = _pauses()
-            await _ask_to_attach(client, volume_id, instance_id, pauses)
-            for pause in pauses:
-                if await _is_attached(client, volume_id, instance_id):
-                    return
-                await asyncio.sleep(pause)
-    except TimeoutError as error:
-        message = f"{volume_id} is not attached to {instance_id} after {ATTACH_SECONDS:g} s"
-        raise CloudError("Timeout", message, retryable=True) from error
-
-
-async def detach_volume(client: Client, volume_id: str, instance_id: str) -> None:
-    """Detach; not attached, or attached to an instance that is gone, is no error."""
-    try:
-        await client.call(
-            "detach_volume", lambda _: None, VolumeId=volume_id, InstanceId=instance_id
-        )
-    except CloudError as error:
-        if error.code in _GONE_WITH_IT:
-            return
-        if error.code not in _NOT_YET:
-            raise
-        if _holder(await _described(client, volume_id)) == instance_id:
-            raise
-
-
-async def delete_volume(client: Client, volume_id: str) -> None:
-    """Delete; one that does not exist is no error, an attached one is."""
-    try:
-        await client.call("delete_volume", lambda _: None, VolumeId=volume_id)
-    except CloudError as error:
-        if error.code != "InvalidVolume.NotFound":
-            raise
-
-
 async def _ask_to_attach(
     client: Client, volume_id: str, instance_id: str, pauses: Iterator[float]
 ) -> None:
@@ -150,12 +142,8 @@ async def _ask_to_attach(
     device = next(devices)
     while True:
         try:
-            await client.call(
-                "attach_volume",
-                lambda _: None,
-                VolumeId=volume_id,
-                InstanceId=instance_id,
-                Device=device,
+            await client.do(
+                "attach_volume", VolumeId=volume_id, InstanceId=instance_id, Device=device
             )
         except CloudError as error:
             if _device_is_taken(error, device):
@@ -219,10 +207,6 @@ def _device_is_taken(error: CloudError, device: str) -> bool:
     return error.code == "InvalidParameterValue" and device in error.message
 
 
-def _volumes(answer: Answer) -> Sequence[Volume]:
-    return [_volume(volume) for volume in answer["Volumes"]]
-
-
 def _volume(volume: Answer) -> Volume:
     return Volume(
         volume_id=volume["VolumeId"],
@@ -233,6 +217,9 @@ def _volume(volume: Answer) -> Volume:
         tags=from_ec2(volume),
         created_at=volume["CreateTime"].astimezone(UTC) if "CreateTime" in volume else None,
     )
+
+
+_volumes: Final = entries("Volumes", _volume)
 
 
 def _pauses() -> Iterator[float]:

@@ -1,5 +1,6 @@
 """`ec2spawner check`: proves that a hub's configuration will work, without starting anything.
 
-`hub_config` loads the hub's own file, `account` asks AWS, `judge` says what the answers mean, and
-`report` prints it. Nothing is changed: what would change something is asked with DryRun.
+`hub_config` loads the hub's own file, `account` asks AWS, `trials` are the calls with DryRun that
+prove permissions, `verdicts` says what the responses mean, and `report` prints it. Nothing is
+changed.
 """

@@ -1,18 +1,16 @@
-"""The check from beginning to end: each part asks, and `judge` says what the answer means."""
+"""The check from beginning to end: each step asks, and `verdicts` says what the answer means."""
 
 from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence, Set
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeVar
 
 from .. import data
-from ..aws.account import Account, Subnet
-from ..aws.client import Client, Timeouts
+from ..aws.client import Timeouts
 from ..aws.ec2 import EC2Cloud
 from ..aws.errors import CREDENTIALS, NO_CREDENTIALS
 from ..config import Options, Profile
@@ -23,6 +21,7 @@ from ..hub.spawn.user_data import PUBLISHED_PACKAGE
 from ..provisioner.model.cloud import CloudError, Image
 from ..provisioner.offers.instance_types import read_types
 from ..wire import Market
+from .account import Account, Subnet
 from .address import judge_address
 from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import NAME as CONFIGURATION
@@ -64,21 +63,13 @@ async def check(
 
     `announce` is called with what is checked next.
     """
-    async with _account_of(config.options) as (cloud, account):
-        work = Check(config, cloud, account, now, announce)
+    options = config.options
+    cloud = EC2Cloud(options.region, options.endpoint_url or None, timeouts=TIMEOUTS)
+    try:
+        work = Check(config, cloud, Account(cloud.client), now, announce)
         await work.run()
         return work.findings
-
-
-@asynccontextmanager
-async def _account_of(options: Options) -> AsyncIterator[tuple[EC2Cloud, Account]]:
-    endpoint = options.endpoint_url or None
-    cloud = EC2Cloud(options.region, endpoint, timeouts=TIMEOUTS)
-    client = Client(options.region, endpoint, TIMEOUTS)
-    try:
-        yield cloud, Account(client)
     finally:
-        await client.close()
         await cloud.close()
 
 
@@ -133,9 +124,7 @@ class Check:
         self.announce("prices")
         await self._prices(types, zones)
         self.announce("permissions")
-        self.findings += await judge_permissions(
-            self.cloud, self.account, self.config, image, types, subnets
-        )
+        self.findings += await judge_permissions(self.cloud, self.config, image, types, subnets)
 
     async def _credentials(self) -> bool:
         try:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from ..aws.account import MountTarget, SecurityGroup, Subnet
 from ..core.offers.quotas import Quota, quota_of
 from ..data import InstanceType
 from ..provisioner.model.cloud import CloudError, Image
 from ..wire import Market
+from .account import MountTarget, SecurityGroup, Subnet
 from .finding import Finding, State, failed, ok, unproved, warning
 
 FEW_ADDRESSES = 16

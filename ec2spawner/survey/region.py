@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from .. import data
-from ..aws.account import Account, known_regions
-from ..aws.client import Client
+from ..aws.client import known_regions
 from ..aws.ec2 import EC2Cloud
+from ..check.account import Account
 from ..config import Profile
 from ..core.profiles.profiles import resolve
 from ..data import InstanceType
@@ -19,6 +19,7 @@ from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.error_hints import describe_error
 from ..provisioner.offers.instance_types import read_types
 from ..provisioner.offers.prices import LIST_SOURCE
+from .latency import round_trip_ms
 from .rows import Region
 
 HISTORY = timedelta(days=7)
@@ -68,21 +69,19 @@ async def _read(
     measure_latency: bool,
     now: datetime,
 ) -> Region:
-    cloud, client = EC2Cloud(name, endpoint_url), Client(name, endpoint_url)
-    account = Account(client)
+    cloud = EC2Cloud(name, endpoint_url)
     try:
         async with asyncio.timeout(TIMEOUT):
-            region = await _offered(Region(name), cloud, account, profiles)
+            region = await _offered(Region(name), cloud, profiles)
             region = await _priced(region, cloud, _meant(region, profiles, architecture), now)
             if measure_latency:
-                region = replace(region, latency_ms=await account.round_trip_ms())
+                region = replace(region, latency_ms=await round_trip_ms(cloud.client))
             return region
     except CloudError as error:
         return Region(name, error=_why(name, endpoint_url, error))
     except TimeoutError:
         return Region(name, error=f"not everything was answered within {TIMEOUT:g} s")
     finally:
-        await client.close()
         await cloud.close()
 
 
@@ -97,10 +96,8 @@ def _why(name: str, endpoint_url: str | None, error: CloudError) -> str:
     return f"AWS has no region of this name{f': did you mean {near[0]}?' if near else ''} ({said})"
 
 
-async def _offered(
-    region: Region, cloud: EC2Cloud, account: Account, profiles: Sequence[Profile]
-) -> Region:
-    zones = await account.zones()
+async def _offered(region: Region, cloud: EC2Cloud, profiles: Sequence[Profile]) -> Region:
+    zones = await Account(cloud.client).zones()
     bundled = data.instance_types(region.name)
     named = {name for profile in profiles for name in profile.instance_types}
     offered, described = await read_types(cloud, zones, bundled, named)

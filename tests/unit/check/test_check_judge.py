@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from ec2spawner import data
-from ec2spawner.aws.account import MountTarget, SecurityGroup, Subnet
+from ec2spawner.check.account import MountTarget, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
 from ec2spawner.check.verdicts import (
     judge_agent,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ec2spawner.check.finding import State
-from ec2spawner.check.permissions import Trial, _tried
+from ec2spawner.check.permissions import _tried
+from ec2spawner.check.trials import Trial
 from ec2spawner.provisioner.model.cloud import CloudError
 
 GRANTED = CloudError("DryRunOperation", "would have succeeded", retryable=False)
@@ -19,12 +20,9 @@ class Endpoint:
         self.answers = answers
         self.asked: list[str] = []
 
-    def trial(self, action: str, *, harmless: bool = False) -> Trial:
-        async def ask() -> CloudError | None:
-            self.asked.append(action)
-            return self.answers[action]
-
-        return Trial(action, ask, harmless)
+    async def ask(self, trial: Trial) -> CloudError | None:
+        self.asked.append(trial.action)
+        return self.answers[trial.action]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +39,7 @@ async def test_nothing_is_terminated_where_dry_run_may_be_ignored(
     tagged: CloudError | None, trusted: bool, asked: list[str], ended: State
 ) -> None:
     endpoint = Endpoint(end=GRANTED, tag=tagged)
-    trials = [endpoint.trial("end"), endpoint.trial("tag", harmless=True)]
-    findings = {f.name: f for f in await _tried(trials, trusted=trusted)}
+    trials = [Trial("end"), Trial("tag", harmless=True)]
+    findings = {f.name: f for f in await _tried(trials, endpoint.ask, trusted=trusted)}
     assert endpoint.asked == asked
     assert findings["permission end"].state is ended

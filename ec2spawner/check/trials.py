@@ -1,0 +1,181 @@
+"""The calls with DryRun by which the check proves a hub's permissions, as rows.
+
+What ends or changes a thing that exists is tried on a thing of this hub's, where there is one: a
+policy that goes by tags says nothing about things that do not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ..aws.launch import fleet_request
+from ..aws.tags import to_ec2
+from ..aws.templates import Template, template_data, template_name
+from ..aws.volumes import DEVICES
+from ..core.names import client_token
+from ..core.tags import HUB, INTENT, LAUNCH_KEY, STORE
+from ..provisioner.model.cloud import (
+    GONE,
+    Instance,
+    Interface,
+    LaunchRequest,
+    LaunchSpec,
+    Volume,
+    VolumeSnapshot,
+)
+from ..wire import Market
+from .account import Subnet
+
+STORE_OF_CHECK: Final = "check"
+"""In the tags of what is not made."""
+
+MAX_VOLUME_GIB: Final = 16384
+"""EBS's limit for a gp3 volume: the size to which the DryRun pretends to grow one."""
+
+TRIAL_DISK_GIB: Final = 8
+"""GiB of the volume that the DryRun pretends to create."""
+
+OF_EXISTING: Final = (
+    "ec2:CreateTags",
+    "ec2:AttachVolume",
+    "ec2:DetachVolume",
+    "ec2:TerminateInstances",
+    "ec2:StopInstances",
+    "ec2:StartInstances",
+    "ec2:DeleteLaunchTemplate",
+    "ec2:CreateSnapshot",
+    "ec2:ModifyVolume",
+    "ec2:DeleteVolume",
+    "ec2:DeleteSnapshot",
+    "ec2:DeleteNetworkInterface",
+    "ec2:GetConsoleOutput",
+)
+"""What is done to things that exist, or asked about them one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A call with DryRun."""
+
+    action: str
+    """As an IAM policy names it, such as `ec2:CreateTags`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    harmless: bool = False
+    """It would cost nothing and hurt nobody even where DryRun is not honoured."""
+
+
+RESERVATIONS: Final = Trial("ec2:DescribeReservedInstances")
+"""Reading Reserved Instances, a permission that a hub does not need."""
+
+
+def of_instances(
+    instances: Sequence[Instance], volumes: Sequence[Volume], templates: Sequence[Template]
+) -> list[Trial]:
+    """What is done to things of this hub, tried on one of each; none where one is missing."""
+    trials = [
+        Trial("ec2:DeleteLaunchTemplate", {"LaunchTemplateId": template.template_id})
+        for template in templates[:1]
+    ]
+    living = (i for i in instances if i.state not in GONE and STORE in i.tags)
+    instance = next(living, None)
+    if instance is None or not volumes:
+        return trials
+    one, several = {"InstanceId": instance.instance_id}, {"InstanceIds": [instance.instance_id]}
+    both = {**one, "VolumeId": volumes[0].volume_id}
+    # The tag that it has: to set it again changes nothing.
+    same = {"Resources": [instance.instance_id], "Tags": to_ec2({STORE: instance.tags[STORE]})}
+    return [
+        *trials,
+        Trial("ec2:CreateTags", same, harmless=True),
+        Trial("ec2:AttachVolume", {**both, "Device": DEVICES[0]}),
+        Trial("ec2:DetachVolume", both),
+        Trial("ec2:TerminateInstances", several),
+        Trial("ec2:StopInstances", several),
+        Trial("ec2:StartInstances", several),
+        Trial("ec2:GetConsoleOutput", one, harmless=True),
+    ]
+
+
+def of_interfaces(interfaces: Sequence[Interface]) -> list[Trial]:
+    """On an instance's, where there is one: EC2 deletes none that is attached."""
+    if not interfaces:
+        return []
+    interface = min(interfaces, key=lambda each: each.attached_to is None).interface_id
+    return [Trial("ec2:DeleteNetworkInterface", {"NetworkInterfaceId": interface})]
+
+
+def of_homes(hub: str, homes: Sequence[Volume], copies: Sequence[VolumeSnapshot]) -> list[Trial]:
+    """What is done to homes and their snapshots, tried on the first of each."""
+    trials: list[Trial] = []
+    if homes:
+        home = {"VolumeId": homes[0].volume_id}
+        tags = {HUB: hub, STORE: STORE_OF_CHECK}
+        trials += [
+            Trial("ec2:CreateSnapshot", {**home, **_tagged(tags, "snapshot")}),
+            Trial("ec2:ModifyVolume", {**home, "Size": MAX_VOLUME_GIB}),
+            Trial("ec2:DeleteVolume", home),
+        ]
+    return trials + [
+        Trial("ec2:DeleteSnapshot", {"SnapshotId": copy.snapshot_id}) for copy in copies[:1]
+    ]
+
+
+def of_launches(
+    hub: str, spec: LaunchSpec, subnets: Sequence[Subnet], templates: Sequence[Template]
+) -> list[Trial]:
+    """A launch of the first type in the first subnet, and what it creates.
+
+    From one of the hub's own templates where there is one: EC2 looks for the template first.
+    """
+    token = client_token(Market.ON_DEMAND)
+    tags = {HUB: hub, STORE: STORE_OF_CHECK, LAUNCH_KEY: STORE_OF_CHECK, INTENT: token}
+    instance_type, subnet = spec.instance_types[0], subnets[0]
+    offers = ((instance_type, subnet.subnet_id),)
+    request = LaunchRequest(token, Market.ON_DEMAND, 1, spec, tags, offers)
+    data = template_data(spec, "/dev/sda1", tags)
+    new = template_name(data)
+    template = {
+        "LaunchTemplateName": new,
+        "LaunchTemplateData": data,
+        **_tagged(tags, "launch-template"),
+    }
+    volume = {
+        "AvailabilityZone": subnet.zone,
+        "Size": TRIAL_DISK_GIB,
+        "VolumeType": "gp3",
+        "Encrypted": True,
+        **_tagged(tags, "volume"),
+    }
+    return [
+        Trial("ec2:CreateLaunchTemplate", template, harmless=True),
+        Trial("ec2:CreateFleet", fleet_request(request, templates[0].name if templates else new)),
+        Trial("ec2:RunInstances", _run_instances(spec, instance_type, data, tags)),
+        Trial("ec2:CreateVolume", volume),
+    ]
+
+
+def _run_instances(
+    spec: LaunchSpec, instance_type: str, data: Mapping[str, Any], tags: Mapping[str, str]
+) -> dict[str, Any]:
+    """EC2 authorizes a fleet's launch as RunInstances, including image, network and role."""
+    interface: dict[str, Any] = {"DeviceIndex": 0, "SubnetId": spec.subnets[0]}
+    if spec.security_groups:
+        interface["Groups"] = data["SecurityGroupIds"]
+    copied = ("ImageId", "IamInstanceProfile", "KeyName", "MetadataOptions")
+    call = {key: data[key] for key in copied if key in data}
+    if spec.user_data:
+        call["UserData"] = spec.user_data  # boto3 encodes this one itself
+    return {
+        **call,
+        "MinCount": 1,
+        "MaxCount": 1,
+        "InstanceType": instance_type,
+        "NetworkInterfaces": [interface],
+        **_tagged(tags, "instance", "volume", "network-interface"),
+    }
+
+
+def _tagged(tags: Mapping[str, str], *kinds: str) -> dict[str, Any]:
+    return {"TagSpecifications": [{"ResourceType": kind, "Tags": to_ec2(tags)} for kind in kinds]}
