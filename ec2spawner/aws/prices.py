@@ -113,9 +113,7 @@ class Prices:
         """
         try:
             return await self.client.call(
-                "describe_reserved_instances",
-                _reserved,
-                Filters=[_filter("state", ["active"])],
+                "describe_reserved_instances", _reserved, Filters=[_filter("state", ["active"])]
             )
         except CloudError as error:
             if error.code not in NOT_PERMITTED:

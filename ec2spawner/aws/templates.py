@@ -159,11 +159,7 @@ def _data_volume(device: str, volume: DataVolume) -> dict[str, Any]:
     """As large as its snapshot and encrypted if that is; it goes with its instance."""
     return {
         "DeviceName": device,
-        "Ebs": {
-            "SnapshotId": volume.snapshot,
-            "VolumeType": "gp3",
-            "DeleteOnTermination": True,
-        },
+        "Ebs": {"SnapshotId": volume.snapshot, "VolumeType": "gp3", "DeleteOnTermination": True},
     }
 
 

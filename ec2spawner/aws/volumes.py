@@ -176,9 +176,7 @@ async def _is_attached(client: Client, volume_id: str, instance_id: str) -> bool
 async def _described(client: Client, volume_id: str) -> Mapping[str, Any]:
     """The volume as EC2 describes it. By filter, not by id: that has twice the tokens."""
     volumes: Sequence[Mapping[str, Any]] = await client.call(
-        "describe_volumes",
-        lambda answer: answer["Volumes"],
-        Filters=_of_id(volume_id),
+        "describe_volumes", lambda answer: answer["Volumes"], Filters=_of_id(volume_id)
     )
     if not volumes:
         message = f"volume {volume_id} does not exist"

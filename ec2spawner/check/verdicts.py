@@ -222,10 +222,7 @@ def _zones(number: int) -> str:
 
 
 def judge_quota(
-    name: str,
-    types: Sequence[InstanceType],
-    markets: Sequence[Market],
-    vcpus: Mapping[str, float],
+    name: str, types: Sequence[InstanceType], markets: Sequence[Market], vcpus: Mapping[str, float]
 ) -> Finding:
     """How many of a profile the account may run at once; `vcpus` by quota code.
 

@@ -162,9 +162,7 @@ class Profile(Words):
         examples=[{"server": "20m"}],
     )
     after_stop: AfterStopWords | None = Field(
-        default=None,
-        description="Replaces the hub's `after_stop`.",
-        examples=[{"stop": "7d"}],
+        default=None, description="Replaces the hub's `after_stop`.", examples=[{"stop": "7d"}]
     )
 
     @field_validator("gpu")

@@ -63,10 +63,7 @@ class Judged:
 
 
 def validate_options(
-    raw: Mapping[str, Any],
-    *,
-    cleanup_servers: bool,
-    environ: Mapping[str, str] = os.environ,
+    raw: Mapping[str, Any], *, cleanup_servers: bool, environ: Mapping[str, str] = os.environ
 ) -> Options:
     """The options of `c.EC2Spawner`, checked; every problem is in one `ConfigError`."""
     judged = judge_options(raw, cleanup_servers=cleanup_servers, environ=environ)
@@ -76,10 +73,7 @@ def validate_options(
 
 
 def judge_options(
-    raw: Mapping[str, Any],
-    *,
-    cleanup_servers: bool,
-    environ: Mapping[str, str] = os.environ,
+    raw: Mapping[str, Any], *, cleanup_servers: bool, environ: Mapping[str, str] = os.environ
 ) -> Judged:
     """The options of `c.EC2Spawner` and every problem that they have.
 

@@ -145,10 +145,7 @@ def _register_image(moto: Moto) -> str:
         RootDeviceName="/dev/sda1",
         VirtualizationType="hvm",
         BlockDeviceMappings=[
-            {
-                "DeviceName": "/dev/sda1",
-                "Ebs": {"VolumeSize": IMAGE_DISK_GIB, "VolumeType": "gp3"},
-            }
+            {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": IMAGE_DISK_GIB, "VolumeType": "gp3"}}
         ],
     )
     shown = moto.backend.amis[image["ImageId"]]

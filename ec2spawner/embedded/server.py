@@ -285,9 +285,6 @@ def _read_notes(path: Path) -> dict[str, Any]:
     if path.exists():
         notes: dict[str, Any] = json.loads(path.read_text())
         return notes
-    notes = {
-        "account": f"{secrets.randbelow(9 * 10**11) + 10**11}",
-        "room": secrets.token_hex(8),
-    }
+    notes = {"account": f"{secrets.randbelow(9 * 10**11) + 10**11}", "room": secrets.token_hex(8)}
     path.write_text(json.dumps(notes))
     return notes

@@ -86,11 +86,7 @@ def _clock_set_at(past: Past | None, now: datetime, elapsed: float | None) -> da
 
 
 def _silences(
-    signals: Signals,
-    policy: IdlePolicy,
-    now: datetime,
-    past: Past | None,
-    elapsed: float | None,
+    signals: Signals, policy: IdlePolicy, now: datetime, past: Past | None, elapsed: float | None
 ) -> dict[str, stuck_kernels.Silence]:
     if past is None:
         return stuck_kernels.follow({}, signals, policy, now, 0.0)

@@ -43,9 +43,7 @@ class DryRuns:
         if check is not None:
             await check(parameters)
         return EC2Error(
-            "DryRunOperation",
-            "Request would have succeeded, but DryRun flag is set.",
-            status=412,
+            "DryRunOperation", "Request would have succeeded, but DryRun flag is set.", status=412
         )
 
     async def _volume(self, parameters: Mapping[str, Any]) -> None:
@@ -64,8 +62,7 @@ class DryRuns:
     async def _template_name(self, parameters: Mapping[str, Any]) -> None:
         name = parameters.get("LaunchTemplateName", "")
         found = await self._moto.call(
-            "DescribeLaunchTemplates",
-            Filters=[{"Name": "launch-template-name", "Values": [name]}],
+            "DescribeLaunchTemplates", Filters=[{"Name": "launch-template-name", "Values": [name]}]
         )
         if found["LaunchTemplates"]:
             raise EC2Error(

@@ -27,10 +27,7 @@ class ClientTokens:
         self._calls: dict[tuple[str, str], _Call] = {}
 
     async def once(
-        self,
-        action: str,
-        parameters: Mapping[str, Any],
-        call: Callable[[], Awaitable[Answer]],
+        self, action: str, parameters: Mapping[str, Any], call: Callable[[], Awaitable[Answer]]
     ) -> Answer:
         """The answer of `call`, or of the same call before it.
 

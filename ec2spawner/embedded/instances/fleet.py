@@ -124,11 +124,7 @@ class Fleets:
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Raises EC2's errors where the request as a whole is wrong: no offer was asked then."""
         plans = await self._plan(parameters)
-        answer: dict[str, Any] = {
-            "FleetId": f"fleet-{uuid.uuid4()}",
-            "Instances": [],
-            "Errors": [],
-        }
+        answer: dict[str, Any] = {"FleetId": f"fleet-{uuid.uuid4()}", "Instances": [], "Errors": []}
         struck = self._faults.next_entry_for("CreateFleet")
         for plan in plans:
             for purchase in await self._fill(plan, answer["FleetId"], struck):
@@ -189,11 +185,7 @@ class Fleets:
             if count == 0:
                 return Purchase(candidate, (), error)
             launched = await self._launcher.launch(
-                blueprint,
-                candidate.offer,
-                candidate.subnet_id,
-                count,
-                fleet_id=fleet_id,
+                blueprint, candidate.offer, candidate.subnet_id, count, fleet_id=fleet_id
             )
             ids = [instance["InstanceId"] for instance in launched["Instances"]]
             return Purchase(candidate, ids, error)

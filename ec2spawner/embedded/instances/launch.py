@@ -92,8 +92,7 @@ class Launcher:
         images = await self._moto.call("DescribeImages", ImageIds=[parameters["ImageId"]])
         if not images["Images"]:
             raise EC2Error(
-                "InvalidAMIID.NotFound",
-                f"The image id '[{parameters['ImageId']}]' does not exist",
+                "InvalidAMIID.NotFound", f"The image id '[{parameters['ImageId']}]' does not exist"
             )
         parameters.setdefault("SubnetId", interface.get("SubnetId"))
         merged = _merge_tags(tag_specifications(data.get("TagSpecifications", ())), tags)

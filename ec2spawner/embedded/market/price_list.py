@@ -105,11 +105,7 @@ class PriceList:
             "termAttributes": {},
         }
         return {
-            "product": {
-                "productFamily": "Compute Instance",
-                "attributes": attributes,
-                "sku": sku,
-            },
+            "product": {"productFamily": "Compute Instance", "attributes": attributes, "sku": sku},
             "serviceCode": SERVICE_CODE,
             "terms": {"OnDemand": {term: on_demand}},
             "version": published.strftime("%Y%m%d%H%M%S"),

@@ -27,8 +27,7 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
     known = INSTANCE_TYPES.get(instance_type)
     if known is None:
         raise EC2Error(
-            "InvalidParameterValue",
-            f"Invalid value '{instance_type}' for InstanceType.",
+            "InvalidParameterValue", f"Invalid value '{instance_type}' for InstanceType."
         )
     return InstanceTypeFacts(
         vcpus=known["VCpuInfo"]["DefaultVCpus"],

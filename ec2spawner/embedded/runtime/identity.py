@@ -56,8 +56,7 @@ class IdentitySigner:
             .set_data(document)
             .add_signer(self._certificate, self._key, hashes.SHA256())
             .sign(
-                serialization.Encoding.DER,
-                [pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoCerts],
+                serialization.Encoding.DER, [pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoCerts]
             )
         )
         return "\n".join(textwrap.wrap(base64.b64encode(signed).decode(), 64))
@@ -80,9 +79,7 @@ def _self_signed(key: rsa.RSAPrivateKey) -> x509.Certificate:
 
 def _write_private(path: Path, key: rsa.RSAPrivateKey) -> None:
     pem = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -139,11 +139,7 @@ class Bucket:
             after = page[-1]
 
     def _call(
-        self,
-        method: str,
-        key: str,
-        body: bytes | None = None,
-        query: dict[str, str] | None = None,
+        self, method: str, key: str, body: bytes | None = None, query: dict[str, str] | None = None
     ) -> bytes:
         query = query or {}
         path = f"/{self._name}/{quote(key)}"

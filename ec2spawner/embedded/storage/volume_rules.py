@@ -38,8 +38,7 @@ def check_volume(parameters: Mapping[str, Any]) -> None:
     kind = TYPES.get(name)
     if kind is None:
         raise EC2Error(
-            "UnknownVolumeType",
-            f"Unsupported volume type '{name}' for volume creation.",
+            "UnknownVolumeType", f"Unsupported volume type '{name}' for volume creation."
         )
     size = parameters.get("Size")
     if size is not None:

@@ -168,10 +168,7 @@ class Volumes:
             life = self._lifecycles.get(instance_id)
             volume = await self._describe(volume_id)
             if volume["Attachments"]:
-                raise EC2Error(
-                    "VolumeInUse",
-                    f"{volume_id} is already attached to an instance",
-                )
+                raise EC2Error("VolumeInUse", f"{volume_id} is already attached to an instance")
             if volume["AvailabilityZone"] != life.instance.zone:
                 raise EC2Error(
                     "InvalidVolume.ZoneMismatch",
