@@ -47,6 +47,7 @@ class IdentitySigner:
 
     @property
     def certificate_pem(self) -> str:
+        """The certificate against which signatures verify."""
         return self._certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def sign(self, document: bytes) -> str:

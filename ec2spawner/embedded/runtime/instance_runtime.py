@@ -8,26 +8,25 @@ namespace and one kernel, and, unless the instance runtime may give each its own
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
-from ..api.access_keys import AccessKey, AccessKeys
+from ..api.access_keys import AccessKeys
 from . import disks, mount_s3, processes, shims, user_isolation
+from .files import copy_tree, remove_trees, tail
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .instance import SimulatedInstance
 from .processes import INSTANCE_VARIABLE, RUNTIME_VARIABLE, Mark
+from .workspace import Leader, Workspace
 
 log = logging.getLogger(__name__)
 
@@ -41,62 +40,13 @@ CONSOLES_KEPT = 50
 FIRST_USER_ID = 60000
 THREADS = 8
 
-NOTEBOOK_USER = "jovyan"
-
 FILE_SYSTEMS = "file-systems"
 """In the data directory, with a folder for each EFS file system below it."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 PowerEvent = Callable[[str, Literal["off", "reboot"]], None]
-
-
-class _Leader:
-    """The process that runs the user-data: reaped when it ends; the instance runs on, as on EC2."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self._descriptor: int | None = os.pidfd_open(process.pid)
-        self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._descriptor, self.reap)
-
-    def reap(self) -> None:
-        if self._descriptor is not None:
-            self._loop.remove_reader(self._descriptor)
-            os.close(self._descriptor)
-            self._descriptor = None
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(timeout=0)
-
-
-@dataclass
-class _Workspace:
-    """One instance's place: its directory and, while it runs, its processes and metadata."""
-
-    directory: Path
-    run_directory: Path
-    user_id: int
-    group_id: int
-    metadata: MetadataService | None = None
-    role_key: AccessKey | None = None
-    leader: _Leader | None = None
-    volumes: dict[str, Path] = field(default_factory=dict)
-    """Volume id -> its link in the devices directory."""
-
-    @property
-    def home(self) -> Path:
-        return self.directory / "home" / NOTEBOOK_USER
-
-    @property
-    def devices(self) -> Path:
-        return self.directory / "devices"
-
-    @property
-    def root(self) -> Path:
-        """Where the instance's paths of mounts begin."""
-        return self.directory / "disk"
-
-    @property
-    def console(self) -> Path:
-        return self.directory / "console.log"
 
 
 class InstanceRuntime:
@@ -123,7 +73,7 @@ class InstanceRuntime:
         self._signer = signer
         self._keys = keys
         self._power_event = power_event
-        self._workspaces: dict[str, _Workspace] = {}
+        self._workspaces: dict[str, Workspace] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="instance-runtime")
         self._consoles: dict[str, bytes] = {}
         """By instance id, oldest first: the console logs of instances that are gone."""
@@ -138,7 +88,7 @@ class InstanceRuntime:
         """End every process and listener; instance directories are removed."""
         for workspace in self._workspaces.values():
             await self._close_metadata(workspace)
-        left = await self._in_thread(partial(processes.end, (self._mark,), CLOSING_GRACE))
+        left = await self._in_thread(processes.end, (self._mark,), CLOSING_GRACE)
         if left:
             log.error("%d processes of instances could not be ended", left)
         for workspace in self._workspaces.values():
@@ -152,16 +102,11 @@ class InstanceRuntime:
 
         As on EC2, where cloud-init runs user-data at an instance's first boot and not again.
         """
-        workspace = self._workspaces.get(instance.instance_id)
-        if workspace is None:
-            workspace = await self._in_thread(partial(self._make_workspace, instance.instance_id))
-            self._workspaces[instance.instance_id] = workspace
+        workspace = await self._workspace_of(instance.instance_id)
         await self._in_thread(
-            partial(
-                disks.plug_in, instance, workspace.directory, workspace.devices, self._snapshots
-            )
+            disks.plug_in, instance, workspace.directory, workspace.devices, self._snapshots
         )
-        command = await self._in_thread(partial(self._boot_command, workspace, instance))
+        command = await self._in_thread(self._boot_command, workspace, instance)
         if instance.instance_profile:
             workspace.role_key = self._keys.issue_for_instance()
         press = partial(self._power_event, instance.instance_id)
@@ -176,7 +121,7 @@ class InstanceRuntime:
         if workspace is None:
             return
         await self._in_thread(
-            partial(processes.end, (self._mark, Mark(INSTANCE_VARIABLE, instance_id)), GRACE)
+            processes.end, (self._mark, Mark(INSTANCE_VARIABLE, instance_id)), GRACE
         )
         self._reap(workspace)
         await self._close_metadata(workspace)
@@ -187,17 +132,15 @@ class InstanceRuntime:
         workspace = self._workspaces.pop(instance_id, None)
         if workspace is not None:
             await self._keep_console(instance_id, workspace)
-            await self._in_thread(
-                partial(_remove_trees, workspace.directory, workspace.run_directory)
-            )
+            await self._in_thread(remove_trees, workspace.directory, workspace.run_directory)
 
     async def create_volume(self, volume_id: str, snapshot_id: str = "") -> None:
         """Blank, or with the files of a snapshot."""
         if snapshot_id:
             source = self._snapshots / snapshot_id
-            await self._in_thread(partial(_copy_tree, source, self._volumes / volume_id))
+            await self._in_thread(copy_tree, source, self._volumes / volume_id)
         else:
-            await self._in_thread(partial((self._volumes / volume_id).mkdir, mode=0o700))
+            await self._in_thread((self._volumes / volume_id).mkdir, mode=0o700)
 
     async def create_snapshot(self, volume_id: str, snapshot_id: str) -> int:
         """Copy a volume's files as they are now; how many bytes they are.
@@ -205,23 +148,22 @@ class InstanceRuntime:
         Of a volume that came with an instance there are none.
         """
         source, target = self._volumes / volume_id, self._snapshots / snapshot_id
-        await self._in_thread(partial(self._snapshots.mkdir, mode=0o711, exist_ok=True))
-        return int(await self._in_thread(partial(_copy_tree, source, target)))
+        await self._in_thread(self._snapshots.mkdir, mode=0o711, exist_ok=True)
+        return await self._in_thread(copy_tree, source, target)
 
     async def delete_snapshot(self, snapshot_id: str) -> None:
-        await self._in_thread(partial(_remove_trees, self._snapshots / snapshot_id))
+        """Delete the snapshot's files; volumes made from it keep theirs."""
+        await self._in_thread(remove_trees, self._snapshots / snapshot_id)
 
     async def delete_volume(self, volume_id: str) -> None:
-        await self._in_thread(partial(_remove_trees, self._volumes / volume_id))
+        """Delete the volume's files; its snapshots keep theirs."""
+        await self._in_thread(remove_trees, self._volumes / volume_id)
 
     async def attach(self, instance_id: str, volume_id: str) -> None:
         """Show the volume in the instance's devices directory, as udev would."""
-        workspace = self._workspaces.get(instance_id)
-        if workspace is None:
-            workspace = await self._in_thread(partial(self._make_workspace, instance_id))
-            self._workspaces[instance_id] = workspace
-        link = workspace.devices / f"nvme-Amazon_Elastic_Block_Store_{volume_id.replace('-', '')}"
-        await self._in_thread(partial(self._link, workspace, self._volumes / volume_id, link))
+        workspace = await self._workspace_of(instance_id)
+        link = workspace.devices / disks.EBS.format(volume_id.replace("-", ""))
+        await self._in_thread(self._link, workspace, self._volumes / volume_id, link)
         workspace.volumes[volume_id] = link
 
     async def detach(self, instance_id: str, volume_id: str) -> None:
@@ -234,26 +176,24 @@ class InstanceRuntime:
         link = workspace.volumes.pop(volume_id, None) if workspace is not None else None
         if link is None:
             return
-        await self._in_thread(partial(self._unlink, instance_id, self._volumes / volume_id, link))
+        await self._in_thread(self._unlink, instance_id, self._volumes / volume_id, link)
 
     async def console_tail(self, instance_id: str) -> bytes:
         """The end of the instance's console, also after its end; empty for an unknown one."""
         workspace = self._workspaces.get(instance_id)
         if workspace is None:
             return self._consoles.get(instance_id, b"")
-        return bytes(await self._in_thread(partial(_tail, workspace.console)))
+        return await self._in_thread(tail, workspace.console, CONSOLE_TAIL)
 
-    async def _keep_console(self, instance_id: str, workspace: _Workspace) -> None:
+    async def _keep_console(self, instance_id: str, workspace: Workspace) -> None:
         """EC2 keeps the log of an instance that has ended; here, of the latest of them."""
-        self._consoles[instance_id] = await self._in_thread(partial(_tail, workspace.console))
+        self._consoles[instance_id] = await self._in_thread(tail, workspace.console, CONSOLE_TAIL)
         while len(self._consoles) > CONSOLES_KEPT:
             del self._consoles[next(iter(self._consoles))]
 
     async def running(self) -> dict[str, list[dict[str, Any]]]:
         """Instance id -> its processes, by id and short name."""
-        found = await self._in_thread(
-            partial(processes.by_value, INSTANCE_VARIABLE, within=self._mark)
-        )
+        found = await self._in_thread(processes.by_value, INSTANCE_VARIABLE, within=self._mark)
         return {
             instance_id: [{"pid": pid, "command": processes.command(pid)} for pid in sorted(pids)]
             for instance_id, pids in found.items()
@@ -268,8 +208,15 @@ class InstanceRuntime:
             else None
         )
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+    async def _workspace_of(self, instance_id: str) -> Workspace:
+        if instance_id not in self._workspaces:
+            made = await self._in_thread(self._make_workspace, instance_id)
+            self._workspaces[instance_id] = made
+        return self._workspaces[instance_id]
+
+    async def _in_thread(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
+        call = partial(work, *arguments, **keywords)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
 
     def _open(self) -> None:
         left = processes.end((self._mark,), 0.0)
@@ -291,14 +238,14 @@ class InstanceRuntime:
             )
 
     def _remove_leftovers(self) -> None:
-        _remove_trees(self._instances, self._run_root)
+        remove_trees(self._instances, self._run_root)
 
-    def _make_workspace(self, instance_id: str) -> _Workspace:
+    def _make_workspace(self, instance_id: str) -> Workspace:
         user_id, group_id = os.geteuid(), os.getegid()
         if self._separate_users:
             self._users_given += 1
             user_id = group_id = FIRST_USER_ID + self._users_given
-        workspace = _Workspace(
+        workspace = Workspace(
             self._instances / instance_id, self._run_root / instance_id, user_id, group_id
         )
         own = (
@@ -317,11 +264,11 @@ class InstanceRuntime:
             os.chown(workspace.home, user_id, group_id)
         return workspace
 
-    def _boot_command(self, workspace: _Workspace, instance: SimulatedInstance) -> list[str] | None:
+    def _boot_command(self, workspace: Workspace, instance: SimulatedInstance) -> list[str] | None:
         path = workspace.directory / "user-data"
         if path.exists():
             # What `/run` held is gone with the boot before.
-            _remove_trees(workspace.run_directory)
+            remove_trees(workspace.run_directory)
             workspace.run_directory.mkdir()
             return [str(self._shims / "systemctl"), "default"]
         if not instance.user_data.startswith(b"#!"):
@@ -330,8 +277,8 @@ class InstanceRuntime:
         return ["/bin/bash", str(path)]
 
     def _start(
-        self, command: list[str], workspace: _Workspace, instance: SimulatedInstance, imds: str
-    ) -> _Leader:
+        self, command: list[str], workspace: Workspace, instance: SimulatedInstance, imds: str
+    ) -> Leader:
         with workspace.console.open("ab") as console:
             process = subprocess.Popen(
                 command,
@@ -342,10 +289,10 @@ class InstanceRuntime:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        return _Leader(process)
+        return Leader(process)
 
     def _environment(
-        self, workspace: _Workspace, instance: SimulatedInstance, imds: str
+        self, workspace: Workspace, instance: SimulatedInstance, imds: str
     ) -> dict[str, str]:
         """Everything an instance's processes inherit: nothing of the caller's but its PATH."""
         path = [str(self._shims), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
@@ -371,12 +318,12 @@ class InstanceRuntime:
             environment["EC2SPAWNER_SIMULATED_GPU"] = gpu
         return environment
 
-    def _reap(self, workspace: _Workspace) -> None:
+    def _reap(self, workspace: Workspace) -> None:
         if workspace.leader is not None:
             workspace.leader.reap()
             workspace.leader = None
 
-    async def _close_metadata(self, workspace: _Workspace) -> None:
+    async def _close_metadata(self, workspace: Workspace) -> None:
         if workspace.metadata is not None:
             metadata, workspace.metadata = workspace.metadata, None
             await metadata.close()
@@ -384,7 +331,7 @@ class InstanceRuntime:
             self._keys.revoke(workspace.role_key)
             workspace.role_key = None
 
-    def _link(self, workspace: _Workspace, volume: Path, link: Path) -> None:
+    def _link(self, workspace: Workspace, volume: Path, link: Path) -> None:
         if self._separate_users:
             # Files of the volume belong to the notebook user of whichever instance has it.
             for parent, directories, files in os.walk(volume):
@@ -399,36 +346,3 @@ class InstanceRuntime:
         if holders:
             log.warning("%s: killed %d processes with detached files", instance_id, len(holders))
             processes.kill(holders, self._mark, mark)
-
-
-def _remove_trees(*directories: Path) -> None:
-    for directory in directories:
-        shutil.rmtree(directory, ignore_errors=True)
-
-
-def _copy_tree(source: Path, target: Path) -> int:
-    """Everything as it is, owners and links too; the bytes of the files.
-
-    A file that goes while it is copied is not there: a snapshot of a volume in use is no more
-    consistent than the files are.
-    """
-    target.mkdir(mode=0o700)
-    if source.is_dir():
-        copied = subprocess.run(
-            ["cp", "--archive", f"{source}/.", str(target)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-        if copied.returncode:
-            log.warning("copying %s: %s", source, copied.stderr.decode(errors="replace")[-300:])
-    files = (Path(parent, name) for parent, _, names in os.walk(target) for name in names)
-    return sum(os.lstat(file).st_size for file in files)
-
-
-def _tail(path: Path) -> bytes:
-    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-        file.seek(0, os.SEEK_END)
-        file.seek(max(0, file.tell() - CONSOLE_TAIL))
-        return file.read()
-    return b""

@@ -112,6 +112,7 @@ class Bucket:
                     os.lchown(Path(parent, name), *owner)
 
     def seen(self) -> Seen:
+        """The files of the folder as they are now."""
         files = (path for path in self._folder.rglob("*") if path.is_file())
         facts = {str(path.relative_to(self._folder)): path.stat() for path in files}
         return {name: (each.st_mtime_ns, each.st_size) for name, each in facts.items()}

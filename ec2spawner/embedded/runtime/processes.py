@@ -39,6 +39,7 @@ class Mark:
 
     @property
     def entry(self) -> bytes:
+        """As it stands in `/proc/<pid>/environ`."""
         return f"{self.name}={self.value}".encode()
 
 

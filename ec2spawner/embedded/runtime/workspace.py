@@ -1,0 +1,70 @@
+"""What an instance has on the host: its directories, its process, its metadata service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..api.access_keys import AccessKey
+from .imds import MetadataService
+
+NOTEBOOK_USER = "jovyan"
+
+
+class Leader:
+    """The process that runs the user-data. It is reaped when it ends; the instance keeps running,
+    as on EC2."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self._descriptor: int | None = os.pidfd_open(process.pid)
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._descriptor, self.reap)
+
+    def reap(self) -> None:
+        """Collect the exit status if the process has ended; stop watching it either way."""
+        if self._descriptor is not None:
+            self._loop.remove_reader(self._descriptor)
+            os.close(self._descriptor)
+            self._descriptor = None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=0)
+
+
+@dataclass
+class Workspace:
+    """One instance's directories and, while it runs, its process and metadata service."""
+
+    directory: Path
+    run_directory: Path
+    user_id: int
+    group_id: int
+    metadata: MetadataService | None = None
+    role_key: AccessKey | None = None
+    leader: Leader | None = None
+    volumes: dict[str, Path] = field(default_factory=dict)
+    """Volume id -> its link in the devices directory."""
+
+    @property
+    def home(self) -> Path:
+        """The notebook user's home directory."""
+        return self.directory / "home" / NOTEBOOK_USER
+
+    @property
+    def devices(self) -> Path:
+        """What `/dev/disk/by-id` is on EC2."""
+        return self.directory / "devices"
+
+    @property
+    def root(self) -> Path:
+        """The root of the instance's mount paths."""
+        return self.directory / "disk"
+
+    @property
+    def console(self) -> Path:
+        """The log that GetConsoleOutput shows."""
+        return self.directory / "console.log"
