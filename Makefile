@@ -22,7 +22,7 @@ ARGS ?=
 VENV := .venv
 DONE := $(VENV)/.done
 # Their tests start no process and no database.
-PURE := $(addprefix tests/unit/,core config cost reap survey)
+PURE := $(addprefix tests/unit/,core config cost prices reap)
 CONSTRAINTS := ec2spawner/data/constraints.txt
 LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/schema/*' -o -path '*/style/*' \)) \
 	$(addprefix labextension/,package.json package-lock.json tsconfig.json)

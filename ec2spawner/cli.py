@@ -45,7 +45,7 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .reap.command import run_reap
 
         return run_reap(arguments, for_the_hub)
-    from .survey.command import run_prices
+    from .prices.command import run_prices
 
     return run_prices(arguments, for_the_hub)
 

@@ -1,4 +1,4 @@
-"""EC2 on a laptop: moto's records, a gate in front of them, an instance runtime behind.
+"""EC2 on a laptop: moto's records, a gateway in front of them, an instance runtime behind.
 
 `EmbeddedEC2` runs in an event loop; `python -m ec2spawner.embedded` runs it as a program.
 """

@@ -25,11 +25,11 @@ from .api.loopback import NoBrowsers
 from .api.moto_backend import Moto
 from .control.control import ROUTES, Controls, UnknownHandler
 from .faults import Faults
-from .gate.call_log import Calls
-from .gate.dry_run import DryRuns
-from .gate.gate import Gate, GateHandler
-from .gate.missing_resources import References
-from .gate.throttle import Throttle
+from .gateway.call_log import Calls
+from .gateway.dry_run import DryRuns
+from .gateway.gateway import Gateway, GatewayHandler
+from .gateway.missing_resources import References
+from .gateway.throttle import Throttle
 from .instances.actions import Instances
 from .instances.fleet import Fleets
 from .instances.launch import Launcher
@@ -116,6 +116,7 @@ class EmbeddedEC2:
 
     @property
     def endpoint(self) -> str:
+        """URL of the EC2 API; raises RuntimeError before `start`."""
         return self.facts.ec2_endpoint
 
     async def __aenter__(self) -> EmbeddedEC2:
@@ -176,7 +177,7 @@ class EmbeddedEC2:
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
-        gate = Gate(
+        gateway = Gateway(
             moto,
             built,
             instances,
@@ -196,7 +197,7 @@ class EmbeddedEC2:
             faults,
             calls,
         )
-        self._stack.push_async_callback(gate.close)
+        self._stack.push_async_callback(gateway.close)
         controls = Controls(
             secrets.token_urlsafe(32),
             calls,
@@ -215,7 +216,7 @@ class EmbeddedEC2:
             REGION,
             signer.certificate_pem,
         )
-        port = self._listen(gate, controls, moto, keys)
+        port = self._listen(gateway, controls, moto, keys)
         runtime.s3_endpoint = f"http://{HOST}:{port}"
         return Facts(
             ec2_endpoint=f"http://{HOST}:{port}",
@@ -233,12 +234,12 @@ class EmbeddedEC2:
             control_token=controls.token,
         )
 
-    def _listen(self, gate: Gate, controls: Controls, moto: Moto, keys: AccessKeys) -> int:
+    def _listen(self, gateway: Gateway, controls: Controls, moto: Moto, keys: AccessKeys) -> int:
         sockets = bind_sockets(self._port, HOST)
         port = int(sockets[0].getsockname()[1])
         application = Application(
             [
-                (r"/", GateHandler, {"gate": gate, "keys": keys}),
+                (r"/", GatewayHandler, {"gateway": gateway, "keys": keys}),
                 *((pattern, handler, {"controls": controls}) for pattern, handler in ROUTES),
                 (buckets.ROUTE, BucketHandler, {"moto": moto, "keys": keys}),
                 (r"/embedded.*", UnknownHandler, {"controls": controls}),

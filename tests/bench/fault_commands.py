@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig, load
 from ec2spawner.check.run import check
-from ec2spawner.survey.region import survey
+from ec2spawner.prices.region import read_regions
 from tests.bench.fault_cells import Cell, Ended, unclear
 from tests.bench.fault_site import HERE, USUAL, Site, timed
 from tests.bench.fault_timeout import HURRIED
@@ -46,7 +46,7 @@ class Commands:
         """Why the region could not be read; empty where it could."""
         assert self._config is not None
         options = self._config.options
-        [region] = await survey(
+        [region] = await read_regions(
             [options.region],
             options.profiles,
             architecture=options.architecture,

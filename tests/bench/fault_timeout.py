@@ -257,7 +257,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.aws.client", "Timeouts", lambda: TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUTS", TIMEOUTS),
     ("ec2spawner.check.run", "TIMEOUT", HURRIED.command),
-    ("ec2spawner.survey.region", "TIMEOUT", HURRIED.command),
+    ("ec2spawner.prices.region", "TIMEOUT", HURRIED.command),
 )
 """What no option says. It belongs into a bench and into nothing else to change these."""
 

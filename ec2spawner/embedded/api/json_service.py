@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class JsonService(Protocol):
-    """One AWS service behind the gate."""
+    """One AWS service behind the gateway."""
 
     async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to an action. None leaves it to moto; raises `EC2Error` as AWS would."""

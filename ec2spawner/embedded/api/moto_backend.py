@@ -229,7 +229,7 @@ class Moto:
 
 
 def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The headers that say what a request is; the rest is between the client and the gate."""
+    """The headers that say what a request is; the rest is between the client and the gateway."""
     names = ("Content-Type", "Authorization", "X-Amz-Target")
     return [(name, headers[name]) for name in names if name in headers]
 

@@ -1,6 +1,6 @@
 """EC2's Query protocol: a form in, XML out, both driven by botocore's own model of EC2.
 
-The gate reads and writes plain dictionaries in the form that boto3 gives to its callers; what
+The gateway reads and writes plain dictionaries in the form that boto3 gives to its callers; what
 a member is called on the wire is botocore's knowledge, not ours.
 """
 

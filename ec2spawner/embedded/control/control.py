@@ -19,8 +19,8 @@ from tornado.web import HTTPError, RequestHandler
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..faults import Fault, Faults
-from ..gate.call_log import Calls
-from ..gate.throttle import Throttle
+from ..gateway.call_log import Calls
+from ..gateway.throttle import Throttle
 from ..instances.lifecycle import Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservation, Reservations
@@ -71,6 +71,7 @@ class ControlHandler(RequestHandler):
     """Base: JSON out, JSON in, errors in words."""
 
     def initialize(self, controls: Controls) -> None:
+        """Called by tornado with what can be steered."""
         self.controls = controls
 
     def prepare(self) -> None:
@@ -88,6 +89,7 @@ class ControlHandler(RequestHandler):
         self.finish({"error": error.log_message % error.args if known else self._reason})
 
     def log_exception(self, *error: Any) -> None:
+        """A refused call is no error of the simulation."""
         if not isinstance(error[1], HTTPError):
             super().log_exception(*error)
 
@@ -121,6 +123,7 @@ class CallsHandler(ControlHandler):
     """`GET /embedded/calls`: every API call received."""
 
     def get(self) -> None:
+        """Answer with the log of calls, oldest first."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(list(self.controls.calls)))
 
@@ -129,6 +132,7 @@ class InstancesHandler(ControlHandler):
     """`GET /embedded/instances`: instances that run, with their processes."""
 
     async def get(self) -> None:
+        """Answer with every instance that is listed; times and processes are as of now."""
         running = await self.controls.runtime.running()
         self.set_header("Content-Type", "application/json")
         self.finish(
@@ -156,6 +160,7 @@ class CertificateHandler(ControlHandler):
     """`GET /embedded/certificate`: the PEM that identity documents verify against."""
 
     def get(self) -> None:
+        """Answer with the certificate."""
         self.set_header("Content-Type", "application/x-pem-file")
         self.finish(self.controls.certificate_pem)
 
@@ -164,6 +169,7 @@ class CapacityHandler(ControlHandler):
     """`POST /embedded/capacity`: how many instances of an offer there are."""
 
     def post(self) -> None:
+        """Set the number of places; 400 for an unknown instance type or zone."""
         order = self.order(CapacityOrder)
         self.check_offer(order.instance_type, order.zone)
         self.controls.capacity.set(order.market, order.instance_type, order.zone, order.available)
@@ -174,6 +180,7 @@ class FaultsHandler(ControlHandler):
     """`POST` and `DELETE /embedded/faults`: order faults, or cancel all of them."""
 
     def post(self) -> None:
+        """Add a fault behind those that are ordered; 400 for an unknown type or zone."""
         order = self.order(FaultOrder)
         for zone in order.zones:
             self.check_offer(ANY, zone)
@@ -191,6 +198,7 @@ class FaultsHandler(ControlHandler):
         self.finish({"ok": True})
 
     def delete(self) -> None:
+        """Cancel every fault that has not struck yet."""
         self.controls.faults.clear()
         self.finish({"ok": True})
 
@@ -199,6 +207,7 @@ class PricesHandler(ControlHandler):
     """`POST /embedded/prices`: a spot or on-demand price from now on, in USD/hour."""
 
     def post(self) -> None:
+        """Set a price in USD/hour; 400 for an unknown type or zone, or for any type."""
         order = self.order(PriceOrder)
         self.check_offer(order.instance_type, order.zone or ANY)
         if order.instance_type == ANY:
@@ -217,6 +226,7 @@ class AddressesHandler(ControlHandler):
     """`POST /embedded/addresses`: how many addresses of a subnet are free."""
 
     async def post(self) -> None:
+        """Set the number of free addresses; 400 for an unknown subnet."""
         order = self.order(AddressesOrder)
         moto, network = self.controls.moto, self.controls.network
         if order.subnet_id not in network.subnets.values():
@@ -230,6 +240,7 @@ class FileSystemsHandler(ControlHandler):
     """`POST /embedded/file-systems`: create an EFS file system."""
 
     async def post(self) -> None:
+        """Create it with a mount target in each zone; one that exists stays as it is."""
         await self.controls.file_systems.create(self.order(FileSystemOrder).file_system)
         self.finish({"ok": True})
 
@@ -238,6 +249,7 @@ class ReservationsHandler(ControlHandler):
     """`POST /embedded/reservations`: replace the account's Reserved Instances."""
 
     def post(self) -> None:
+        """Replace all of them; 400 for an unknown type or zone."""
         order = self.order(ReservationsOrder)
         for reservation in order.reservations:
             self.check_offer(reservation.instance_type, reservation.zone or ANY)
@@ -254,6 +266,7 @@ class BootHandler(ControlHandler):
     """`POST /embedded/boot`: seconds that boots take from now on."""
 
     def post(self) -> None:
+        """Set the seconds of a boot; boots in progress keep theirs."""
         self.controls.lifecycles.boot_seconds = self.order(BootOrder).seconds
         self.finish({"ok": True})
 
@@ -262,6 +275,7 @@ class LimitsHandler(ControlHandler):
     """`POST /embedded/limits`: rate limits on or off, and vCPU quotas."""
 
     def post(self) -> None:
+        """Set what is named, and answer with all limits; 400 for an unknown class."""
         order = self.order(LimitsOrder)
         if order.token_buckets is not None:
             self.controls.throttle.enabled = order.token_buckets
@@ -294,6 +308,7 @@ class InterruptHandler(ControlHandler):
     """`POST /embedded/interrupt/{instance_id}`: a spot notice; 404 for an unknown instance."""
 
     def post(self, instance_id: str) -> None:
+        """Give notice; 409 unless it is a spot instance that is pending or running."""
         order = self.order(InterruptOrder)
         try:
             life = self.controls.lifecycles.get(instance_id)
@@ -311,6 +326,7 @@ class UnknownHandler(ControlHandler):
     """404 with the list of control calls."""
 
     def prepare(self) -> None:
+        """Refuse the call, after the check of the token."""
         super().prepare()
         known = ", ".join(pattern for pattern, _ in ROUTES)
         raise HTTPError(404, "%s", f"there is: {known}")

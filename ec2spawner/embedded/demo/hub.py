@@ -55,6 +55,7 @@ class RefusedHandler(RequestHandler):
     """403 that says how to allow the name."""
 
     def prepare(self) -> None:
+        """Refuse the request before any method is looked up."""
         self.set_status(HTTPStatus.FORBIDDEN)
         self.set_header("Content-Type", "text/plain; charset=utf-8")
         self.finish(

@@ -52,6 +52,7 @@ class Instances:
         self._runtime = runtime
 
     async def run(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """RunInstances: fewer than MaxCount where the rest cannot be had, never below MinCount."""
         plan = await self._plan(parameters)
         count, error = self._launcher.available(plan.blueprint, plan.offer, plan.most)
         if error is not None and count < plan.least:
@@ -104,20 +105,25 @@ class Instances:
         return [name for _, name in shown], pagination.token_from(after[0][0]) if after else None
 
     async def terminate(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """TerminateInstances; terminated already is no error."""
         changes = self._change(parameters, self._lifecycles.terminate)
         return {"TerminatingInstances": changes}
 
     async def stop(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """StopInstances; raises `UnsupportedOperation` for a spot instance."""
         return {"StoppingInstances": self._change(parameters, self._lifecycles.stop)}
 
     async def start(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """StartInstances; raises `IncorrectInstanceState` while one is stopping."""
         return {"StartingInstances": self._change(parameters, self._lifecycles.start)}
 
     async def reboot(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """RebootInstances; does nothing to an instance that is not running."""
         self._change(parameters, self._lifecycles.reboot)
         return {}
 
     async def console(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """GetConsoleOutput: the last 64 KiB, also of one that was terminated lately."""
         life = self._lifecycles.get(parameters.get("InstanceId", ""))
         tail = await self._runtime.console_tail(life.instance_id)
         return {

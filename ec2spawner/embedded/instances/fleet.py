@@ -1,6 +1,6 @@
 """CreateFleet of type `instant`: which offers serve it, and the launches that follow.
 
-The gate turns a fleet into explicit launches, because moto's own CreateFleet drops most of the
+The gateway turns a fleet into explicit launches, because moto's own CreateFleet drops most of the
 launch template and always takes the first override.
 """
 

@@ -62,6 +62,7 @@ class Lifecycle:
 
     @property
     def instance_id(self) -> str:
+        """EC2's id, such as `i-0a1b2c3d4e5f60718`."""
         return self.instance.instance_id
 
     @property
@@ -119,6 +120,7 @@ class Lifecycles:
         return [self.get(instance_id) for instance_id in instance_ids]
 
     def all(self) -> list[Lifecycle]:
+        """Every instance that is listed, terminated ones included, in launch order."""
         return list(self._lifecycles.values())
 
     def vcpus_in_use(self, counted: tuple[Market, str]) -> int:

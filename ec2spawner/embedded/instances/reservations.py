@@ -51,6 +51,7 @@ class Reservations:
         self._reservations = tuple(reservations)
 
     async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """DescribeReservedInstances, by ids and by `FILTERS`."""
         shown = [_shown(reservation) for reservation in self._reservations]
         ids = parameters.get("ReservedInstancesIds")
         if ids:

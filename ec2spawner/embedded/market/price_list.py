@@ -54,6 +54,7 @@ class PriceList:
         self._region = region
 
     async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """GetProducts; raises the Price List API's errors for anything else."""
         if action != "GetProducts":
             raise EC2Error("UnknownOperationException", f"The embedded EC2 has no {action}.")
         if asked.get("ServiceCode") != SERVICE_CODE:

@@ -110,6 +110,7 @@ class OnDemandPrices:
         self._set: dict[str, float] = {}
 
     def set(self, instance_type: str, usd_per_hour: float) -> None:
+        """The type costs this from now on, in USD/hour."""
         self._set[instance_type] = usd_per_hour
 
     def price(self, instance_type: str) -> float | None:

@@ -20,6 +20,7 @@ class PublicParameters:
         self._since = time.time()
 
     async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """GetParameter and GetParameters; None where a name is not below `PREFIX`."""
         if action not in ("GetParameter", "GetParameters"):
             return None
         names = asked.get("Names") or [asked.get("Name") or ""]

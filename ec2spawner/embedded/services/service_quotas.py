@@ -24,6 +24,7 @@ class ServiceQuotas:
         self._prefix = f"arn:aws:servicequotas:{region}:{account}:{SERVICE_CODE}"
 
     async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Quotas in vCPUs; raises Service Quotas' errors for anything else."""
         if action not in ("ListServiceQuotas", "GetServiceQuota"):
             raise EC2Error("UnknownOperationException", f"The embedded EC2 has no {action}.")
         if asked.get("ServiceCode") != SERVICE_CODE:

@@ -34,6 +34,7 @@ class BucketHandler(RequestHandler):
     """Hands a request of S3's REST protocol to moto, and back what it says."""
 
     def initialize(self, moto: Moto, keys: AccessKeys) -> None:
+        """Called by tornado for each request."""
         self._moto = moto
         self._keys = keys
 

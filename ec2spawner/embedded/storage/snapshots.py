@@ -63,6 +63,7 @@ class Snapshots:
         await self._moto.run(lambda: self._restore(saved))
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """CreateSnapshot: files are copied before it answers; it is pending for `SECONDS`."""
         volume_id = parameters.get("VolumeId", "")
         async with self._lock:
             await self._moto.run(lambda: self._check_room_for(volume_id))
@@ -75,6 +76,7 @@ class Snapshots:
         return self._as_it_is(answer)
 
     async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """DescribeSnapshots, a page at a time, with progress in percent."""
         page = pagination.asked("DescribeSnapshots", parameters)
         await self._moto.run(self._complete)
         asked = {name: v for name, v in parameters.items() if name in ("Filters", "SnapshotIds")}
@@ -84,6 +86,7 @@ class Snapshots:
         return {"Snapshots": [self._as_it_is(each) for each in shown], **following}
 
     async def delete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """DeleteSnapshot; volumes that were made from it keep their files."""
         snapshot_id = parameters.get("SnapshotId", "")
         async with self._lock:
             await self._moto.call("DeleteSnapshot", SnapshotId=snapshot_id)

@@ -69,6 +69,7 @@ class Volumes:
         await self._moto.run(lambda: self._restore(volumes))
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """CreateVolume: blank or from a snapshot; raises what `check_create` raises."""
         call = {name: value for name, value in parameters.items() if name != "ClientToken"}
         await self.check_create(call)
         source = call.get("SnapshotId", "")
@@ -92,6 +93,7 @@ class Volumes:
             await self._snapshots.check_source(source, parameters.get("Size"))
 
     async def delete(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """DeleteVolume; raises `VolumeInUse` while it is attached."""
         volume_id = parameters.get("VolumeId", "")
         async with self._lock:
             await self._moto.call("DeleteVolume", VolumeId=volume_id)
@@ -160,6 +162,7 @@ class Volumes:
         await asyncio.gather(*self._growing, return_exceptions=True)
 
     async def attach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """AttachVolume: one instance at a time, of its own zone."""
         volume_id, instance_id = parameters.get("VolumeId", ""), parameters.get("InstanceId", "")
         device = parameters.get("Device")
         if not device:
@@ -191,6 +194,7 @@ class Volumes:
         return answer
 
     async def detach(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """DetachVolume: processes of the instance that use it are killed."""
         volume_id = parameters.get("VolumeId", "")
         async with self._lock:
             attachments = (await self._describe(volume_id))["Attachments"]

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from ec2spawner.data import instance_types
 from ec2spawner.embedded.api.protocol import EC2Error, parse_request, render
-from ec2spawner.embedded.gate.idempotency import ClientTokens
-from ec2spawner.embedded.gate.throttle import Throttle
+from ec2spawner.embedded.gateway.idempotency import ClientTokens
+from ec2spawner.embedded.gateway.throttle import Throttle
 from ec2spawner.embedded.instances.fleet import (
     Candidate,
     Purchase,

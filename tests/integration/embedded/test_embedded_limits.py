@@ -10,7 +10,7 @@ import pytest
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from ec2spawner.data import instance_types
-from ec2spawner.embedded.gate import throttle
+from ec2spawner.embedded.gateway import throttle
 
 
 def code(call: Callable[[], Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from ec2spawner.embedded.gate import filters
+from ec2spawner.embedded.gateway import filters
 from tests.aws_actions import called_actions
 
 NOBODYS = "0123456789abcdef0"

@@ -19,15 +19,15 @@ from ec2spawner.check import report as check_report
 from ec2spawner.check.finding import failed
 from ec2spawner.core.text.untrusted import visible, without_escapes
 from ec2spawner.hub.app import log_sanitizer
+from ec2spawner.prices import report as prices_report
+from ec2spawner.prices.rows import Row as Price
 from ec2spawner.reap import report as reap_report
 from ec2spawner.reap.rows import Row as Leftover
-from ec2spawner.survey import report as survey_report
-from ec2spawner.survey.rows import Row as Price
 
 EVIL = "ada\u202egnp.\x1b]0;owned\x07\x1b[31m\x9b2J\u2066\u200b\r\nroot [red]x[/red]"
 SHOWN = r"ada\u202egnp.\x1b]0;owned\x07\x1b[31m\x9b2J\u2066\u200b\r\nroot [red]x[/red]"
 
-COMMANDS = ("check", "reap", "survey")
+COMMANDS = ("check", "prices", "reap")
 
 
 def active(text: str) -> set[str]:
@@ -65,7 +65,7 @@ def test_tables_of_commands_contain_no_control_sequences(columns: int) -> None:
 
     check_report.print_table([finding], console)
     reap_report.print_table(kept, console)
-    survey_report.print_table([price, refused], console)
+    prices_report.print_table([price, refused], console)
 
     assert isinstance(console.file, io.StringIO)
     printed = console.file.getvalue()
@@ -76,7 +76,7 @@ def test_tables_of_commands_contain_no_control_sequences(columns: int) -> None:
 
 def test_errors_and_csv_contain_no_control_sequences(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.complain("reap", EVIL)
-    survey_report.print_csv([Price("us-east-1", EVIL, False, error=EVIL)])
+    prices_report.print_csv([Price("us-east-1", EVIL, False, error=EVIL)])
     written = capsys.readouterr()
     assert active(written.out) == active(written.err) == set()
     assert written.err == f"ec2spawner reap: {SHOWN}\n"

@@ -32,8 +32,8 @@ CLEAN_PACKAGES = (
     "gpu_check",
     "hub",
     "notebook",
+    "prices",
     "reap",
-    "survey",
     "telemetry",
     "wire",
 )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ec2spawner import data
 from ec2spawner.config import Profile
 from ec2spawner.core.pricing.price_history import PricePoint
-from ec2spawner.survey.rows import Region, rows_of
+from ec2spawner.prices.rows import Region, rows_of
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TYPES = {name: data.instance_types()[name] for name in ("g4dn.xlarge", "g4dn.2xlarge")}

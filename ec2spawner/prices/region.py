@@ -36,7 +36,7 @@ NOT_ENABLED = frozenset(
 """What a region answers to an account that has not enabled it, or to wrong credentials."""
 
 
-async def survey(
+async def read_regions(
     regions: Sequence[str],
     profiles: Sequence[Profile],
     *,

@@ -1,7 +1,7 @@
-"""The gate: EC2's Query protocol over HTTP, in front of moto.
+"""The gateway: EC2's Query protocol over HTTP, in front of moto.
 
 A call that no valid access key has signed is refused. Every other one is logged, may be struck by
-an ordered fault, pays its tokens, and is then answered: by the gate where it knows better than
+an ordered fault, pays its tokens, and is then answered: by the gateway where it knows better than
 moto, by moto word for word otherwise.
 """
 
@@ -69,13 +69,13 @@ JSON_DENIALS = {
 """Those of the services that speak JSON."""
 
 CLOSING_TIMEOUT = 10.0
-"""Seconds that calls under way have when the gate closes."""
+"""Seconds that calls under way have when the gateway closes."""
 
 Answer = dict[str, Any]
 Action = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 
 
-class Gate:
+class Gateway:
     """Answers one API request at a time, any number at once."""
 
     def __init__(
@@ -246,7 +246,7 @@ class Gate:
         return RawResponse(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
 
     async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawResponse:
-        """The gate chooses the page, moto words it."""
+        """The gateway chooses the page, moto words it."""
         ids, token = await self._instances.page(parameters)
         if not ids:
             empty = protocol.render("DescribeInstances", {"Reservations": []})
@@ -260,11 +260,12 @@ class Gate:
         return RawResponse(answer.status, answer.content_type, shown)
 
 
-class GateHandler(RequestHandler):
+class GatewayHandler(RequestHandler):
     """`POST /` on the endpoint."""
 
-    def initialize(self, gate: Gate, keys: AccessKeys) -> None:
-        self._gate = gate
+    def initialize(self, gateway: Gateway, keys: AccessKeys) -> None:
+        """Called by tornado for each request."""
+        self._gateway = gateway
         self._keys = keys
         self._client_gone = asyncio.Event()
 
@@ -272,7 +273,7 @@ class GateHandler(RequestHandler):
         """Authenticate and answer one call; errors have the format of the called service."""
         try:
             service = self._keys.authenticate(self.request)
-            answer = await self._gate.answer(
+            answer = await self._gateway.answer(
                 service, self.request.body, self.request.headers, self._client_gone
             )
         except DeniedError as error:

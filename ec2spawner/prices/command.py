@@ -17,7 +17,7 @@ from ..config import Profile
 from ..config.options import REGION
 from ..config.profile import DEFAULT_PROFILES
 from ..terminal import complain
-from .region import survey
+from .region import read_regions
 from .report import print_csv, print_json, print_table
 from .rows import Row, rows_of
 
@@ -69,7 +69,7 @@ async def _rows(request: Request, *, measure_latency: bool) -> list[Row]:
             waiting.remove(name)
             status.update(ask())
 
-        found = await survey(
+        found = await read_regions(
             request.regions,
             request.profiles,
             architecture=request.architecture,

@@ -1,4 +1,4 @@
-"""The survey as a table, as JSON, or as comma-separated values."""
+"""The prices as a table, as JSON, or as comma-separated values."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from ec2spawner.survey.report import print_table
-from ec2spawner.survey.rows import Row
+from ec2spawner.prices.report import print_table
+from ec2spawner.prices.rows import Row
 
 ZONES = {f"us-east-1{letter}": 0.1 + place / 100 for place, letter in enumerate("abcdef")}
 T4 = Row(
