@@ -34,12 +34,7 @@ from .hub.pages.spawn_page import render_options_form
 from .hub.pages.spot_wait_status import spot_wait_status
 from .hub.pages.stop_notice import StopNotice, notice_of
 from .hub.security.sealed_start import NotebookStart, Seal, SealBroken
-from .hub.security.signed_link import (
-    SIGNED,
-    NotByThisLink,
-    is_signed,
-    start_url,
-)
+from .hub.security.signed_link import SIGNED, NotByThisLink, is_signed, start_url
 from .hub.spawn import user_options
 from .hub.spawn.home_choice import release_home
 from .hub.spawn.home_migration import home_zone_of

@@ -16,12 +16,7 @@ import aiohttp
 from .._version import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, LeaseGrant
-from .claim import (
-    UNCLAIMED_LIMIT_SECONDS,
-    claim_lease,
-    new_claim,
-    new_key,
-)
+from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .hub.client import HubClient, PowerOffError
 from .lease_run import LeaseRun

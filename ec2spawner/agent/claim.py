@@ -11,18 +11,8 @@ from datetime import datetime
 from pathlib import Path
 
 from ..core.backoff import Backoff
-from ..wire import (
-    PROTOCOL,
-    Claim,
-    ClaimWait,
-    LeaseGrant,
-)
-from .hub.client import (
-    HubClient,
-    HubError,
-    HubRefusedError,
-    PowerOffError,
-)
+from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
+from .hub.client import HubClient, HubError, HubRefusedError, PowerOffError
 from .metadata.identity import Identity
 
 log = logging.getLogger(__name__)

@@ -14,21 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from .contention import Others
-from .cuda_driver import (
-    NO_DEVICE,
-    OUT_OF_MEMORY,
-    Context,
-    CudaError,
-    Device,
-    Driver,
-    NoDriver,
-)
-from .figures import (
-    Figure,
-    FigureName,
-    Figures,
-    GpuFigures,
-)
+from .cuda_driver import NO_DEVICE, OUT_OF_MEMORY, Context, CudaError, Device, Driver, NoDriver
+from .figures import Figure, FigureName, Figures, GpuFigures
 from .matrix import matrix_products
 from .watchdog import Watchdog
 

@@ -11,19 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from .expectation import HEALTHY
-from .figures import (
-    LABELS,
-    UNITS,
-    Figure,
-    Figures,
-    GpuFigures,
-)
-from .verdict import (
-    Judged,
-    JudgedGpu,
-    State,
-    Verdict,
-)
+from .figures import LABELS, UNITS, Figure, Figures, GpuFigures
+from .verdict import Judged, JudgedGpu, State, Verdict
 
 STYLES: dict[State, str] = {"fine": "green", "slow": "yellow", "broken": "bold red"}
 

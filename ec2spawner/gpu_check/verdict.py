@@ -9,15 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .expectation import HEALTHY, find_model, peaks
-from .figures import (
-    LABELS,
-    MAX_USE,
-    UNITS,
-    Figure,
-    FigureName,
-    Figures,
-    GpuFigures,
-)
+from .figures import LABELS, MAX_USE, UNITS, Figure, FigureName, Figures, GpuFigures
 
 State = Literal["broken", "slow", "unmeasured", "busy", "unknown", "fine"]
 

@@ -30,34 +30,18 @@ from tenacity import (
 from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
-from ..config import (
-    ConfigError,
-    Judged,
-    Options,
-    judge_options,
-)
+from ..config import ConfigError, Judged, Options, judge_options
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
 from ..provisioner.retention.controller import keeps_of
 from ..provisioner.runtime.clock import Clock
-from ..provisioner.store.store import (
-    Store,
-    StoreAwayError,
-    StoreError,
-    StoreHeldError,
-)
+from ..provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from .api import agent as agent_api
 from .api import jupyterhub_server_api, server_end
 from .api import user as user_api
 from .api.save_before_stop import saving_before_stop
-from .app import (
-    api_address,
-    internal_ssl,
-    log_limits,
-    log_sanitizer,
-    metrics,
-)
+from .app import api_address, internal_ssl, log_limits, log_sanitizer, metrics
 from .app.service import HubService, publish, utc_now
 from .pages.jinja_environment import TEMPLATES
 from .security.notebook_certificates import AUTHORITY, NotebookAuthority

@@ -11,14 +11,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from ..wire import (
-    AgentState,
-    DocumentsSaved,
-    NotebookReply,
-    NotebookRequest,
-    Observation,
-    sentence,
-)
+from ..wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation, sentence
 
 log = logging.getLogger(__name__)
 

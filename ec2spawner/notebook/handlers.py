@@ -9,13 +9,7 @@ from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
 from tornado import web
 
-from ..wire import (
-    ExtendRequest,
-    IdleRequest,
-    NotebookStatus,
-    Sentence,
-    sentence,
-)
+from ..wire import ExtendRequest, IdleRequest, NotebookStatus, Sentence, sentence
 from .agent_link import AgentGoneError
 from .service import NotebookService
 

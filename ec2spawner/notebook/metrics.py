@@ -13,12 +13,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..wire import (
-    Cost,
-    GpuSample,
-    NotebookStatus,
-    Telemetry,
-)
+from ..wire import Cost, GpuSample, NotebookStatus, Telemetry
 
 MIB = 2**20
 

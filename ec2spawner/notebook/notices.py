@@ -13,16 +13,7 @@ from typing import Literal
 
 from ..core.idle.stop_decision import idle_stop_at
 from ..core.instances import gpu_xid_errors
-from ..wire import (
-    Cost,
-    GpuSample,
-    History,
-    Idleness,
-    NotebookStatus,
-    Notice,
-    Sentence,
-    sentence,
-)
+from ..wire import Cost, GpuSample, History, Idleness, NotebookStatus, Notice, Sentence, sentence
 
 BUDGET_PERCENT = (80, 100)
 """Shares of the month's budget at which the user is notified."""

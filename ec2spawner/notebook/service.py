@@ -14,12 +14,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
-from ..wire import (
-    AgentState,
-    DocumentsSaved,
-    NotebookStatus,
-    Observation,
-)
+from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation
 from .agent_link import AgentLink
 from .metrics import on_metrics_endpoint
 from .notice_events import NoticeEvents

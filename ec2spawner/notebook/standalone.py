@@ -12,12 +12,7 @@ from pathlib import Path
 
 from ..core.idle.activity import Signals
 from ..core.idle.stop_decision import Past, assess
-from ..telemetry import (
-    HistoryBuffer,
-    Processes,
-    Sampler,
-    find_gpus,
-)
+from ..telemetry import HistoryBuffer, Processes, Sampler, find_gpus
 from ..wire import IdlePolicy, NotebookStatus
 from .observer import Observer
 

@@ -12,32 +12,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from ..core.idle.activity import WINDOW_MAX, Reading
-from ..wire import (
-    GpuSample,
-    KernelState,
-    Sentence,
-    Telemetry,
-    TerminalState,
-    Worker,
-    sentence,
-)
+from ..wire import GpuSample, KernelState, Sentence, Telemetry, TerminalState, Worker, sentence
 from .gpu_source import GpuProcess, GpuSource, Kind
 from .machine import Machine
 from .namespaces import Namespace
-from .processes import (
-    Process,
-    Processes,
-    ProcessTable,
-    Scan,
-)
+from .processes import Process, Processes, ProcessTable, Scan
 from .programs import NOTEBOOK_SERVER, ProgramNames
 from .terminals import terminals
-from .workers import (
-    Past,
-    Seen,
-    group,
-    workers,
-)
+from .workers import Past, Seen, group, workers
 
 log = logging.getLogger(__name__)
 

@@ -62,15 +62,7 @@ from .notebook import (
     TerminalState,
 )
 from .sentences import Code, Sentence, sentence
-from .telemetry import (
-    GpuHistory,
-    GpuSample,
-    History,
-    MigSlice,
-    SlowedBy,
-    Telemetry,
-    Worker,
-)
+from .telemetry import GpuHistory, GpuSample, History, MigSlice, SlowedBy, Telemetry, Worker
 
 __all__ = [
     "MAX_BODY_BYTES",

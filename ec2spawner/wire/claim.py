@@ -7,13 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .message import (
-    PROTOCOL,
-    Message,
-    ProtocolNumber,
-    Seconds,
-    ShortText,
-)
+from .message import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
 
 
 class Spoken(Message):

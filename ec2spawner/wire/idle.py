@@ -6,12 +6,7 @@ from typing import Annotated
 
 from pydantic import AwareDatetime, Field
 
-from .message import (
-    Message,
-    Percent,
-    Seconds,
-    ShortText,
-)
+from .message import Message, Percent, Seconds, ShortText
 from .sentences import Sentence
 
 

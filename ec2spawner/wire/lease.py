@@ -8,14 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, Field
 
 from .idle import IdlePolicy
-from .message import (
-    PROTOCOL,
-    Market,
-    Message,
-    ProtocolNumber,
-    ShortText,
-    Then,
-)
+from .message import PROTOCOL, Market, Message, ProtocolNumber, ShortText, Then
 from .telemetry import Telemetry
 
 SAVE_SECONDS = 5.0

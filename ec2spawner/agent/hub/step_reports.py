@@ -10,12 +10,7 @@ from typing import Literal
 
 from ...core.backoff import Backoff
 from ...wire import AgentEvent
-from .client import (
-    HubClient,
-    HubRefusedError,
-    HubUnreachableError,
-    PowerOffError,
-)
+from .client import HubClient, HubRefusedError, HubUnreachableError, PowerOffError
 
 log = logging.getLogger(__name__)
 

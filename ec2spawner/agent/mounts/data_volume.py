@@ -12,12 +12,7 @@ from ...wire import DataMount
 from ..command import run
 from ..settings import Settings
 from .ebs_volume import VolumeError, find_volume
-from .mount_points import (
-    MountError,
-    link_in_place_of,
-    make_mount_point,
-    unmount,
-)
+from .mount_points import MountError, link_in_place_of, make_mount_point, unmount
 
 VOLUME_SECONDS = 30.0
 """The volume is attached before the instance boots; udev may take a moment."""

@@ -19,13 +19,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from ...wire import (
-    AgentState,
-    DocumentsSaved,
-    NotebookReply,
-    NotebookRequest,
-    Observation,
-)
+from ...wire import AgentState, DocumentsSaved, NotebookReply, NotebookRequest, Observation
 from ..settings import NotebookUser
 
 log = logging.getLogger(__name__)

@@ -7,24 +7,12 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from ...config import (
-    ConfigError,
-    IdleConfig,
-    Options,
-    Profile,
-    change_options,
-    idle_policy,
-)
+from ...config import ConfigError, IdleConfig, Options, Profile, change_options, idle_policy
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import IdlePolicy
-from .server_options import (
-    HOOK_TIMEOUT,
-    ProfileListError,
-    options_for_page,
-    result_of,
-)
+from .server_options import HOOK_TIMEOUT, ProfileListError, options_for_page, result_of
 
 if TYPE_CHECKING:
     from jupyterhub.spawner import Spawner

@@ -12,12 +12,7 @@ from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
 from ...core.profiles.profiles import resolve
 from ...data import InstanceType
-from ...provisioner.model.cloud import (
-    CloudError,
-    DataVolume,
-    Image,
-    LaunchSpec,
-)
+from ...provisioner.model.cloud import CloudError, DataVolume, Image, LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState
 from ...provisioner.model.mounts import Mounts

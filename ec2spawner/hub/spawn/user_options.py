@@ -10,12 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
-from ...core.profiles.choices import (
-    ONCE,
-    OPTIONS,
-    Choice,
-    OptionsRefused,
-)
+from ...core.profiles.choices import ONCE, OPTIONS, Choice, OptionsRefused
 from ..app import service
 from ..app.spawn_error import HUB_STARTING, SpawnError
 from .allowed_profiles import choose
