@@ -66,10 +66,7 @@ class track:  # noqa: N801 - it reads as a verb where it is used
             return
         name = f"{self.name}: " if self.name else ""
         how = f", ended by {ended_by}" if ended_by else ""
-        remark = spent.remark()
-        Line(self._file, self._indent).show(
-            f"{name}{spent.words()}{how}{f' ({remark})' if remark else ''}"
-        )
+        Line(self._file, self._indent).show(f"{name}{spent.words()}{how} ({spent.remark()})")
 
     def __call__(self, function: F) -> F:
         """Decorate: each call is a block of its own."""

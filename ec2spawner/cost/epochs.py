@@ -27,11 +27,11 @@ def epochs(
     quiet: bool = False,
     file: TextIO | None = None,
 ) -> Iterator[T]:
-    """Give what the iterable gives, and print after each round what it has cost, the cost so far
-    and the forecast to the end.
+    """Yield from the iterable, and print after each epoch its cost, the cost so far and a forecast
+    of the total.
 
-    `total` is how many there will be, where the iterable has no length; without either there is
-    no forecast. `quiet` prints nothing; `file` is written to in place of the standard output.
+    `total` is the number of epochs, for an iterable without a length; without either there is no
+    forecast. `quiet` prints nothing; `file` is written to in place of the standard output.
     """
     number = _length(iterable) if total is None else total
     return _epochs(iterable, _Report(name, number, None if quiet else Line(file, depth.get())))
@@ -39,7 +39,7 @@ def epochs(
 
 @dataclass(slots=True)
 class Done:
-    """What the finished epochs took, in seconds or USD: sums only, as there may be millions."""
+    """What the finished epochs took, in seconds or USD: only sums, as there may be millions."""
 
     number: int = 0
     first: float = 0.0
@@ -87,7 +87,7 @@ class _Report:
         self._line = line
         self._seconds = Done()
         self._usd: Done | None = Done()
-        """None once a round was of unknown cost."""
+        """None once the cost of an epoch was unknown."""
         self._shown_at = float("-inf")
         self.is_under_way = False
 
@@ -114,8 +114,7 @@ class _Report:
         if current.usd is not None:
             said.append(f"so far {money(current.usd)}")
         said += self._forecast()
-        remark = current.remark()
-        self._line.show("; ".join(said) + (f" ({remark})" if remark else ""))
+        self._line.show(f"{'; '.join(said)} ({current.remark()})")
 
     def end(self) -> None:
         """After the last one, or where the loop was left: by `break` or by an exception."""
@@ -128,12 +127,11 @@ class _Report:
         plural = "" if done == 1 and not of else "s"
         each = ""
         if done > 1 and not self.is_under_way:
-            each = f"; {_share(spent.usd, spent.seconds, done)} each"
+            share = lasted(spent.seconds / done) if spent.usd is None else money(spent.usd / done)
+            each = f"; {share} each"
         how = f", left in {self._name} {done + 1}" if self.is_under_way else ""
-        remark = spent.remark()
         self._line.show(
-            f"{done}{of} {self._name}{plural}: {spent.words()}{how}{each}"
-            + (f" ({remark})" if remark else "")
+            f"{done}{of} {self._name}{plural}: {spent.words()}{how}{each} ({spent.remark()})"
         )
 
     def _place(self) -> str:
@@ -151,10 +149,6 @@ class _Report:
         if self._usd is None:
             return [time]
         return [f"forecast {money(self._usd.forecast(self._total))}", time]
-
-
-def _share(usd: float | None, seconds: float, number: int) -> str:
-    return lasted(seconds / number) if usd is None else money(usd / number)
 
 
 def _length(iterable: Iterable[T]) -> int | None:

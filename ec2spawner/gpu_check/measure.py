@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from .contention import Others
+from .contention import opened_nvml, use_percent, use_percent_after_ours
 from .cuda_driver import NO_DEVICE, OUT_OF_MEMORY, Context, CudaError, Device, Driver, NoDriver
 from .figures import Figure, FigureName, Figures, GpuFigures
 from .matrix import matrix_products
-from .watchdog import Watchdog
+from .watchdog import watchdog
 
 MIB: Final = 2**20
 
@@ -79,12 +79,12 @@ def measure(plan: Plan, hung: Callable[[Figures], None]) -> Figures:
         return Figures(problem="The NVIDIA driver shows no GPU.")
     plan = replace(plan, seconds=min(plan.seconds, 4 * plan.seconds / len(devices)))
     done: list[GpuFigures] = []
-    with Others() as others:
-        before = [others.use_percent(device.bus_id) for device in devices]
+    with opened_nvml() as nvml:
+        before = [use_percent(nvml, device.bus_id) for device in devices]
         for device, used in zip(devices, before, strict=True):
             done.append(_measure_gpu(driver, device, plan, used, done, hung))
         if plan.products:
-            after = others.after_us([device.bus_id for device in devices])
+            after = use_percent_after_ours(nvml, [device.bus_id for device in devices])
             done = [_used(gpu, more) for gpu, more in zip(done, after, strict=True)]
     return Figures(tuple(done))
 
@@ -108,7 +108,7 @@ def _measure_gpu(
     try:
         with driver.context(device) as context:
             copies = _Copies(context, plan.seconds)
-            with Watchdog(bark):
+            with watchdog(bark):
                 broken = copies.difference()
                 figures = () if broken else copies.figures()
     except CudaError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import Any
 
 from rich.console import Console
@@ -21,13 +21,8 @@ def as_json(figures: Figures, verdict: Verdict) -> str:
     """One line."""
     judged = [
         {
-            "index": gpu.gpu.index,
-            "name": gpu.gpu.name,
-            "memory_mib": gpu.gpu.memory_mib,
+            **asdict(gpu.gpu),
             "state": gpu.state,
-            "broken": gpu.gpu.broken,
-            "problem": gpu.gpu.problem,
-            "used_by_others_percent": gpu.gpu.used_by_others_percent,
             "figures": [
                 {**asdict(each), "unit": UNITS[each.name], "share": each.share}
                 for each in gpu.figures
@@ -44,7 +39,7 @@ def as_json(figures: Figures, verdict: Verdict) -> str:
 
 
 def from_json(line: str) -> Figures:
-    """What was measured. Raises `ValueError` for what is no such line."""
+    """The figures of a line of `as_json`. Raises `ValueError` for any other line."""
     try:
         parsed = json.loads(line)
         return Figures(tuple(_gpu(each) for each in parsed["gpus"]), parsed["problem"])
@@ -56,15 +51,8 @@ def _gpu(parsed: dict[str, Any]) -> GpuFigures:
     figures = tuple(
         Figure(each["name"], each["value"], each["why_not"]) for each in parsed["figures"]
     )
-    return GpuFigures(
-        parsed["index"],
-        parsed["name"],
-        parsed["memory_mib"],
-        figures,
-        parsed["broken"],
-        parsed["problem"],
-        parsed["used_by_others_percent"],
-    )
+    known = {field.name: parsed[field.name] for field in fields(GpuFigures)}
+    return GpuFigures(**known | {"figures": figures})
 
 
 def print_report(verdict: Verdict, console: Console) -> None:

@@ -1,10 +1,10 @@
-"""For calls that may never come back."""
+"""A timeout for calls into the driver, which may never return."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
 from typing import Final
 
 HANG_SECONDS: Final = 10.0
@@ -12,20 +12,13 @@ HANG_SECONDS: Final = 10.0
 driver has answered and allocated by then, so no cold disk is in the way: only the GPU is."""
 
 
-class Watchdog:
-    """Barks once, from a thread of its own, where its block takes longer than `HANG_SECONDS`."""
-
-    def __init__(self, bark: Callable[[], None]) -> None:
-        self._timer = threading.Timer(HANG_SECONDS, bark)
-        self._timer.daemon = True
-
-    def __enter__(self) -> None:
-        self._timer.start()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._timer.cancel()
+@contextlib.contextmanager
+def watchdog(bark: Callable[[], None]) -> Iterator[None]:
+    """Call `bark` once, from another thread, if the block takes longer than `HANG_SECONDS`."""
+    timer = threading.Timer(HANG_SECONDS, bark)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from jupyter_server.base.handlers import APIHandler
 from pydantic import BaseModel, Field, ValidationError
@@ -14,6 +14,8 @@ from .agent_link import AgentGoneError
 from .service import NotebookService
 
 INVALID = sentence("invalid-request")
+
+Body = TypeVar("Body", bound=BaseModel)
 
 
 class _Handler(APIHandler):
@@ -34,8 +36,16 @@ class _Handler(APIHandler):
         """`why`: why not, or what was granted instead of what was asked for."""
         self.say({"ok": ok, "sentence": why.model_dump() if why else None}, status)
 
-    def refuse(self, status: int, why: Sentence) -> None:
+    def refuse(self, status: int, why: Sentence) -> NoReturn:
         self.reply(False, why, status)
+        raise web.Finish
+
+    def body(self, model: type[Body]) -> Body:
+        """The request's body; ends the request with 400 if it is invalid."""
+        try:
+            return model.model_validate_json(self.request.body)
+        except ValidationError:
+            self.refuse(400, INVALID)
 
     def is_owners(self) -> bool:
         """Whether the owner asks: who was only given access to the server may not end it.
@@ -53,15 +63,12 @@ class _Handler(APIHandler):
         link = self.service.link
         if link is None:
             self.refuse(404, sentence("not-managed"))
-            return
         if not self.is_owners():
             self.refuse(403, sentence("owner-only"))
-            return
         try:
             reply = await link.ask(kind, seconds)
         except AgentGoneError as error:
             self.refuse(503, error.sentence)
-            return
         self.reply(reply.ok, reply.sentence, 200 if reply.ok else 409)
 
 
@@ -80,6 +87,7 @@ class StatusHandler(_Handler):
 
     @web.authenticated
     async def get(self) -> None:
+        """Answer a `NotebookStatus`."""
         status = await self.service.status()
         if not self.is_owners():
             status = for_guest(status)
@@ -91,11 +99,11 @@ class HistoryHandler(_Handler):
 
     @web.authenticated
     async def get(self) -> None:
+        """Answer a `History`: the steps that ended after `since`, in seconds since the epoch."""
         try:
             since = float(text) if (text := self.get_query_argument("since", "")) else None
         except ValueError:
             self.refuse(400, INVALID)
-            return
         self.set_header("Cache-Control", "no-store")
         self.finish(self.service.history.answer(since))
 
@@ -105,12 +113,8 @@ class ExtendHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
-        try:
-            request = ExtendRequest.model_validate_json(self.request.body)
-        except ValidationError:
-            self.refuse(400, INVALID)
-            return
-        await self.ask("extend", request.seconds)
+        """Ask the hub for an extension; 409 with the reason if it grants none."""
+        await self.ask("extend", self.body(ExtendRequest).seconds)
 
 
 class IdleHandler(_Handler):
@@ -118,12 +122,8 @@ class IdleHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
-        try:
-            request = IdleRequest.model_validate_json(self.request.body)
-        except ValidationError:
-            self.refuse(400, INVALID)
-            return
-        await self.ask("idle", request.server_seconds)
+        """Ask the hub for another idle time; 409 with the reason if it refuses."""
+        await self.ask("idle", self.body(IdleRequest).server_seconds)
 
 
 class StopHandler(_Handler):
@@ -131,6 +131,7 @@ class StopHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
+        """Ask the hub for the stop; 503 if agent or hub do not answer in time."""
         await self.ask("stop")
 
 
@@ -146,14 +147,10 @@ class SavedHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
-        try:
-            report = SavedBody.model_validate_json(self.request.body)
-        except ValidationError:
-            self.refuse(400, INVALID)
-            return
+        """Count the page as saved; 409 while no stop is under way."""
+        report = self.body(SavedBody)
         if self.service.pages is None:
             self.refuse(409, sentence("not-stopping"))
-            return
         self.service.pages.saved(report.page)
         self.reply(True)
 
@@ -163,5 +160,6 @@ class InputHandler(_Handler):
 
     @web.authenticated
     async def post(self) -> None:
+        """Note the time of the input."""
         self.service.observer.input()
         self.reply(True)

@@ -60,7 +60,7 @@ def _of_work(status: NotebookStatus) -> Iterator[Metric]:
     if status.idleness is None:
         return
     since = status.idleness.idle_since
-    yield _gauge(
+    yield GaugeMetricFamily(
         "ec2spawner_idle_seconds",
         "For how long nothing has worked on this server; 0 while something does",
         max((status.now - since).total_seconds(), 0.0) if since else 0.0,
@@ -75,7 +75,7 @@ def _of_machine(telemetry: Telemetry) -> Iterator[Metric]:
     )
     for name, words, figure, factor in figures:
         if figure is not None:
-            yield _gauge(name, words, figure * factor)
+            yield GaugeMetricFamily(name, words, figure * factor)
 
 
 def _of_gpus(gpus: list[GpuSample]) -> Iterator[Metric]:
@@ -100,14 +100,12 @@ def _of_gpus(gpus: list[GpuSample]) -> Iterator[Metric]:
 def _of_cost(cost: Cost, now: datetime) -> Iterator[Metric]:
     if cost.usd is not None:
         passed = max((now - cost.as_of).total_seconds(), 0.0)
-        yield _gauge(
+        yield GaugeMetricFamily(
             "ec2spawner_cost_usd",
             "What this server has cost since its start, an estimate",
             cost.usd + (cost.usd_per_hour or 0.0) * passed / 3600,
         )
     if cost.usd_per_hour is not None:
-        yield _gauge("ec2spawner_price_usd_per_hour", "Price of this server", cost.usd_per_hour)
-
-
-def _gauge(name: str, words: str, figure: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, words, value=figure)
+        yield GaugeMetricFamily(
+            "ec2spawner_price_usd_per_hour", "Price of this server", cost.usd_per_hour
+        )

@@ -14,7 +14,7 @@ from jupyter_server.serverapp import ServerApp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import HistoryBuffer
-from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation
+from ..wire import AgentState, DocumentsSaved, NotebookStatus, Observation, ServerState
 from .agent_link import AgentLink
 from .metrics import on_metrics_endpoint
 from .notice_events import NoticeEvents
@@ -141,20 +141,8 @@ class NotebookService:
             now=now,
             managed=True,
             agent_connected=link.connected.is_set(),
-            cost=state.cost,
-            profile=state.profile,
-            instance_type=state.instance_type,
-            idle_policy=state.idle_policy,
-            idleness=state.idleness,
-            extended_until=state.extended_until,
-            keep=state.keep,
-            telemetry=state.telemetry,
-            stop=state.stop,
-            hub_reachable=state.hub_reachable,
-            full_disks=state.full_disks,
-            interruption_at=state.interruption_at,
-            files_kept=state.files_kept,
             end_url=self.end_url,
+            **{name: getattr(state, name) for name in ServerState.model_fields},
         )
 
     async def _observe_for_agent(self, link: AgentLink) -> None:

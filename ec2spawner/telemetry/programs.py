@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,24 +38,16 @@ CODE = ("--command", "--eval", "--print")
 
 NOTEBOOK_SERVER = "The notebook server"
 
-MAX_KEPT = 500
+
+def program_name(process: Process) -> str:
+    """The name for people of what a process runs; empty if it cannot be read."""
+    # A process that executes another program keeps its id, but rarely its name.
+    return _program_name(process.pid, process.started, process.name)
 
 
-class ProgramNames:
-    """Names of programs by their process, each read once."""
-
-    def __init__(self) -> None:
-        self._names: dict[tuple[int, int, str], str] = {}
-
-    def name(self, process: Process) -> str:
-        """The name for people; empty if it cannot be read."""
-        # A process that executes another program keeps its id, but rarely its name.
-        key = (process.pid, process.started, process.name)
-        if key not in self._names:
-            if len(self._names) >= MAX_KEPT:
-                self._names.clear()
-            self._names[key] = program(command_line(process.pid))
-        return self._names[key]
+@lru_cache(maxsize=500)
+def _program_name(pid: int, _started: int, _name: str) -> str:
+    return program(command_line(pid))
 
 
 def command_line(pid: int) -> list[str]:

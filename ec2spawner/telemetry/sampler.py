@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -14,12 +13,9 @@ from pathlib import Path
 from ..core.idle.activity import WINDOW_MAX, Reading
 from ..wire import GpuSample, KernelState, Sentence, Telemetry, TerminalState, Worker, sentence
 from .gpu_source import GpuProcess, GpuSource, Kind
-from .machine import Machine
-from .namespaces import Namespace
-from .processes import Process, Processes, ProcessTable, Scan
-from .programs import NOTEBOOK_SERVER, ProgramNames
+from .processes import Processes
+from .scanner import Scanner
 from .terminals import terminals
-from .workers import Past, Seen, group, workers
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +33,7 @@ IDENTITY_FIELDS |= {"ecc_uncorrected", "xid", "xid_at", "lost"}
 DRIVER_SILENT = sentence("gpu-driver-silent")
 
 CHECK_SECONDS = 1.0
-"""Between two looks whether it is time: a pace that is made faster is followed after so long."""
+"""Between two checks whether a sample is due: a shorter interval takes effect after this long."""
 
 
 class Sampler:
@@ -154,7 +150,7 @@ class Sampler:
         if before is not None:
             # It closes the GPUs when it ends; only one thread may use them.
             before.join()
-        scanner = _Scanner(self._gpus, self._processes, self._home, self._server_pid)
+        scanner = Scanner(self._gpus, self._processes, self._home, self._server_pid)
         sampled_at, wait = time.monotonic(), min(self.interval, 0.2)
         while not stopping.wait(min(max(sampled_at + wait - time.monotonic(), 0.0), CHECK_SECONDS)):
             if time.monotonic() < sampled_at + min(wait, self.interval):
@@ -172,7 +168,7 @@ class Sampler:
         with self._lock:
             self._terminals = []
 
-    def _sample(self, scanner: _Scanner) -> None:
+    def _sample(self, scanner: Scanner) -> None:
         scan = scanner.scan()
         in_terminals = terminals(scan.processes)
         with self._lock:
@@ -209,7 +205,7 @@ class Sampler:
     def _fallback(self) -> Sampler | None:
         """The sampler that continues while the driver hangs, once it has a sample.
 
-        What works beside the GPUs is not idle because nobody looks.
+        Work beside the GPUs must not count as idle only because it is not measured.
         """
         with self._lock:
             if self._rest is None and self._is_in_driver and self._is_old():
@@ -284,80 +280,6 @@ class SilentGpus:
 
     def close(self) -> None:
         """There is nothing to close."""
-
-
-class _Scanner:
-    """State of the sampling thread from one sample to the next."""
-
-    def __init__(
-        self,
-        gpus: GpuSource,
-        processes: Processes,
-        home: Path | None,
-        server_pid: Callable[[], int | None],
-    ) -> None:
-        self.machine = Machine(home)
-        self.user_cpu_percent = 0.0
-        """The user's processes in the last scan without the notebook server itself, in percent of
-        one core, and of no more than there are."""
-        self._gpus = gpus
-        self._processes = processes
-        self._server_pid = server_pid
-        self._table = ProcessTable()
-        self._names = ProgramNames()
-        self._namespace = Namespace()
-        self._everything: dict[int, Process] = {}
-        self._past = Past()
-        self._elapsed = 0.0
-        self._on_gpus: set[int] = set()
-        """Numbers of the processes with memory on a GPU, at the last scan."""
-        self._cpu_seconds = self._user_cpu_seconds(processes.scan(self._read()))
-        self._scanned_at = time.monotonic()
-
-    def scan(self) -> Scan:
-        scan = self._processes.scan(self._read())
-        now = time.monotonic()
-        cpu_seconds = self._user_cpu_seconds(scan)
-        taken, self._elapsed = cpu_seconds - self._cpu_seconds, now - self._scanned_at
-        self._cpu_seconds, self._scanned_at = cpu_seconds, now
-        # A process that is buried in the middle of a scan is missed, and counts twice in the next.
-        use = min(max(taken / self._elapsed, 0.0), os.cpu_count() or 1) if self._elapsed > 0 else 0
-        self.user_cpu_percent = 100.0 * use
-        return scan
-
-    def workers(
-        self, scan: Scan, kernels: Sequence[KernelState], in_terminals: Sequence[TerminalState]
-    ) -> list[Worker]:
-        seen = {each.pid: each for each in scan.processes}
-        for pid, started in self._past.owners:
-            # A process that left the user's tree and still runs has detached.
-            process = self._everything.get(pid)
-            if process is not None and process.started == started:
-                seen.setdefault(pid, process)
-        for pid in self._on_gpus & self._everything.keys():
-            seen.setdefault(pid, self._everything[pid])
-        groups = group(Seen(list(seen.values()), kernels, in_terminals, self._elapsed), self._past)
-        self._past = groups.past
-        busy = [(identity[0], use) for identity, use in groups.cpu_percent.items()]
-        on_gpus = self._gpus.processes(busy)
-        if self._gpus.kind == "nvml":
-            on_gpus = [self._namespace.translated(each, self._everything) for each in on_gpus]
-        self._on_gpus = {each.pid for each in on_gpus}
-        return workers(groups, on_gpus, self._name_of)
-
-    def _name_of(self, pid: int) -> str:
-        if pid == self._server_pid():
-            return NOTEBOOK_SERVER
-        return self._names.name(self._everything[pid]) if pid in self._everything else ""
-
-    def _user_cpu_seconds(self, scan: Scan) -> float:
-        server = self._everything.get(self._server_pid() or 0)
-        return scan.cpu_seconds - (server.cpu_seconds if server is not None else 0.0)
-
-    def _read(self) -> dict[int, Process]:
-        closely = {pid for pid, _ in self._past.owners} | self._on_gpus
-        self._everything = self._table.read(closely)
-        return self._everything
 
 
 def _without_figures_of(gpu: GpuSample) -> GpuSample:

@@ -59,6 +59,7 @@ from .notebook import (
     Notice,
     NoticesEvent,
     Observation,
+    ServerState,
     TerminalState,
 )
 from .sentences import Code, Sentence, sentence
@@ -108,6 +109,7 @@ __all__ = [
     "Seconds",
     "Sentence",
     "ServerEnd",
+    "ServerState",
     "ShortText",
     "SlowedBy",
     "Spoken",

@@ -79,19 +79,17 @@ class NotebookReply(Message):
     """Why not, or what was granted instead; None where it was done as asked."""
 
 
-class AgentState(Message):
-    """Agent -> notebook extension: everything the status endpoint answers from memory."""
+class ServerState(Message):
+    """What agent, extension and browser know about a server."""
 
-    type: Literal["state"] = "state"
-    at: AwareDatetime
     profile: ShortText = ""
     instance_type: ShortText = ""
     cost: Cost | None = None
-    idle_policy: IdlePolicy
-    idleness: Idleness
+    idle_policy: IdlePolicy | None = None
+    idleness: Idleness | None = None
     extended_until: AwareDatetime | None = None
     keep: list[KeepChoice] = []
-    """What the user may ask for now, the nearest first."""
+    """What the user may ask for now, the nearest first; empty where the server is not kept on."""
     telemetry: Telemetry | None = None
     stop: Stop | None = None
     hub_reachable: bool = True
@@ -101,6 +99,15 @@ class AgentState(Message):
     """When AWS reclaims this spot instance; None where it has not announced that."""
     files_kept: bool = True
     """False where the home ends with the instance."""
+
+
+class AgentState(ServerState):
+    """Agent -> notebook extension: everything the status endpoint answers from memory."""
+
+    type: Literal["state"] = "state"
+    at: AwareDatetime
+    idle_policy: IdlePolicy
+    idleness: Idleness
 
 
 class Notice(Message):
@@ -132,11 +139,11 @@ class NoticesEvent(Message):
     notices: list[Notice] = []
 
 
-class NotebookStatus(Message):
+class NotebookStatus(ServerState):
     """`GET {base}/ec2spawner/api/status`: what the browser sees.
 
-    `state` is None where no agent is (plain JupyterHub, plain JupyterLab): GPU and idleness
-    are then measured by the extension itself and cost is unknown.
+    Without an agent (plain JupyterHub, plain JupyterLab) GPU and idleness are measured by the
+    extension itself and cost is unknown.
     """
 
     now: AwareDatetime
@@ -147,23 +154,6 @@ class NotebookStatus(Message):
     """Whether the requesting user may extend and stop: only the owner, not users with whom the
     server is shared."""
     agent_connected: bool
-    cost: Cost | None = None
-    profile: ShortText = ""
-    instance_type: ShortText = ""
-    idle_policy: IdlePolicy | None = None
-    idleness: Idleness | None = None
-    extended_until: AwareDatetime | None = None
-    keep: list[KeepChoice] = []
-    """What the user may ask for now, the nearest first; empty where the server is not kept on."""
-    telemetry: Telemetry | None = None
-    stop: Stop | None = None
-    hub_reachable: bool = True
-    full_disks: list[Sentence] = []
-    """Which disks are full, and what to do."""
-    interruption_at: AwareDatetime | None = None
-    """When AWS reclaims this spot instance; None where it has not announced that."""
-    files_kept: bool = True
-    """False where the home ends with the instance."""
     notices: list[Notice] = []
     end_url: str = ""
     """The path at which the hub answers a `ServerEnd` when this server no longer does; it needs no
