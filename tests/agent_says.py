@@ -1,4 +1,4 @@
-"""An agent's local socket in a thread of its own: it says of a server's cost what a test does."""
+"""An agent's local socket in a thread of its own, which reports the cost that a test sets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cost(usd: float | None = 1.0, usd_per_hour: float | None = 3.6, **changes: A
 
 
 class AgentSays:
-    """Its socket answers whoever connects with the state that was pushed last."""
+    """Its socket sends each client the state that was pushed last."""
 
     def __init__(self, run_dir: Path) -> None:
         self._loop = asyncio.new_event_loop()

@@ -49,7 +49,7 @@ over on such a machine."""
 
 
 async def until(
-    look: Callable[[], Awaitable[T | None]], timeout: float, what: str, pause: float = 0.1
+    check: Callable[[], Awaitable[T | None]], timeout: float, what: str, pause: float = 0.1
 ) -> T:
     """Poll until there is something true; fail with `what`.
 
@@ -58,7 +58,7 @@ async def until(
     timeout *= BUSY
     deadline = time.monotonic() + timeout
     while True:
-        found = await look()
+        found = await check()
         if found:
             return found
         assert time.monotonic() < deadline, f"waited {timeout:g} s in vain for {what}"
@@ -69,7 +69,7 @@ def free_ports(number: int) -> list[int]:
     """Different ports that nothing listens on: each is held until all are found.
 
     Below those that Linux gives to outgoing connections (from 32768 on), or one of these could
-    take the port between this look and the bind.
+    take the port between this check and the bind.
     """
     with contextlib.ExitStack() as held:
         ports: list[int] = []
@@ -293,7 +293,7 @@ class Hub:
         return self
 
     async def kill(self) -> None:
-        """SIGKILL the hub alone: proxy and servers go on."""
+        """SIGKILL only the hub: proxy and servers keep running."""
         assert self.process is not None
         self.process.send_signal(signal.SIGKILL)
         await self.process.wait()

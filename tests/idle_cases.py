@@ -55,9 +55,9 @@ def in_pauses() -> list[Reading]:
     return [Reading(ago(seconds=60 - s), 90.0 if s % 8 < 2 else 0.0) for s in range(60)]
 
 
-def worker(cpu_percent: float = 0.0, **told: Any) -> Worker:
+def worker(cpu_percent: float = 0.0, **reported: Any) -> Worker:
     given = {"kind": "kernel", "name": "train.ipynb", "pid": 7, "kernel_id": "k1"}
-    return Worker(cpu_percent=cpu_percent, **(given | told))
+    return Worker(cpu_percent=cpu_percent, **(given | reported))
 
 
 # --- what counts -----------------------------------------------------------------------------
@@ -69,14 +69,14 @@ class Case:
 
     signals: Signals
     because: str = ""
-    """What keeps the server on, as people are told; empty where nothing does."""
+    """What keeps the server running, in words for people; empty when nothing does."""
     idle_since: datetime | None = STARTED
     """Where nothing works."""
     lasting: timedelta = timedelta()
     """For how long the signals have been like this: they are assessed once a minute."""
     policy: IdlePolicy = POLICY
     kernel_id: str = ""
-    """Where the user is led to who wants to see what keeps the server on."""
+    """Where the link to what keeps the server running leads."""
 
 
 @dataclass(frozen=True)

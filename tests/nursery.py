@@ -98,7 +98,7 @@ class Nursery:
 
 
 class ForkedProcess:
-    """As much of `asyncio.subprocess.Process` as tests need, for one that is nobody's child."""
+    """As much of `asyncio.subprocess.Process` as tests need, for one that is not our child."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -148,7 +148,7 @@ def main() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for what was forked
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forked processes are not waited for
     while line := sys.stdin.readline():
         order = json.loads(line)
         if not (pid := os.fork()):
@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def _become(program: str, order: dict[str, Any]) -> NoReturn:
-    """Never returns: a program that ends must not go on to read orders."""
+    """Never returns: a program that ends must not read further orders."""
     status = 1
     try:
         os.setsid()

@@ -42,8 +42,8 @@ class PostgreSQL:
         if found is None:
             pytest.skip("PostgreSQL is not installed: make postgresql does it")
         self._programs = found
-        # Not below pytest's folders: those are for nobody but who runs the tests, who may be root,
-        # and PostgreSQL refuses to run as root.
+        # Not below pytest's folders: only the user who runs the tests may enter those. They may
+        # be root, and PostgreSQL refuses to run as root.
         self._folder = Path(tempfile.mkdtemp(prefix="ec2spawner-postgresql-"))
         self._data = self._folder / "data"
         self._numbers = itertools.count()

@@ -52,7 +52,7 @@ class Clock:
         return self.time
 
     def monotonic(self) -> float:
-        """Seconds that nobody can set."""
+        """Monotonic seconds."""
         return self.steady
 
     def advance(self, seconds: float) -> None:
@@ -129,7 +129,7 @@ class SimulatedCloud:
     """From the call until a listing shows a snapshot."""
     volume_lag: float = 0.0
     """From the call until a listing shows a volume."""
-    late_looks: int = 0
+    late_reads: int = 0
     """So many looks at one volume show none yet."""
     capacity: dict[tuple[Market, str, str], int] = field(default_factory=dict)
     """By market, instance type and zone; no entry is no limit."""
@@ -138,7 +138,7 @@ class SimulatedCloud:
     prices: dict[tuple[str, str], float] = field(default_factory=dict)
     """Spot prices now, by instance type and zone."""
     histories: dict[tuple[str, str], Sequence[PricePoint]] = field(default_factory=dict)
-    """In place of `prices` where it matters what they were; points to come are not told yet."""
+    """In place of `prices` where it matters what they were; later points are not returned yet."""
     list_prices: dict[str, float] = field(default_factory=dict)
     """On-demand prices, by instance type."""
     reserved: Sequence[Discount] = ()
@@ -452,8 +452,8 @@ class SimulatedCloud:
 
     async def volume(self, volume_id: str) -> Volume | None:
         await self._lose_answer(await self._receive("volume", volume_id))
-        if self.late_looks > 0:
-            self.late_looks -= 1
+        if self.late_reads > 0:
+            self.late_reads -= 1
             return None
         return self.volumes.get(volume_id)
 

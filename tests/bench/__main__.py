@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.bench != "widget" and shutil.which("configurable-http-proxy") is None:
         sys.stderr.write("configurable-http-proxy is not on PATH: `make bench` puts it there\n")
         return 1
-    # With --json the table is for whoever watches, and standard output for whoever reads.
+    # With --json the table is for people, and standard output for programs.
     console = Console(stderr=options.json)
     run = BENCHES[options.bench]
     if options.bench == "kill":

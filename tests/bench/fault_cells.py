@@ -126,7 +126,7 @@ class Cell:
 
     @property
     def fault(self) -> str:
-        """The kind as the embedded EC2 is told it."""
+        """The kind as the embedded EC2 expects it."""
         return fault_kind(self.row.action, self.kind)
 
 
@@ -192,7 +192,7 @@ FEWEST_WORDS = 6
 
 
 def unclear(message: str) -> str:
-    """What a message lacks that is to tell a person what failed, and the mend; empty is nothing."""
+    """What a message for a person lacks, the failure or the fix; empty when it has both."""
     if not message.strip():
         return "says nothing"
     if found := _NO_WORDS.search(message):
@@ -200,7 +200,7 @@ def unclear(message: str) -> str:
     if len(message.split()) < FEWEST_WORDS:
         return "has too few words"
     if not _FIX.search(message):
-        return "names no mend"
+        return "names no fix"
     return ""
 
 
@@ -215,7 +215,7 @@ class Ended:
     seconds: float
     """Until the person had their answer."""
     message: str = ""
-    """What they were told; empty where it worked as if nothing had been."""
+    """The message they got; empty when everything worked regardless."""
     hung: bool = False
     unclear: str = ""
     """What the message lacks."""

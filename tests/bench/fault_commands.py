@@ -98,11 +98,11 @@ async def play_checks(site: Site, commands: Commands, cells: Sequence[Cell]) -> 
     """Cells of one kind and mode. What does not hide anything else fails in one and the same
     check: each has a finding of its own, in order."""
     usual = {finding.name for finding in await commands.check()}
-    alone = [[cell] for cell in cells if _hides_others(cell)]
+    separate = [[cell] for cell in cells if _hides_others(cell)]
     together = [cell for cell in cells if not _hides_others(cell)]
     return [
         ended
-        for each in (*alone, together)
+        for each in (*separate, together)
         if each
         for ended in await _checked(site, commands, each, usual)
     ]
@@ -118,9 +118,9 @@ async def _checked(
 ) -> list[Ended]:
     async def said() -> str:
         new = [finding for finding in await commands.check() if finding.name not in usual]
-        told = [f"{f.name}: {f.said.rstrip('.')}. Fix: {f.fix}" for f in new]
-        vague = (each for each in told if unclear(each))
-        return next(vague, "; ".join(told))
+        findings = [f"{f.name}: {f.said.rstrip('.')}. Fix: {f.fix}" for f in new]
+        vague = (each for each in findings if unclear(each))
+        return next(vague, "; ".join(findings))
 
     await site.order(cells)
     ended = await timed(cells[0], _bounded(said()))

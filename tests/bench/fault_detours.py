@@ -1,5 +1,5 @@
 """What few starts and stops meet: a machine that is kept, a home that grows or moves, an image
-that does not boot, and what is left over all the same."""
+that does not boot, and what is left over despite that."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Detour:
     before: Callable[[Site, str], Awaitable[None]]
     """What the user has when AWS begins to fail."""
     play: Callable[[Site, str, float], Awaitable[str]]
-    """With the user and a limit, seconds: empty, or what the user is told."""
+    """With the user and a limit, seconds: empty, or the message to the user."""
 
 
 DETOURS = {

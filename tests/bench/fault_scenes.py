@@ -29,14 +29,14 @@ FOR_BEGINNING = frozenset({"DescribeSubnets"})
 
 FOR_A_START = ("GetParameter", "DescribeImages", "DescribeInstances", "DescribeVolumes")
 """What a hub reads as it begins and a start cannot do without, in the order of a start. Without
-the others it goes on with what it knows."""
+on the others it continues with what it knows."""
 
 AGAIN_TIMEOUT = 45.0 * SLOWNESS
 """Seconds in which a hub that could not begin notices that AWS answers again: its pauses grow to
 half a minute."""
 
 BACKGROUND = (3.0, SOON)
-"""Seconds within which a hub has read what nobody waits for; the longer where calls hang."""
+"""Seconds within which a hub has read what no request waits for; longer when calls hang."""
 
 Done = Callable[[Ended], None]
 
@@ -147,7 +147,7 @@ async def play_aside(site: Site, cell: Cell) -> Ended:
 
 
 async def play_leftovers(site: Site, cells: Sequence[Cell], done: Done) -> None:
-    """Nobody waits for the reaper: once AWS answers again nothing is left over."""
+    """No request waits for the reaper: once AWS responds again, nothing is left over."""
     await site.stop_hub()
     site.let_reap(True)
     await begin(site)
@@ -226,7 +226,7 @@ class Beginnings:
             left = hidden
 
     async def _without(self, cell: Cell) -> Ended:
-        """The provisioner cannot begin: the hub ends with its reason, or people are told."""
+        """The provisioner cannot start: the hub exits with the reason, or users see it."""
         site = self.site
         await site.stop_hub()
         said = site.hub.log.stat().st_size
@@ -247,7 +247,7 @@ class Beginnings:
         return replace(ended, broken=await self._works_again(user))
 
     async def _works_again(self, user: str) -> str:
-        """Of a hub that goes on, or of the next one where it has ended."""
+        """Of a hub that keeps running, or of the next one when it has ended."""
         site = self.site
 
         async def starts() -> bool:
@@ -283,10 +283,10 @@ class Beginnings:
                     left.remove(cell)
                     await site.leave_only(left)
         if left:
-            told = await self._start(left[0])
+            outcome = await self._start(left[0])
             struck = await site.struck_by_now(left, BACKGROUND[left[0].kind == "hang"])
             ended += [
-                replace(told, cell=cell, struck=each)
+                replace(outcome, cell=cell, struck=each)
                 for cell, each in zip(left, struck, strict=True)
             ]
         await site.clear()

@@ -27,7 +27,7 @@ SETTLE_TIMEOUT = 15.0 * SLOWNESS
 PASSES = 2
 
 SOON = 12.0 * SLOWNESS
-"""Seconds within which the hub makes a call that nobody waits for."""
+"""Seconds within which the hub makes a call that no request waits for."""
 
 USUAL = 30.0 * SLOWNESS
 """Seconds that a start or a stop takes without any fault, on a busy machine."""
@@ -39,7 +39,7 @@ ENDED = frozenset({"shutting-down", "terminated"})
 
 
 class Site:
-    """One after the other: a fault strikes whoever makes the call."""
+    """One after the other: a fault applies to any caller."""
 
     def __init__(self, name: str, directory: Path) -> None:
         self.embedded = Embedded(directory / name / "embedded", boot_seconds=0)
@@ -106,7 +106,7 @@ class Site:
         await asyncio.wait_for(self.hub.process.wait(), START_TIMEOUT)
 
     async def start(self, user: str, options: Mapping[str, Any], limit: float) -> str:
-        """Start a server: empty when it is ready, else what its user is told.
+        """Start a server: empty when it is ready, else the message to its user.
 
         Raises `TimeoutError` after `limit` seconds.
         """
@@ -195,7 +195,7 @@ class Site:
         )
 
     async def struck_soon(self, cell: Cell) -> bool:
-        """The same of a call that nobody waits for."""
+        """The same for a call that no request waits for."""
         with suppress(TimeoutError):
             async with asyncio.timeout(SOON):
                 while not await self.struck(cell):
@@ -203,7 +203,7 @@ class Site:
         return await self.struck(cell)
 
     async def struck_by_now(self, cells: Collection[Cell], seconds: float) -> list[bool]:
-        """Of each; those that nobody waits for have that long."""
+        """Of each; those that no request waits for have that long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not all([await self.struck(cell) for cell in cells]):
@@ -264,7 +264,7 @@ class Site:
     # --- what is left ---
 
     async def settle(self) -> tuple[str, ...]:
-        """Two passes; then what there is that nobody has."""
+        """Two passes; then the resources without an owner."""
         await self._passes()
         with suppress(TimeoutError):
             # What a pass has asked for takes a busy machine a moment.
@@ -316,7 +316,7 @@ class Site:
 
 
 async def timed(cell: Cell, played: Awaitable[str]) -> Ended:
-    """What the person was told, and after how long."""
+    """The message the user got, and after how long."""
     began = time.monotonic()
     try:
         message = await played

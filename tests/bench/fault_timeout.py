@@ -49,7 +49,7 @@ class HubTimeouts:
 
     @staticmethod
     def of_the_hub() -> HubTimeouts:
-        """As the hub is when nobody has configured it otherwise."""
+        """The hub's defaults."""
         from ec2spawner import spawner
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
@@ -279,7 +279,7 @@ def hurry() -> Callable[[], None]:
 
 
 def hurry_hub() -> None:
-    """The same for the hub that this process is, and for what its provisioner is told."""
+    """The same for the hub that this process is, and for the settings of its provisioner."""
     from ec2spawner.hub import startup
 
     hurry()

@@ -79,7 +79,7 @@ MARKS = {
     "BROKEN": "B",
     "MISSED": "M",
 }
-"""`said`: it did not work, and somebody was told why and what helps. `BROKEN`: it did not work
+"""`said`: it did not work, and somebody got the reason and a fix. `BROKEN`: it did not work
 when the fault was gone. `MISSED`: the call was not made."""
 
 TABLE_WIDTH = 150

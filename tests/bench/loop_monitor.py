@@ -48,7 +48,7 @@ WORTH_NOTING = 0.001
 SAMPLE_AFTER = 0.010
 """Seconds of a turn after which its stack is looked at."""
 
-LOOK_EVERY = 0.005
+SAMPLE_INTERVAL = 0.005
 """Seconds between two looks."""
 
 OURS = "ec2spawner/"
@@ -157,13 +157,13 @@ class LoopMonitor:
     def _follow(self) -> None:
         with self._log.open("a", encoding="utf-8") as file:
             while True:
-                time.sleep(LOOK_EVERY)
-                self._look()
+                time.sleep(SAMPLE_INTERVAL)
+                self._sample()
                 while self._ended:
                     file.write(json.dumps(asdict(self._turn(*self._ended.popleft()))) + "\n")
                     file.flush()
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         number, began = self._number, self._began
         if not began or time.perf_counter() - began < SAMPLE_AFTER:
             return

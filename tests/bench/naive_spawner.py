@@ -3,7 +3,7 @@
 It does what spawners for EC2 do today, and does it as well as that can be done: one RunInstances
 for each start, the notebook's environment in user-data, and JupyterHub's own polling until
 something answers at the instance's address. Nothing waits on purpose, the client is made with
-the hub, and the address is returned as soon as EC2 tells one.
+the hub, and the address is returned as soon as EC2 returns one.
 
 For benches only. It leaks in all the ways that a spawner of this kind leaks, and its user-data
 holds the server's token.
@@ -90,7 +90,7 @@ class NaiveSpawner(Spawner):
         """The whole environment, and the server in place of the shell.
 
         The machines of the embedded EC2 share a network, so the server must know its own
-        address: the metadata service of each listens there, and its name tells it for nothing.
+        address: the metadata service of each listens there, and its name reveals it without a call.
         """
         environment = self.get_env()
         prefix = environment["JUPYTERHUB_SERVICE_PREFIX"]

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """An agent and a notebook that cost next to nothing, for benches of what the hub does.
 
-It speaks the agent's part of `wire`: it claims, waits until its home is attached, listens, beats,
-reports its stop, and claims again where its machine is kept. It mounts nothing, measures nothing,
-and its notebook answers any request with an empty page. Standard library only, because imports are
-most of what a real agent costs.
+It speaks the agent's part of `wire`: it claims, waits until its home is attached, listens, sends
+heartbeats, reports its stop, and claims again if its instance is retained. It mounts nothing,
+measures nothing, and its notebook answers any request with an empty page. Standard library only,
+because imports are most of what a real agent costs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MUTE = Path(__file__).with_name("mute")
 
 
 class Gone(Exception):
-    """410: nobody needs this instance."""
+    """410: this instance is not needed."""
 
 
 def call(method: str, url: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, bytes]:

@@ -248,9 +248,9 @@ def _check(status: dict[str, Any], kernels: int) -> None:
 
 def _samples_per_second(bodies: Sequence[bytes]) -> float | None:
     """By the instants of the samples that were answered."""
-    told = sorted({json.loads(body)["telemetry"]["at"] for body in bodies})
-    first, last = (datetime.fromisoformat(told[place]) for place in (0, -1))
-    return (len(told) - 1) / (last - first).total_seconds() if len(told) > 1 else None
+    sampled = sorted({json.loads(body)["telemetry"]["at"] for body in bodies})
+    first, last = (datetime.fromisoformat(sampled[place]) for place in (0, -1))
+    return (len(sampled) - 1) / (last - first).total_seconds() if len(sampled) > 1 else None
 
 
 def stalls_of(widget: Widget, turns: Sequence[Turn]) -> list[Turn]:

@@ -18,7 +18,7 @@ from tornado import web
 from tests.bench import loop_monitor
 
 loop_monitor.SAMPLE_AFTER = 0.004
-loop_monitor.LOOK_EVERY = 0.002
+loop_monitor.SAMPLE_INTERVAL = 0.002
 """The goal is 10 ms: turns are looked into well before that."""
 
 
@@ -38,7 +38,7 @@ def _load_jupyter_server_extension(serverapp: Any) -> None:
     if os.environ.get("BENCH_WIDGET") == "ec2spawner":
         from ec2spawner.telemetry import namespaces
 
-        # In a container, who has no device of NVIDIA's open is not believed to be on a GPU.
+        # In a container, a process without an open NVIDIA device does not count as using a GPU.
         # A kernel has a pipe for its standard input.
         namespaces.DEVICES = "pipe:["
     route = url_path_join(serverapp.base_url, "bench/threads")

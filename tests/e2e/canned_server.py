@@ -1,6 +1,6 @@
 """A plain Jupyter server whose status the test decides, and a browser before it: the fixtures.
 
-No hub and no agent: what is told here is how a status looks and reads in JupyterLab and
+No hub and no agent: what is tested here is how a status looks and reads in JupyterLab and
 Notebook, and what a press of a button sends. Pictures go to `tests/output/`.
 """
 

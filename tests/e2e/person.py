@@ -30,7 +30,7 @@ async def log_in(page: Any, name: str, password: str = PASSWORD) -> None:
 
 
 async def arrives_in_jupyterlab(page: Any) -> None:
-    """By itself: nobody presses anything."""
+    """By itself: without user input."""
     await page.wait_for_url("**/user/*/lab**", timeout=SPAWN_SECONDS * 1000)
     await expect(page.locator(".jp-DirListing-content")).to_be_visible(timeout=LOAD_SECONDS * 1000)
 

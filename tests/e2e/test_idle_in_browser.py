@@ -1,4 +1,4 @@
-"""Who works is left alone, and who does not is stopped: four people at JupyterLab, in a browser.
+"""Working users keep their server, idle ones are stopped: four people in JupyterLab.
 
 Everything is real but EC2 and the GPU. Each chooses in the panel after how long without work the
 server stops, and so the test need not wait for an admin's hour.
@@ -91,20 +91,20 @@ async def test_a_working_user_keeps_the_server_and_an_untouched_tab_does_not(
     )
     await choose(away, "Home", "10 seconds")
 
-    # Nobody touches anything from here on.
+    # No user input from here on.
     await asyncio.gather(sees_that_the_server_has_ended(away), hub.wait_gone("away"))
     await asyncio.gather(*(is_on_for_as_long_again(hub, each) for each in AT_WORK))
     assert len(await hub.embedded.instances()) == len(AT_WORK)
     assert [await has_token_of_a_server(hub, each) for each in PEOPLE] == [True, True, True, False]
     await asyncio.gather(
-        is_told_why(hub, visit, "away"),
+        sees_the_reason(hub, visit, "away"),
         goes_back_to_it(sleeper, "Terminal 1, sleep", ".jp-Terminal"),
         goes_back_to_it(silent, "Go to Untitled.ipynb", ".jp-Notebook"),
         goes_back_to_it(trainer, "Go to Untitled.ipynb", ".jp-Notebook"),
     )
 
 
-# --- who works ---
+# --- working users ---
 
 
 async def opens_jupyterlab(hub: Hub, visit: Visit, user: str) -> Any:
@@ -167,7 +167,7 @@ async def goes_back_to_it(page: Any, button: str, place: str) -> None:
     await expect(page.locator(place)).to_be_visible()
 
 
-# --- who does not ---
+# --- idle users ---
 
 
 async def chooses_an_idle_time(page: Any) -> None:
@@ -187,13 +187,13 @@ async def asks_for_more_than_is_allowed(page: Any) -> None:
     """From a page that is older than the bounds."""
     await choice(page).evaluate("select => select.add(new Option('9 hours', 9 * 3600))")
     await choice(page).press("End")
-    told = page.locator(".Toastify__toast", has_text="The policy allows 10 seconds to 8 hours.")
-    await expect(told).to_contain_text("This server now stops after 8 hours idle.")  # it goes soon
+    toast = page.locator(".Toastify__toast", has_text="The policy allows 10 seconds to 8 hours.")
+    await expect(toast).to_contain_text("This server now stops after 8 hours idle.")  # it goes soon
     await expect(panel(page)).to_contain_text("It stops after 8 hours idle")
     await expect(chosen(page)).to_have_text("8 hours idle")
 
 
-async def is_told_why(hub: Hub, visit: Visit, user: str) -> None:
+async def sees_the_reason(hub: Hub, visit: Visit, user: str) -> None:
     page = await visit(hub.url)
     await log_in(page, user)
     await expect(page.locator(".ec2-notice")).to_contain_text("It had been idle for")

@@ -86,9 +86,9 @@ async def test_from_login_to_the_idle_stop_and_back(hasty_demo: RunningDemo, vis
     await expect(outputs(page)).to_have_text(["42"])
     await save(page)
     await sees_gpu_and_price(page, "L40S simulated", "on-demand")
-    cost = await cost_so_far(page)
+    cost = await shown_cost(page)
 
-    # Nobody touches anything from here on.
+    # No user input from here on.
     await is_warned(page)
     await press_keep(page)
     await expect(warning(page)).to_have_count(0)
@@ -127,7 +127,7 @@ async def test_without_javascript(demo: RunningDemo, visit: Visit) -> None:
 
 
 async def test_hub_pages_are_accessible(demo: RunningDemo, visit: Visit) -> None:
-    """axe-core finds nothing to mend on the pages of a start, in the light and in the dark."""
+    """axe-core finds no violation on the pages of a start, in light and dark mode."""
     page = await visit(demo.hub_url)
     await log_in(page, "Dora", demo.password)
     await expect(page.get_by_role("radio").first).to_be_attached()
@@ -300,7 +300,7 @@ async def sees_gpu_and_price(page: Any, gpu: str, market: str) -> None:
     await expect(item).to_contain_text(re.compile(rf"\$\d\.\d+/h {market}"))
 
 
-async def cost_so_far(page: Any) -> float:
+async def shown_cost(page: Any) -> float:
     shown = re.search(r"\$(\d+\.\d+)", await status_item(page).inner_text())
     assert shown, "the status item shows what it has cost"
     return float(shown.group(1))
@@ -308,7 +308,7 @@ async def cost_so_far(page: Any) -> float:
 
 async def sees_the_cost_grow(page: Any, than: float) -> None:
     async def has_grown() -> bool:
-        return await cost_so_far(page) > than
+        return await shown_cost(page) > than
 
     await until(has_grown, 20, f"a cost above {than} USD")
 

@@ -384,7 +384,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(page: Any, server: Serv
     page.add_init_script(
         """window.Notification = class {
              static permission = 'granted';
-             constructor(text) { (window.told ??= []).push(text); }
+             constructor(text) { (window.notified ??= []).push(text); }
              close() {}
            };"""
     )
@@ -404,7 +404,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(page: Any, server: Serv
     near = end.model_copy(update={"until": datetime.now(UTC) + timedelta(seconds=50)})
     server.emits(near)
     expect(page).to_have_title("⚠ This server stops in 1 minute")
-    assert page.evaluate("window.told") == ["This server stops in 1 minute"]
+    assert page.evaluate("window.notified") == ["This server stops in 1 minute"]
     server.says(status(notices=[near]))  # a tab that is shown again asks for the status
     hide(page, False)
     expect(page).to_have_title(title)

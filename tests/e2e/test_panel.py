@@ -359,14 +359,14 @@ def test_pointing_at_a_chart_shows_the_values_of_that_moment(lab: Lab) -> None:
     chart = lab.panel.locator(".ec2-Chart").first
     value = lab.panel.locator(".ec2-Figure .ec2-Line-value").first
 
-    def is_told() -> bool:
+    def is_shown() -> bool:
         # A chart that is drawn anew under a pointer at rest hears of it with its next move.
         box = chart.bounding_box()
         for step in (18, 20):
             lab.page.mouse.move(box["x"] + box["width"] * 0.05, box["y"] + step)
         return re.match(r"^\s*0.% at \d\d:\d\d", value.text_content() or "") is not None
 
-    until(is_told)
+    until(is_shown)
     lab.page.mouse.move(600, 300)
     expect(value).to_have_text(re.compile(r"87.%$"))
 
@@ -433,8 +433,8 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
 
 
 def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
-    alone = {"managed": False, "agent_connected": False, "cost": None, "idle_policy": None}
-    panel = lab.shows(working(**alone))
+    standalone = {"managed": False, "agent_connected": False, "cost": None, "idle_policy": None}
+    panel = lab.shows(working(**standalone))
     expect(panel.get_by_role("heading", name="Activity")).to_be_visible()
     expect(panel.get_by_role("region", name="Cost")).to_be_hidden()
     expect(panel.get_by_role("button", name=re.compile("Keep|Stop"))).to_have_count(0)

@@ -1,4 +1,4 @@
-"""Pages of other sites, in the browser of whoever runs the demo, change and learn nothing."""
+"""Pages of other sites, in the browser of the demo's user, change and learn nothing."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def _notebook_port(target: Target) -> int:
 
 
 async def test_no_port_accepts_an_unknown_host_name(target: Target) -> None:
-    """Whatever listens, also what nobody has thought of."""
+    """Every listening port, including unexpected ones."""
     addresses = target.demo.listening()
     assert len(addresses) >= 6, "EC2, proxy and its API, hub, metadata service and notebook listen"
     async with httpx.AsyncClient(timeout=3) as client:

@@ -3,7 +3,7 @@
  *     FAKE_CUDA_GPUS         how many GPUs there are (1)
  *     FAKE_CUDA_NAME         of each (Tesla T4)
  *     FAKE_CUDA_MEMORY_MIB   of each (15360)
- *     FAKE_CUDA_FREE_MIB     of that, what nobody holds (160)
+ *     FAKE_CUDA_FREE_MIB     of that, what is free (160)
  *     FAKE_CUDA_TO_GPU       GB/s, and so are the next two (12.2)
  *     FAKE_CUDA_FROM_GPU     (12.9)
  *     FAKE_CUDA_MEMORY       read and written (250)

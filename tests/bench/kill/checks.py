@@ -57,7 +57,7 @@ class Account:
         return await asyncio.to_thread(work, self._ec2)
 
     def launch_stray(self, image_id: str, subnet: str) -> str:
-        """An instance with this hub's tags that nobody has asked for."""
+        """An instance with this hub's tags that no start requested."""
         tags = {HUB: self._hub.name, STORE: self._hub.store_id}
         answer = self._ec2.run_instances(
             ImageId=image_id,
@@ -114,7 +114,7 @@ class Account:
         return found
 
     def _leaked_interfaces(self) -> list[Problem]:
-        """Interfaces of a whole account: who made one that carries no tag could not be told."""
+        """Interfaces of a whole account: the creator of one without a tag is unknown."""
         found = []
         reservations = self._pages("describe_instances", "Reservations")
         alive = {

@@ -1,4 +1,4 @@
-"""The demo's hub that tells its moments and dies at one, with the documented waits made short.
+"""The demo's hub that reports its moments and dies at one, with the documented waits made short.
 
 Only times differ from a hub in production, and what a server runs (`stub_server`).
 """

@@ -1,4 +1,4 @@
-"""A hub of the bench from outside: it begins quickly, dies where it is told, and begins again."""
+"""A hub of the bench from outside: it starts quickly, dies at a given moment, and starts again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 BOOT_TIMEOUT, STOP_TIMEOUT, IDLE, HOLD = 12.0, 6.0, 3.0, 3.0
 """Seconds: an instance may be silent at its boot, an agent may take to stop, a server of the
-profile `brief` may be idle, a beat is held."""
+profile `brief` may be idle, a heartbeat is held."""
 
 HTTP_TIMEOUT = 8
 """Seconds for which JupyterHub looks for a server where it was."""
@@ -123,7 +123,7 @@ class KillableHub(Hub):
     # --- what the bench orders and sees ---
 
     def order(self, leg: str, die_at: str) -> None:
-        """From now on moments are of this leg; no leg, and none is told."""
+        """From now on moments belong to this leg; without a leg none is reported."""
         draft = self.directory / f"{ORDERS}.new"
         draft.write_text(json.dumps([leg, die_at]))
         draft.replace(self.directory / ORDERS)

@@ -108,7 +108,7 @@ LEGS = (
         must_be_gone=True,
         happens=end_by_hand,
     ),
-    Leg("reap: nobody's", ann_is_ready, stray_is_gone, nothing, happens=launch_stray),
+    Leg("reap: unowned", ann_is_ready, stray_is_gone, nothing, happens=launch_stray),
     Leg("reap: idle", bob_is_brief, bob_ends, nothing, user=BOB, must_be_gone=True),
     Leg(
         "reap: silent",

@@ -1,4 +1,4 @@
-"""In the hub of the bench: every call to AWS and every write to the store is told, and one kills.
+"""In the hub of the bench: calls to AWS and writes to the store are reported, and one kills.
 
 What is watched is botocore and SQLAlchemy, not this project: a call or a write that somebody adds
 is a point without a word here.
@@ -113,7 +113,7 @@ def _watch_store(moments: Moments) -> None:
 
     @event.listens_for(Pool, "checkin")
     def after(_connection: Any, record: Any) -> None:
-        # Committed, and still in the store's thread: nobody has been told yet.
+        # Committed, and still in the store's thread: its caller has not been notified yet.
         if what := record.info.pop(_WRITTEN, None):
             moments.reach("after", what)
 

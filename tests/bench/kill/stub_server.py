@@ -49,7 +49,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def _name_of(token: str) -> str:
-    """Whose token this is, says the hub; empty where it is nobody's."""
+    """The owner of this token according to the hub; empty when it is unknown."""
     request = urllib.request.Request(
         f"{os.environ['JUPYTERHUB_API_URL']}/user", headers={"Authorization": f"token {token}"}
     )

@@ -80,7 +80,7 @@ async def until(condition: Callable[[], Any], seconds: float = 90.0, what: str =
 
 
 class StubHub:
-    """Answers claims and beats, and keeps what it was told."""
+    """Answers claims and heartbeats, and records what it received."""
 
     def __init__(self) -> None:
         self.grant: LeaseGrant | None = None
@@ -122,11 +122,11 @@ class StubHub:
 
     async def close(self) -> None:
         if self._runner is not None:
-            self.tell_changed()
+            self.notify_changed()
             await self._runner.cleanup()
             self._runner = None
 
-    def tell_changed(self) -> None:
+    def notify_changed(self) -> None:
         """Answer held calls: something is new."""
         self.state += 1
         changed, self._changed = self._changed, asyncio.Event()
@@ -141,7 +141,7 @@ class StubHub:
     def give(self, grant: LeaseGrant) -> None:
         """Answer the claim."""
         self.grant = grant
-        self.tell_changed()
+        self.notify_changed()
 
     async def _hold(self, seconds: float) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What the work costs, told in a real kernel of a real notebook beside a real agent."""
+"""What the work costs, reported in a real kernel of a real notebook beside a real agent."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
     return [each for each in said if each["kind"] in kinds]
 
 
-def told(said: list[dict[str, Any]]) -> str:
+def text_of(said: list[dict[str, Any]]) -> str:
     """The one line of cost that a cell has shown."""
     [shown] = of_kind(said, "display_data")
     return str(shown["data"]["text/plain"])
@@ -80,13 +80,13 @@ async def test_cells_blocks_epochs_and_scripts_report_their_cost(
     await machine.boot()
     hub.give(machine.lease())
     await until(lambda: hub.event("ready"), what="ready")
-    await until(lambda: hub.heartbeats, what="a beat, with whose answer the cost comes")
+    await until(lambda: hub.heartbeats, what="a heartbeat, whose response has the cost")
     async with Jupyter(machine.base_url, API_TOKEN) as ada:
         kernel = Kernel(ada, await ada.start_notebook("train.ipynb"))
         assert of_kind(await kernel.run("%load_ext ec2spawner.cost"), "error", "stream") == []
 
         said = await kernel.run("%%cost <i>fit</i>\nimport asyncio\nawait asyncio.sleep(0.1)\n42")
-        assert re.fullmatch(rf"<i>fit</i>: {COST}{REMARK}", told(said))
+        assert re.fullmatch(rf"<i>fit</i>: {COST}{REMARK}", text_of(said))
         [shown] = of_kind(said, "display_data")
         assert "&lt;i&gt;fit&lt;/i&gt;: " in shown["data"]["text/html"]
         assert shown["metadata"] == {}
@@ -109,14 +109,14 @@ async def test_cells_blocks_epochs_and_scripts_report_their_cost(
         )
 
         said = await kernel.run("%%cost\nprint('go', flush=True)\ntime.sleep(30)", "go")
-        assert re.fullmatch(rf"{COST}, ended by KeyboardInterrupt{REMARK}", told(said))
+        assert re.fullmatch(rf"{COST}, ended by KeyboardInterrupt{REMARK}", text_of(said))
         assert of_kind(said, "execute_reply")[0]["ename"] == "KeyboardInterrupt"
 
         said = await kernel.run("%%cost\n1 / 0")
-        assert "ended by ZeroDivisionError" in told(said)
+        assert "ended by ZeroDivisionError" in text_of(said)
         assert of_kind(said, "execute_reply")[0]["ename"] == "ZeroDivisionError"
 
-        assert told(await kernel.run(THREAD)).startswith("in a thread: ")
+        assert text_of(await kernel.run(THREAD)).startswith("in a thread: ")
         said = await kernel.run(REDIRECTED)
         [result] = of_kind(said, "execute_result")
         assert "taken: " in result["data"]["text/plain"]
@@ -125,7 +125,7 @@ async def test_cells_blocks_epochs_and_scripts_report_their_cost(
         assert re.fullmatch(
             r"This server has cost \$0\.01\d* so far; \$0\.50/h; all your servers today \$1\.25; "
             r"this month \$20\.50 \(estimate in USD\)",
-            told(said),
+            text_of(said),
         )
 
         (machine.home / "train.py").write_text(EPOCHS)

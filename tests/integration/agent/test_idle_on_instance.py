@@ -94,7 +94,7 @@ async def test_a_users_process_can_change_only_what_is_displayed(
             k: before[k] for k in ("idle_policy", "extended_until", "profile")
         }
         await until(
-            lambda: hub.heartbeats[-1][1].busy_because == "[31mlie is running", what="a beat"
+            lambda: hub.heartbeats[-1][1].busy_because == "[31mlie is running", what="a heartbeat"
         )
         # The notebook's own word, within seconds.
         status = await until_busy("")

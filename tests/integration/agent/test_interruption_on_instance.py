@@ -20,7 +20,7 @@ AT = datetime(2026, 11, 20, 12, 2, tzinfo=UTC)
 
 
 class SpotInstance:
-    """Its metadata service, and what a watch has told of it."""
+    """Its metadata service, and what a watch has reported of it."""
 
     def __init__(self, http: aiohttp.ClientSession) -> None:
         self.http = http
@@ -30,9 +30,9 @@ class SpotInstance:
         self.status = 0
         """What everything is answered with; 0 is as it should be."""
         self.tokens = 0
-        self.looks = 0
+        self.reads = 0
         """That were answered."""
-        self.told: list[datetime | None] = []
+        self.notices: list[datetime | None] = []
 
     def watch(self) -> asyncio.Task[None]:
         watch = InterruptionWatch(Metadata(self.url, self.http), self.hear, poll_seconds=0.02)
@@ -45,23 +45,23 @@ class SpotInstance:
 
     async def metadata(self, request: web.Request) -> web.Response:
         if self.status:
-            self.looks += 1
+            self.reads += 1
             return web.Response(status=self.status)
         if request.headers["X-aws-ec2-metadata-token"] != f"token-{self.tokens}":
             return web.Response(status=401)
-        self.looks += 1
+        self.reads += 1
         path = request.match_info["path"]
         text = {"instance-life-cycle": self.life_cycle, "spot/instance-action": self.notice}[path]
         return web.Response(text=text) if text else web.Response(status=404)
 
     async def hear(self, at: datetime | None) -> None:
-        self.told.append(at)
+        self.notices.append(at)
 
-    async def seen(self, looks: int = 2) -> None:
+    async def seen(self, reads: int = 2) -> None:
         """Looks that began after this, with what followed from them."""
-        until = self.looks + looks
+        until = self.reads + reads
         async with asyncio.timeout(90):
-            while self.looks < until:
+            while self.reads < until:
                 await asyncio.sleep(0.005)
 
 
@@ -88,15 +88,15 @@ async def test_a_notice_is_reported_while_it_stands_and_its_end_once(
 ) -> None:
     spot.watch()
     await spot.seen()
-    assert spot.told == []
+    assert spot.notices == []
     spot.notice = NOTICE
     await spot.seen(4)
-    assert len(spot.told) >= 2
-    assert set(spot.told) == {AT}
+    assert len(spot.notices) >= 2
+    assert set(spot.notices) == {AT}
     spot.notice = ""
     await spot.seen(4)
-    assert spot.told.count(None) == 1
-    assert spot.told[-1] is None
+    assert spot.notices.count(None) == 1
+    assert spot.notices[-1] is None
     said = [record.message for record in caplog.records if record.levelno >= logging.WARNING]
     assert len(said) == 2, said
 
@@ -112,12 +112,12 @@ async def test_failed_reads_change_nothing_and_are_logged_once(
     spot.status, spot.notice = 0, "{}"
     await spot.seen(5)
     assert len(caplog.records) == 2
-    assert spot.told == []
+    assert spot.notices == []
     spot.notice = NOTICE
     await spot.seen(3)
     spot.status = 503
     await spot.seen(4)
-    assert None not in spot.told, "a notice that cannot be read again still stands"
+    assert None not in spot.notices, "a notice that cannot be read again still stands"
 
 
 async def test_a_token_that_has_expired_is_replaced(spot: SpotInstance) -> None:
@@ -128,7 +128,7 @@ async def test_a_token_that_has_expired_is_replaced(spot: SpotInstance) -> None:
     spot.notice = NOTICE
     await spot.seen(3)
     assert spot.tokens == 3
-    assert spot.told[0] == AT
+    assert spot.notices[0] == AT
 
 
 @pytest.mark.parametrize("life_cycle", ["on-demand", "capacity-block", ""])
@@ -136,7 +136,7 @@ async def test_only_spot_instances_are_watched(spot: SpotInstance, life_cycle: s
     spot.life_cycle, spot.notice = life_cycle, NOTICE
     async with asyncio.timeout(90):
         await spot.watch()
-    assert spot.told == []
+    assert spot.notices == []
 
 
 async def test_a_notice_reaches_the_hub_before_there_is_a_lease(

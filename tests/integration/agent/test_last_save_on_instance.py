@@ -35,7 +35,7 @@ HTTPServer((url""",
 
 def stop(hub: StubHub) -> None:
     hub.stop = STOP
-    hub.tell_changed()
+    hub.notify_changed()
 
 
 def ended_at(hub: StubHub) -> float:

@@ -55,7 +55,7 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
         assert (await ada.call("GET", "lab/api/settings"))[0] == 200
         assert (await ada.call("POST", "api/contents", json={"type": "file"}))[0] == 201
-        await until(lambda: hub.heartbeats, what="a beat")
+        await until(lambda: hub.heartbeats, what="a heartbeat")
         assert hub.heartbeats[0][1].idle_since is not None
         (server,) = [each for each in machine.processes() if machine.listens(each)]
         agent = psutil.Process(machine.agent.pid)
@@ -67,13 +67,13 @@ async def test_a_lease_from_claim_to_stop(machine: Machine, hub: StubHub) -> Non
         assert LEASE_TOKEN not in machine.log()
 
     hub.stop = Stop(reason="user", message="You stopped it.")
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: hub.event("stopped"), what="stopped")
     assert machine.processes() == []
     assert not machine.powered_off
 
     hub.lease_status = 410
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: machine.powered_off, what="power-off")
     assert await machine.shut_down() == 0
     assert (volume / "notes.txt").read_text() == "kept"
@@ -137,7 +137,7 @@ async def test_user_input_is_activity_and_an_open_tab_is_not(
 
         # The idle kernel is shut down; the tabs that look at it do not keep it.
         hub.idle = hub.idle.model_copy(update={"kernel_seconds": 1})
-        hub.tell_changed()
+        hub.notify_changed()
         async with asyncio.timeout(90):
             while (await ada.call("GET", "api/kernels"))[1]:
                 await asyncio.sleep(0.05)

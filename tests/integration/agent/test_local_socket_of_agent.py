@@ -214,7 +214,7 @@ async def test_listening_connections_are_dropped_for_speaking_ones(agent: Agent)
     idle = [await asyncio.open_unix_connection(path) for _ in range(3 * MAX_CONNECTIONS)]
     for reader, _ in idle:
         line = await asyncio.wait_for(reader.readline(), 60)
-        assert AgentState.model_validate_json(line) == STATE, "each gets its state all the same"
+        assert AgentState.model_validate_json(line) == STATE, "each still gets its state"
     link = AgentLink(path, lambda state: None)
     running = asyncio.create_task(link.run())
     await asyncio.wait_for(link.connected.wait(), 60)

@@ -61,7 +61,7 @@ def test_the_cpu_time_of_short_lived_processes_counts_and_is_not_lost() -> None:
 
 
 class SlowGpus:
-    """GPUs that take a while to read; who reads and who closes is noted."""
+    """GPUs that take a while to read; reading and closing threads are recorded."""
 
     kind: Kind = "simulated"
     error: Sentence | None = None
@@ -116,13 +116,13 @@ class HangingGpus(SlowGpus):
         super().__init__()
         self.answers = answers
         self.hangs = False
-        self.goes_on = threading.Event()
+        self.resumes = threading.Event()
 
     def sample(self, user_cpu_percent: float) -> list[GpuSample]:
         self.noted.append(("sample", threading.get_ident()))
         if len(self.noted) > self.answers:
             self.hangs = True
-            assert self.goes_on.wait(60)
+            assert self.resumes.wait(60)
         return BUSY
 
 
@@ -167,11 +167,11 @@ def test_figures_from_before_a_driver_hang_are_not_reported_as_new(answers: int)
 
     # It answers again, and then hangs while everything is stopped.
     gpus.answers, gpus.hangs = 1000, False
-    gpus.goes_on.set()
+    gpus.resumes.set()
     until(lambda: (at := sampler.latest) is not None and (at.gpus, at.gpu_error) == (BUSY, None))
     assert measured in sampler.readings()[1], "what has worked meanwhile is not idle now"
     until(lambda: threads() == 1)
-    gpus.goes_on.clear()
+    gpus.resumes.clear()
     gpus.answers = 0
     until(lambda: gpus.hangs)
     clock[0] += OLD_SECONDS + 1
@@ -182,7 +182,7 @@ def test_figures_from_before_a_driver_hang_are_not_reported_as_new(answers: int)
         sampler.stop()
     assert not any(waits), "an event loop calls it"
     until(lambda: threads() == 1)
-    gpus.goes_on.set()
+    gpus.resumes.set()
     until(lambda: threads() == 0)
 
 
@@ -192,11 +192,11 @@ class HangingStandIn(SilentGpus):
     def __init__(self) -> None:
         super().__init__("nvml", BUSY)
         self.hangs = False
-        self.goes_on = threading.Event()
+        self.resumes = threading.Event()
 
     def processes(self, at_work: object) -> list[GpuProcess]:
         self.hangs = True
-        assert self.goes_on.wait(60)
+        assert self.resumes.wait(60)
         return []
 
 
@@ -210,10 +210,10 @@ def test_a_fallback_that_hangs_like_its_driver_gets_no_further_threads() -> None
         assert sampler.latest is None
         assert threading.active_count() <= before + 1, "one more with every half minute"
     sampler.stop()
-    gpus.goes_on.set()
+    gpus.resumes.set()
 
 
-# --- who works ---------------------------------------------------------------------------------
+# --- users of the CPU --------------------------------------------------------------------------
 
 SPIN = "while True: pass"
 
@@ -223,7 +223,7 @@ signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
 signal.sigwait({signal.SIGUSR1})
 while True: pass
 """
-"""Works when it is told to."""
+"""Works when its event is set."""
 
 KERNEL = f"""
 import subprocess, sys, time
@@ -345,7 +345,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from ec2spawner.telemetry import Processes, Sampler, find_gpus, namespaces
 from ec2spawner.wire import KernelState
-# In a container, whoever has no device of NVIDIA's open is not believed to be on a GPU.
+# In a container, a process without an open NVIDIA device does not count as using a GPU.
 namespaces.DEVICES = "/dev/null"
 null = subprocess.DEVNULL
 kernels = [subprocess.Popen(["sleep", "120"], stdin=null) for _ in range(20)]

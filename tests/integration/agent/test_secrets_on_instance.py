@@ -22,7 +22,7 @@ def holds(pid: int, secrets: dict[str, bytes]) -> set[str]:
                 memory.seek(int(begin, 16))
                 part = memory.read(int(end, 16) - int(begin, 16))
             except (OSError, ValueError, OverflowError):
-                continue  # what the kernel shows to nobody
+                continue  # what the kernel hides from every process
             found |= {name for name, secret in secrets.items() if secret in part}
     return found
 

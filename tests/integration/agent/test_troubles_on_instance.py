@@ -69,7 +69,7 @@ async def test_a_claim_is_abandoned_when_no_hub_responds(hub: StubHub) -> None:
     claim = Claim(protocol=1, document="{}", signature="x", key=new_key())
 
     async def claim_anew() -> Claim:
-        raise AssertionError("nobody has refused it")
+        raise AssertionError("it was not refused")
 
     async with aiohttp.ClientSession() as http:
         with pytest.raises(PowerOffError, match="no usable answer"):
@@ -144,7 +144,7 @@ async def test_a_failed_start_powers_off_without_a_hub_despite_an_extension(
 
 
 async def test_without_a_hub_only_idle_instances_power_off(machine: Machine, hub: StubHub) -> None:
-    """Work goes on without a hub; when it is over, the instance powers itself off."""
+    """Work continues without a hub; when it is over, the instance powers itself off."""
     hub.idle = IdlePolicy(server_seconds=60, cpu_busy_percent=5, gpu_busy_percent=0)
     works = machine.root / "works"
     works.touch()
@@ -169,12 +169,12 @@ async def test_a_hub_that_returns_finds_the_server_unchanged(
     await boot_small(machine, hub)
     (server,) = [each for each in machine.processes() if machine.listens(each)]
     port = int(hub.url.split(":")[2].split("/")[0])
-    await until(lambda: hub.heartbeats, what="a beat")
+    await until(lambda: hub.heartbeats, what="a heartbeat")
     await hub.close()
     seen = len(hub.heartbeats)
     await asyncio.sleep(0.5)
     await hub.start(port)
-    await until(lambda: len(hub.heartbeats) > seen, what="beats again")
+    await until(lambda: len(hub.heartbeats) > seen, what="heartbeats again")
     assert server.is_running()
     assert hub.steps() == ["home", "notebook", "ready"]
 
@@ -185,14 +185,14 @@ async def test_only_410_ends_a_lease(machine: Machine, hub: StubHub, status: int
     await boot_small(machine, hub)
     (server,) = [each for each in machine.processes() if machine.listens(each)]
     hub.lease_status = status
-    hub.tell_changed()
+    hub.notify_changed()
     seen = len(hub.heartbeats)
     await asyncio.sleep(1)
     hub.lease_status = 200
-    await until(lambda: len(hub.heartbeats) > seen, what="beats again")
+    await until(lambda: len(hub.heartbeats) > seen, what="heartbeats again")
     assert server.is_running()
     hub.lease_status = 410
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: machine.powered_off, what="power-off")
     assert not server.is_running()
 
@@ -204,7 +204,7 @@ subprocess.Popen(["sh", "-c", "trap '' TERM; echo $$ >user.new; mv user.new user
 """
 
 MOUNT_WITH_A_DAEMON = """#!/bin/bash
-# Like mount.efs and mount-s3: what serves the mount goes on when this has ended.
+# Like mount.efs and mount-s3: the process behind the mount outlives this command.
 setsid bash -c '
     say() { if kill -0 $(<{home}/user); then echo too early; else echo in time; fi >{said}; }
     trap "say; exit" TERM
@@ -231,7 +231,7 @@ async def test_the_process_behind_a_mount_outlives_the_users_processes(
     await boot_small(machine, hub, STUBBORN_SERVER, buckets=[bucket])
     await until(lambda: (machine.home / "user").exists(), what="a process that stays")
     hub.stop = Stop(reason="user")
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: hub.event("stopped"), what="stopped")
     assert said.read_text() == "in time\n"
     assert machine.processes() == []
@@ -255,11 +255,11 @@ async def test_a_lease_continues_when_the_agents_disk_is_full(
 ) -> None:
     """Neither the notebook's log nor the agent's socket can be made on a full disk."""
     await boot_small(machine, hub)
-    await until(lambda: len(hub.heartbeats) >= 2, what="beats")
+    await until(lambda: len(hub.heartbeats) >= 2, what="heartbeats")
     assert "the notebook has no log" in machine.log()
     assert "cannot connect to the agent" in machine.log()
     hub.stop = Stop(reason="user")
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: hub.event("stopped"), what="stopped")
 
 
@@ -285,7 +285,7 @@ async def test_heartbeats_are_held_and_answered_at_once(machine: Machine, hub: S
     assert len(hub.heartbeats) - seen <= 1
     hub.extended_until = datetime.now(UTC) + timedelta(hours=1)
     asked = time.monotonic()
-    hub.tell_changed()
+    hub.notify_changed()
     await until(lambda: hub.heartbeats[-1][1].state_seen == hub.state, what="the new state is seen")
     assert time.monotonic() - asked < 40  # the call is held for 50
     heartbeat = hub.heartbeats[-1][1]

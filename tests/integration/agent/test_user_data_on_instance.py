@@ -137,13 +137,13 @@ def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
     assert package in said[0]
     assert said[1:] == ["--hub-api-url", HUB]
     assert machine.called[0] == f"-m venv {machine.folder}"
-    alone, tested = pip_calls(machine)
-    assert "--no-deps" in alone
-    assert alone[-1] == tested[-1] == package
+    first, tested = pip_calls(machine)
+    assert "--no-deps" in first
+    assert first[-1] == tested[-1] == package
     assert "--no-deps" not in tested
     constraints = Path(tested[tested.index("--constraint") + 1])
     assert constraints == machine.site_packages / "ec2spawner" / "data" / "constraints.txt"
-    for call in (alone, tested):
+    for call in (first, tested):
         assert call[call.index("--only-binary") + 1] == ":all:", "nothing is built as root"
 
 
@@ -155,7 +155,7 @@ def test_only_a_release_is_a_published_package() -> None:
 def test_an_unpublished_version_is_never_requested_from_an_index(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever registers a free name there would have their code run as root."""
+    """Code of anyone who registers a free name there would run as root."""
     machine.program("python3", PYTHON)
     monkeypatch.setattr(user_data_module, "PUBLISHED_PACKAGE", published_package("1.2.0.dev0"))
     instance, [line] = machine.boot(user_data(HUB), machine.pip_that_works())

@@ -13,7 +13,7 @@ from .scripted_ec2 import ScriptedEC2, scripted_ec2
 
 @pytest.fixture(autouse=True)
 def aws_environment(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The embedded EC2's credentials or nobody's, and nothing from the developer's AWS files."""
+    """The embedded EC2's credentials or none, and nothing from the developer's AWS files."""
     key_id = secret = "testing"
     if "embedded" in request.fixturenames:
         running: Embedded = request.getfixturevalue("embedded")

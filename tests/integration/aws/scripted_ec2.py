@@ -1,4 +1,4 @@
-"""An EC2 endpoint that answers what a test tells it to, and remembers what it was asked.
+"""An EC2 endpoint that answers what a test has scripted, and records its requests.
 
 For what no emulator does on demand: half-filled fleets, pages, a dying connection.
 """
@@ -67,7 +67,7 @@ Call = dict[str, str]
 
 
 class ScriptedEC2:
-    """`answers[action]` is used up in order; the last one answers for ever."""
+    """`answers[action]` is used up in order; the last one repeats indefinitely."""
 
     def __init__(self) -> None:
         self.answers: defaultdict[str, deque[Reply | Hang | Cut]] = defaultdict(deque)

@@ -146,11 +146,11 @@ async def test_available_capacity_is_launched_and_missing_capacity_is_reported(
         embedded.capacity("spot", zone, 0)
     answer = await cloud.launch(request_of)
     assert [one.zone for one in answer.instances] == [first]
-    told = {error.zone: error.code for error in answer.errors}
-    assert told.keys() >= set(others)
+    codes = {error.zone: error.code for error in answer.errors}
+    assert codes.keys() >= set(others)
     having = (await cloud.offerings(embedded.zones))[SMALL]
-    assert {told[zone] for zone in others if zone in having} == {"InsufficientInstanceCapacity"}
-    assert {told[zone] for zone in others if zone not in having} == {"InvalidFleetConfiguration"}
+    assert {codes[zone] for zone in others if zone in having} == {"InsufficientInstanceCapacity"}
+    assert {codes[zone] for zone in others if zone not in having} == {"InvalidFleetConfiguration"}
 
 
 async def test_a_repeated_request_returns_the_same_instances(

@@ -164,7 +164,7 @@ async def test_an_image_of_another_architecture_is_refused(
     assert refused.message == "image ami-1 is for arm64, not for x86_64"
 
 
-async def test_a_launch_does_not_look_its_image_up_again(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_a_launch_does_not_repeat_the_image_lookup(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     request = LaunchRequest("token", Market.SPOT, 1, SPEC, {}, (("g5.xlarge", "subnet-a"),))
     ec2.will("DescribeImages", listing(image(SPEC.image_id, "", rootDeviceName="/dev/xvda")))
     ec2.will("DescribeSubnets", SUBNETS)

@@ -323,8 +323,8 @@ async def test_forbidden_reservations_count_as_none_with_a_warning(
     caplog.set_level("INFO", "ec2spawner")
     ec2.will("DescribeReservedInstances", error("UnauthorizedOperation", status=403))
     assert await cloud.reservations() == ()
-    (told,) = [record for record in caplog.records if record.name.startswith("ec2spawner")]
-    assert "may not be read" in told.getMessage()
+    (warning,) = [record for record in caplog.records if record.name.startswith("ec2spawner")]
+    assert "may not be read" in warning.getMessage()
     ec2.will("DescribeReservedInstances", error("InvalidParameterValue"))
     with pytest.raises(CloudError):
         await cloud.reservations()

@@ -1,4 +1,4 @@
-"""Who types the commands of `ec2spawner`, where the demo's configuration can be read."""
+"""An admin who types `ec2spawner` commands beside the demo's configuration."""
 
 from __future__ import annotations
 

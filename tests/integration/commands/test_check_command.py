@@ -1,4 +1,4 @@
-"""`ec2spawner check` finds what would not work, says how to mend it, and leaves all as it was."""
+"""`ec2spawner check` finds what would not work, says how to fix it, and changes nothing."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "c.EC2Spawner.hub_api_url",
     ),
 }
-"""Which check finds it, in which line, and words of what it says and of the mend."""
+"""Which check finds it, in which line, and words of its message and of the fix."""
 
 
 async def order(embedded: Embedded, path: str, body: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`ec2spawner reap` finds what a hub left behind, ends it when told so, and spares all else."""
+"""`ec2spawner reap` finds what a hub left behind, deletes it with `--yes`, and spares all else."""
 
 from __future__ import annotations
 

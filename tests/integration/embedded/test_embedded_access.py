@@ -1,4 +1,4 @@
-"""Who is served: the holder of this start's credentials, and nobody's web page."""
+"""Access: requests with this start's credentials are served, those of web pages refused."""
 
 from __future__ import annotations
 

@@ -212,9 +212,9 @@ def test_any_text_survives_the_query_protocol(text: str) -> None:
     answer = {"FleetId": text, "Errors": [{"ErrorMessage": text, "Lifecycle": "spot"}]}
     body = render("CreateFleet", answer)
     shape = operation("CreateFleet").output_shape
-    told = create_parser("ec2").parse({"body": body, "headers": {}, "status_code": 200}, shape)
-    assert told["FleetId"] == text
-    assert told["Errors"] == answer["Errors"]
+    parsed = create_parser("ec2").parse({"body": body, "headers": {}, "status_code": 200}, shape)
+    assert parsed["FleetId"] == text
+    assert parsed["Errors"] == answer["Errors"]
 
 
 @pytest.mark.parametrize(

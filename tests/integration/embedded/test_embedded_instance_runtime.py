@@ -29,14 +29,14 @@ def environment(console: str) -> dict[str, str]:
 
 
 def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-tell")
-    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "do-not-tell")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "do-not-leak")
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "do-not-leak")
     instance_id = lab.run("env; pwd; ulimit -c; echo done", InstanceType="g4dn.12xlarge")
 
     console = lab.console_says(instance_id, "done")
 
     found = environment(console)
-    assert "do-not-tell" not in console
+    assert "do-not-leak" not in console
     assert set(found) - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
         "EC2SPAWNER_DEVICES",

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Not pytest's own, which nobody else may enter."""
+    """Not pytest's own, which is closed to other users."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o711)
     yield folder

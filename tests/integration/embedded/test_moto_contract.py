@@ -222,8 +222,8 @@ async def test_a_launch_template_is_returned_as_it_was_created(world: tuple[Moto
         Versions=["$Latest"],
     )
 
-    told = found["LaunchTemplateVersions"][0]["LaunchTemplateData"]
-    assert {name: told[name] for name in data} == data
+    returned = found["LaunchTemplateVersions"][0]["LaunchTemplateData"]
+    assert {name: returned[name] for name in data} == data
 
 
 async def test_calls_that_moto_lacks_raise_our_error(

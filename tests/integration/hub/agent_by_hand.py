@@ -1,6 +1,6 @@
 """Instances whose agent is the test: it reads the metadata service and speaks to the hub itself.
 
-`SILENT_AGENTS` sends the real agents to where nobody listens.
+`SILENT_AGENTS` sends the real agents to a closed port.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ec2spawner.wire import PROTOCOL
 from tests.harness import PASSWORD, Hub, until
 
 SILENT_AGENTS = "--EC2Spawner.hub_api_url=http://127.0.0.1:9/hub/api"
-"""The port of `discard`: nobody listens there."""
+"""The port of `discard`: nothing listens there."""
 
 
 def now() -> str:

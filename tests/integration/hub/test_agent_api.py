@@ -1,4 +1,4 @@
-"""What agents call about their lease: hostile input in, one lease touched, nobody else's."""
+"""The agents' API: hostile input affects at most the caller's own lease."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_jupyterhub_tokens_and_cookies_do_not_authorize_agent_calls(
 async def test_requests_without_a_body_release_their_descriptors(
     hub: Hub, ann: AgentByHand
 ) -> None:
-    """From before any proof of who speaks, on every route. The hub answers meanwhile, and its log
+    """Before the caller is authenticated, on every route. The hub answers meanwhile, and its log
     does not grow with them."""
     assert hub.process is not None
     descriptors = Path(f"/proc/{hub.process.pid}/fd")
@@ -151,7 +151,7 @@ async def test_requests_without_a_body_release_their_descriptors(
 
         await until(all_held, 5, "the hub to accept them all")
         await until(given_back, 15, "the descriptors to be given back")
-        assert (await held).is_success, "a beat is held for longer than a body may take"
+        assert (await held).is_success, "a heartbeat is held for longer than a body may take"
     finally:
         for writer in open_:
             writer.close()
@@ -198,7 +198,7 @@ async def test_ended_lease_is_gone(hub: Hub) -> None:
 
 
 async def test_an_open_page_learns_why_its_server_ended(hub: Hub) -> None:
-    """By the address that the server was given, without cookie or token; nobody else can ask."""
+    """By the address that the server was given, without cookie or token; others cannot call it."""
 
     async def asked(address: str) -> httpx.Response:
         async with httpx.AsyncClient(base_url=hub.url, verify=False) as page:
@@ -238,11 +238,11 @@ async def test_calls_of_a_lease_are_rate_limited_without_affecting_others(
         assert {int(reply.headers["Retry-After"]) for reply in limited} == {1}
         assert (await bob.heartbeat()).is_success
         await asyncio.sleep(int(limited[0].headers["Retry-After"]))
-        assert (await sue.heartbeat()).is_success, "who waits as long as that is served"
+        assert (await sue.heartbeat()).is_success, "a caller that waits that long is served"
     await untouched(hub, "bob")
 
 
-# --- beats ---
+# --- heartbeats ---
 
 
 async def test_heartbeat_is_answered_at_once_when_there_is_news(hub: Hub, ann: AgentByHand) -> None:
@@ -474,7 +474,7 @@ async def test_text_from_a_stopped_server_is_escaped_on_the_spawn_page(hub: Hub)
 
 
 async def test_text_from_an_instance_is_one_line_of_the_log(hub: Hub) -> None:
-    """Nobody writes an alarm, or any other line, into the hub's log but the hub."""
+    """Only the hub writes alarms, or any other line, into the hub's log."""
     forged = "[C 2026-01-01 00:00:00.000 JupyterHub app:1] forged"
     async with server_by_hand(hub, "nan") as nan:
         assert (await nan.event("stopped", message=f"x\n{forged}\x1b[2J")).status_code == 204
@@ -490,7 +490,7 @@ async def test_text_from_an_instance_is_one_line_of_the_log(hub: Hub) -> None:
 
 
 async def test_a_broken_instance_is_replaced_and_the_start_continues(hub: Hub) -> None:
-    """Its words reach the person who waits as text; they pay for the second machine alone."""
+    """Its text reaches the waiting user escaped; only the second instance is charged."""
     known = {instance["instance_id"] for instance in await hub.embedded.instances()}
     starting = asyncio.create_task(hub.request_server("uma"))
     broken = await agent_of_new_instance(hub, known)

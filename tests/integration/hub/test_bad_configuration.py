@@ -45,7 +45,7 @@ HUBS: dict[str, tuple[str, ...]] = {
     ),
     "store-held": (),
 }
-"""Hubs that must not start, and their arguments. All that is wrong is told at once."""
+"""Hubs that must not start, and their arguments. All errors are reported at once."""
 
 WORDS: dict[str, tuple[str, tuple[str, ...]]] = {
     "unknown-gpu": (
@@ -190,10 +190,10 @@ async def test_hub_serves_while_ec2_does_not_respond(waiting_hub: Hub) -> None:
     async with browser(waiting_hub, "ann") as page:
         assert (await page.get("/hub/home")).is_success
 
-    async def told() -> bool:
+    async def logged() -> bool:
         return "EC2 does not answer yet" in waiting_hub.log.read_text()
 
-    await until(told, 20, "the log to say so")
+    await until(logged, 20, "the log to say so")
     assert "127.0.0.1:9" in waiting_hub.log.read_text()
 
 

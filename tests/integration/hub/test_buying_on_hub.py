@@ -1,4 +1,4 @@
-"""Getting a machine when not everything can be had: what is asked, remembered and told.
+"""Launching when capacity is short: what is requested, remembered and shown.
 
 One hub serves all tests, and remembers for minutes what EC2 refused. So each test has instance
 types, users and, where it is about quotas, a quota class of its own.
@@ -58,8 +58,8 @@ class Start:
 
     @property
     def attempts(self) -> list[dict[str, Any]]:
-        told = [event["attempts"] for event in self.events if "attempts" in event]
-        return told[-1] if told else []
+        seen = [event["attempts"] for event in self.events if "attempts" in event]
+        return seen[-1] if seen else []
 
     @property
     def story(self) -> list[tuple[str, str]]:
@@ -71,7 +71,7 @@ class Start:
 
 
 class Shop:
-    """The hub as somebody who starts servers meets it, and EC2 behind it."""
+    """The hub as a user who starts servers sees it, and EC2 behind it."""
 
     def __init__(self, hub: Hub, embedded: Embedded) -> None:
         self.hub = hub
@@ -99,7 +99,7 @@ class Shop:
         return slug
 
     async def offer_unpriced(self, instance_type: str, market: str = "spot-first") -> str:
-        """Open a profile of a type whose spot price nobody knows. Its slug."""
+        """Add a profile of a type whose spot price is unknown. Returns its slug."""
         slug = self._write_profile(instance_type, market=market)
 
         async def listed() -> bool:
@@ -218,7 +218,7 @@ async def running_shop(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterato
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def shop(running_shop: Shop) -> AsyncIterator[Shop]:
-    """With machines that boot for ever, to begin with: most tests end where one is found."""
+    """At first with instances that never finish booting: most tests end where one is found."""
     await running_shop.embedded.control("boot", {"seconds": 600})
     await running_shop.embedded.control("limits", {"token_buckets": False})
     yield running_shop

@@ -1,4 +1,4 @@
-"""Claims: an instance of this hub's gets its lease, and nobody else gets anything."""
+"""Claims: an instance of this hub gets its lease, and others get nothing."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ async def test_many_claims_do_not_block_others(hub: Hub, ann: AgentByHand) -> No
 
 
 async def test_a_hub_can_be_identified_without_a_token(hub: Hub) -> None:
-    """`ec2spawner check` asks for these two of whoever answers at the hub's address."""
+    """`ec2spawner check` requests these two from the service at the hub's address."""
     async with httpx.AsyncClient(verify=False) as client:
         version = await client.get(f"{hub.agent_api.removesuffix('/ec2')}/")
         claims = await client.get(f"{hub.agent_api}/claims")

@@ -1,4 +1,4 @@
-"""A user's files, from a zone that has sold out to one that has not; and a user who is deleted."""
+"""A user's files move from a sold-out zone to another; and a user is deleted."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ c.JupyterHub.load_roles = [{{"name": "test", "scopes": ["read:hub"], "services":
 
 
 def environment(directory: Path) -> dict[str, str]:
-    """What the demo's configuration needs; its EC2 is where nobody listens."""
+    """What the demo's configuration needs; its EC2 is a closed port."""
     certificate = directory / "certificate.pem"
     certificate.write_text("-----BEGIN CERTIFICATE-----\n")
     hub, api, proxy = free_ports(3)

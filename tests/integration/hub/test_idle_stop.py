@@ -1,5 +1,5 @@
 """Idleness with real hubs, agents, notebooks and terminals: under which policy what is stopped, and
-what its user is told at the next login. What works is kept: tests/e2e/test_idle_in_browser.py."""
+what its user reads at the next login. What works is kept: tests/e2e/test_idle_in_browser.py."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def at_notebook(hub: Hub, user: str) -> Jupyter:
 
 
 async def next_page(hub: Hub, user: str) -> str:
-    """What the user sees who wants a server again."""
+    """What a user sees when starting a server again."""
     async with browser(hub, user) as client:
         return (await client.get(f"/hub/spawn/{user}")).text
 
@@ -39,7 +39,7 @@ async def next_page(hub: Hub, user: str) -> str:
 async def until_policy(notebook: Jupyter, **expected: Any) -> Any:
     """The status as soon as its policy says this."""
 
-    async def look() -> Any:
+    async def check() -> Any:
         with suppress(aiohttp.ClientError, AssertionError, json.JSONDecodeError):
             status = await notebook.status()
             policy = status["idle_policy"] or {}
@@ -47,7 +47,7 @@ async def until_policy(notebook: Jupyter, **expected: Any) -> Any:
                 return status
         return None
 
-    return await until(look, 40, f"a policy with {expected}")
+    return await until(check, 40, f"a policy with {expected}")
 
 
 WAITING = (
@@ -108,13 +108,15 @@ async def test_a_changed_policy_reaches_running_servers(embedded: Embedded, tmp_
             status = await until_policy(bob, server_seconds=3600)
             bounds = ("user_server_min_seconds", "user_server_max_seconds")
             assert [status["idle_policy"][name] for name in bounds] == [900, 28800]
-            told, said = await bob.call("POST", "ec2spawner/api/idle", json={"server_seconds": 60})
-            assert (told, said["sentence"]) == (200, BOUNDED)
+            status, said = await bob.call(
+                "POST", "ec2spawner/api/idle", json={"server_seconds": 60}
+            )
+            assert (status, said["sentence"]) == (200, BOUNDED)
             await until_policy(bob, server_seconds=900, user_server_seconds=900)
-            told, said = await bob.call(
+            status, said = await bob.call(
                 "POST", "ec2spawner/api/idle", json={"server_seconds": 1800}
             )
-            assert (told, said["sentence"]) == (200, None)
+            assert (status, said["sentence"]) == (200, None)
             assert (await bob.call("POST", "ec2spawner/api/idle", json={}))[0] == 400
 
             job = await bob.type("sleep 900")

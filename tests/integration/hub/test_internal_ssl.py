@@ -44,7 +44,7 @@ TOKEN = re.compile(rb"(?=([A-Za-z0-9_-]{43}))")
 
 @dataclass
 class Server:
-    """Ann's server, as whoever is root on this machine can see it."""
+    """Ann's server, as root on this host can see it."""
 
     hub: Hub
     instance: dict[str, Any]
@@ -293,7 +293,7 @@ def _tokens(text: bytes) -> set[str]:
 
 
 async def test_the_search_finds_a_token_anywhere() -> None:
-    """The look for tokens that nobody can know but by their hash."""
+    """The search for tokens that are known only by their hash."""
     token = "k" * 20 + "-_" + "7" * 21
     hashed = hashlib.sha256(token.encode()).hexdigest()
     assert hashed in _tokens(f'{{"key":"{token}"}}'.encode())

@@ -1,4 +1,4 @@
-"""What ec2spawner leans on in JupyterHub beyond its documentation, told by a spawner of ours.
+"""What ec2spawner leans on in JupyterHub beyond its documentation, checked by a spawner of ours.
 
 When JupyterHub changes one of these, its test says so and says who must follow.
 """
@@ -134,7 +134,7 @@ async def ann(hub: ProbedHub) -> AsyncIterator[list[dict[str, Any]]]:
 
 
 async def test_entry_point_is_resolved_by_getattr_at_each_start(hub: ProbedHub) -> None:
-    """`ec2spawner.__getattr__` leans on it: nothing else tells that a hub starts."""
+    """`ec2spawner.__getattr__` leans on it: nothing else shows that a hub starts."""
     assert hub.notes("resolved")
 
 
@@ -288,8 +288,8 @@ async def test_rename_is_announced_and_can_be_refused(hub: ProbedHub) -> None:
     assert (await hub.api.patch(path, json={"name": "new"})).is_success
     assert (await hub.api.get("/users/gil/servers/new")).is_success
     assert (await hub.api.get(path)).status_code == 404
-    told = [(x["old"], x["new"], "old" in x["names"]) for x in hub.notes("rename")]
-    assert told == [("old", "refused", True), ("old", "new", True)]
+    renames = [(x["old"], x["new"], "old" in x["names"]) for x in hub.notes("rename")]
+    assert renames == [("old", "refused", True), ("old", "new", True)]
 
 
 async def test_progress_is_made_for_each_connection_and_passes_all_keys(hub: ProbedHub) -> None:

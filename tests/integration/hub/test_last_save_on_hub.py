@@ -1,4 +1,4 @@
-"""Whoever stops a server from the hub, its open pages can still save through the proxy."""
+"""When a server is stopped from the hub, its open pages can still save through the proxy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who cannot have what they asked for is told why at once, and what there is instead.
+"""Users whose choice is unavailable learn the reason and the alternatives at once.
 
 One hub serves all tests: each sells out machines of its own, and what the hub remembers of them
 is no other test's.
@@ -199,7 +199,7 @@ async def test_a_zero_quota_has_the_name_that_aws_uses(hub: Hub, embedded: Embed
 
 
 async def start_and_listen(hub: Hub, user: str, profile: str) -> dict[str, Any]:
-    """Start a server and follow its progress: the last event that tells the steps."""
+    """Start a server and follow its progress: the last event that has the steps."""
     asking = asyncio.create_task(hub.request_server(user, options={"profile": profile}))
 
     async def is_pending() -> bool:
@@ -218,14 +218,14 @@ async def test_each_launch_call_is_shown_and_on_demand_has_reason_and_cost(
     hub: Hub, embedded: Embedded
 ) -> None:
     await sell_out(embedded, "m7i.xlarge", "spot")
-    told = await start_and_listen(hub, "fay", "cpu")
-    spot, on_demand = told["attempts"]
+    shown = await start_and_listen(hub, "fay", "cpu")
+    spot, on_demand = shown["attempts"]
     assert (spot["market"], spot["outcome"]) == ("spot", "sold-out")
     assert spot["asked"].startswith("Spot, m7i.xlarge in ")
     assert spot["answer"].startswith("sold out in us-east-1")
     assert (on_demand["market"], on_demand["outcome"]) == ("on-demand", "found")
     assert on_demand["answer"].startswith("found m7i.xlarge in us-east-1")
-    (note,) = told["notes"]
+    (note,) = shown["notes"]
     assert note.startswith("Spot is sold out, so this is an on-demand machine at $0.20/h instead")
     await hub.stop_server("fay")
 

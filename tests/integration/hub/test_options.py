@@ -108,7 +108,7 @@ async def post_form(hub: Hub, user: str, fields: dict[str, str]) -> httpx.Respon
 
 
 async def notebook_status(hub: Hub, user: str) -> dict[str, Any]:
-    """What the server says of itself, once it has been told its price."""
+    """The status of the server once it knows its price."""
     headers = {"Authorization": f"token {await hub.user_token(user)}"}
     async with httpx.AsyncClient(base_url=hub.url, headers=headers, timeout=60) as client:
 

@@ -131,7 +131,7 @@ async def test_profiles_require_a_users_login(hub: Hub) -> None:
 
 
 async def test_a_token_that_may_start_no_server_reads_no_profiles(hub: Hub) -> None:
-    """Such as that of a server, which whoever was given access to the server can read."""
+    """Such as a server's token, which users with access to the server can read."""
     await hub.add_user("pam")
 
     async def answers() -> bool:
@@ -233,7 +233,7 @@ async def test_the_forms_own_token_in_the_address_is_no_option(
 
 @pytest.mark.parametrize("server", ["server", "servers/second"])
 async def test_agreeing_to_a_price_requires_the_right_to_start(hub: Hub, server: str) -> None:
-    """No start of these waits for spot, so that whoever is let through is answered 409."""
+    """No start of these waits for spot, so that an authorized caller gets 409."""
     for user in ("ann", "eva"):
         await hub.add_user(user)
     path = f"/hub/api/ec2/users/ann/{server}/on-demand"

@@ -1,4 +1,4 @@
-"""Images are older than their hub: an agent of the protocol before works, any other is told so."""
+"""Images are older than their hub: the previous protocol works, any other is refused."""
 
 from __future__ import annotations
 

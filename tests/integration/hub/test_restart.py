@@ -1,4 +1,4 @@
-"""The hub is killed, its store is lost: servers go on, cost goes on, nothing is forgotten."""
+"""The hub is killed, its store is lost: servers run on, cost is still counted, nothing is lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def server_tokens(hub: Hub, user: str) -> list[str]:
     return [t["id"] for t in reply.json()["api_tokens"] if t["note"].startswith("Server at")]
 
 
-async def cost_so_far(hub: Hub, user: str, token: str) -> float:
+async def current_cost(hub: Hub, user: str, token: str) -> float:
     async def answered() -> float | None:
         async with httpx.AsyncClient(timeout=60) as client:
             reply = await client.get(
@@ -44,7 +44,7 @@ async def test_a_restarted_hub_recovers_its_servers(hub: Hub, embedded: Embedded
     await hub.start_server("ann")
     await hub.start_server("ann", "second")
     token = await hub.user_token("ann")
-    before = await cost_so_far(hub, "ann", token)
+    before = await current_cost(hub, "ann", token)
     instances = {i["instance_id"] for i in await embedded.instances()}
 
     await hub.kill()
@@ -55,7 +55,7 @@ async def test_a_restarted_hub_recovers_its_servers(hub: Hub, embedded: Embedded
     # It served before it had heard of them, as it must: agents are heard by a hub that serves.
     assert "init_spawners did not complete within 0 seconds" in hub.log.read_text()
     assert {i["instance_id"] for i in await embedded.instances()} == instances
-    assert await cost_so_far(hub, "ann", token) >= before - ROUNDING
+    assert await current_cost(hub, "ann", token) >= before - ROUNDING
     assert len(await server_tokens(hub, "ann")) == 2
     await hub.stop_server("ann")
     await hub.stop_server("ann", "second")
@@ -93,7 +93,7 @@ async def test_a_hub_killed_during_a_stop_does_not_search_for_the_server(
 async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("ann")
     token = await hub.user_token("ann")
-    before = await cost_so_far(hub, "ann", token)
+    before = await current_cost(hub, "ann", token)
     instances = {i["instance_id"] for i in await embedded.instances()}
 
     await hub.kill()
@@ -102,7 +102,7 @@ async def test_lost_store_ends_no_server(hub: Hub, embedded: Embedded) -> None:
     await hub.start()
 
     await hub.wait_ready("ann")
-    assert await cost_so_far(hub, "ann", token) >= before - ROUNDING
+    assert await current_cost(hub, "ann", token) >= before - ROUNDING
     assert {i["instance_id"] for i in await embedded.instances()} == instances
     await hub.stop_server("ann")
     assert not await server_tokens(hub, "ann")

@@ -136,8 +136,10 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
         return reply.text if 'usd_total{account="leases"} 0.0\n' not in reply.text else None
 
     text = await until(with_cost, 15, "a cost in the metrics")
-    told = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("ec2spawner"))
-    value = {name.removeprefix("ec2spawner_"): float(number) for name, number in told.items()}
+    metrics = dict(
+        line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("ec2spawner")
+    )
+    value = {name.removeprefix("ec2spawner_"): float(number) for name, number in metrics.items()}
     assert value['leases{state="ready"}'] == 1
     assert value['leases{state="waiting"}'] == 0
     kind = 'instance_type="g4dn.xlarge",market="spot",state="running"'
@@ -155,7 +157,7 @@ async def prometheus_reads_how_the_hub_stands(hub: Hub) -> None:
 
 
 async def aws_takes_the_machine_back(hub: Hub, embedded: Embedded) -> None:
-    """Cleo is told before, in a hidden tab too, and after."""
+    """Cleo is warned before, in a hidden tab too, and informed after."""
     [instance] = await embedded.instances()
     interrupt = f"interrupt/{instance['instance_id']}"
     async with (

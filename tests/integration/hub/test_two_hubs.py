@@ -46,7 +46,7 @@ async def test_hubs_never_touch_each_others_instances_even_after_losing_a_store(
     await hub.start_server("ann")
     anns = await instances(embedded)
 
-    # A staging copy: it starts, serves and ends a server of its own, and takes nobody's home.
+    # A staging copy: it starts, serves and ends a server of its own, and takes no other home.
     await staging.start()
     refused = await staging.request_server("ann")
     assert "which another store of this hub made" in refused.text

@@ -121,7 +121,7 @@ def test_a_kernel_that_never_becomes_ready_is_idle_since_its_start(
     kernel.execution_state = state
     assert watch.check() == "starting"
     started = kernel.now
-    assert watch.last_activity == started, "whoever starts it is there"
+    assert watch.last_activity == started, "starting it is activity"
     kernel.later(120)
     assert watch.check() == "starting"
     kernel.later(1)

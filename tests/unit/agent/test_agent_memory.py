@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-LOOK = """
+READ_MEMORY = """
 import asyncio, ctypes, json, os, signal, sys, time
 from ec2spawner.agent import __main__ as agent, memory_protection
 
@@ -78,7 +78,7 @@ def seen(what: str, folder: Path) -> dict[str, object]:
     """What a process of the same user can open of one that is `what`."""
     folder.chmod(0o777)
     done = subprocess.run(
-        [sys.executable, "-c", LOOK, what],
+        [sys.executable, "-c", READ_MEMORY, what],
         capture_output=True,
         text=True,
         timeout=300,

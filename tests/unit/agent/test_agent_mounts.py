@@ -195,7 +195,7 @@ async def test_an_unresponsive_file_server_does_not_block(
     say_mounted(monkeypatch, tmp_path, place)
 
     def stuck(path: Path) -> None:
-        assert path != place, "to look at it may take for ever"
+        assert path != place, "reading it may hang"
 
     monkeypatch.setattr(Path, "lstat", stuck)
     async with asyncio.timeout(120):
@@ -358,7 +358,7 @@ async def test_mount_options_of_the_file_system(
     changes: dict[str, Any],
     said: str,
 ) -> None:
-    """By a `mount` that says what it was told, and fails."""
+    """By a `mount` that prints its arguments, and fails."""
     program = tmp_path / "bin" / "mount"
     program.parent.mkdir()
     for name in ("mount", "mount.efs"):

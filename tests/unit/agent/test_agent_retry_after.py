@@ -86,9 +86,9 @@ async def claims(hub: HubClient) -> None:
 
 
 async def reports(hub: HubClient) -> None:
-    told = StepReports(hub)
-    told.report("ready")
-    await told.run()
+    reports = StepReports(hub)
+    reports.report("ready")
+    await reports.run()
 
 
 async def heartbeats(hub: HubClient) -> None:

@@ -73,7 +73,7 @@ def test_names_contain_no_terminal_control_sequences() -> None:
 
 
 def test_a_heartbeat_of_the_largest_instance_fits() -> None:
-    """Sixteen GPUs, the first eight of them cut into seven. Workers are not told to the hub."""
+    """Sixteen GPUs, the first eight of them cut into seven. Workers are not sent to the hub."""
     at = datetime(2026, 11, 20, 14, 0, 0, 123456, tzinfo=UTC)
     gpus = [
         GpuSample(
@@ -117,7 +117,7 @@ def test_the_names_of_notebooks_stay_on_the_instance() -> None:
 
     worker = Worker(kind="kernel", name="secret plans.ipynb", pid=1)
     telemetry = Telemetry(at=datetime(2026, 11, 20, tzinfo=UTC), cpu_percent=5, workers=[worker])
-    told = for_hub(telemetry)
-    assert told is not None
-    assert (told.cpu_percent, told.workers) == (5, [])
+    sent = for_hub(telemetry)
+    assert sent is not None
+    assert (sent.cpu_percent, sent.workers) == (5, [])
     assert for_hub(None) is None

@@ -19,7 +19,7 @@ def test_work_uses_a_limited_number_of_threads_and_errors_are_raised() -> None:
 
     def work(number: int) -> int:
         if number < 3:
-            together.wait(10)  # three at once, or nobody gets past
+            together.wait(10)  # three at once, or none gets past
         names.add(threading.current_thread().name)
         return number * number
 

@@ -131,9 +131,9 @@ def refusal(document: str, signature: str, *signers: Signer) -> str:
 # --- what is accepted ---
 
 
-@pytest.mark.parametrize("ending", ["", "\n"])
-def test_a_signed_document_identifies_the_instance(ec2: Signer, ending: str) -> None:
-    assert verify_identity(DOCUMENT + ending, ec2.sign(DOCUMENT), [ec2.path]) == IDENTITY
+@pytest.mark.parametrize("suffix", ["", "\n"])
+def test_a_signed_document_identifies_the_instance(ec2: Signer, suffix: str) -> None:
+    assert verify_identity(DOCUMENT + suffix, ec2.sign(DOCUMENT), [ec2.path]) == IDENTITY
 
 
 def test_any_trusted_certificate_is_accepted(ec2: Signer, stranger: Signer) -> None:
@@ -328,11 +328,11 @@ def test_openssl_gets_neither_the_hubs_secrets_nor_the_claim_as_arguments(
     signature = ec2.sign(DOCUMENT)
     with pytest.raises(IdentityRefused):
         verify_identity(DOCUMENT, signature, [ec2.path], openssl=spy)
-    told = seen.read_text()
-    assert "-nointern" in told
-    assert "hub-secret" not in told
-    assert "i-078517ca8a70a1dde" not in told
-    assert signature[:40] not in told
+    logged = seen.read_text()
+    assert "-nointern" in logged
+    assert "hub-secret" not in logged
+    assert "i-078517ca8a70a1dde" not in logged
+    assert signature[:40] not in logged
 
 
 def test_a_hanging_openssl_is_killed(
@@ -347,8 +347,8 @@ def test_a_hanging_openssl_is_killed(
 async def test_a_flood_of_claims_is_refused_and_later_claims_are_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    go_on = tmp_path / "go-on"
-    fake_openssl(tmp_path / "openssl", f"until [ -e {go_on} ]; do sleep 0.02; done; exit 4")
+    released = tmp_path / "released"
+    fake_openssl(tmp_path / "openssl", f"until [ -e {released} ]; do sleep 0.02; done; exit 4")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     verifier = IdentityVerifier("us-east-1")
     try:
@@ -358,13 +358,13 @@ async def test_a_flood_of_claims_is_refused_and_later_claims_are_accepted(
         await asyncio.sleep(0)  # each has begun
         with pytest.raises(IdentityBusyError):
             await verifier.verify(DOCUMENT, "")
-        go_on.touch()
+        released.touch()
         ends = await asyncio.gather(*flood, return_exceptions=True)
         assert {type(end) for end in ends} == {IdentityRefused}
         with pytest.raises(IdentityRefused):
             await verifier.verify(DOCUMENT, "")
     finally:
-        go_on.touch()
+        released.touch()
         verifier.close()
 
 

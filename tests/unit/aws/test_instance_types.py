@@ -11,7 +11,7 @@ from ec2spawner.data import InstanceType
 
 
 def described(**changes: Any) -> dict[str, Any]:
-    """A g4dn.xlarge as EC2 describes it, without what nobody asks."""
+    """A g4dn.xlarge as EC2 describes it, without fields that are not read."""
     return {
         "InstanceType": "g4dn.xlarge",
         "VCpuInfo": {"DefaultVCpus": 4},

@@ -120,10 +120,10 @@ def test_an_action_that_is_never_called_is_reported() -> None:
     ("message", "lacks"),
     [
         ("EC2 is busy: please try again in a few minutes (Unavailable)", ""),
-        ("The hub cannot find the image that servers boot; an admin must mend it", ""),
+        ("The hub cannot find the image that servers boot; an admin must fix it", ""),
         ("", "says nothing"),
         ("RequestLimitExceeded", "has too few words"),
-        ("Your home could not be attached: something is wrong with it", "names no mend"),
+        ("Your home could not be attached: something is wrong with it", "names no fix"),
         ("Spawn failed: CloudError('x'), please try again in a minute", "shows 'Error('"),
         ("The machine None could not be started, please try again", "shows 'None'"),
     ],

@@ -1,4 +1,4 @@
-"""Who answers at the hub's address: the hub, another one, a stranger, or nobody."""
+"""What responds at the hub's address: the hub, another hub, another service, or nothing."""
 
 from __future__ import annotations
 

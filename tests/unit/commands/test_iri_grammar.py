@@ -1,4 +1,4 @@
-"""The grammar of IRIs costs nobody a start, and is there for who asks."""
+"""The IRI grammar delays no start, and is available on use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bad configuration is refused at hub start: the option, what is wrong, and the mend."""
+"""Bad configuration is refused at hub start: the option, what is wrong, and the fix."""
 
 from __future__ import annotations
 

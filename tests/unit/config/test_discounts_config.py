@@ -1,4 +1,4 @@
-"""`c.EC2Spawner.discounts`: taken as an admin writes them, or refused with the mend."""
+"""`c.EC2Spawner.discounts`: accepted as an admin writes them, or refused with the fix."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def test_invalid_groups_and_functions_are_refused(raw: dict[str, Any], says: str
     assert says in str(refused.value)
 
 
-# --- who is asked, in which order ------------------------------------------------------------
+# --- the order of the sources ------------------------------------------------------------
 
 
 async def test_group_profile_and_function_come_after_the_hub_in_this_order() -> None:
@@ -196,7 +196,7 @@ async def test_a_page_shows_the_group_overrides() -> None:
     assert hub.idle.server == 3600, "the hub's own stay"
 
 
-async def test_server_alone_applies_at_all_hours() -> None:
+async def test_server_without_hours_applies_at_all_hours() -> None:
     hub = options(
         idle={"server": "1h", "working_hours": OFFICE},
         idle_by_group={"short": {"server": "10m"}, "kernels": {"kernel": 0}},

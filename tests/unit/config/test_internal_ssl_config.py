@@ -1,4 +1,4 @@
-"""What a hub with `internal_ssl` must say besides, as `ec2spawner check` tells it."""
+"""What a hub with `internal_ssl` needs in addition, as `ec2spawner check` reports it."""
 
 from __future__ import annotations
 

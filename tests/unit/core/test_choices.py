@@ -1,4 +1,4 @@
-"""What a user may choose, and that nobody gets more than a profile opens."""
+"""What a user may choose, and that none exceeds the bounds of the profile."""
 
 from __future__ import annotations
 

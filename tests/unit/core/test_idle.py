@@ -202,7 +202,7 @@ def test_a_silent_kernel_counts_again_once_it_is_active() -> None:
 
 
 def test_a_remote_kernels_state_is_trusted() -> None:
-    """Nobody sees what a gateway's kernel uses."""
+    """The use of a gateway's kernel cannot be observed."""
     policy = IdlePolicy(silent_kernel_seconds=60)
     elsewhere = kernel("busy").model_copy(update={"pid": None})
     past = None
@@ -333,7 +333,7 @@ steps = st.lists(
 def test_nothing_stops_before_it_was_idle_for_long_enough(
     story: list[tuple[float, int, bool]],
 ) -> None:
-    """By a clock that nobody sets, however often somebody sets the other one."""
+    """By the monotonic clock, however often the wall clock is set."""
     policy = IdlePolicy(server_seconds=120, kernel_seconds=60)
     monotonic, worked_at, wall = 0.0, 0.0, NOW
     seen = Signals(NOW)
@@ -357,7 +357,7 @@ def test_nothing_stops_before_it_was_idle_for_long_enough(
 def test_unchanged_state_does_not_move_the_stop(
     seen: Signals, policy: IdlePolicy, minutes: int
 ) -> None:
-    """An open tab that nobody touches is just this: the server's time runs out."""
+    """An open tab without input is just this: the server's time runs out."""
     assume(not any(each.execution_state != "idle" for each in seen.kernels))
     assume(not any(each.foreground == "sleep 9" for each in seen.terminals))
     seen = Signals(STARTED, seen.kernels, last_input=seen.last_input)

@@ -1,4 +1,4 @@
-"""Properties of the matching: never a misfit, nobody missing for want of a better order."""
+"""Properties of the matching: never a misfit, and no better order serves more needs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def can_all_be_served(needs: Sequence[Need], supplies: Sequence[Supply]) -> bool
 def test_the_served_are_those_who_waited_longest_of_all_that_can_be(
     needs: list[Need], supplies: list[Supply]
 ) -> None:
-    """This holds more than a maximum matching: nobody is skipped for one who waited less."""
+    """This holds more than a maximum matching: no need is skipped for one that waited less."""
     served: list[Need] = []
     for candidate in sorted(needs, key=lambda need: need.requested_at):
         if can_all_be_served([*served, candidate], supplies):
@@ -217,7 +217,7 @@ def test_an_instance_serves_the_most_constrained_first_then_the_longest_waiting(
 
 @pytest.mark.parametrize("asked", ["all", "one"])
 def test_time_grows_at_most_linearly_with_the_number_of_needs(asked: str) -> None:
-    """The hub answers nobody meanwhile: pair by pair, a thousand would take seconds."""
+    """It blocks the hub meanwhile: pair by pair, a thousand would take seconds."""
 
     def seconds(number: int) -> float:
         kinds = [("g4",), ("g4", "g5"), ("g5",)]

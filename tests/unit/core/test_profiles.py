@@ -148,7 +148,7 @@ def test_a_card_promises_the_minimum_of_its_types() -> None:
     assert profiles.describe(kinds).scratch_gb == 0
 
 
-# --- where nobody chooses --------------------------------------------------------------------
+# --- without a choice ------------------------------------------------------------------------
 
 
 def test_the_default_is_the_first_that_is_marked_or_else_the_first() -> None:

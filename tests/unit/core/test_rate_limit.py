@@ -54,4 +54,4 @@ def test_the_number_of_remembered_keys_is_bounded() -> None:
     for number in range(rate_limit.MAX_BUCKETS * 3):
         limit.take(number, 0.0)
     assert len(limit) <= rate_limit.MAX_BUCKETS
-    assert not limit.take("spent", 0.0), "whoever has spent most is remembered"
+    assert not limit.take("spent", 0.0), "the key that has spent most is remembered"

@@ -168,7 +168,7 @@ def test_the_fate_of_an_instance_after_a_stop(
         assert not reclaimed
         assert not decision.why_not
     elif then != "terminate" and reason == "user":
-        assert decision.why_not, "who had reason to expect it is told why not"
+        assert decision.why_not, "a user who could expect it gets the reason"
 
 
 def test_the_cost_of_a_stopped_disk() -> None:

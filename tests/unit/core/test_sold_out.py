@@ -49,7 +49,7 @@ HINT = (
 markets = pytest.mark.parametrize("market", list(Market))
 
 
-def told(
+def learned(
     *errors: LaunchError,
     market: Market = Market.SPOT,
     asked: Sequence[tuple[str, str]] = ASKED,
@@ -124,7 +124,7 @@ def holds_for(sold_out: SoldOut, duration: timedelta, expected: set[OfferKey]) -
 @markets
 @pytest.mark.parametrize("code", OFFER_CODES)
 def test_sold_out_marks_the_offer_for_three_minutes(code: str, market: Market) -> None:
-    sold_out = told(entry(code), market=market)
+    sold_out = learned(entry(code), market=market)
     holds_for(sold_out, SHORT, {OfferKey(market, "g4dn.xlarge", "us-east-1a")})
     assert marked_subnets(sold_out) == set()
 
@@ -132,7 +132,7 @@ def test_sold_out_marks_the_offer_for_three_minutes(code: str, market: Market) -
 @markets
 @pytest.mark.parametrize("code", ZONE_CODES)
 def test_unsupported_marks_the_type_in_the_zone_for_a_day(code: str, market: Market) -> None:
-    sold_out = told(entry(code), market=market)
+    sold_out = learned(entry(code), market=market)
     holds_for(sold_out, LONG, keys(types=["g4dn.xlarge"], zone="us-east-1a"))
     assert marked_subnets(sold_out) == set()
 
@@ -140,7 +140,7 @@ def test_unsupported_marks_the_type_in_the_zone_for_a_day(code: str, market: Mar
 @markets
 @pytest.mark.parametrize("code", QUOTA_CODES)
 def test_quota_marks_the_class_in_its_market_for_three_minutes(code: str, market: Market) -> None:
-    sold_out = told(entry(code), market=market)
+    sold_out = learned(entry(code), market=market)
     holds_for(sold_out, SHORT, keys(market, types=["g4dn.xlarge", "g5.xlarge"]))
     assert marked_subnets(sold_out) == set()
 
@@ -154,14 +154,14 @@ def test_quota_marks_the_class_in_its_market_for_three_minutes(code: str, market
 )
 def test_spot_has_a_quota_of_its_own_for_p5(market: Market, same_class: set[str]) -> None:
     error = LaunchError("VcpuLimitExceeded", "", "p5.48xlarge", "subnet-a", "us-east-1a")
-    sold_out = told(error, market=market, asked=[("p5.48xlarge", "subnet-a")])
+    sold_out = learned(error, market=market, asked=[("p5.48xlarge", "subnet-a")])
     assert marked(sold_out) == keys(market, types=same_class)
 
 
 @markets
 @pytest.mark.parametrize("code", SUBNET_CODES)
 def test_full_subnet_marks_only_itself_for_three_minutes(code: str, market: Market) -> None:
-    sold_out = told(entry(code), market=market)
+    sold_out = learned(entry(code), market=market)
     assert marked(sold_out) == set()
     assert marked_subnets(sold_out, NOW) == {"subnet-a"}
     assert marked_subnets(sold_out, NOW + SHORT - INSTANT) == {"subnet-a"}
@@ -174,7 +174,7 @@ def test_full_subnet_marks_only_itself_for_three_minutes(code: str, market: Mark
 def test_throttles_faults_and_refusals_mark_nothing(
     code: str, market: Market, error_of: type[LaunchError]
 ) -> None:
-    sold_out = told(error_of(code, ""), market=market)
+    sold_out = learned(error_of(code, ""), market=market)
     assert sold_out.all(NOW) == ()
 
 
@@ -184,11 +184,11 @@ def test_throttles_faults_and_refusals_mark_nothing(
 @pytest.mark.parametrize("code", OFFER_CODES)
 def test_call_error_applies_to_all_requested_offers(code: str) -> None:
     expected = {OfferKey(Market.SPOT, kind, ZONES[subnet]) for kind, subnet in ASKED}
-    holds_for(told(of_call(code)), SHORT, expected)
+    holds_for(learned(of_call(code)), SHORT, expected)
 
 
 def test_call_error_spares_offers_that_gave_instances() -> None:
-    sold_out = told(of_call("UnfulfillableCapacity"), brought=[("g4dn.xlarge", "us-east-1b")])
+    sold_out = learned(of_call("UnfulfillableCapacity"), brought=[("g4dn.xlarge", "us-east-1b")])
     assert marked(sold_out) == {
         OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a"),
         OfferKey(Market.SPOT, "g5.xlarge", "us-east-1a"),
@@ -196,12 +196,14 @@ def test_call_error_spares_offers_that_gave_instances() -> None:
 
 
 def test_partly_served_offer_refused_by_name_is_sold_out() -> None:
-    sold_out = told(entry("InsufficientInstanceCapacity"), brought=[("g4dn.xlarge", "us-east-1a")])
+    sold_out = learned(
+        entry("InsufficientInstanceCapacity"), brought=[("g4dn.xlarge", "us-east-1a")]
+    )
     assert marked(sold_out) == {OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a")}
 
 
 def test_call_error_applies_to_an_only_offer_that_gave_a_part() -> None:
-    sold_out = told(
+    sold_out = learned(
         of_call("InsufficientInstanceCapacity"),
         asked=[("g5.xlarge", "subnet-b")],
         brought=[("g5.xlarge", "us-east-1b")],
@@ -228,26 +230,26 @@ def test_call_error_applies_to_an_only_offer_that_gave_a_part() -> None:
     ],
 )
 def test_error_marks_every_offer_it_may_mean(error: LaunchError, expected: set[OfferKey]) -> None:
-    assert marked(told(error)) == expected
+    assert marked(learned(error)) == expected
 
 
 @pytest.mark.parametrize("code", ZONE_CODES)
 def test_unsupported_without_a_name_marks_no_type_for_a_day(code: str) -> None:
     """A shared error cannot say which of several it means: this market, and not for long."""
     expected = {OfferKey(Market.SPOT, kind, ZONES[subnet]) for kind, subnet in ASKED}
-    holds_for(told(of_call(code)), SHORT, expected)
-    alone = told(of_call(code), asked=ASKED[:1])
-    holds_for(alone, LONG, keys(types=["g4dn.xlarge"], zone="us-east-1a"))
+    holds_for(learned(of_call(code)), SHORT, expected)
+    single = learned(of_call(code), asked=ASKED[:1])
+    holds_for(single, LONG, keys(types=["g4dn.xlarge"], zone="us-east-1a"))
 
 
 def test_quota_error_of_the_call_marks_every_requested_class() -> None:
     asked = [("g4dn.xlarge", "subnet-a"), ("m5.xlarge", "subnet-b")]
-    sold_out = told(of_call("MaxSpotInstanceCountExceeded"), asked=asked)
+    sold_out = learned(of_call("MaxSpotInstanceCountExceeded"), asked=asked)
     assert marked(sold_out) == keys(Market.SPOT, ["g4dn.xlarge", "g5.xlarge", "m5.xlarge"])
 
 
 def test_full_subnet_error_of_the_call_marks_all_its_subnets() -> None:
-    sold_out = told(of_call("InsufficientFreeAddressesInSubnet"))
+    sold_out = learned(of_call("InsufficientFreeAddressesInSubnet"))
     assert marked_subnets(sold_out) == {"subnet-a", "subnet-b"}
 
 
@@ -276,14 +278,14 @@ def test_hint_lifts_the_marks_of_its_zone_for_that_market_and_type() -> None:
 
 
 def test_hint_lifts_the_mark_of_a_missing_type() -> None:
-    sold_out = told(LaunchError("Unsupported", "", "g4dn.xlarge", "subnet-b", "us-east-1b"))
+    sold_out = learned(LaunchError("Unsupported", "", "g4dn.xlarge", "subnet-b", "us-east-1b"))
     error = entry("InsufficientInstanceCapacity", HINT)
     sold_out.learn(Market.SPOT, ASKED[:1], [error], (), ZONES, NOW)
     assert marked(sold_out) == {OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a")}
 
 
 def test_hint_lifts_no_quota() -> None:
-    sold_out = told(entry("VcpuLimitExceeded"))
+    sold_out = learned(entry("VcpuLimitExceeded"))
     error = entry("InsufficientInstanceCapacity", HINT)
     sold_out.learn(Market.SPOT, ASKED[:1], [error], (), ZONES, NOW)
     hinted = OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1b")
@@ -301,13 +303,13 @@ def test_offers_refused_in_the_same_response_stay_sold_out_despite_a_hint(number
             "InsufficientInstanceCapacity", elsewhere, "g4dn.xlarge", "subnet-b", "us-east-1b"
         ),
     ]
-    sold_out = told(*errors[::number])
+    sold_out = learned(*errors[::number])
     assert marked(sold_out) == keys(Market.SPOT, ["g4dn.xlarge"])
     assert not any(sold_out.is_hinted(key, NOW) for key in KEYS)
 
 
 def test_refusal_after_a_hint_overrides_it() -> None:
-    sold_out = told(entry("InsufficientInstanceCapacity", HINT))
+    sold_out = learned(entry("InsufficientInstanceCapacity", HINT))
     later = NOW + timedelta(minutes=1)
     refused = LaunchError(
         "InsufficientInstanceCapacity", "", "g4dn.xlarge", "subnet-b", "us-east-1b"
@@ -319,7 +321,7 @@ def test_refusal_after_a_hint_overrides_it() -> None:
 
 
 def test_hint_of_the_call_applies_to_the_type_it_names() -> None:
-    sold_out = told(of_call("InsufficientInstanceCapacity", HINT), asked=[ASKED[0], ASKED[2]])
+    sold_out = learned(of_call("InsufficientInstanceCapacity", HINT), asked=[ASKED[0], ASKED[2]])
     hinted = {key for key in KEYS if sold_out.is_hinted(key, NOW)}
     assert hinted == {OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1b")}
 
@@ -328,7 +330,7 @@ def test_hint_of_the_call_applies_to_the_type_it_names() -> None:
 
 
 def test_another_refusal_renews_the_mark_and_keeps_its_start() -> None:
-    sold_out = told(entry("InsufficientInstanceCapacity"))
+    sold_out = learned(entry("InsufficientInstanceCapacity"))
     later = NOW + timedelta(minutes=2)
     sold_out.learn(Market.SPOT, ASKED, [entry("UnfulfillableCapacity")], (), ZONES, later)
     mark = sold_out.mark_of(OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a"), later)
@@ -341,7 +343,7 @@ def test_another_refusal_renews_the_mark_and_keeps_its_start() -> None:
 
 
 def test_of_several_marks_the_longest_is_returned() -> None:
-    sold_out = told(entry("Unsupported"), entry("InsufficientInstanceCapacity"))
+    sold_out = learned(entry("Unsupported"), entry("InsufficientInstanceCapacity"))
     key = OfferKey(Market.SPOT, "g4dn.xlarge", "us-east-1a")
     mark = sold_out.mark_of(key, NOW)
     assert mark is not None
@@ -349,7 +351,7 @@ def test_of_several_marks_the_longest_is_returned() -> None:
 
 
 def test_marks_for_the_page_are_sorted_by_their_end() -> None:
-    sold_out = told(
+    sold_out = learned(
         entry("Unsupported"),
         entry("VcpuLimitExceeded"),
         entry("InsufficientFreeAddressesInSubnet"),
@@ -366,7 +368,7 @@ def test_marks_for_the_page_are_sorted_by_their_end() -> None:
 
 
 def test_expired_marks_are_dropped() -> None:
-    sold_out = told(entry("InsufficientInstanceCapacity", HINT), entry("Unsupported"))
+    sold_out = learned(entry("InsufficientInstanceCapacity", HINT), entry("Unsupported"))
     sold_out.forget_old(NOW + SHORT)
     # Asked about an instant before: what was forgotten does not come back.
     assert [scope for scope, _ in sold_out.all(NOW)] == [Scope(None, "g4dn.xlarge", "us-east-1a")]
@@ -393,10 +395,10 @@ def test_no_response_marks_more_than_it_can_mean(
     answer: tuple[list[tuple[str, str]], list[LaunchError]], market: Market
 ) -> None:
     asked, errors = answer
-    sold_out = told(*errors, market=market, asked=asked)
+    sold_out = learned(*errors, market=market, asked=asked)
     offers = {(kind, ZONES[subnet]) for kind, subnet in asked}
     classes = {quota_class(market, kind) for kind, _ in asked}
-    told_classes = {error_class(error.code) for error in errors}
+    error_classes = {error_class(error.code) for error in errors}
     for scope, mark in sold_out.all(NOW):
         assert mark.code in {error.code for error in errors}
         assert mark.until - NOW == MARKED_FOR[mark.error_class]
@@ -413,7 +415,7 @@ def test_no_response_marks_more_than_it_can_mean(
             case _:
                 assert (scope.instance_type, scope.zone) in offers
                 assert scope.market is market
-    if told_classes <= {ErrorClass.BUSY, ErrorClass.REFUSED}:
+    if error_classes <= {ErrorClass.BUSY, ErrorClass.REFUSED}:
         assert sold_out.all(NOW) == ()
 
 
@@ -422,7 +424,7 @@ def test_an_identical_second_start_requests_nothing_refused_by_name(
     answer: tuple[list[tuple[str, str]], list[LaunchError]], market: Market
 ) -> None:
     asked, errors = answer
-    sold_out = told(*errors, market=market, asked=asked)
+    sold_out = learned(*errors, market=market, asked=asked)
     for error in errors:
         if error.instance_type and error.code in SOLD_OUT:
             key = OfferKey(market, error.instance_type, ZONES[error.subnet])

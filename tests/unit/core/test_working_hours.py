@@ -1,4 +1,4 @@
-"""Hours of the week: read, told in words, and the stop that follows over their ends."""
+"""Hours of the week: parsed, described in words, and the stop that follows across their ends."""
 
 from __future__ import annotations
 

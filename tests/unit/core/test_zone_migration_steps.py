@@ -80,18 +80,18 @@ def test_giving_up_a_move_keeps_pending_deletions(move: Move) -> None:
 @given(st.integers(1, 16384), st.none() | st.floats(0, 16384))
 def test_an_estimate_is_a_range_that_grows_with_the_home(size: int, stored: float | None) -> None:
     stored = None if stored is None else min(stored, float(size))
-    told = estimate(size, stored)
-    assert 0 < told.seconds[0] <= told.seconds[1]
-    assert told.usd > 0
+    estimated = estimate(size, stored)
+    assert 0 < estimated.seconds[0] <= estimated.seconds[1]
+    assert estimated.usd > 0
     larger = estimate(size * 2, stored if stored is None else stored * 2)
-    assert larger.seconds[1] >= told.seconds[1]
-    assert larger.usd >= told.usd
+    assert larger.seconds[1] >= estimated.seconds[1]
+    assert larger.usd >= estimated.usd
 
 
 def test_a_small_home_is_estimated_at_minutes_and_cents() -> None:
-    told = estimate(50, 10.0)
-    assert timedelta(seconds=told.seconds[1]) < timedelta(minutes=10)
-    assert told.usd < 0.05
+    estimated = estimate(50, 10.0)
+    assert timedelta(seconds=estimated.seconds[1]) < timedelta(minutes=10)
+    assert estimated.usd < 0.05
 
 
 @given(prices, prices)

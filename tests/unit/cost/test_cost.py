@@ -29,13 +29,13 @@ from ec2spawner.cost.agent import (
     read,
 )
 from tests.agent_says import AgentSays, agent_that_says
-from tests.agent_says import cost as told
+from tests.agent_says import cost as reported
 
-ALONE = f"(cost unknown: {NOT_OURS})"
+STANDALONE = f"(cost unknown: {NOT_OURS})"
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def standalone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a script finds it anywhere; nothing was asked before."""
     monkeypatch.delenv(SOCKET, raising=False)
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
@@ -45,7 +45,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
     """A spot instance at 3.60 USD/hour: a tenth of a cent each second."""
     monkeypatch.setattr(agent_line, "FRESH", 0.0)
-    with agent_that_says(told()) as running:
+    with agent_that_says(reported()) as running:
         monkeypatch.setenv(SOCKET, running.path)
         yield running
 
@@ -83,17 +83,17 @@ def test_a_block_reports_its_cost_time_and_price(
 
 
 def test_a_price_change_counts_from_then_on(agent: AgentSays, ahead: Moved) -> None:
-    """Half an hour at 3.60, half an hour at 7.20: the bill tells it, the last rate does not."""
+    """Half an hour at 3.60, half an hour at 7.20: the total shows it, the last rate does not."""
     begun = datetime.now(UTC)
     with cost.track(quiet=True) as block:
         ahead.ahead += 3600
-        agent.say(told(1.0 + 1.8 + 3.6, 7.2, as_of=begun + timedelta(seconds=3600)))
+        agent.say(reported(1.0 + 1.8 + 3.6, 7.2, as_of=begun + timedelta(seconds=3600)))
     assert block.usd == pytest.approx(5.4, abs=0.01)
 
 
 def test_the_first_minute_costs_work_what_its_time_costs(agent: AgentSays, ahead: Moved) -> None:
     """The bill counts it whole from the start: `as_of` is its end."""
-    agent.say(told(0.06, 3.6, as_of=datetime.now(UTC) + timedelta(seconds=60)))
+    agent.say(reported(0.06, 3.6, as_of=datetime.now(UTC) + timedelta(seconds=60)))
     before = cost.now()
     with cost.track(quiet=True) as block:
         ahead.ahead += 30
@@ -112,16 +112,16 @@ def test_without_the_agent_the_last_rate_is_used(agent: AgentSays, ahead: Moved)
 
 
 def test_a_price_learned_during_the_block_counts(agent: AgentSays, ahead: Moved) -> None:
-    agent.say(told(None, None))
+    agent.say(reported(None, None))
     with cost.track(quiet=True) as block:
         ahead.ahead += 1000
-        agent.say(told(9.0, 3.6))
+        agent.say(reported(9.0, 3.6))
     assert block.usd == pytest.approx(1.0, abs=0.01)
 
 
 @pytest.mark.parametrize(
     ("says", "why"),
-    [(told(None, None), "the price of this machine is not known"), (None, NOT_YET)],
+    [(reported(None, None), "the price of this machine is not known"), (None, NOT_YET)],
 )
 def test_unknown_is_said_to_be_unknown(
     agent: AgentSays, capsys: pytest.CaptureFixture[str], says: None, why: str
@@ -144,7 +144,7 @@ def test_standalone_reports_the_time_and_why_the_cost_is_unknown(
     for _ in cost.epochs(range(2)):
         time.sleep(0.01)
     lines = capsys.readouterr().out.splitlines()
-    assert all(line.endswith(ALONE) for line in lines)
+    assert all(line.endswith(STANDALONE) for line in lines)
     assert re.match(r"work: 0\.1\d s ", lines[0])
     assert re.match(r"epoch 1 of 2: \d+ ms; \d+ ms left, until \d\d:\d\d UTC ", lines[1])
     assert re.match(r"2 epochs: \d+ ms; \d+ ms each ", lines[2])
@@ -310,7 +310,7 @@ def test_an_empty_loop_is_reported_too(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_now_extrapolates_from_the_hubs_last_figure(agent: AgentSays, ahead: Moved) -> None:
-    agent.say(told(1.0, 3.6, today_usd=2.0, month_usd=9.0, saved_usd=0.7, price_source="EC2"))
+    agent.say(reported(1.0, 3.6, today_usd=2.0, month_usd=9.0, saved_usd=0.7, price_source="EC2"))
     ahead.ahead += 50
     now = cost.now()
     assert now is not None
@@ -326,7 +326,7 @@ def test_now_extrapolates_from_the_hubs_last_figure(agent: AgentSays, ahead: Mov
 
 
 def test_now_has_none_for_unknown_figures(agent: AgentSays) -> None:
-    agent.say(told(None, 0.5))
+    agent.say(reported(None, 0.5))
     now = cost.now()
     assert now is not None
     assert (now.usd, now.usd_per_hour, now.today_usd) == (None, 0.5, None)
@@ -337,7 +337,7 @@ def test_a_response_is_cached_for_a_second(
 ) -> None:
     monkeypatch.setattr(agent_line, "FRESH", 60.0)
     first = read()
-    agent.say(told(5.0))
+    agent.say(reported(5.0))
     assert read() is first
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, first))
     assert read().cost is not None
@@ -434,7 +434,7 @@ for child in children:
 
 
 def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
-    """And who holds a connection all the time, as the extension does, keeps it."""
+    """And a permanent connection, as the extension's, is kept."""
     with socket.socket(socket.AF_UNIX) as extension:
         extension.connect(agent.path)
         extension.sendall(b'{"type": "observation", "at": "2026-11-20T12:00:00Z"}\n')
@@ -443,7 +443,7 @@ def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
         lines = said.stdout.splitlines()
         assert len(lines) == 20 > MAX_CONNECTIONS
         assert [line for line in lines if "$3.60/h" not in line] == []
-        agent.say(told(77.0))
+        agent.say(reported(77.0))
         extension.settimeout(5)
         heard = b""
         while b"77.0" not in heard:

@@ -12,7 +12,7 @@ from traitlets.config import Config
 
 from ec2spawner.cost import agent as agent_line
 from tests.agent_says import AgentSays, agent_that_says
-from tests.agent_says import cost as told
+from tests.agent_says import cost as reported
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spot\)\n"
 
@@ -20,7 +20,7 @@ COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spo
 @pytest.fixture
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
-    with agent_that_says(told()) as running:
+    with agent_that_says(reported()) as running:
         monkeypatch.setenv(agent_line.SOCKET, running.path)
         yield running
 
@@ -116,7 +116,7 @@ def test_a_line_reports_the_current_cost_or_measures_code(
     run(shell, "%cost def f(x: int): pass")
     assert shell.user_ns["f"].__annotations__ == {"x": int}, "as the shell compiles, not as we do"
     capsys.readouterr()
-    agent.say(told(2.5, 0.19, saved_usd=1.5, today_usd=4.0, month_usd=80.25))
+    agent.say(reported(2.5, 0.19, saved_usd=1.5, today_usd=4.0, month_usd=80.25))
     agent_line._last = ("", 0.0, agent_line.Reading())
     run(shell, "%cost")
     assert capsys.readouterr().out == (
@@ -163,11 +163,11 @@ def test_a_failing_line_reports_its_cost_and_the_error(
     [
         (None, "The cost of this server is unknown: the hub has not sent it yet\n"),
         (
-            told(None, None),
+            reported(None, None),
             "The cost of this server so far is unknown: the price of this machine is not known\n",
         ),
         (
-            told(None, 0.5),
+            reported(None, 0.5),
             (
                 "The cost of this server so far is unknown: a price is not known; "
                 "$0.50/h (spot) (estimate in USD)\n"

@@ -57,7 +57,7 @@ sys.exit(main())
 """The check, with hardly any time for each figure: the library's clock needs none."""
 
 
-def told(
+def report_of(
     environment: dict[str, str], *options: str, code: str = QUICK
 ) -> tuple[int, dict[str, Any]]:
     done = check(environment, "--json", *options, code=code)
@@ -71,7 +71,7 @@ def values(gpu: dict[str, Any]) -> dict[str, float]:
 
 def test_a_healthy_gpu_is_measured(cuda: FakeCuda, left: Path) -> None:
     environment = cuda.environment(to_gpu=12.2, from_gpu=12.9, memory=250, left=left)
-    status, report = told(environment, "--short", code="")
+    status, report = report_of(environment, "--short", code="")
     assert (status, report["verdict"]["state"]) == (0, "fine"), report
     [gpu] = report["gpus"]
     expected = {"to_gpu": 12.2, "from_gpu": 12.9, "memory": 250}
@@ -91,14 +91,14 @@ def test_the_full_form_says_plainly_what_it_cannot_measure(cuda: FakeCuda, left:
 
 
 def test_each_of_several_gpus_is_measured(cuda: FakeCuda, left: Path) -> None:
-    status, report = told(cuda.environment(gpus=3, slow_gpu=2, left=left), "--short")
+    status, report = report_of(cuda.environment(gpus=3, slow_gpu=2, left=left), "--short")
     assert status == 1
     assert [gpu["state"] for gpu in report["gpus"]] == ["fine", "fine", "slow"]
     assert report["verdict"]["line"].startswith("Slower than it should be: GPU 2 (Tesla T4): copy")
 
 
 def test_a_flipped_bit_is_a_broken_gpu(cuda: FakeCuda, left: Path) -> None:
-    status, report = told(cuda.environment(gpus=2, flip=1, left=left), "--short")
+    status, report = report_of(cuda.environment(gpus=2, flip=1, left=left), "--short")
     assert (status, report["verdict"]["state"]) == (1, "broken")
     assert "GPU 1 (Tesla T4): 1 bit of" in report["verdict"]["line"]
     assert [gpu["state"] for gpu in report["gpus"]] == ["fine", "broken"]
@@ -118,7 +118,7 @@ def test_a_flipped_bit_is_a_broken_gpu(cuda: FakeCuda, left: Path) -> None:
 def test_an_error_during_the_check_is_distinguished_and_resources_are_released(
     cuda: FakeCuda, left: Path, fail: str, state: str, said: str
 ) -> None:
-    status, report = told(cuda.environment(gpus=2, fail=fail, left=left), "--short")
+    status, report = report_of(cuda.environment(gpus=2, fail=fail, left=left), "--short")
     assert report["verdict"]["state"] == state
     assert said in report["verdict"]["line"]
     assert status == {"broken": 1, "unmeasured": 2}[state]
@@ -136,7 +136,7 @@ def test_an_error_during_the_check_is_distinguished_and_resources_are_released(
 def test_a_broken_driver_is_no_broken_gpu(
     cuda: FakeCuda, steered: dict[str, object], said: str
 ) -> None:
-    status, report = told(cuda.environment(**steered), "--short")
+    status, report = report_of(cuda.environment(**steered), "--short")
     assert (status, report["verdict"]["state"], report["gpus"]) == (2, "unmeasured", [])
     assert said in report["verdict"]["line"]
 
@@ -152,7 +152,7 @@ def test_a_missing_driver_is_reported(tmp_path: Path) -> None:
 def test_little_free_memory_skips_figures_that_a_cache_would_distort(
     cuda: FakeCuda, left: Path
 ) -> None:
-    status, report = told(cuda.environment(free_mib=40, left=left), "--short")
+    status, report = report_of(cuda.environment(free_mib=40, left=left), "--short")
     [gpu] = report["gpus"]
     assert (status, gpu["state"]) == (0, "fine")
     assert values(gpu)["memory"] is None
@@ -160,14 +160,14 @@ def test_little_free_memory_skips_figures_that_a_cache_would_distort(
 
 
 def test_a_gpu_without_free_memory_is_reported(cuda: FakeCuda, left: Path) -> None:
-    status, report = told(cuda.environment(free_mib=1, left=left), "--short")
+    status, report = report_of(cuda.environment(free_mib=1, left=left), "--short")
     assert (status, report["gpus"][0]["state"]) == (2, "unmeasured")
     assert "shut down the kernels that hold it" in report["verdict"]["line"]
 
 
 def test_a_mig_slice_is_measured_without_expectations(cuda: FakeCuda, left: Path) -> None:
     name = "NVIDIA A100-SXM4-40GB MIG 1g.5gb"
-    status, report = told(cuda.environment(name=name, memory_mib=4864, left=left), "--short")
+    status, report = report_of(cuda.environment(name=name, memory_mib=4864, left=left), "--short")
     assert (status, report["verdict"]["state"]) == (0, "unknown")
     assert values(report["gpus"][0])["memory"] == pytest.approx(250, rel=0.01)
 
@@ -180,7 +180,7 @@ def test_figures_of_a_shared_gpu_are_not_compared(
     nvml.say(f"gpu 0 use 0\ngpu 1 use {use}")
     both = f"{cuda.folder}{os.pathsep}{nvml.folder}"
     environment = nvml.environment | cuda.environment(gpus=2, slow_gpu=1)
-    status, report = told(environment | {"LD_LIBRARY_PATH": both}, "--short")
+    status, report = report_of(environment | {"LD_LIBRARY_PATH": both}, "--short")
     assert [gpu["used_by_others_percent"] for gpu in report["gpus"]] == [0, use]
     assert report["verdict"]["state"] == state
     assert status == {"busy": 2, "slow": 1}[state]
@@ -251,7 +251,7 @@ def with_torch(folder: Path, **given: object) -> dict[str, str]:
 def test_matrix_products_are_measured_where_torch_is_installed(
     cuda: FakeCuda, tmp_path: Path
 ) -> None:
-    status, report = told(cuda.environment() | with_torch(tmp_path))
+    status, report = report_of(cuda.environment() | with_torch(tmp_path))
     assert status == 0, report
     found = values(report["gpus"][0])
     # Sleeping takes longer than asked for, on a machine that is busy much longer.
@@ -272,7 +272,7 @@ def test_matrix_products_are_measured_where_torch_is_installed(
 def test_a_broken_library_costs_only_its_figures(
     cuda: FakeCuda, tmp_path: Path, given: dict[str, object], why: str
 ) -> None:
-    status, report = told(cuda.environment() | with_torch(tmp_path, **given))
+    status, report = report_of(cuda.environment() | with_torch(tmp_path, **given))
     assert (status, report["verdict"]["state"]) == (0, "fine")
     left_out = [each for each in report["gpus"][0]["figures"] if each["value"] is None]
     assert [each["name"] for each in left_out] == ["fp32", "fp16"]
@@ -284,7 +284,7 @@ def test_a_broken_library_costs_only_its_figures(
 
 @pytest.mark.gpu
 def test_a_real_gpu_is_measured() -> None:
-    status, report = told({}, "--short", code="")
+    status, report = report_of({}, "--short", code="")
     print(json.dumps(report, indent=2))
     assert report["verdict"]["state"] in {"fine", "unknown", "busy"}, report["verdict"]
     assert status in {0, 2}

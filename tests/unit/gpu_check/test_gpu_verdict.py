@@ -83,7 +83,7 @@ def test_pcie_links_have_the_rate_of_their_generation() -> None:
     assert rates["A10G"] == pytest.approx(31.5, rel=0.01)
     assert rates["H200"] == pytest.approx(63.0, rel=0.01)
     assert rates["GB200"] is None, "its link is another one"
-    assert rates["H100 80GB"] is None, "nobody has read how many lanes it has"
+    assert rates["H100 80GB"] is None, "the number of its lanes is unknown"
 
 
 def test_a_healthy_instance_reaches_its_expected_figures() -> None:

@@ -108,7 +108,7 @@ def candidate(
     return Candidate(slug, slug.upper(), has_gpu, tuple(markets), ranked(open_now))
 
 
-def told(found: Sequence[Alternative]) -> list[tuple[str, str, float | None]]:
+def summary(found: Sequence[Alternative]) -> list[tuple[str, str, float | None]]:
     return [(each.profile, each.market.value, each.usd_per_hour) for each in found]
 
 
@@ -116,7 +116,7 @@ def test_the_same_gpu_in_the_other_market_comes_first_where_the_profile_leaves_t
     t4 = candidate("t4", offer(SPOT, 0.19), offer(ON_DEMAND, 0.53))
     a10g = candidate("a10g", offer(ON_DEMAND, 1.01), markets=("spot-only", "on-demand"))
     found = alternatives([t4, a10g], "a10g", 0.42)
-    assert told(found) == [("a10g", "on-demand", 1.01), ("t4", "spot", 0.19)]
+    assert summary(found) == [("a10g", "on-demand", 1.01), ("t4", "spot", 0.19)]
     assert found[0].user_options == {"profile": "a10g", "market": "on-demand"}
     chosen = {"profile": "a10g", "market": "spot-only", "disk_gib": 200, "idle": "30m"}
     chosen["max_usd_per_hour"] = "0.50"  # the price on the button is agreed to by pressing it
@@ -129,7 +129,7 @@ def test_the_same_gpu_in_the_other_market_comes_first_where_the_profile_leaves_t
     }, "what was chosen besides the market is kept"
     assert other.user_options == {"profile": "t4", "market": "spot-first"}
     closed = candidate("a10g", offer(ON_DEMAND, 1.01), markets=("spot-only",))
-    assert told(alternatives([t4, closed], "a10g", 0.42)) == [("t4", "spot", 0.19)]
+    assert summary(alternatives([t4, closed], "a10g", 0.42)) == [("t4", "spot", 0.19)]
 
 
 def test_similar_profiles_come_before_cheaper_ones() -> None:
@@ -142,7 +142,7 @@ def test_similar_profiles_come_before_cheaper_ones() -> None:
         candidate("h100", offer(SPOT, 30.0)),
         candidate("a10g"),
     ]
-    found = told(alternatives(hub, "a10g", 0.42))
+    found = summary(alternatives(hub, "a10g", 0.42))
     assert [slug for slug, _, _ in found] == ["t4", "l4", "l40s", "a100"]
     assert len(found) == MAX_ALTERNATIVES
 
@@ -154,13 +154,13 @@ def test_another_profile_comes_before_the_same_one_twice() -> None:
         candidate("l4", offer(SPOT, 0.4), offer(ON_DEMAND, 0.8), markets=both),
         candidate("a10g"),
     ]
-    found = told(alternatives(hub, "a10g", 0.5, limit=2))
+    found = summary(alternatives(hub, "a10g", 0.5, limit=2))
     assert found == [("t4", "spot", 0.19), ("l4", "spot", 0.4)]
 
 
 def test_spot_dearer_than_on_demand_is_not_offered_for_spot_first() -> None:
     risen = candidate("t4", offer(SPOT, 0.6), offer(ON_DEMAND, 0.53))
-    assert told(alternatives([risen], "a10g", 0.42)) == [("t4", "on-demand", 0.53)]
+    assert summary(alternatives([risen], "a10g", 0.42)) == [("t4", "on-demand", 0.53)]
 
 
 def test_much_dearer_offers_are_excluded_except_for_the_same_profile() -> None:
@@ -169,7 +169,10 @@ def test_much_dearer_offers_are_excluded_except_for_the_same_profile() -> None:
         candidate("cpu", offer(SPOT, 0.05), has_gpu=False),
         candidate("t4", offer(ON_DEMAND, 2.0), markets=("spot-first",)),
     ]
-    assert told(alternatives(hub, "t4", 0.13)) == [("t4", "on-demand", 2.0), ("cpu", "spot", 0.05)]
+    assert summary(alternatives(hub, "t4", 0.13)) == [
+        ("t4", "on-demand", 2.0),
+        ("cpu", "spot", 0.05),
+    ]
 
 
 def test_the_lowest_of_several_prices_is_marked_as_such() -> None:
@@ -182,5 +185,5 @@ def test_the_lowest_of_several_prices_is_marked_as_such() -> None:
 
 def test_an_unknown_price_is_offered_last_and_stays_unknown() -> None:
     hub = [candidate("t4", offer(SPOT, None)), candidate("l4", offer(SPOT, 0.8))]
-    found = told(alternatives(hub, "a10g", None))
+    found = summary(alternatives(hub, "a10g", None))
     assert found == [("l4", "spot", 0.8), ("t4", "spot", None)]

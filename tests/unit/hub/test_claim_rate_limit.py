@@ -92,7 +92,7 @@ async def test_a_claim_that_is_repeated_is_verified_once(
 async def test_claims_that_one_of_our_instances_repeats_are_limited(gate: Gate) -> None:
     """Also those that are answered "wait": `wait_seconds` may be 0."""
     claim = gate.claim(OURS)
-    told = [await gate.refused(claim) for _ in range(claim_rate_limit.KNOWN.burst + 2)]
-    assert told == ["proved"] * claim_rate_limit.KNOWN.burst + ["limited"] * 2
+    outcomes = [await gate.refused(claim) for _ in range(claim_rate_limit.KNOWN.burst + 2)]
+    assert outcomes == ["proved"] * claim_rate_limit.KNOWN.burst + ["limited"] * 2
     gate.now += 1 / claim_rate_limit.KNOWN.per_second
     assert await gate.refused(claim) == "proved"

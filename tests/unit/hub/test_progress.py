@@ -1,4 +1,4 @@
-"""The progress page tells a story that goes forward."""
+"""The progress page only goes forward."""
 
 from __future__ import annotations
 
@@ -76,20 +76,20 @@ ON_DEMAND = Attempt(
 )
 
 
-def told(lease: Lease, usual: Mapping[Step, float], seconds: float) -> dict[str, Any]:
+def shown_at(lease: Lease, usual: Mapping[Step, float], seconds: float) -> dict[str, Any]:
     return progress_event(lease, usual, NOW + timedelta(seconds=seconds))
 
 
 @given(usual_times, gaps, st.lists(st.floats(0, 1), min_size=5, max_size=5))
 def test_progress_never_goes_back_while_the_start_advances(
-    usual: dict[Step, float], gaps: list[float], looks: list[float]
+    usual: dict[Step, float], gaps: list[float], fractions: list[float]
 ) -> None:
     story: list[StepEvent] = []
     at, last_percent, last_states = 0.0, 0, ["todo"] * 4
-    for step, gap, look in zip(STEPS, gaps, looks, strict=False):
+    for step, gap, fraction in zip(STEPS, gaps, fractions, strict=False):
         story.append(event(step, at))
-        for seconds in (at, at + look * gap, at + gap):
-            shown = told(lease(*story), usual, seconds)
+        for seconds in (at, at + fraction * gap, at + gap):
+            shown = shown_at(lease(*story), usual, seconds)
             states = [each["state"] for each in shown["steps"]]
             assert 1 <= shown["progress"] <= 99
             assert shown["progress"] >= last_percent
@@ -100,14 +100,14 @@ def test_progress_never_goes_back_while_the_start_advances(
             )
             last_percent, last_states = shown["progress"], states
         at += gap
-    ready = told(lease(*story, event(Step.READY, at), state=LeaseState.READY), usual, at)
+    ready = shown_at(lease(*story, event(Step.READY, at), state=LeaseState.READY), usual, at)
     assert ready["progress"] == 100
     assert {each["state"] for each in ready["steps"]} == {"done"}
 
 
 def test_a_step_shows_how_long_it_took_and_usually_takes() -> None:
     story = [event(Step.REQUEST, 0), event(Step.BOOT, 3), event(Step.HOME, 48)]
-    shown = told(lease(*story), USUAL, 50)
+    shown = shown_at(lease(*story), USUAL, 50)
     assert [each["seconds"] for each in shown["steps"]] == [3.0, 45.0, 2.0, None]
     assert [each["usual_seconds"] for each in shown["steps"]] == [2.0, 40.0, 4.0, 4.0]
     assert shown["usual_seconds"] == 50.0
@@ -116,21 +116,21 @@ def test_a_step_shows_how_long_it_took_and_usually_takes() -> None:
 
 
 def test_unknown_durations_are_not_shown() -> None:
-    shown = told(lease(event(Step.REQUEST, 0)), {Step.BOOT: 40.0}, 1)
+    shown = shown_at(lease(event(Step.REQUEST, 0)), {Step.BOOT: 40.0}, 1)
     assert shown["usual_seconds"] is None
     assert [each["usual_seconds"] for each in shown["steps"]] == [None, 40.0, None, None]
 
 
 def test_a_slow_step_stays_below_the_next_one() -> None:
     story = [event(Step.REQUEST, 0), event(Step.BOOT, 2)]
-    stuck = told(lease(*story), USUAL, 10_000)["progress"]
-    after = told(lease(*story, event(Step.HOME, 10_000)), USUAL, 10_000)["progress"]
+    stuck = shown_at(lease(*story), USUAL, 10_000)["progress"]
+    after = shown_at(lease(*story, event(Step.HOME, 10_000)), USUAL, 10_000)["progress"]
     assert stuck < after < 99
 
 
 def test_the_message_is_the_latest_event_and_the_found_instance_stays_visible() -> None:
     found = replace(event(Step.BOOT, 2, "Found one: g4dn.xlarge"), detail="i-1")
-    shown = told(lease(event(Step.REQUEST, 0), found), USUAL, 3)
+    shown = shown_at(lease(event(Step.REQUEST, 0), found), USUAL, 3)
     assert shown["message"] == "Found one: g4dn.xlarge"
     assert shown["steps"][0]["title"] == "Found one: g4dn.xlarge"
     assert shown["steps"][1]["detail"] == "i-1"
@@ -138,17 +138,17 @@ def test_the_message_is_the_latest_event_and_the_found_instance_stays_visible() 
 
 def test_the_found_instance_is_named_once() -> None:
     searching = lease(event(Step.REQUEST, 0), attempts=(ON_DEMAND,))
-    [asked] = told(searching, USUAL, 1)["attempts"]
+    [asked] = shown_at(searching, USUAL, 1)["attempts"]
     assert asked["answer"] == "found g4dn.xlarge in us-east-1b, $0.53/h"
     assert not asked["is_in_title"], "nothing else says it yet"
     story = event(Step.REQUEST, 0), event(Step.BOOT, 2, "Found one: g4dn.xlarge")
-    found = told(lease(*story, attempts=(ON_DEMAND,)), USUAL, 3)
+    found = shown_at(lease(*story, attempts=(ON_DEMAND,)), USUAL, 3)
     assert found["steps"][0]["title"] == "Found one: g4dn.xlarge"
     assert found["attempts"][0]["is_in_title"], "so the page does not say it again"
 
 
 def test_a_start_without_events_says_what_happens() -> None:
-    shown = told(lease(state=LeaseState.WAITING), {}, 0)
+    shown = shown_at(lease(state=LeaseState.WAITING), {}, 0)
     assert shown["message"]
     assert shown["progress"] == 1
     assert shown["steps"][0]["state"] == "now"
@@ -159,14 +159,14 @@ def test_a_replaced_instance_restarts_the_progress() -> None:
         story = [event(Step.REQUEST, 0)]
         story += [event(step, 10 * n + 10) for n, step in enumerate(reached)]
         story.append(event(Step.REQUEST, 100, "The instance ended; getting another one"))
-        shown = told(lease(*story, state=LeaseState.WAITING), USUAL, 101)
+        shown = shown_at(lease(*story, state=LeaseState.WAITING), USUAL, 101)
         assert [each["state"] for each in shown["steps"]] == ["now", "todo", "todo", "todo"]
         assert shown["steps"][0]["seconds"] == 1.0
         assert shown["elapsed_seconds"] == 101.0, "but the waiting has been this long"
 
 
 def test_a_clock_that_jumps_back_shows_no_negative_time() -> None:
-    shown = told(lease(event(Step.REQUEST, 10), event(Step.BOOT, 5)), USUAL, -60)
+    shown = shown_at(lease(event(Step.REQUEST, 10), event(Step.BOOT, 5)), USUAL, -60)
     assert shown["elapsed_seconds"] == 0
     assert all((each["seconds"] or 0) >= 0 for each in shown["steps"])
     assert shown["progress"] >= 1
@@ -181,10 +181,10 @@ def lines(shown: Mapping[str, Any]) -> list[str]:
 
 def test_each_launch_call_is_shown_as_it_happens() -> None:
     looking = event(Step.REQUEST, 0)
-    asking = told(lease(looking, attempts=(SPOT,)), {}, 1)
+    asking = shown_at(lease(looking, attempts=(SPOT,)), {}, 1)
     assert lines(asking) == ["Spot, g4dn.xlarge in 3 zones, from $0.19/h: waiting for EC2…"]
     assert asking["notes"] == []
-    found = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)
+    found = shown_at(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)
     assert lines(found) == [
         "Spot, g4dn.xlarge in 3 zones, from $0.19/h: sold out in us-east-1a, b and c",
         "On-demand, g4dn.xlarge in 3 zones: found g4dn.xlarge in us-east-1b, $0.53/h",
@@ -195,13 +195,13 @@ def test_each_launch_call_is_shown_as_it_happens() -> None:
 
 def test_on_demand_instead_of_spot_has_reason_and_cost() -> None:
     looking = event(Step.REQUEST, 0)
-    (note,) = told(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)["notes"]
+    (note,) = shown_at(lease(looking, attempts=(SPOT_SOLD_OUT, ON_DEMAND)), {}, 2)["notes"]
     assert note == (
         "Spot is sold out, so this is an on-demand machine at $0.53/h instead of $0.19/h or more. "
         "AWS does not interrupt it."
     )
     quota = replace(SPOT_SOLD_OUT, outcome=AttemptOutcome.QUOTA, answer="")
-    (note,) = told(lease(looking, attempts=(quota, ON_DEMAND)), {}, 2)["notes"]
+    (note,) = shown_at(lease(looking, attempts=(quota, ON_DEMAND)), {}, 2)["notes"]
     assert note.startswith("The AWS account's spot quota is used up, so")
     known = replace(
         ON_DEMAND,
@@ -209,19 +209,19 @@ def test_on_demand_instead_of_spot_has_reason_and_cost() -> None:
         skipped="spot g4dn.xlarge in us-east-1a (sold out, seen at 11:58 UTC)",
         usd_per_hour=None,
     )
-    (note,) = told(lease(looking, attempts=(known,)), {}, 2)["notes"]
+    (note,) = shown_at(lease(looking, attempts=(known,)), {}, 2)["notes"]
     assert note.startswith("Spot is sold out, so this is an on-demand machine. ")
 
 
 def test_spot_is_mentioned_only_to_users_who_requested_and_lack_it() -> None:
     looking = event(Step.REQUEST, 0)
     found_spot = replace(SPOT, outcome=AttemptOutcome.FOUND)
-    assert not told(lease(looking, attempts=(SPOT_SOLD_OUT, found_spot)), {}, 2)["notes"]
+    assert not shown_at(lease(looking, attempts=(SPOT_SOLD_OUT, found_spot)), {}, 2)["notes"]
     only = lease(looking, attempts=(ON_DEMAND,), markets=(Market.ON_DEMAND,))
-    assert not told(only, {}, 2)["notes"]
+    assert not shown_at(only, {}, 2)["notes"]
     elsewhere = replace(ON_DEMAND, skipped="on-demand g4dn.xlarge in us-east-1a (sold out)")
-    assert not told(lease(looking, attempts=(elsewhere,)), {}, 2)["notes"]
-    dearer_spot = told(lease(looking, attempts=(ON_DEMAND,)), {}, 2)
+    assert not shown_at(lease(looking, attempts=(elsewhere,)), {}, 2)["notes"]
+    dearer_spot = shown_at(lease(looking, attempts=(ON_DEMAND,)), {}, 2)
     assert not dearer_spot["notes"], "spot that costs more than on-demand is not sold out"
 
 
@@ -243,12 +243,12 @@ def test_launch_calls_of_a_replaced_instance_belong_to_another_search() -> None:
     again = StepEvent(Step.REQUEST, NOW + timedelta(seconds=30), "The instance ended; again")
     second = replace(ON_DEMAND, at=NOW + timedelta(seconds=31))
     story = lease(event(Step.REQUEST, 0), again, attempts=(SPOT_SOLD_OUT, second))
-    assert lines(told(story, {}, 32)) == [lines(told(lease(attempts=(second,)), {}, 2))[0]]
+    assert lines(shown_at(story, {}, 32)) == [lines(shown_at(lease(attempts=(second,)), {}, 2))[0]]
 
 
 def test_a_quota_has_the_name_that_aws_uses() -> None:
     quota = replace(ON_DEMAND, outcome=AttemptOutcome.QUOTA, answer="in us-east-1a, b and c")
-    (line,) = lines(told(lease(attempts=(quota,)), {}, 2))
+    (line,) = lines(shown_at(lease(attempts=(quota,)), {}, 2))
     assert line.endswith(
         "$0.53/h: no room in the AWS account's quota “Running On-Demand G and VT instances”"
     )
@@ -304,12 +304,12 @@ def test_the_bar_follows_the_copied_share() -> None:
 def test_after_a_move_the_search_begins_and_the_move_stays_done() -> None:
     found = event(Step.REQUEST, 300, "Your files are in us-east-1b now")
     story = [event(Step.REQUEST, 0), copied(1, 0), copied(200, 90), found]
-    shown = told(lease(*story), USUAL, 302)
+    shown = shown_at(lease(*story), USUAL, 302)
     move, search = shown["steps"][:2]
     assert (move["state"], move["seconds"], move["detail"]) == ("done", 299, "")
     assert (search["state"], search["seconds"]) == ("now", 2)
     assert shown["advice"] == ""
     again = event(Step.REQUEST, 400, "The instance ended; getting another one")
-    shown = told(lease(*story, event(Step.BOOT, 303), again), USUAL, 401)
+    shown = shown_at(lease(*story, event(Step.BOOT, 303), again), USUAL, 401)
     assert [each["state"] for each in shown["steps"]] == ["done", "now", "todo", "todo", "todo"]
     assert shown["steps"][1]["seconds"] == 1

@@ -1,4 +1,4 @@
-"""The spawn page says what each profile costs, and never what nobody knows."""
+"""The spawn page says what each profile costs, and nothing that is unknown."""
 
 from __future__ import annotations
 
@@ -377,7 +377,7 @@ def test_a_dearer_home_zone_is_shown_with_both_prices_and_the_move() -> None:
     assert "Your files are in us-east-1a: $0.49/h there; $0.29/h in us-east-1c." in shown.text
     move = shown.fields["move_home.t4"]
     assert (move["type"], move["value"]) == ("checkbox", "us-east-1c")
-    assert "checked" not in move, "it is chosen by nobody but the user"
+    assert "checked" not in move, "only the user chooses it"
     assert "Move my files to us-east-1c first: $0.29/h Estimates: 3 minutes." in shown.text
     assert "spot, about $0.29/h; on-demand, price unknown if sold out, after moving" in shown.text
     assert "move_home.t4" not in page(WITH_CHOICES).fields

@@ -1,4 +1,4 @@
-"""What a person is told, and for how long: by its id each notice is told once."""
+"""Which notices a person gets, and for how long: each id is shown once."""
 
 from __future__ import annotations
 
@@ -109,11 +109,13 @@ def test_no_extension_is_offered_where_none_is_possible(
 
 
 def test_a_stop_replaces_the_warning() -> None:
-    told = only(notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked"))))
-    assert (told.kind, told.level) == ("stopping", "warning")
-    assert told.since == IDLE.idle_since, "the browser says it by its reader's clock"
-    assert codes(told) == ["documents-saved"]
-    assert told.stop is None
+    notice = only(
+        notices(status(idleness=IDLE, stop=Stop(reason="idle", message="Nothing worked")))
+    )
+    assert (notice.kind, notice.level) == ("stopping", "warning")
+    assert notice.since == IDLE.idle_since, "the browser says it by its reader's clock"
+    assert codes(notice) == ["documents-saved"]
+    assert notice.stop is None
     unknown = only(notices(status(stop=Stop(reason="idle", message="Nothing worked"))))
     assert unknown.since is None
     assert unknown.stop == Stop(reason="idle", message="Nothing worked")
@@ -126,9 +128,9 @@ def test_a_stop_replaces_the_warning() -> None:
 
 def test_a_stop_by_an_admin_names_the_admin() -> None:
     stop = Stop(reason="admin", by="alice")
-    told = only(notices(status(stop=stop)))
-    assert told.title == sentence("stopping-by-admin")
-    assert told.stop == stop
+    notice = only(notices(status(stop=stop)))
+    assert notice.title == sentence("stopping-by-admin")
+    assert notice.stop == stop
     users = only(notices(status(stop=Stop(reason="user", message="It was stopped from the hub"))))
     assert users.title == sentence("stopping")
 
@@ -177,7 +179,7 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("xids", "kept"),
     [
         ([13, 31], 31),
         ([79, 13], 79),
@@ -187,9 +189,9 @@ def test_gpu_errors_say_what_to_do_and_a_lost_gpu_comes_first() -> None:
         ([13, 999, 94], 999),
     ],
 )
-def test_no_error_hides_a_more_severe_one(told: list[int], kept: int) -> None:
+def test_no_error_hides_a_more_severe_one(xids: list[int], kept: int) -> None:
     gpu = NvmlGpu(None, 0, None, "A100", "", lambda _: None)
-    for minute, xid in enumerate(told):
+    for minute, xid in enumerate(xids):
         gpu.take_xid(xid, NOW + minute * MINUTE)
     assert gpu.xid == kept
     gpu.take_xid(13, NOW + 90 * MINUTE)
@@ -218,9 +220,9 @@ def test_another_instance_is_offered_only_on_managed_servers(
 ) -> None:
     telemetry = machine(GpuSample.model_validate({"index": 0, "name": "A100"} | gpu))
     ours = only(notices(status(telemetry=telemetry)))
-    alone = only(notices(status(telemetry=telemetry, managed=False)))
+    standalone = only(notices(status(telemetry=telemetry, managed=False)))
     assert codes(ours)[-1].startswith("replace-server")
-    assert codes(alone)[-1].startswith("contact-admin")
+    assert codes(standalone)[-1].startswith("contact-admin")
 
 
 @pytest.mark.parametrize("xid", [*GRAVITY, 999])
@@ -236,11 +238,11 @@ def test_every_xid_is_reported_once_for_each_occurrence(xid: int) -> None:
     assert said.id != only(notices(status(telemetry=machine(again)))).id
 
 
-@pytest.mark.parametrize(("xid", "still_told"), [(13, False), (63, False), (79, True)])
-def test_a_past_error_is_dropped_after_an_hour(xid: int, still_told: bool) -> None:
+@pytest.mark.parametrize(("xid", "still_shown"), [(13, False), (63, False), (79, True)])
+def test_a_past_error_is_dropped_after_an_hour(xid: int, still_shown: bool) -> None:
     telemetry = machine(GpuSample(index=0, name="A100", xid=xid, xid_at=NOW))
     assert notices(status(NOW + 59 * MINUTE, telemetry=telemetry))
-    assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_told
+    assert bool(notices(status(NOW + 61 * MINUTE, telemetry=telemetry))) == still_shown
 
 
 @pytest.mark.parametrize(
@@ -350,10 +352,10 @@ def test_notices_are_sent_on_change_and_once_a_minute() -> None:
     recorder, clock = Recorder(), [1000.0]
     events = NoticeEvents(recorder, lambda: clock[0])
     assert schema()["$id"] == SCHEMA_ID in recorder.schemas
-    told = notices(status(idleness=IDLE))
+    warned = notices(status(idleness=IDLE))
     second = RESEND_SECONDS / 60
 
-    def told_in(seconds: float, found: list[Notice]) -> list[int]:
+    def sent_in(seconds: float, found: list[Notice]) -> list[int]:
         """How many notices each event had, that was emitted in these seconds."""
         del recorder.emitted[:]
         for _ in range(round(seconds)):
@@ -361,11 +363,11 @@ def test_notices_are_sent_on_change_and_once_a_minute() -> None:
             events.tell(found, NOW)
         return [len(each.notices) for each in recorder.emitted]
 
-    assert told_in(300, []) == []
-    assert told_in(59, told) == [1]
-    assert told_in(61, told) == [1], "told again"
-    assert recorder.emitted[0].notices == told
-    assert told_in(3600, told) == 4 * [1], "five times in all, and then silence"
-    assert told_in(1, []) == [0]
-    assert told_in(3600, []) == 5 * [0], "that nothing holds any more as well"
-    assert told_in(1, told) == [1]
+    assert sent_in(300, []) == []
+    assert sent_in(59, warned) == [1]
+    assert sent_in(61, warned) == [1], "sent again"
+    assert recorder.emitted[0].notices == warned
+    assert sent_in(3600, warned) == 4 * [1], "five times in all, and then silence"
+    assert sent_in(1, []) == [0]
+    assert sent_in(3600, []) == 5 * [0], "that nothing holds any more as well"
+    assert sent_in(1, warned) == [1]

@@ -19,20 +19,20 @@ class Observer:
 async def test_slow_sampling_while_no_page_is_open() -> None:
     now = 1000.0
     observer: Any = Observer()
-    alone = Standalone(observer, HistoryBuffer(), monotonic=lambda: now)
-    running = asyncio.create_task(alone.run())
+    standalone = Standalone(observer, HistoryBuffer(), monotonic=lambda: now)
+    running = asyncio.create_task(standalone.run())
     try:
         async with asyncio.timeout(90):
-            while alone.last is None or alone.last.telemetry is None:
+            while standalone.last is None or standalone.last.telemetry is None:
                 await asyncio.sleep(0.05)
-                await alone.status()
-        assert alone.last.telemetry.cpu_count
-        assert alone.sampler.interval == 1
+                await standalone.status()
+        assert standalone.last.telemetry.cpu_count
+        assert standalone.sampler.interval == 1
         now += UNASKED_SECONDS + 1
-        await alone.check()
-        assert alone.sampler.interval == 5
-        await alone.status()
-        assert alone.sampler.interval == 1
+        await standalone.check()
+        assert standalone.sampler.interval == 5
+        await standalone.status()
+        assert standalone.sampler.interval == 1
     finally:
         running.cancel()
-        alone.close()
+        standalone.close()

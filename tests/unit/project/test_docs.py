@@ -356,8 +356,8 @@ def test_the_policy_ties_every_change_to_the_hubs_tag(statements: list[dict[str,
             tied = {equals.get(f"aws:{kind}Tag/{tags.HUB}") for kind in ("Request", "Resource")}
             assert hub in tied
         elif resources == ["*"]:
-            looks = re.compile(r"\w+:(Describe|Get|List)\w+")
-            assert all(looks.fullmatch(action) for action in actions_of(statement))
+            reads = re.compile(r"\w+:(Describe|Get|List)\w+")
+            assert all(reads.fullmatch(action) for action in actions_of(statement))
 
 
 def test_the_policy_lets_the_hub_set_its_later_tags(statements: list[dict[str, Any]]) -> None:

@@ -1,4 +1,4 @@
-"""A world that goes on by itself: people wait for their servers, instances boot and phone home.
+"""A world that runs by itself: people wait for their servers, instances boot and call the hub.
 
 Time is the loop's (`VirtualTimeLoop`), so nothing is shortened but what would only be longer. The
 hub's process can be killed at any moment: what it has not written by then was never written.
@@ -37,7 +37,7 @@ RETRY = 5.0
 """Seconds after which an agent calls again where no hub answered."""
 
 HUB_LOST_AFTER = 900.0
-"""Seconds without a hub after which an instance powers off that is idle or nobody's."""
+"""Seconds without a hub after which an idle or unassigned instance powers off."""
 
 SHOWN_FOR = 3600.0
 """Seconds that EC2's listings show a terminated instance."""
@@ -75,7 +75,7 @@ T = TypeVar("T")
 
 
 class HubIsDown(Exception):
-    """Nobody answers: the process is gone, or went while it answered."""
+    """No response: the process is gone, or ended while it responded."""
 
 
 class LoopClock(Clock):
@@ -98,11 +98,11 @@ class DistantCloud(SimulatedCloud):
     """Calls take time, so that a process can end while they are on their way."""
 
     launched: Callable[[str], None] = lambda instance_id: None
-    """Told of each instance, whoever hears the answer."""
+    """Called for each instance, even when the response is lost."""
     boots: set[tuple[str, datetime]] = field(default_factory=set)
     """Instance id and launch time of each start of a stopped instance."""
     contested: list[Call] = field(default_factory=list)
-    """Calls to attach a volume that another instance held. EC2 refuses; nobody is to ask."""
+    """Calls to attach a volume that another instance held. EC2 refuses; none may be made."""
 
     failed_at: dict[str, datetime] = field(default_factory=dict)
     """When a call of each name last failed, or lost its answer."""
@@ -166,7 +166,7 @@ class DistantCloud(SimulatedCloud):
         ) or any(machine.hidden for machine in self.machines.values())
 
     def has_failed_lately(self, *names: str, seconds: float) -> bool:
-        """The same of calls that were made: what nobody asks for is no excuse."""
+        """The same for calls that were made: one that was never made is no excuse."""
         latest = self.clock() - timedelta(seconds=seconds)
         hangs = [
             fault
@@ -229,7 +229,7 @@ class InhabitedWorld(World):
         self.is_up, self.up_since = True, self.loop.time()
 
     async def kill(self) -> None:
-        """SIGKILL: no task goes on, no write that waits for its turn is made."""
+        """SIGKILL: no task continues, no queued write is made."""
         if not self.is_up:
             return
         self.is_up = False
@@ -259,8 +259,8 @@ class InhabitedWorld(World):
         except StoreError as error:  # the hub answers 503
             raise HubIsDown from error
 
-    def go_on(self, work: Coroutine[Any, Any, None]) -> None:
-        """Let somebody outside the hub's process do it."""
+    def continue_outside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it outside the hub's process."""
         task = asyncio.create_task(work)
         self._outside.add(task)
         task.add_done_callback(self._done)
@@ -273,7 +273,7 @@ class InhabitedWorld(World):
     def _boot(self, instance_id: str) -> None:
         temper = self.tempers.pop(0) if self.tempers else "good"
         agent = self.agents[instance_id] = Inhabitant(self, instance_id, temper)
-        self.go_on(agent.live())
+        self.continue_outside(agent.live())
 
     async def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -309,7 +309,7 @@ class InhabitedWorld(World):
         except HubIsDown:
             return
         self.servers[user] = lease.lease_id
-        self.go_on(self._wait_ready(lease))
+        self.continue_outside(self._wait_ready(lease))
 
     async def _wait_ready(self, lease: Lease) -> None:
         starting = self.provisioner._starts
@@ -410,7 +410,7 @@ class Inhabitant(Agent):
 
     @property
     def _is_abandoned(self) -> bool:
-        """No hub and no work, both for long: nobody else will ever end this instance."""
+        """No hub and no activity, both for long: only the agent can end this instance."""
         if self.place.loop.time() - self.heard_at < HUB_LOST_AFTER:
             return False
         if self.lease is None:
@@ -453,7 +453,7 @@ class Inhabitant(Agent):
                 await self._without_hub()
 
     async def _heartbeat_once(self) -> Stop | None:
-        """The stop, once it is told and done."""
+        """The stop, once it is reported and done."""
         lease = self._known()
         if lease is None:
             await asyncio.sleep(RETRY)

@@ -57,7 +57,7 @@ async def test_a_hub_killed_during_a_termination_has_stored_the_cost(world: Worl
     world.clock.advance(300)
     world.cloud.hold("terminate", after=True)
     await world.stop(lease)
-    await until(lambda: not world.cloud.running(), "its end, which the hub is not told of")
+    await until(lambda: not world.cloud.running(), "its end, which the hub does not see")
     await until(lambda: not world.store.write_behind._writes, "what is written meanwhile")
     await world.restart()
     await world.complete_passes(2)

@@ -131,7 +131,7 @@ async def test_an_unfit_agent_on_a_kept_disk_fails_its_own_start_and_keeps_the_d
     while len(world.cloud.of("stop")) == calls:
         await turn_away(agent)  # a 410 would end it, with its disk
     stops.set()
-    assert await world.ending_of(again) == Stop(reason="failed", message=unfit(TOO_OLD.message))
+    assert await world.stop_of(again) == Stop(reason="failed", message=unfit(TOO_OLD.message))
     await world.complete_passes(2)
     assert world.cloud.stopped() == [agent.instance_id]
     assert world.provisioner._state.retained.of_server("ada", "")
@@ -158,7 +158,7 @@ async def test_a_lease_beyond_its_agents_abilities_fails_with_a_message(world: W
     [instance_id] = await world.boot()
     with pytest.raises(InstanceUnwanted, match="EFS"):
         await Agent(world, instance_id).claim(protocol=1)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert "too old for homes on EFS" in stop.message
     await until(lambda: not world.cloud.running(), "the instance to end")
 

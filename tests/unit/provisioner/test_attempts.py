@@ -111,8 +111,8 @@ def test_of_several_errors_the_decisive_one_is_reported(
     codes: list[str], outcome: AttemptOutcome, words: str
 ) -> None:
     answer = FleetResponse((), tuple(LaunchError(code, "no") for code in codes))
-    told = attempts.not_found(attempt(), answer, {})
-    assert (told.outcome, told.answer) == (outcome, words)
+    failed = attempts.not_found(attempt(), answer, {})
+    assert (failed.outcome, failed.answer) == (outcome, words)
 
 
 def test_a_price_is_never_shown_as_zero() -> None:

@@ -1,4 +1,4 @@
-"""The hub dies at any point, and another process goes on from the store and the cloud."""
+"""The hub dies at any point, and another process continues from the store and the cloud."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CALLS = ["launch", "create_volume", "attach_volume", "tag", "detach_volume", "te
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: bool) -> None:
-    """`before`: EC2 never got the call; `after`: it did, and nobody read the answer."""
+    """`before`: EC2 never got the call; `after`: it did, and the response was lost."""
     world.cloud.hold(call, after=after)
     agents: list[Agent] = []
     life = asyncio.create_task(one_life(world, agents))
@@ -58,7 +58,7 @@ async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: b
     await asyncio.gather(life, return_exceptions=True)
     await world.restart()
     for lease in world.provisioner._state.leases.open():
-        await go_on(world, lease, agents)
+        await continue_start(world, lease, agents)
     await world.complete_passes(2)
     assert_no_leak(world)
     assert world.cloud.running() == []
@@ -68,7 +68,7 @@ async def test_killed_in_any_call_to_the_cloud(world: World, call: str, after: b
     assert volume.attached_to is None
 
 
-async def go_on(world: World, lease: Lease, agents: list[Agent]) -> None:
+async def continue_start(world: World, lease: Lease, agents: list[Agent]) -> None:
     """What user and agent do after the restart, in whichever state the lease is."""
     assert world.provisioner._recovery.take_up("ada", "", lease.lease_id) is not None
     if lease.state is LeaseState.WAITING:
@@ -131,9 +131,9 @@ async def test_a_termination_continues_after_a_restart(world: World) -> None:
     await world.stop(lease, "idle")
     await world.restart()
     assert world.now(lease).state is LeaseState.ENDING
-    assert (await agent.heartbeat()).stop is not None, "the agent is told by the new process"
+    assert (await agent.heartbeat()).stop is not None, "the agent is informed by the new process"
     await agent.event("stopped")
-    assert (await world.ending_of(lease)).reason == "idle"
+    assert (await world.stop_of(lease)).reason == "idle"
     assert world.cloud.running() == []
 
 
@@ -193,7 +193,7 @@ async def test_a_hub_started_without_ec2_continues_once_it_responds(world: World
 async def test_a_used_instance_is_not_assigned_after_a_restart(
     world: World,
 ) -> None:
-    """Its launch was answered lately, and EC2 lists it no more: nobody waits for it."""
+    """Its launch was answered recently, and EC2 lists it no more: no start waits for it."""
     lease, agent = await world.ready()
     await world.stop(lease)
     await agent.event("stopped")

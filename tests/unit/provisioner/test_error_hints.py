@@ -1,4 +1,4 @@
-"""What people are told of an AWS error names the mend, however long EC2's own words are."""
+"""The message about an AWS error names the fix, however long EC2's own message is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hub's metrics tell, while a world lives: from memory, and without anybody's name."""
+"""What the hub's metrics report while a world lives: from memory, and without user names."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ async def test_the_old_volume_stays_until_a_server_has_got_ready_with_the_new_on
 async def test_a_kill_at_each_call_loses_nothing_and_leaves_nothing(
     world: World, call: str, after: bool
 ) -> None:
-    """Killed before the call, or when it has taken effect and nobody has heard the answer."""
+    """Killed before the call, or when it has taken effect and the response is lost."""
     before = await with_a_file(world)
     world.cloud.hold(call, after=after)
     calls = len(world.cloud.of(call))
@@ -151,7 +151,7 @@ async def test_a_kill_at_each_call_loses_nothing_and_leaves_nothing(
     await asyncio.gather(serving, return_exceptions=True)
     await world.kill()
     assert any("thesis" in files for volume, files in world.cloud.files.items() if "vol-" in volume)
-    world.clock.advance(90)  # a snapshot that nobody heard of is waited for, then asked for again
+    world.clock.advance(90)  # an unconfirmed snapshot is awaited, then requested again
     await world.start()
     world.provisioner._recovery.take_up("ada", "", lease.lease_id)
     for instance_id in world.cloud.running():  # agents outlive the hub; theirs died with the test
@@ -192,7 +192,7 @@ async def test_a_volume_with_a_lost_response_is_deleted_without_a_listing(
     world.cloud.volume_lag = 60
     world.cloud.fail("create_volume", LOST, after=True)
     lease = await move(world)
-    await until(lambda: len(world.cloud.volumes) == 2, "a volume that nobody knows of")
+    await until(lambda: len(world.cloud.volumes) == 2, "a volume unknown to the hub")
     await world.restart(home=replace(world.settings.home, volume_type="io2"))
     await until(lambda: len(world.cloud.volumes) == 3, "another one")
     world.clock.advance(120)
@@ -203,7 +203,7 @@ async def test_an_impossible_move_leaves_the_files_in_place(world: World) -> Non
     before = await with_a_file(world)
     refused = CloudError("UnauthorizedOperation", "You may not.", retryable=False)
     world.cloud.fail("create_volume", refused)
-    stop = await world.ending_of(await move(world))
+    stop = await world.stop_of(await move(world))
     assert "Your files could not be moved to us-east-1b: You may not." in stop.message
     assert "They are in us-east-1a as before" in stop.message
     await world.complete_passes(1)
@@ -219,7 +219,7 @@ async def test_a_failed_snapshot_cancels_the_move(world: World) -> None:
     await until(lambda: world.cloud.snapshots)
     [(snapshot_id, snapshot)] = world.cloud.snapshots.items()
     world.cloud.snapshots[snapshot_id] = replace(snapshot, state="error")
-    assert "could not be moved" in (await world.ending_of(lease)).message
+    assert "could not be moved" in (await world.stop_of(lease)).message
     await world.complete_passes(1)
     assert list(world.cloud.volumes) == [before]
     assert world.cloud.snapshots == {}

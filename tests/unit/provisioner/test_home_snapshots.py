@@ -19,7 +19,7 @@ LOST = CloudError("ReadTimeoutError", "no answer", retryable=True)
 HOURLY = HomeRules(schedule=Schedule(every=3600, keep=3))
 
 
-async def look(world: World, seconds: float = 3600) -> None:
+async def scan(world: World, seconds: float = 3600) -> None:
     """Let time pass until snapshots are looked at again."""
     world.clock.advance(seconds)
     await world.complete_passes(1)
@@ -45,8 +45,8 @@ async def test_a_home_in_use_gets_snapshots_up_to_the_limit(world: World) -> Non
     for hour in range(8):
         attached(world, volume_id)
         world.cloud.files[volume_id].add(f"hour {hour}")
-        await look(world)
-    await look(world, 1000)  # the last one is complete by now
+        await scan(world)
+    await scan(world, 1000)  # the last one is complete by now
     assert len(world.cloud.snapshots) == 3
     newest = max(world.cloud.snapshots.values(), key=lambda each: each.started_at)
     assert "hour 7" in world.cloud.files[newest.snapshot_id]
@@ -65,7 +65,7 @@ async def test_a_kill_at_each_call_leaves_no_extra_snapshot(
     volume_id = await used_home(world)
     for _ in range(4):
         attached(world, volume_id)
-        await look(world)
+        await scan(world)
     world.cloud.hold(call, after=after)
     calls = len(world.cloud.of(call))
     attached(world, volume_id)
@@ -75,7 +75,7 @@ async def test_a_kill_at_each_call_leaves_no_extra_snapshot(
     await asyncio.sleep(0.02)  # the answer is never heard
     await world.restart()
     for _ in range(3):
-        await look(world, 1000)
+        await scan(world, 1000)
     assert len(world.cloud.snapshots) <= 3
     asked = [made.at for made in world.cloud.of("create_snapshot")]
     assert len(set(asked)) == len(asked)
@@ -87,7 +87,7 @@ async def test_a_clock_ahead_of_ec2s_does_not_make_a_snapshot_at_each_scan(world
     volume_id = await used_home(world)
     for seconds in (3600, 900, 900):
         attached(world, volume_id)
-        await look(world, seconds)
+        await scan(world, seconds)
         for each, copy in world.cloud.snapshots.items():
             started_at = min(copy.started_at, world.clock() - timedelta(days=2))
             world.cloud.snapshots[each] = replace(copy, started_at=started_at)
@@ -112,7 +112,7 @@ async def test_snapshots_of_another_store_or_without_a_home_are_kept(world: Worl
     )
     for _ in range(3):
         attached(world, volume_id)
-        await look(world)
+        await scan(world)
     of_others = [s for s in world.cloud.snapshots.values() if s.tags.get(tags.SNAPSHOT) is None]
     assert len(of_others) == 1
     stores = [s.tags[tags.STORE] for s in world.cloud.snapshots.values()]
@@ -123,12 +123,12 @@ async def test_without_a_schedule_no_snapshot_is_created_or_deleted(world: World
     await world.restart(home=HOURLY)
     volume_id = await used_home(world)
     attached(world, volume_id)
-    await look(world)
+    await scan(world)
     [copy] = world.cloud.snapshots
     await world.restart(home=HomeRules())
     for _ in range(3):
         attached(world, volume_id)
-        await look(world)
+        await scan(world)
     assert list(world.cloud.snapshots) == [copy]
 
 
@@ -139,7 +139,7 @@ async def test_leftovers_of_a_move_are_deleted(world: World) -> None:
     assert home is not None
     left = {**world.provisioner._state.homes.tags(home), tags.SNAPSHOT: "move", tags.MOVE: "move-1"}
     await world.cloud.create_snapshot(volume_id, left)
-    await look(world, 1000)
+    await scan(world, 1000)
     assert world.cloud.snapshots == {}
 
 
@@ -162,7 +162,7 @@ async def stopped_with_copies(world: World) -> str:
     await world.stop(lease)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
-    await look(world)
+    await scan(world)
     assert world.cloud.snapshots
     return str(home.volume_id)
 
@@ -211,7 +211,7 @@ async def test_a_snapshot_not_listed_yet_is_deleted_too(world: World) -> None:
     await world.complete_passes(1)
     assert list(world.cloud.snapshots) == [late.snapshot_id]
     for _ in range(2):
-        await look(world, 60)
+        await scan(world, 60)
     assert world.cloud.snapshots == {}
     await gone_for_good(world)
 
@@ -224,7 +224,7 @@ async def test_a_home_that_is_still_attached_is_deleted_later(world: World) -> N
     await world.complete_passes(2)
     assert volume_id in world.cloud.volumes
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
-    await look(world, 120)
+    await scan(world, 120)
     assert volume_id not in world.cloud.volumes
 
 
@@ -239,7 +239,7 @@ async def test_one_undeletable_home_does_not_block_others(world: World) -> None:
         assert home is not None
         await world.provisioner._state.homes.leave(home)
     for _ in range(world.settings.missing_listings + 1):
-        await look(world, 60)
+        await scan(world, 60)
     assert list(world.cloud.volumes) == [held]
     assert [home.user for home in world.provisioner._state.homes.leaving()] == ["ada"]
 
@@ -279,5 +279,5 @@ async def test_a_clock_set_back_does_not_delay_deletion(world: World) -> None:
     await world.complete_passes(2)
     world.clock.jump(-86400)
     await world.cloud.detach_volume(volume_id, world.cloud.volumes[volume_id].attached_to or "")
-    await look(world, 120)
+    await scan(world, 120)
     assert volume_id not in world.cloud.volumes

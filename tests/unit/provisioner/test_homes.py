@@ -84,8 +84,8 @@ async def test_a_home_attached_elsewhere_is_awaited(world: World) -> None:
     [instance_id] = await world.boot()
     agent = Agent(world, instance_id)
     assert await agent.claim() is not None
-    looks = len(world.cloud.of("volume"))
-    await until(lambda: len(world.cloud.of("volume")) > looks + 5)
+    reads = len(world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > reads + 5)
     assert world.now(lease).state is LeaseState.STARTING
     assert len(world.cloud.of("attach_volume")) == 1, "what another holds is not asked for"
     held = world.cloud.volumes[volume_id]
@@ -101,8 +101,8 @@ async def test_a_cancelled_start_does_not_attach_the_home(world: World) -> None:
     cancelled = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     assert await Agent(world, instance_id).claim() is not None
-    looks = len(world.cloud.of("volume"))
-    await until(lambda: len(world.cloud.of("volume")) > looks)
+    reads = len(world.cloud.of("volume"))
+    await until(lambda: len(world.cloud.of("volume")) > reads)
     world.cloud.fail("terminate", CloudError("Unauthorized", "no", retryable=False), times=9999)
     await world.stop(cancelled)
     await world.state(cancelled, LeaseState.ENDED)
@@ -129,7 +129,7 @@ async def test_a_home_that_cannot_be_attached_fails_the_start_with_the_cause(
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     await asyncio.gather(Agent(world, instance_id).claim(), return_exceptions=True)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.message.startswith("Your home could not be attached: No room for it (")
     assert len(world.cloud.volumes) == 1
     await world.complete_passes(2)
@@ -171,7 +171,7 @@ async def test_a_zone_that_refused_a_volume_binds_no_home(world: World) -> None:
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
-    assert "No more volumes" in (await world.ending_of(lease)).message
+    assert "No more volumes" in (await world.stop_of(lease)).message
     assert world.subnets("ada") == ("subnet-a", "subnet-b")
     await world.complete_passes(1)
     await world.ready(home_kind="ebs")
@@ -193,8 +193,8 @@ async def test_an_instance_in_the_wrong_zone_is_replaced_by_one_in_the_homes(
     await Agent(world, second).serve()
     assert world.now(lease).state is LeaseState.READY
     assert world.cloud.machines[second].instance.zone == "us-east-1b"
-    told = [event.message for event in world.now(lease).events]
-    assert "Your files are in us-east-1b; looking for a machine there" in told
+    messages = [event.message for event in world.now(lease).events]
+    assert "Your files are in us-east-1b; looking for a machine there" in messages
 
 
 # --- a volume that somebody deleted ----------------------------------------------------------
@@ -216,7 +216,7 @@ async def test_a_volume_deleted_by_hand_is_reported_and_restored_from_the_newest
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
-    message = (await world.ending_of(lease)).message
+    message = (await world.stop_of(lease)).message
     assert f"{volume_id}, was deleted in EC2. There is a snapshot of it" in message
     assert snapshot_id in caplog.text
     await world.complete_passes(1)
@@ -248,11 +248,11 @@ async def test_a_volume_that_an_admin_tagged_replaces_the_home(
     assert list(world.cloud.volumes) == ["vol-restored"]
 
 
-@pytest.mark.parametrize("late_looks", [0, 5])
-async def test_an_existing_volume_is_never_replaced(world: World, late_looks: int) -> None:
-    """Not even where EC2's listing lags, and shows it only after some looks."""
+@pytest.mark.parametrize("late_reads", [0, 5])
+async def test_an_existing_volume_is_never_replaced(world: World, late_reads: int) -> None:
+    """Not even where EC2's listing lags, and shows it only after some reads."""
     await stopped(world)
-    world.cloud.late_looks = late_looks
+    world.cloud.late_reads = late_reads
     home = world.provisioner._state.homes.of("ada", "")
     assert home is not None
     with pytest.raises(CloudError, match="is there"):
@@ -362,7 +362,7 @@ async def test_a_home_of_a_lost_store_is_refused_with_the_fix(world: World) -> N
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
-    message = (await world.ending_of(lease)).message
+    message = (await world.stop_of(lease)).message
     await asyncio.gather(claim, return_exceptions=True)
     assert volume_id in message
     assert f"{tags.STORE} to {world.store.store_id}" in message
@@ -388,7 +388,7 @@ async def test_a_foreign_home_is_detected_after_a_failed_first_listing(
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
-    assert volume_id in (await world.ending_of(lease)).message
+    assert volume_id in (await world.stop_of(lease)).message
     await asyncio.gather(claim, return_exceptions=True)
     assert list(world.cloud.volumes) == [volume_id]
 
@@ -402,7 +402,7 @@ async def test_a_foreign_home_blocks_starts_until_it_is_deleted(world: World) ->
     lease = await world.request(home_kind="ebs")
     [instance_id] = await world.boot()
     claim = asyncio.create_task(Agent(world, instance_id).claim(wait=1))
-    assert volume_id in (await world.ending_of(lease)).message
+    assert volume_id in (await world.stop_of(lease)).message
     await asyncio.gather(claim, return_exceptions=True)
     await until(lambda: not world.cloud.running(), "its instance to end")
     del world.cloud.volumes[volume_id]

@@ -1,4 +1,4 @@
-"""Days of a fifty-user hub where everything goes wrong: no instance runs for nobody for long.
+"""Days of a fifty-user hub where everything goes wrong: no unused instance runs for long.
 
 `make test` lives four days, `make test-long` a hundred, or as many as `EC2SPAWNER_DAYS` says. A
 hundred take a quarter of an hour; the tables that they print are the promise.
@@ -42,18 +42,18 @@ PEOPLE = 50
 
 LISTING_LAG = 20.0
 HEARTBEAT = 55.0
-"""Seconds between two beats at most, where nothing is new."""
+"""Maximum seconds between two heartbeats without news."""
 
-NOBODY = "nobody"
-HUB_RUNS = "nobody, while hub and EC2 answer"
-HUB_DOWN = "nobody, while the hub is down"
-EC2_FAILS = "nobody, while EC2 fails"
-BOTH_DOWN = "nobody, while the hub is down and the agent dead"
+NOBODY = "unused"
+HUB_RUNS = "unused, while hub and EC2 answer"
+HUB_DOWN = "unused, while the hub is down"
+EC2_FAILS = "unused, while EC2 fails"
+BOTH_DOWN = "unused, while the hub is down and the agent dead"
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Within so many seconds an instance that is nobody's has ended."""
+    """Within so many seconds an unused instance has ended."""
 
     seconds: float
     is_sum_of: str
@@ -67,9 +67,9 @@ BOUNDS = {
         + HEARTBEAT
         + REAL_PAUSES.stop_timeout
         + REAL_PAUSES.recovery_grace,
-        "two listings and passes, their lag, a beat, the stop, the grace after a hub's start",
+        "two listings and passes, their lag, a heartbeat, the stop, the grace after a hub's start",
     ),
-    HUB_DOWN: Bound(HUB_LOST_AFTER + HEARTBEAT, "hub_lost_after and a beat"),
+    HUB_DOWN: Bound(HUB_LOST_AFTER + HEARTBEAT, "hub_lost_after and a heartbeat"),
 }
 """The others end when EC2 answers again, or the hub is back."""
 
@@ -108,11 +108,11 @@ class Ledger:
 
     uses: defaultdict[str, Use] = field(default_factory=lambda: defaultdict(Use))
     leaks: dict[str, str] = field(default_factory=dict)
-    """By instance id: for how long it ran for nobody, and why."""
+    """By instance id: for how long it ran unused, and why."""
     ends: dict[str, str] = field(default_factory=dict)
     """By lease id: why it ended."""
     lost: dict[str, str] = field(default_factory=dict)
-    """By lease id: servers that ended though nobody stopped them, nothing befell them and they
+    """By lease id: servers that ended though nobody stopped them, nothing happened to them and they
     were not idle."""
     instances: set[str] = field(default_factory=set)
     minutes_down: int = 0
@@ -147,8 +147,8 @@ class Ledger:
         for lease in world.ended:
             reason = lease.stop.reason if lease.stop else "unknown"
             self.ends[lease.lease_id] = reason
-            befell = lease.lease_id not in world.was_ready or world.may_it_end(lease.lease_id)
-            if not befell and reason != "idle":
+            incident = lease.lease_id not in world.was_ready or world.may_it_end(lease.lease_id)
+            if not incident and reason != "idle":
                 self.lost[lease.lease_id] = f"{lease.stop}"
         world.ended.clear()
 
@@ -158,7 +158,7 @@ class Ledger:
 
 
 def who_ends(world: InhabitedWorld, agent: Inhabitant) -> str:
-    """Whose it is to end an instance that is nobody's."""
+    """Who has to end an unused instance."""
     if world.is_up:
         calls = ("list_instances", "terminate", "detach_volume")
         if world.distant.has_failed_lately(*calls, seconds=MINUTE):
@@ -234,9 +234,9 @@ def minutes_of_instances(ledger: Ledger) -> Table:
 
 def misfortunes(days: Workdays) -> Table:
     made = Table()
-    made.add_column("what befell them")
+    made.add_column("what happened to them")
     made.add_column("times", justify="right")
-    for name, times in sorted(days.befell.items()):
+    for name, times in sorted(days.incidents.items()):
         made.add_row(f"{name.replace('_', ' ')}: {MEANING[name]}", f"{times:,}")
     return made
 
@@ -273,8 +273,8 @@ def test_no_unassigned_instance_runs_beyond_the_bounds(
         loop.close()
     for each in report(days, ledger):
         Console(width=110).print(each)
-    told = f"with EC2SPAWNER_SEED={SEED}"
-    assert not ledger.leaks, f"{told}: {ledger.leaks}"
+    hint = f"with EC2SPAWNER_SEED={SEED}"
+    assert not ledger.leaks, f"{hint}: {ledger.leaks}"
     assert ledger.minutes_beyond == 0
-    assert not ledger.lost, f"{told}: {ledger.lost}"
-    assert ledger.uses["work"].minutes > number_of_days * PEOPLE, "nobody could work"
+    assert not ledger.lost, f"{hint}: {ledger.lost}"
+    assert ledger.uses["work"].minutes > number_of_days * PEOPLE, "no user could work"

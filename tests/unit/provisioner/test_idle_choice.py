@@ -49,7 +49,7 @@ async def test_a_choice_is_bounded_stored_and_sent_at_once(world: World) -> None
 
 
 async def test_repeated_choices_are_stored_at_a_limited_rate(world: World) -> None:
-    """Who has root on an instance can ask as often as they like."""
+    """A user with root on an instance can send as many requests as they like."""
     lease, _ = await world.ready(idle=OPEN)
     heartbeats, contact = (
         world.provisioner._heartbeats,
@@ -108,7 +108,7 @@ async def test_max_age_bounds_a_choice_and_still_applies(world: World) -> None:
 async def test_a_shorter_policy_applies_once_the_agent_has_confirmed_it(
     world: World,
 ) -> None:
-    """Under the longer one it had no reason to tell at once that somebody types."""
+    """Under the longer one it had no reason to report at once that somebody types."""
     lease, agent = await world.ready(idle=OPEN)
     await agent.heartbeat(world.clock())
     world.clock.advance(60)
@@ -243,6 +243,6 @@ async def test_a_heartbeat_during_a_pass_prevents_the_stop(
 
     monkeypatch.setattr(State, "end", end_while_another_is_heard)
     world.clock.advance(world.settings.agent_silent_after)
-    assert (await world.ending_of(servers[0][0])).message == "The instance fell silent"
+    assert (await world.stop_of(servers[0][0])).message == "The instance fell silent"
     await world.complete_passes(1)
     assert world.now(other).state is LeaseState.READY

@@ -43,7 +43,7 @@ async def test_concurrent_starts_share_one_lookup(
     assert images.known == OLD
 
 
-async def test_an_image_is_looked_up_again_after_a_day(
+async def test_the_image_lookup_is_repeated_after_a_day(
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     await images.current()
@@ -89,8 +89,8 @@ async def test_without_a_cached_image_each_start_gets_the_error_and_the_next_ret
     cloud: SimulatedCloud, images: ImageCache
 ) -> None:
     cloud.images.clear()
-    told = await asyncio.gather(*(images.current() for _ in range(3)), return_exceptions=True)
-    assert [type(error) for error in told] == [CloudError] * 3
+    errors = await asyncio.gather(*(images.current() for _ in range(3)), return_exceptions=True)
+    assert [type(error) for error in errors] == [CloudError] * 3
     assert asked(cloud) == 1
     cloud.images[NEW.image_id] = NEW
     assert await images.current() == NEW
@@ -109,9 +109,7 @@ async def test_a_cancelled_start_does_not_cancel_the_lookup(
     assert asked(cloud) == 1
 
 
-async def test_an_image_reported_missing_is_looked_up_again(
-    cloud: SimulatedCloud, images: ImageCache
-) -> None:
+async def test_a_missing_image_is_read_again(cloud: SimulatedCloud, images: ImageCache) -> None:
     await images.current()
     cloud.images[NEW.image_id] = NEW
     images.doubt("ami-another")

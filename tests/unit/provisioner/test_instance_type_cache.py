@@ -77,8 +77,8 @@ async def test_reading_continues_after_a_bug(
     running = asyncio.create_task(catalogue.run())
     await until(lambda: catalogue.read_at is not None, "read")
     running.cancel()
-    told = [r for r in caplog.records if "failed" in r.message]
-    assert [bool(each.exc_info) for each in told] == [True, False]
+    logged = [r for r in caplog.records if "failed" in r.message]
+    assert [bool(each.exc_info) for each in logged] == [True, False]
 
 
 # --- EC2's word ------------------------------------------------------------------------------
@@ -99,10 +99,10 @@ async def test_a_profile_excludes_types_that_no_zone_offers(
 async def test_ec2s_facts_override_the_bundle_except_prices(
     cloud: SimulatedCloud, catalogue: Catalogue
 ) -> None:
-    told = replace(BUNDLED["g4dn.xlarge"], memory_mib=17000)
-    cloud.types["g4dn.xlarge"] = told
+    described = replace(BUNDLED["g4dn.xlarge"], memory_mib=17000)
+    cloud.types["g4dn.xlarge"] = described
     await catalogue.refresh()
-    assert catalogue.types["g4dn.xlarge"] == told
+    assert catalogue.types["g4dn.xlarge"] == described
 
 
 async def test_a_gpu_type_newer_than_the_bundle_has_no_price(

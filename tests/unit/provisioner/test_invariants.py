@@ -2,7 +2,7 @@
 
 A hypothesis state machine drives the real provisioner, its store's file included, over the
 simulated EC2 in virtual time: each rule is a wish or a misfortune, then some time passes. A
-failure prints its seed and its story; with `EC2SPAWNER_SEED` it is told again and, in minutes, made
+failure prints its seed and its story; with `EC2SPAWNER_SEED` it is repeated and, in minutes, made
 as short as hypothesis can. `make test` takes 1,000 steps, `make test-long` 10,000, or as many as
 `EC2SPAWNER_STEPS` says.
 """
@@ -76,7 +76,7 @@ LATEST_LISTING = 20.0
 """Seconds by which the simulated EC2's listings lag behind its answers at most."""
 
 TWO_PASSES = REAL_PAUSES.quiet_interval + 2 * PASS_INTERVAL + REAL_PAUSES.busy_interval
-"""Seconds within which two passes see what a listing shows, also where nothing else goes on."""
+"""Seconds within which two passes see what a listing shows, also when nothing else happens."""
 
 LINGER = AfterStop("linger", 100.0)
 STOP = AfterStop("stop", 300.0, per_user=1)
@@ -157,7 +157,7 @@ class Story(RuleBasedStateMachine):
         self.requests: dict[str, LaunchRequest] = {}
         self.surplus: tuple[object, float, int] = (None, 0.0, 0)
         """Which instances are too many, since when, and which pass was the last before."""
-        self.latest_skew = self.told_twice = 0.0
+        self.latest_skew = self.repeated = 0.0
         """Seconds by which the hub's clock was ahead at most, and then back from there."""
         self.overdue: dict[str, float] = {}
         """Instance or lease id -> since when its time is up and nothing is in the way."""
@@ -315,7 +315,7 @@ class Story(RuleBasedStateMachine):
     @rule(skew=st.integers(-int(MAX_SKEW), int(MAX_SKEW)))
     def clock_jumps(self, skew: int) -> None:
         self.latest_skew = max(self.latest_skew, skew)
-        self.told_twice = max(self.told_twice, self.latest_skew - skew)
+        self.repeated = max(self.repeated, self.latest_skew - skew)
         self.world.hub_clock.skew = float(skew)
         self.wait(1)
 
@@ -390,7 +390,7 @@ class Story(RuleBasedStateMachine):
         assert not late, f"{late} should be over for more than {allowed:.0f} s"
 
     def calls_are_as_they_must_be(self) -> None:
-        """2: nobody else's is touched, and no server ends unasked. 1: tokens, tags. 4: homes."""
+        """2: no other server is affected, and none ends unasked. 1: tokens, tags. 4: homes."""
         calls = self.world.cloud.calls[self.calls_seen :]
         self.calls_seen += len(calls)
         for call in calls:
@@ -461,10 +461,10 @@ class Story(RuleBasedStateMachine):
             if lease.state is LeaseState.ENDED:
                 assert all(segment.end for segment in lease.segments), "it costs after its end"
 
-    def the_books_add_up(self) -> None:
+    def the_accounts_add_up(self) -> None:
         """No second of an instance is paid twice, by whichever leases or by none.
 
-        But those that the hub's clock told twice.
+        Except for those that the hub's clock counted twice.
         """
         with closing(sqlite3.connect(self.world.folder / "store.sqlite")) as database:
             rows = database.execute(
@@ -476,13 +476,13 @@ class Story(RuleBasedStateMachine):
             start, end = datetime.fromisoformat(started_at), datetime.fromisoformat(ended_at)
             until, by = paid.get(instance_id, (start, ""))
             twice = (min(until, end) - start).total_seconds()
-            assert twice <= self.told_twice, (
+            assert twice <= self.repeated, (
                 f"{instance_id} is paid twice for {twice:g} s, by {lease_id} and {by}: "
                 f"{[row for row in rows if row[0] == instance_id]}"
             )
             paid[instance_id] = max((until, by), (end, lease_id or "nobody"))
 
-    # --- nothing failed that nobody expected ---
+    # --- every failure was expected ---
 
     def nothing_is_raised_unexpectedly(self) -> None:
         for record in self.failures:
@@ -514,7 +514,7 @@ class Story(RuleBasedStateMachine):
             self.run(world.stop_server(lease.user, lease.lease_id))
         self.wait(2 * TWO_PASSES + REAL_PAUSES.stop_timeout + STOP.seconds + MAX_SKEW)
         left = [m.instance.instance_id for m in world.ours()]
-        assert not left, f"{left} run though nobody has a server"
+        assert not left, f"{left} run though there is no server"
         assert not world.cloud.stopped(), f"the disks of {world.cloud.stopped()} are left"
         assert not list(world.provisioner._state.leases.open()), "a lease never ends"
         held = [v for v in world.cloud.volumes.values() if v.attached_to]
@@ -522,7 +522,7 @@ class Story(RuleBasedStateMachine):
         running = {x for x, machine in world.cloud.machines.items() if machine.ended is None}
         assert self.strangers <= running, "somebody else's instance was ended"
         self.calls_are_as_they_must_be()
-        self.the_books_add_up()
+        self.the_accounts_add_up()
         self.nothing_is_raised_unexpectedly()
 
 
@@ -561,15 +561,15 @@ def test_whatever_happens_the_invariants_hold(
     monkeypatch.setattr(Story, "steps", 0)
     monkeypatch.setattr(Story, "calls", hashlib.sha256())
 
-    def tell() -> Story:
-        # One story told twice is the same to the last id, and so in all that depends on them.
+    def run_story() -> Story:
+        # One story run twice is the same to the last id, and so in all that depends on them.
         monkeypatch.setattr(secrets, "token_bytes", random.Random(0).randbytes)
         return Story(tmp_path / "hub", empty_store, failures)
 
     for number in itertools.count(first):
         try:
             run_state_machine_as_test(
-                seed(number)(tell),  # type: ignore[arg-type]
+                seed(number)(run_story),  # type: ignore[arg-type]
                 settings=settings(
                     max_examples=stories,
                     stateful_step_count=STEPS,
@@ -582,7 +582,7 @@ def test_whatever_happens_the_invariants_hold(
         except BaseException as error:
             hashes = os.environ.get("PYTHONHASHSEED", "random: `make` sets it to 0")
             error.add_note(
-                f"Told again, and first, with EC2SPAWNER_SEED={number} PYTHONHASHSEED={hashes}"
+                f"Repeated, and first, with EC2SPAWNER_SEED={number} PYTHONHASHSEED={hashes}"
             )
             raise
         if Story.steps >= steps:

@@ -1,4 +1,4 @@
-"""Which launch calls a start makes, what they teach, and what its user is told of them."""
+"""Which launch calls a start makes, what they teach, and what its user sees of them."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_spot_sold_out_everywhere_is_an_on_demand_server_after_two_calls(
     assert spot.answer == "in us-east-1a, b, c, d, e and f"
     assert (on_demand.market, on_demand.answer) == (ON_DEMAND, f"{T4} in {A}")
     assert on_demand.usd_per_hour == 0.526
-    assert on_demand.skipped == "", "what this start has just been told is no news"
+    assert on_demand.skipped == "", "what this start has just learned is no news"
     [boot] = [event for event in world.now(lease).events if event.step is Step.BOOT]
     assert boot.message == f"Found one: {T4}, on-demand, {A}, $0.53/h"
 
@@ -129,7 +129,7 @@ async def test_spot_in_one_zone_of_six_is_found_by_the_first_call(world: World) 
 async def test_a_second_start_requests_nothing_known_to_be_sold_out(world: World) -> None:
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
-    stop = await world.ending_of(await world.request("first"))
+    stop = await world.stop_of(await world.request("first"))
     assert stop == Stop(
         reason="capacity",
         message="EC2 has no machine of this kind available right now: spot and on-demand are sold "
@@ -138,12 +138,12 @@ async def test_a_second_start_requests_nothing_known_to_be_sold_out(world: World
     assert len(asked(world)) == 2
 
     world.clock.advance(100)
-    second = await world.ending_of(await world.request("second"))
+    second = await world.stop_of(await world.request("second"))
     assert second == stop
     assert len(asked(world)) == 2, "no call"
 
     world.clock.advance(80)
-    await world.ending_of(await world.request("third"))
+    await world.stop_of(await world.request("third"))
     assert [market for market, _ in asked(world)] == [SPOT, ON_DEMAND] * 2, "three minutes later"
 
 
@@ -176,7 +176,7 @@ async def test_a_response_may_have_instances_and_errors(world: World) -> None:
 async def test_a_type_without_any_zone_is_reported_without_a_call(world: World) -> None:
     world.cloud.not_offered = {(T4, A), (T4, B)}
     await world.provisioner.market.catalogue.refresh()
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert stop.reason == "capacity"
     assert "no zone of this hub has a type that fits" in stop.message
     assert asked(world) == []
@@ -258,7 +258,7 @@ async def test_a_quota_in_every_market_is_the_named_reason(
 ) -> None:
     world.cloud.refuse("MaxSpotInstanceCountExceeded", SPOT)
     world.cloud.refuse("VcpuLimitExceeded", ON_DEMAND)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert stop.reason == "quota"
     assert "“All G and VT Spot Instance Requests” is used up" in stop.message
     assert "“Running On-Demand G and VT instances” is used up" in stop.message
@@ -315,7 +315,7 @@ async def test_a_refusal_fails_at_once_with_its_fix_and_marks_nothing(
     else:
         world.cloud.refuse(code, message="It is not so.")
     lease = await world.request("first")
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "failed"
     assert f"{code}: It is not so." in stop.message
     assert fix in stop.message
@@ -327,10 +327,10 @@ async def test_a_refusal_fails_at_once_with_its_fix_and_marks_nothing(
     assert asked(world)[-1] == (SPOT, {A, B})
 
 
-async def test_a_missing_image_is_looked_up_again(world: World) -> None:
+async def test_a_missing_image_is_read_again(world: World) -> None:
     await world.provisioner.market.images.current()
     world.cloud.refuse_offers("InvalidAMIID.NotFound")
-    await world.ending_of(await world.request())
+    await world.stop_of(await world.request())
     await world.provisioner.market.images.current()
     assert len(world.cloud.of("find_image")) == 2
 
@@ -357,7 +357,7 @@ async def test_a_refusal_that_ec2_sums_up_as_capacity_is_a_refusal(world: World)
     )
     world.cloud.refuse_with(no_such_profile, summary)
     lease = await world.request("first")
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop == Stop(
         reason="failed",
         message="EC2 refused to start a machine; please tell an admin: "
@@ -394,11 +394,11 @@ async def test_partial_refusals_are_not_reported_as_sold_out(world: World) -> No
     world.cloud.refuse("InvalidParameterValue", SPOT, zone=A)
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert stop.message == (
         "EC2 has no machine of this kind available right now: on-demand is sold out in us-east-1a "
-        "and b; spot is sold out in us-east-1b. EC2 refused part of the request; please tell an "
-        "admin: `ec2spawner check` shows what is wrong. Try again after 12:03 UTC."
+        "and b; spot is sold out in us-east-1b. EC2 refused part of the request; please "
+        "tell an admin: `ec2spawner check` shows what is wrong. Try again after 12:03 UTC."
     )
 
 
@@ -436,7 +436,7 @@ async def test_busy_until_the_timeout_fails_without_sold_out_marks(
 ) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.refuse_offers("RequestLimitExceeded", times=10_000)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert stop.reason == "failed"
     assert "please try again" in stop.message
     assert {market for market, _ in asked(world)} == {SPOT}, "no other market is less busy"
@@ -445,7 +445,7 @@ async def test_busy_until_the_timeout_fails_without_sold_out_marks(
 async def test_an_unknown_server_error_is_no_refusal(world: World) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", CloudError("Strange", "HTTP 503", retryable=True), times=10_000)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert "EC2 is busy" in stop.message
     assert "Strange: HTTP 503" in stop.message
 
@@ -483,7 +483,7 @@ async def test_a_busy_offer_is_retried_before_a_dearer_one(
 async def test_a_throttled_call_makes_the_others_wait(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Rounds for three kinds of machines: while one is told to wait, none of the others asks."""
+    """Rounds for three kinds of machines: while one has to wait, none of the others calls."""
     monkeypatch.setattr(random, "uniform", lambda _, longest: longest)
     await world.restart(launch_pause=1.5)
     world.cloud.fail("launch", THROTTLED)
@@ -516,7 +516,7 @@ async def test_spot_dearer_than_on_demand_comes_last(world: World) -> None:
 async def test_only_the_markets_of_the_profile_are_requested(world: World) -> None:
     world.cloud.sell_out(SPOT)
     only = replace(SPEC, markets=(SPOT,))
-    stop = await world.ending_of(await world.request(spec=only))
+    stop = await world.stop_of(await world.request(spec=only))
     assert "spot is sold out" in stop.message
     assert "on-demand" not in stop.message
     assert [market for market, _ in asked(world)] == [SPOT]
@@ -577,7 +577,7 @@ async def test_further_instances_are_bought_at_the_ordinary_price(world: World) 
     assert calls == [(ON_DEMAND, 1), (SPOT, 1), (ON_DEMAND, 1)]
 
 
-async def test_concurrent_rounds_do_not_share_the_last_discounted_place(world: World) -> None:
+async def test_concurrent_launches_do_not_share_the_last_discounted_place(world: World) -> None:
     await world.restart(discounts=(Discount(T4, 0.3, 1),))
     await prices(world, a=0.1, b=0.2)
     gate = world.cloud.hold("launch")
@@ -687,7 +687,7 @@ async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
 async def test_starts_that_arrive_while_a_round_fails_are_served(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The one who waited for the answer is told, not the one who came a moment ago."""
+    """The start that waited for the response gets the reason, not the one made a moment ago."""
     world.cloud.refuse_offers("UnauthorizedOperation")
     came = asyncio.Event()
 
@@ -700,7 +700,7 @@ async def test_starts_that_arrive_while_a_round_fails_are_served(
     monkeypatch.setattr(controller, "take_stock", one_more)
     first = await world.request("first")
     second = replace(first, lease_id="second", user="second")
-    assert (await world.ending_of(first)).reason == "failed"
+    assert (await world.stop_of(first)).reason == "failed"
     assert (await found(world, second)).market is SPOT
 
 
@@ -750,7 +750,7 @@ async def test_a_start_whose_subnets_were_removed_ends_with_a_reason(
     await a_home_in_b(world)
     await world.restart(subnets=("subnet-a",))
     gone = replace(SPEC, subnets=("subnet-b",))
-    stop = await world.ending_of(await world.request(home_kind="ebs", spec=gone))
+    stop = await world.stop_of(await world.request(home_kind="ebs", spec=gone))
     assert "no zone of this hub has a type that fits" in stop.message
 
 
@@ -763,7 +763,7 @@ async def a_home_in_b(world: World) -> None:
     lease, agent = await world.ready(home_kind="ebs")
     await world.stop(lease)
     await agent.event("stopped")
-    await world.ending_of(lease)
+    await world.stop_of(lease)
     await until(lambda: not world.cloud.running())
     world.cloud.calls.clear()
 
@@ -789,7 +789,7 @@ async def test_a_home_zone_without_capacity_is_named_as_the_reason(world: World)
     await a_home_in_b(world)
     for market in Market:
         world.cloud.capacity[market, T4, B] = 0
-    stop = await world.ending_of(await world.request(home_kind="ebs"))
+    stop = await world.stop_of(await world.request(home_kind="ebs"))
     assert "spot and on-demand are sold out in us-east-1b." in stop.message
     assert "Your home is in us-east-1b, so only machines there can be used." in stop.message
 
@@ -816,7 +816,7 @@ async def test_an_attempt_is_shown_as_it_happens_and_survives_a_restart(world: W
     )
     await asyncio.sleep(0)
     gate.set()
-    assert await changed, "whoever watches is told"
+    assert await changed, "watchers are notified"
     await found(world, lease)
     await world.complete_passes(1)
     attempts = world.now(lease).attempts

@@ -1,4 +1,4 @@
-"""The store cannot be written for a while: who runs goes on, what ends is told to it later."""
+"""The store cannot be written for a while: servers keep running, ends are stored later."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ async def test_a_database_outage_ends_no_server_and_requests_are_carried_out(
         await until(lambda: world.cloud.running() == [silent_agent.instance_id], "its end")
     finally:
         await asyncio.to_thread(postgresql.start)
-    assert (await world.ending_of(silent)).reason == "lost"
+    assert (await world.stop_of(silent)).reason == "lost"
     await world.complete_passes(2)
     assert world.cloud.running() == []
     await world.restart()

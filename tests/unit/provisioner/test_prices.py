@@ -261,10 +261,10 @@ async def test_a_lasting_failure_is_logged_once(
     with caplog.at_level(logging.INFO):
         for _ in range(5):
             await prices.refresh()
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 2
-    assert "keeping the old" in told[0]
-    assert "works again" in told[1]
+    logged = [record.getMessage() for record in caplog.records]
+    assert len(logged) == 2
+    assert "keeping the old" in logged[0]
+    assert "works again" in logged[1]
 
 
 async def test_hanging_spot_prices_block_nothing_else(

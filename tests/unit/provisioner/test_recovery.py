@@ -1,4 +1,4 @@
-"""Servers that outlive the hub's store, and leases that nobody asks for any more."""
+"""Servers that outlive the hub's store, and unclaimed leases."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ async def test_an_instance_of_an_unknown_lease_ends_after_the_grace_period(
     assert world.cloud.running() == []
 
 
-# --- leases that nobody asks for ---
+# --- unclaimed leases ---
 
 
 async def test_an_unclaimed_lease_ends_after_the_grace_period(world: World) -> None:
@@ -168,7 +168,7 @@ async def test_an_unclaimed_lease_ends_after_the_grace_period(world: World) -> N
     assert world.now(forgotten).state is LeaseState.READY
     await agent.heartbeat()
     world.clock.advance(1)
-    stop = await world.ending_of(forgotten)
+    stop = await world.stop_of(forgotten)
     assert (stop.reason, stop.message) == ("hub", "The hub no longer knew this server")
     await world.complete_passes(2)
     assert world.cloud.running() == [agent.instance_id]

@@ -45,7 +45,7 @@ async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
     await until(lambda: tagged_server(world) == "new", "the tags")
 
     await homes.save(replace(home, used_at=world.clock()))
-    assert homes.of("ada", "old") is None, "whoever was at work on it does not bring it back"
+    assert homes.of("ada", "old") is None, "work in progress does not restore it"
     await world.restart()
     _, agent = await world.ready(server="new", home_kind="ebs")
     assert agent.home_is_here()

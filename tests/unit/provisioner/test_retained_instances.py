@@ -313,7 +313,7 @@ async def test_a_user_stop_retains_the_disk_and_an_interruption_does_not(
 async def test_a_spot_instance_cannot_be_stopped_and_the_user_is_informed(world: World) -> None:
     lease, agent = await ready(world, STOP, spec=replace(SPEC, markets=(Market.SPOT,)))
     await end_in_order(world, lease, agent)
-    assert "spot" in (await world.ending_of(lease)).message
+    assert "spot" in (await world.stop_of(lease)).message
     await until(lambda: not world.cloud.running(), "it ends")
     assert not world.cloud.stopped()
 
@@ -323,7 +323,7 @@ async def test_a_user_retains_no_more_instances_than_allowed(world: World) -> No
         await kept(world, STOP, server=server)
     lease, agent = await ready(world, STOP, server="c")
     await end_in_order(world, lease, agent)
-    assert "2 are kept for you already" in (await world.ending_of(lease)).message
+    assert "2 are kept for you already" in (await world.stop_of(lease)).message
     await until(lambda: not world.cloud.running(), "it ends")
     assert len(world.cloud.stopped()) == 2
 
@@ -381,7 +381,7 @@ async def test_missing_capacity_is_reported_after_retries_and_the_disk_stays(wor
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", CloudError(SOLD_OUT, "no", retryable=False), times=1000)
     lease = await again(world, STOP)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "capacity"
     assert "begin afresh" in stop.message
     assert len(world.cloud.of("start")) > 1
@@ -396,7 +396,7 @@ async def test_a_quota_refusal_is_named_and_offers_no_further_start(
     _, agent = await kept(world, STOP)
     world.cloud.fail("start", CloudError("VcpuLimitExceeded", "no", retryable=False), times=1000)
     lease = await again(world, STOP)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "quota"
     assert "quota “Running On-Demand G and VT instances” is used up" in stop.message
     assert "ask an admin" in stop.message
@@ -426,7 +426,7 @@ async def test_a_start_throttled_until_its_timeout_says_so(world: World) -> None
     lease = await again(world, STOP)
     await until(lambda: world.provisioner._retention.why_not_started(lease.lease_id), "refused")
     world.clock.advance(world.settings.boot_timeout + 1)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert "RequestLimitExceeded" in stop.message
     assert "did not call the hub" not in stop.message
     await world.complete_passes(2)
@@ -474,7 +474,7 @@ async def test_a_silent_retained_instance_fails_the_start_and_is_stopped(world: 
     lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     world.clock.advance(world.settings.boot_timeout + 1)
-    assert "did not call the hub" in (await world.ending_of(lease)).message
+    assert "did not call the hub" in (await world.stop_of(lease)).message
     await until(world.cloud.stopped, "it is stopped again")
 
 
@@ -488,7 +488,7 @@ async def test_an_instance_that_does_not_stop_is_not_reported_as_started(world: 
     lease = await again(world, STOP)
     await world.complete_passes(1)
     world.clock.advance(world.settings.boot_timeout + 1)
-    assert "it has not stopped yet" in (await world.ending_of(lease)).message
+    assert "it has not stopped yet" in (await world.stop_of(lease)).message
     assert world.cloud.of("start") == []
     machine.ended = InstanceState.STOPPED
 
@@ -506,7 +506,7 @@ async def test_an_unlisted_instance_without_capacity_is_left_to_the_next_pass(
     del provisioner._state.instances.listed[agent.instance_id]  # type: ignore[attr-defined]
     await provisioner._retention.restarts.start(agent.instance_id, lease)
     assert world.now(lease).state is LeaseState.WAITING
-    assert "capacity" in (await world.ending_of(lease)).reason
+    assert "capacity" in (await world.stop_of(lease)).reason
 
 
 async def test_neither_clock_change_nor_hub_downtime_fails_a_start(world: World) -> None:
@@ -554,7 +554,7 @@ async def test_a_new_key_is_accepted_once_and_only_after_our_start(
     with caplog.at_level(logging.ERROR), pytest.raises(ClaimRefused):
         await booted_by_hand.claim(pending_time=later)
     assert "ALARM" in caplog.text
-    await until(world.cloud.stopped, "nobody asked for it")
+    await until(world.cloud.stopped, "no start requested it")
     old_document = machine.instance.launched_at
     world.clock.advance(60)
     await again(world, STOP)

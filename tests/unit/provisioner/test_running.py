@@ -1,4 +1,4 @@
-"""A server that runs: beats, idle stops, extensions, prices, and when it counts as lost."""
+"""A running server: heartbeats, idle stops, extensions, prices, and when it counts as lost."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ async def test_an_absurd_duration_means_never_and_breaks_no_pass(world: World) -
         world.clock.advance(60)
         await agent.heartbeat(world.clock())
         await idle_agent.heartbeat(world.clock() - timedelta(hours=1))
-    assert (await world.ending_of(other)).reason == "idle"
+    assert (await world.stop_of(other)).reason == "idle"
     assert world.now(lease).state is LeaseState.READY
 
 
@@ -217,7 +217,7 @@ async def _never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-# --- the held beat ---
+# --- the held heartbeat ---
 
 
 async def test_a_stop_reaches_a_held_heartbeat_at_once(world: World) -> None:
@@ -343,14 +343,14 @@ async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: W
 async def test_a_terminated_instance_is_distinguished_from_an_interrupted_one(world: World) -> None:
     taken, agent = await world.ready("taken")
     world.cloud.end(agent.instance_id)
-    assert (await world.ending_of(taken)).reason == "interruption"
+    assert (await world.stop_of(taken)).reason == "interruption"
     lost, agent = await world.ready("lost")
     world.cloud.end(agent.instance_id, "Client.UserInitiatedShutdown")
-    stop = await world.ending_of(lost)
+    stop = await world.stop_of(lost)
     assert (stop.reason, "from outside the hub" in stop.message) == ("lost", True)
     off, agent = await world.ready("off")
     world.cloud.end(agent.instance_id, "Client.InstanceInitiatedShutdown")
-    stop = await world.ending_of(off)
+    stop = await world.stop_of(off)
     assert (stop.reason, "powered itself off" in stop.message) == ("lost", True)
 
 
@@ -368,7 +368,7 @@ async def test_a_spot_notice_has_the_reason_before_a_listing(
         world.clock.advance(world.settings.agent_silent_after)
     else:
         world.cloud.machines[agent.instance_id].hidden = True
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert (stop.reason == "interruption") == (market == Market.SPOT), stop
 
 
@@ -377,11 +377,11 @@ async def test_a_withdrawn_spot_notice_is_no_reason(world: World) -> None:
     await agent.heartbeat(interruption_at=world.clock())
     await agent.heartbeat()
     await agent.event("stopped")
-    assert (await world.ending_of(lease)).reason == "failed"
+    assert (await world.stop_of(lease)).reason == "failed"
     lease, agent = await world.ready()
     await agent.heartbeat(interruption_at=world.clock())
     await world.stop(lease, "user")
-    assert (await world.ending_of(lease)).reason == "user", "the user was earlier"
+    assert (await world.stop_of(lease)).reason == "user", "the user was earlier"
 
 
 async def test_the_end_of_a_gone_instance_waits_for_no_agent(world: World) -> None:
@@ -410,7 +410,7 @@ async def test_one_missing_listing_is_not_gone(world: World) -> None:
 async def test_missing_from_several_listings_in_a_row_is_gone(world: World) -> None:
     lease, agent = await world.ready()
     world.cloud.machines[agent.instance_id].hidden = True
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert (stop.reason, stop.message) == ("lost", "EC2 no longer lists the instance")
 
 
@@ -429,7 +429,7 @@ async def test_an_instance_stopped_from_outside_ends_with_a_message(
 ) -> None:
     lease, agent = await world.ready()
     world.cloud.machines[agent.instance_id].ended = state
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert (stop.reason, stop.message) == ("lost", "The instance was stopped from outside the hub")
     await world.complete_passes(2)
     assert world.cloud.machines[agent.instance_id].ended is InstanceState.TERMINATED
@@ -448,7 +448,7 @@ async def test_an_agent_of_a_restarted_instance_ends_the_server_with_a_message(
     world.clock.advance(RESTART_SILENCE + 1)
     with pytest.raises(ClaimRefused):
         await other.claim()
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert "restarted from outside the hub" in stop.message
     await world.complete_passes(2)
     assert world.cloud.running() == []
@@ -465,7 +465,7 @@ async def test_a_clock_change_ends_no_server(world: World) -> None:
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(world.settings.agent_silent_after)
-    assert (await world.ending_of(lease)).message == "The instance fell silent"
+    assert (await world.stop_of(lease)).message == "The instance fell silent"
 
 
 async def test_a_silent_agent_loses_its_server(world: World) -> None:
@@ -475,7 +475,7 @@ async def test_a_silent_agent_loses_its_server(world: World) -> None:
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.READY
     world.clock.advance(1)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert (stop.reason, stop.message) == ("lost", "The instance fell silent")
     await world.complete_passes(2)
     assert world.cloud.running() == []
@@ -486,7 +486,7 @@ async def test_an_agent_that_never_sends_a_heartbeat_loses_its_server(world: Wor
     world.provisioner._state.leases.contact(lease.lease_id).heard_at = None
     await world.complete_passes(1)
     world.clock.advance(world.settings.agent_silent_after)
-    assert (await world.ending_of(lease)).reason == "lost"
+    assert (await world.stop_of(lease)).reason == "lost"
 
 
 async def test_agents_silent_during_hub_downtime_get_time_to_report(

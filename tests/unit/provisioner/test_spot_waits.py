@@ -84,7 +84,7 @@ async def test_a_wait_ends_in_time_and_names_what_it_waited_for(world: World) ->
     lease = await waiting(world, minutes=10)
     await waits(world, lease)
     later(world, 601)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "capacity", "so its user is offered what else there is"
     assert "within 10 min" in stop.message
     assert "spot is sold out in us-east-1a and b" in stop.message
@@ -92,7 +92,7 @@ async def test_a_wait_ends_in_time_and_names_what_it_waited_for(world: World) ->
 
 
 async def test_a_wait_without_any_call_makes_one_before_it_ends(world: World) -> None:
-    """The hub was away, or the home was on its way to another zone: nobody has said no."""
+    """The hub was away, or the home was on its way to another zone: no purchase was refused."""
     lease, agent = await world.ready(home_kind="ebs")
     await world.stop(lease)
     await agent.event("stopped")
@@ -153,7 +153,7 @@ async def test_a_price_above_the_agreed_one_is_not_paid(world: World) -> None:
     lease = await waiting(world)
     await waits(world, lease)
     await world.provisioner.spot_waits.buy_on_demand(lease.lease_id, 0.50)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert "$0.50/h" in stop.message
     assert ON_DEMAND not in markets_asked(world)
 
@@ -185,7 +185,7 @@ async def test_nothing_above_the_price_limit_is_requested(world: World) -> None:
     await priced(world, 0.19)
     world.cloud.sell_out(SPOT)
     spec = replace(SPEC, max_usd_per_hour=0.30)
-    stop = await world.ending_of(await world.request(spec=spec))
+    stop = await world.stop_of(await world.request(spec=spec))
     assert markets_asked(world) == [SPOT]
     assert "limit of $0.30/h" in stop.message
     assert "on-demand" not in stop.message, "that has not sold out"
@@ -196,7 +196,7 @@ async def test_a_limit_below_every_price_is_reported_at_once_with_the_cheapest(
 ) -> None:
     await priced(world, 0.19)
     spec = replace(SPEC, max_usd_per_hour=0.10)
-    stop = await world.ending_of(await world.request(spec=spec))
+    stop = await world.stop_of(await world.request(spec=spec))
     assert (
         "Your limit is $0.10/h, and the cheapest machine of this kind is spot at $0.19/h"
         in stop.message

@@ -135,7 +135,7 @@ async def test_a_sold_out_call_ends_no_start_with_a_pending_instance(
 
 async def test_a_refused_call_fails_at_once_and_tries_no_other_market(world: World) -> None:
     world.cloud.fail("launch", FORBIDDEN)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert stop.reason == "failed"
     assert "admin" in stop.message
     assert "UnauthorizedOperation: ec2:CreateFleet is not allowed" in stop.message
@@ -159,7 +159,7 @@ async def test_another_market_is_tried_unless_every_offer_is_refused(
     world.cloud.refuse_offers(*codes)
     lease = await world.request()
     if fatal:
-        assert codes[0] in (await world.ending_of(lease)).message
+        assert codes[0] in (await world.stop_of(lease)).message
     else:
         await world.boot()
     markets = [request.market for request in world.cloud.requests()]
@@ -207,7 +207,7 @@ async def test_a_throttled_call_is_repeated_until_the_timeout(world: World) -> N
 async def test_a_call_without_a_response_is_abandoned(world: World) -> None:
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000)
-    stop = await world.ending_of(await world.request())
+    stop = await world.stop_of(await world.request())
     assert "RequestLimitExceeded" in stop.message
     first, *repeated = world.cloud.requests()
     assert repeated == [first] * len(repeated), "no other market is as busy"
@@ -217,7 +217,7 @@ async def test_instances_of_an_abandoned_call_are_terminated(world: World) -> No
     await world.restart(launch_timeout=0.1)
     world.cloud.fail("launch", THROTTLED, times=10_000, after=True)
     lease = await world.request()
-    assert "RequestLimitExceeded" in (await world.ending_of(lease)).message
+    assert "RequestLimitExceeded" in (await world.stop_of(lease)).message
     await world.complete_passes(2)
     assert len(world.cloud.machines) == 1
     assert world.cloud.running() == []
@@ -331,7 +331,7 @@ async def test_a_failing_listing_does_not_end_a_start(world: World) -> None:
     assert world.now(lease).state is LeaseState.READY
 
 
-# --- who gets which instance ---
+# --- assignment of instances ---
 
 
 async def test_the_longest_waiting_lease_is_served_first(world: World) -> None:
@@ -460,7 +460,7 @@ async def test_a_start_that_loses_every_instance_ends(world: World, claims: bool
         await world.complete_passes(1)
         world.cloud.end(instance_id)
         await until(lambda: world.now(lease).instance_id is None or not claims or _over(world))
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.message.startswith("3 instances ended before your server was ready. Try again")
     await world.complete_passes(2)
     assert world.cloud.running() == []
@@ -493,7 +493,7 @@ async def test_the_agents_error_is_shown_to_the_user(world: World) -> None:
     agent = Agent(world, instance_id)
     await agent.claim()
     await agent.event("failed", "jupyterhub-singleuser: not found")
-    assert (await world.ending_of(lease)).message == "jupyterhub-singleuser: not found"
+    assert (await world.stop_of(lease)).message == "jupyterhub-singleuser: not found"
     await world.complete_passes(2)
     assert world.cloud.running() == []
 

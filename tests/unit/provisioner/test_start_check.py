@@ -72,4 +72,4 @@ async def test_a_server_without_its_instance_is_detected_soon(world: World) -> N
     await world.kill()
     del world.cloud.machines[agent.instance_id]
     await world.start(quiet_interval=3600)
-    assert (await world.ending_of(lease)).reason == "lost"
+    assert (await world.stop_of(lease)).reason == "lost"

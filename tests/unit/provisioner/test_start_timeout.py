@@ -29,12 +29,12 @@ async def test_an_instance_that_powers_off_is_replaced_once_and_then_reported(
     await world.complete_passes(1)
     power_off(world, first)
     await until(lambda: world.now(lease).replaced == 1, "replaced")
-    told = [event for event in world.now(lease).events if "getting another" in event.message]
-    assert "No space left on device / this instance powers off" in told[-1].detail
+    events = [event for event in world.now(lease).events if "getting another" in event.message]
+    assert "No space left on device / this instance powers off" in events[-1].detail
     [second] = await world.boot()
     await world.complete_passes(1)
     power_off(world, second)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "failed"
     assert stop.message == (
         "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
@@ -84,7 +84,7 @@ async def test_an_unreadable_boot_log_delays_nothing(world: World) -> None:
         world.cloud.fail("console_output", refused)
         power_off(world, instance_id)
         await until(lambda n=number: world.now(lease).replaced > n or over(world, lease), "")  # type: ignore[misc]
-    assert (await world.ending_of(lease)).message == (
+    assert (await world.stop_of(lease)).message == (
         "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
         "should look at the image."
     )
@@ -98,7 +98,7 @@ async def test_a_hostile_boot_log_is_short_escaped_text(world: World) -> None:
         power_off(world, instance_id, "\x1b[2J<script>\u202e" + "x" * 100_000)
         await until(lambda each=instance_id: each not in world.cloud.running(), "ended")  # type: ignore[misc]
         await world.complete_passes(2)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert "\x1b" not in stop.message
     assert "\u202e" not in stop.message
     assert len(stop.message) < 200 + MAX_LINE
@@ -115,7 +115,7 @@ async def test_an_agent_that_never_calls_fails_the_start_with_the_boot_log(
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.WAITING
     world.clock.advance(1)
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.message.startswith(
         f"The machine {instance_id} did not call the hub within 10 minutes of its start"
     )
@@ -150,7 +150,7 @@ async def test_an_agent_without_progress_fails_the_start(world: World) -> None:
     await world.complete_passes(2)
     assert world.now(lease).state is LeaseState.STARTING
     world.clock.advance(1)
-    assert (await world.ending_of(lease)).message == (
+    assert (await world.stop_of(lease)).message == (
         "Your server was not ready within 10 minutes of getting its machine: "
         "JupyterLab was still starting."
     )
@@ -214,7 +214,7 @@ async def test_launches_of_an_ended_start_do_not_block_others_after_a_restart(
     await world.boot()
     await world.complete_passes(1)
     await world.stop(lease)
-    await until(lambda: world.cloud.running() == [], "terminated, as nobody waits for it")
+    await until(lambda: world.cloud.running() == [], "terminated, as no start waits for it")
     await world.settle()
     world.cloud.machines.clear()
     await world.restart()

@@ -46,7 +46,7 @@ async def test_the_first_reason_of_a_stop_is_stored_and_reported_once(world: Wor
     await world.stop(lease, "idle")
     await world.stop(lease, "user")
     await agent.event("stopped")
-    assert (await world.ending_of(lease)).reason == "idle"
+    assert (await world.stop_of(lease)).reason == "idle"
     await until(lambda: world.ended)
     await world.complete_passes(1)
     assert [ended.lease_id for ended in world.ended] == [lease.lease_id]
@@ -125,7 +125,7 @@ async def test_an_unstored_end_takes_effect_and_is_stored_later(world: World) ->
     world.break_store()
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
-    await until(lambda: world.ended, "JupyterHub is told")
+    await until(lambda: world.ended, "JupyterHub is notified")
     assert world.cloud.running() == []
     world.clock.advance(3600)
     await world.complete_passes(1)
@@ -202,7 +202,9 @@ async def test_a_long_ended_lease_is_dropped(world: World) -> None:
     await world.state(lease, LeaseState.ENDED)
     world.clock.advance(599)
     await world.complete_passes(1)
-    assert world.provisioner._state.leases.get(lease.lease_id) is not None, "a late beat is told so"
+    assert world.provisioner._state.leases.get(lease.lease_id) is not None, (
+        "a late heartbeat gets the reason"
+    )
     world.clock.advance(2)
     await world.complete_passes(1)
     assert world.provisioner._state.leases.get(lease.lease_id) is None

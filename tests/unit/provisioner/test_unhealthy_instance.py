@@ -1,4 +1,4 @@
-"""Machines that say they are broken with their claim: nobody is given them, and somebody pays."""
+"""Instances that report a fault with their claim: never assigned a lease, and accounted for."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ async def test_a_broken_instance_is_replaced_and_only_the_working_one_is_charged
     world.clock.advance(60)
     with pytest.raises(InstanceUnwanted):
         await turn_away(fallen)
-    told = world.now(lease).events[-1]
-    assert (told.message, told.detail) == (ANOTHER, WHY)
+    last = world.now(lease).events[-1]
+    assert (last.message, last.detail) == (ANOTHER, WHY)
     await until(lambda: world.cloud.running() not in ([], [first]), "another machine")
     [second] = [each for each in world.cloud.running() if each != first]
     served = await Agent(world, second).serve()
@@ -65,7 +65,7 @@ async def test_an_image_that_always_fails_its_check_ends_the_start(
         seen.add(instance_id)
         with pytest.raises(InstanceUnwanted):
             await turn_away(Agent(world, instance_id))
-    stop = await world.ending_of(lease)
+    stop = await world.stop_of(lease)
     assert stop.reason == "failed"
     assert stop.message == (
         "None of 4 machines could serve you; the last one is broken. Try again later, or with "
@@ -82,14 +82,14 @@ async def test_a_long_report_of_an_instance_still_ends_the_start(world: World) -
     [instance_id] = await world.boot()
     with pytest.raises(InstanceUnwanted):
         await turn_away(Agent(world, instance_id), "x" * 500)
-    assert (await world.ending_of(lease)).message.startswith(
+    assert (await world.stop_of(lease)).message.startswith(
         "The machine for your server is broken. "
     )
 
 
 async def test_reports_of_an_assigned_instance_change_nothing(world: World) -> None:
     lease, agent = await world.ready()
-    assert await turn_away(agent), "its claim goes on"
+    assert await turn_away(agent), "its claim is continued"
     assert world.now(lease).state is LeaseState.READY
     assert await agent.claim() is not None, "the same key gets the same answer"
     other = await world.request("bea")
@@ -171,7 +171,7 @@ async def started_again(world: World) -> tuple[Lease, str]:
     return lease, agent.instance_id
 
 
-async def told_and_stopped(world: World, instance_id: str) -> None:
+async def reported_and_stopped(world: World, instance_id: str) -> None:
     """The new boot says that it is broken, and says so until EC2 stops it, a minute later."""
     agent, began = Agent(world, instance_id), len(world.cloud.of("stop"))
     stops = world.cloud.hold("stop")
@@ -186,7 +186,7 @@ async def test_a_retained_instance_that_starts_broken_is_restarted_once(
 ) -> None:
     lease, instance_id = await started_again(world)
     world.clock.advance(world.settings.boot_timeout - 100)
-    await told_and_stopped(world, instance_id)
+    await reported_and_stopped(world, instance_id)
     await until(lambda: len(world.cloud.of("start")) == 2, "another start")
     assert world.now(lease).state is LeaseState.WAITING, "its time for a boot begins anew"
     assert (OTHER_HARDWARE, WHY) in {(e.message, e.detail) for e in world.now(lease).events}
@@ -203,11 +203,11 @@ async def test_a_retained_instance_that_stays_broken_fails_the_start_and_is_kept
     world: World,
 ) -> None:
     lease, instance_id = await started_again(world)
-    await told_and_stopped(world, instance_id)
+    await reported_and_stopped(world, instance_id)
     await until(lambda: len(world.cloud.of("start")) == 2, "another start")
     await world.restart()
-    await told_and_stopped(world, instance_id)
-    stop = await world.ending_of(lease)
+    await reported_and_stopped(world, instance_id)
+    stop = await world.stop_of(lease)
     assert stop.reason == "failed"
     assert stop.message == broken(WHY)
     await world.complete_passes(2)

@@ -166,7 +166,7 @@ async def test_a_claim_without_a_lease_is_answered_in_time(world: World) -> None
 async def test_a_repeated_claim_replaces_the_waiting_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hub that lets both wait would let them wake each other for ever."""
+    """A hub that lets both wait would let them wake each other indefinitely."""
     world.cloud.listing_lag = 60
     await world.request()
     [instance_id] = await world.boot()
@@ -277,7 +277,7 @@ async def test_an_instance_is_not_terminated_while_its_key_is_being_stored(
 async def test_a_bound_agent_silent_before_its_lease_is_dropped(
     world: World,
 ) -> None:
-    """Its key is bound, no lease fits, and another lease must not wait for it for ever."""
+    """Its key is bound, no lease fits, and another lease must not wait for it indefinitely."""
     world.cloud.listing_lag = 0
     lease = await world.request()
     [instance_id] = await world.boot()

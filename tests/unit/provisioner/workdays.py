@@ -1,7 +1,7 @@
 """Fifty people at work, and what goes wrong meanwhile: days of a hub in virtual time.
 
-Every minute people come, work, stop or just leave; what befalls the hub, EC2 and the instances is
-drawn by rates per day. All of it follows from one seed.
+Every minute people come, work, stop or just leave; what happens to the hub, EC2 and the instances
+is drawn by rates per day. All of it follows from one seed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ COMES = 0.6
 """Share of the people who work on a day of the week; at its end, a tenth of them."""
 
 CALLS_MADE = tuple(name for name in CALLS if name not in {"stop", "start"})
-"""Nobody's machine is kept here: `test_invariants` keeps them."""
+"""No instance is retained here: `test_invariants` covers that."""
 
 FORGETS = 0.3
-"""Share of the sessions that nobody stops: the idle policy does."""
+"""Share of the sessions that users leave to the idle policy."""
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class Workdays:
     minute: int = 0
     back_at: int | None = None
     """The minute at which a hub that is down comes back."""
-    befell: dict[str, int] = field(default_factory=dict)
+    incidents: dict[str, int] = field(default_factory=dict)
     """How often each misfortune did."""
     _sessions: list[Session] = field(default_factory=list)
     _ends: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
@@ -112,7 +112,7 @@ class Workdays:
             if lease is None or lease.state is LeaseState.ENDED:
                 del self.world.servers[user]
 
-    # --- misfortunes, with how often each befalls in a day ---
+    # --- misfortunes, with how often each happens in a day ---
 
     async def _misfortunes(self) -> None:
         for name, per_day in RATES.items():
@@ -122,7 +122,7 @@ class Workdays:
                 await self._crash()
             elif not getattr(self, f"_{name}")():
                 continue
-            self.befell[name] = self.befell.get(name, 0) + 1
+            self.incidents[name] = self.incidents.get(name, 0) + 1
 
     async def _crash(self) -> None:
         if not self.world.is_up:
@@ -207,7 +207,7 @@ class Workdays:
         if self.world.provisioner._state.launches.is_open(intent):
             return False
         copied = self.world.cloud.copy(machine.instance.instance_id)
-        # Nobody's business but that of whoever made it, who ends it some day.
+        # Not the hub's: its creator ends it some day.
         self._ends.append((self.minute + 2 * DAY, lambda: self.world.cloud.end(copied)))
         return True
 

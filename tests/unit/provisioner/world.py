@@ -217,7 +217,7 @@ class World:
     async def stop(self, lease: Lease, reason: Any = "user") -> None:
         await self.provisioner.end(lease.lease_id, Stop(reason=reason, message="because"))
 
-    async def ending_of(self, lease: Lease) -> Stop:
+    async def stop_of(self, lease: Lease) -> Stop:
         ended = await self.state(lease, LeaseState.ENDED)
         assert ended.stop is not None
         return ended.stop

@@ -82,7 +82,7 @@ async def test_a_second_hub_is_refused_with_the_name_of_the_holder(store: Store,
     with pytest.raises(StoreHeldError, match=f"process {os.getpid()}"):
         await Store.open(url, now=NOW)
     await store.hold()
-    await store.save_lease(lease())  # and the first one goes on
+    await store.save_lease(lease())  # and the first one continues
 
 
 async def test_a_refused_hub_can_open_it_once_the_first_is_gone(url: str) -> None:
@@ -277,11 +277,11 @@ async def test_overhead_is_kept_apart_and_closed_in_place(store: Store) -> None:
 async def test_overhead_reported_again_after_a_clock_change_is_the_same(store: Store) -> None:
     before = Segment("i-1", Market.SPOT, 0.5, NOW, NOW + SECOND)
     await store.save_overhead(before, "boot lease-1")
-    told_again = replace(before, start=NOW - SECOND)
-    await store.save_overhead(told_again, "boot lease-1")
+    again = replace(before, start=NOW - SECOND)
+    await store.save_overhead(again, "boot lease-1")
     after = replace(before, start=NOW - SECOND, usd_per_hour=0.4)
     await store.save_overhead(after, "boot lease-2")
-    assert await store.overhead(NOW - SECOND) == (told_again, after)
+    assert await store.overhead(NOW - SECOND) == (again, after)
 
 
 async def test_the_last_used_instance_follows_the_order_of_accounts(store: Store) -> None:
@@ -410,12 +410,12 @@ async def test_a_hub_killed_while_writing_keeps_every_confirmed_write(
     try:
         async with asyncio.timeout(60):
             for _ in range(25):
-                told = int(await child.stdout.readline())
+                confirmed = int(await child.stdout.readline())
     finally:
         child.kill()
         await child.wait()
     opened = await open_after_a_death(url)
     leases = (await opened.load()).leases
     await opened.close()
-    assert len(leases) > told
+    assert len(leases) > confirmed
     assert {len(one.events) for one in leases} == {5}, "a lease was stored in part"

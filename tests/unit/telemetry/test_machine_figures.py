@@ -128,7 +128,7 @@ def test_rates_exclude_partitions_and_are_unknown_when_a_counter_went_back(
 
 def test_malformed_proc_files_are_unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def breaks(*_: object, **__: object) -> None:
-        raise RuntimeError("a line of /proc that nobody has seen before")
+        raise RuntimeError("an unknown line of /proc")
 
     for name in ("cpu_percent", "virtual_memory", "disk_io_counters", "net_io_counters"):
         monkeypatch.setattr(psutil, name, breaks)

@@ -1,6 +1,6 @@
 """The NVML path through the real `nvidia-ml-py`, against the library that `fake_nvml` builds.
 
-Each story is told in a process of its own: NVML, once loaded, is loaded for good.
+Each story runs in a process of its own: NVML, once loaded, is loaded for good.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).parents[3]
 
-TELL = """
+SAMPLE = """
 import json, logging, os, sys
 from dataclasses import asdict
 from pathlib import Path
@@ -28,7 +28,7 @@ logging.basicConfig(level=logging.INFO, format="LOG %(message)s")
 from ec2spawner.telemetry.nvml import NvmlGpus
 state = Path(os.environ["EC2SPAWNER_FAKE_NVML"])
 clock = 1000.0
-looks = []
+scans = []
 steps = json.load(sys.stdin)
 gpus = None
 for says, seconds, times in steps:
@@ -41,25 +41,25 @@ for says, seconds, times in steps:
         clock += seconds
         samples = [gpu.model_dump(mode="json") for gpu in gpus.sample(0.0)]
         processes = [asdict(each) for each in gpus.processes([])]
-        looks.append({"kind": gpus.kind, "error": gpus.error and gpus.error.code, "gpus": samples,
+        scans.append({"kind": gpus.kind, "error": gpus.error and gpus.error.code, "gpus": samples,
                       "processes": processes})
 gpus.close()
-print(json.dumps(looks))
+print(json.dumps(scans))
 """
 
 
 @dataclass
-class Told:
-    looks: list[Any]
+class Sampled:
+    scans: list[Any]
     log: list[str]
 
     @property
     def last(self) -> Any:
-        return self.looks[-1]
+        return self.scans[-1]
 
 
 Step = tuple[str | None, float, int]
-"""(what the GPUs do from now on, seconds between two looks, how many looks)"""
+"""(what the GPUs do from now on, seconds between two scans, how many scans)"""
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,9 @@ def fake(tmp_path_factory: pytest.TempPathFactory) -> FakeNvml:
     return FakeNvml(tmp_path_factory.mktemp("nvml"))
 
 
-def tell(environment: dict[str, str], *steps: Step) -> Told:
+def sample(environment: dict[str, str], *steps: Step) -> Sampled:
     done = subprocess.run(
-        [sys.executable, "-c", TELL],
+        [sys.executable, "-c", SAMPLE],
         input=json.dumps(steps),
         env=os.environ | environment | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -79,7 +79,7 @@ def tell(environment: dict[str, str], *steps: Step) -> Told:
     )
     assert done.returncode == 0, done.stderr
     log = [line for line in done.stderr.splitlines() if line.startswith("LOG")]
-    return Told(json.loads(done.stdout), log)
+    return Sampled(json.loads(done.stdout), log)
 
 
 def eight(more: str = "") -> str:
@@ -87,7 +87,7 @@ def eight(more: str = "") -> str:
 
 
 def test_all_figures_of_a_gpu(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         (
             (
@@ -98,8 +98,8 @@ def test_all_figures_of_a_gpu(fake: FakeNvml) -> None:
             1,
         ),
     )
-    assert told.last["kind"] == "nvml"
-    assert told.last["gpus"] == [
+    assert seen.last["kind"] == "nvml"
+    assert seen.last["gpus"] == [
         {
             "index": 0,
             "name": "NVIDIA H100 80GB HBM3",
@@ -122,23 +122,23 @@ def test_all_figures_of_a_gpu(fake: FakeNvml) -> None:
             "mig": [],
         }
     ]
-    assert told.log == []
+    assert seen.log == []
 
 
 def test_unsupported_figures_are_unknown_and_not_logged(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         ("gpu 0 power -1\ngpu 0 corrected -1\ngpu 0 uncorrected -1\ngpu 0 limit -1\n", 1.0, 5),
     )
-    gpu = told.last["gpus"][0]
+    gpu = seen.last["gpus"][0]
     assert [gpu[name] for name in ("power_w", "ecc_corrected", "power_limit_w")] == [None] * 3
     assert gpu["use_percent"] == 0
     assert not gpu["lost"]
-    assert told.log == []
+    assert seen.log == []
 
 
 def test_a_gpu_that_falls_off_the_bus_keeps_its_place_and_may_come_back(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         (eight(), 1.0, 3),
         (eight("gpu 3 lost 1\nxid 1 3 79\n"), 1.0, 100),
@@ -146,35 +146,35 @@ def test_a_gpu_that_falls_off_the_bus_keeps_its_place_and_may_come_back(fake: Fa
         (eight().replace("gpu 3 use 30\n", ""), 1.0, 200),
         (eight(), 1.0, 900),
     )
-    lost = told.looks[3]["gpus"][3]
+    lost = seen.scans[3]["gpus"][3]
     assert (lost["lost"], lost["xid"], lost["use_percent"]) == (True, 79, None)
     assert (lost["index"], lost["name"]) == (3, "NVIDIA H100 80GB HBM3")
-    unlisted = told.looks[250]["gpus"]
+    unlisted = seen.scans[250]["gpus"]
     assert [gpu["index"] for gpu in unlisted] == list(range(8))
     assert [gpu["lost"] for gpu in unlisted] == [False] * 3 + [True] + [False] * 4
     assert unlisted[4]["use_percent"] == 40, "the others are who they were"
-    back = told.last["gpus"][3]
+    back = seen.last["gpus"][3]
     assert (back["lost"], back["use_percent"], back["xid"]) == (False, 30, 79)
-    assert len(told.log) == 3, told.log
+    assert len(seen.log) == 3, seen.log
     assert [
-        word for word in ("Xid 79", "is lost", "responds again") if word not in str(told.log)
+        word for word in ("Xid 79", "is lost", "responds again") if word not in str(seen.log)
     ] == []
 
 
 def test_errors_of_a_program_do_not_hide_those_of_the_gpu(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         ("gpu 0 use 0\ngpu 1 use 0\n", 1.0, 1),
         ("gpu 0 use 0\ngpu 1 use 0\nxid 1 0 48\nxid 2 0 31\nxid 3 1 31\n", 1.0, 2),
     )
-    first, second = told.last["gpus"]
+    first, second = seen.last["gpus"]
     assert (first["xid"], second["xid"]) == (48, 31)
     assert first["xid_at"].endswith("Z")
-    assert told.looks[0]["gpus"][0]["xid"] is None
+    assert seen.scans[0]["gpus"][0]["xid"] is None
 
 
 def test_mig_slices(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         (
             (
@@ -185,7 +185,7 @@ def test_mig_slices(fake: FakeNvml) -> None:
             3,
         ),
     )
-    whole, cut = told.last["gpus"]
+    whole, cut = seen.last["gpus"]
     assert (whole["mig"], cut["use_percent"]) == ([], None)
     assert cut["mig"] == [
         {
@@ -198,13 +198,13 @@ def test_mig_slices(fake: FakeNvml) -> None:
         }
         for place, used in ((0, 100), (2, 200))
     ]
-    assert told.last["processes"] == [
+    assert seen.last["processes"] == [
         {"pid": 4242, "gpu": 1, "memory_mib": 100, "use_percent": None}
     ]
 
 
 def test_processes_with_their_memory_and_use(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         ("gpu 0 use 90\nprocess 0 100 4096 60\nprocess 0 200 2048 0\nprocess 0 300 1 0\n", 2.0, 4),
         ("gpu 0 use 0\nprocess 0 100 4096 0\nprocess 0 200 2048 25\n", 2.0, 5),
@@ -213,17 +213,17 @@ def test_processes_with_their_memory_and_use(fake: FakeNvml) -> None:
     def uses(scan: Any) -> dict[int, float]:
         return {each["pid"]: each["use_percent"] for each in scan["processes"]}
 
-    assert uses(told.looks[3]) == {100: 60, 200: 0, 300: 0}
-    assert uses(told.last) == {100: 0, 200: 25}
-    assert [each["memory_mib"] for each in told.last["processes"]] == [4096, 2048]
+    assert uses(seen.scans[3]) == {100: 60, 200: 0, 300: 0}
+    assert uses(seen.last) == {100: 0, 200: 25}
+    assert [each["memory_mib"] for each in seen.last["processes"]] == [4096, 2048]
 
 
 def test_the_only_process_on_a_gpu_gets_all_its_use(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         ("gpu 0 use 77\nprocess 0 5 100 -1\ngpu 1 use 66\nprocess 1 6 1 -1\nprocess 1 7 1 0", 1, 3),
     )
-    assert [(each["pid"], each["use_percent"]) for each in told.last["processes"]] == [
+    assert [(each["pid"], each["use_percent"]) for each in seen.last["processes"]] == [
         (5, 77),
         (6, None),
         (7, None),
@@ -231,12 +231,12 @@ def test_the_only_process_on_a_gpu_gets_all_its_use(fake: FakeNvml) -> None:
 
 
 def test_a_driver_with_only_older_function_names(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment, ("old\ngpu 0 reasons 64\ngpu 0 use 9\nprocess 0 5 100 9\n", 1.0, 3)
     )
-    assert told.last["gpus"][0]["slowed_by"] == ["heat"]
-    assert [each["pid"] for each in told.last["processes"]] == [5]
-    assert told.log == []
+    assert seen.last["gpus"][0]["slowed_by"] == ["heat"]
+    assert [each["pid"] for each in seen.last["processes"]] == [5]
+    assert seen.log == []
 
 
 @pytest.mark.parametrize(
@@ -250,44 +250,44 @@ def test_a_driver_with_only_older_function_names(fake: FakeNvml) -> None:
 def test_a_driver_that_fails_to_load_is_logged_once_and_retried(
     fake: FakeNvml, code: int, error: str
 ) -> None:
-    told = tell(fake.environment, (f"init {code}\n", 1.0, 200), ("gpu 0 use 5\n", 1.0, 61))
-    assert told.looks[199]["kind"] == "none"
-    assert told.looks[199]["gpus"] == []
-    assert told.looks[199]["error"] == error
-    assert (told.last["kind"], told.last["error"]) == ("nvml", None)
-    assert told.last["gpus"][0]["use_percent"] == 5
-    assert len(told.log) == 1, told.log
+    seen = sample(fake.environment, (f"init {code}\n", 1.0, 200), ("gpu 0 use 5\n", 1.0, 61))
+    assert seen.scans[199]["kind"] == "none"
+    assert seen.scans[199]["gpus"] == []
+    assert seen.scans[199]["error"] == error
+    assert (seen.last["kind"], seen.last["error"]) == ("nvml", None)
+    assert seen.last["gpus"][0]["use_percent"] == 5
+    assert len(seen.log) == 1, seen.log
 
 
 def test_a_driver_unloaded_during_use(fake: FakeNvml) -> None:
-    told = tell(
+    seen = sample(
         fake.environment,
         (eight(), 1.0, 2),
         (eight("init 9\ndriver 9\n"), 1.0, 30),
         (eight(), 1.0, 62),
     )
-    gone = told.looks[20]
+    gone = seen.scans[20]
     assert [gpu["lost"] for gpu in gone["gpus"]] == [True] * 8
-    assert [gpu["lost"] for gpu in told.last["gpus"]] == [False] * 8
-    assert told.last["error"] is None
-    assert len([line for line in told.log if "stopped responding" in line]) == 1, told.log
+    assert [gpu["lost"] for gpu in seen.last["gpus"]] == [False] * 8
+    assert seen.last["error"] is None
+    assert len([line for line in seen.log if "stopped responding" in line]) == 1, seen.log
 
 
 def test_a_gpu_on_which_every_call_fails_is_lost(fake: FakeNvml) -> None:
-    told = tell(fake.environment, (eight(), 1.0, 1), (eight("gpu 5 broken 999\n"), 1.0, 200))
-    assert [gpu["lost"] for gpu in told.last["gpus"]] == [index == 5 for index in range(8)]
-    assert len(told.log) <= 3, told.log
+    seen = sample(fake.environment, (eight(), 1.0, 1), (eight("gpu 5 broken 999\n"), 1.0, 200))
+    assert [gpu["lost"] for gpu in seen.last["gpus"]] == [index == 5 for index in range(8)]
+    assert len(seen.log) <= 3, seen.log
 
 
 def test_a_missing_library_is_no_error() -> None:
-    told = tell(
+    seen = sample(
         {"LD_LIBRARY_PATH": "", "EC2SPAWNER_FAKE_NVML": "/dev/null"},
         (None, 60.0, 5),
     )
-    if told.last["kind"] == "nvml":
+    if seen.last["kind"] == "nvml":
         pytest.skip("this machine has a driver")
-    assert told.last["gpus"] == []
-    assert len(told.log) <= 1
+    assert seen.last["gpus"] == []
+    assert len(seen.log) <= 1
 
 
 @pytest.mark.parametrize(

@@ -23,20 +23,20 @@ def test_a_process_is_counted_only_if_it_has_the_gpu_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     processes = ProcessTable().read()
-    told = GpuProcess(os.getpid(), 0, 100.0, 50.0)
+    given = GpuProcess(os.getpid(), 0, 100.0, 50.0)
     inside = Namespace(place(tmp_path, "pid:[4026532001]"))
-    assert inside.translated(told, processes) == GpuProcess(0, 0, 100.0, 50.0)
-    # Whoever has the device open is who the driver means.
+    assert inside.translated(given, processes) == GpuProcess(0, 0, 100.0, 50.0)
+    # The driver means the process that has the device open.
     device = tmp_path / "nvidia0"
     monkeypatch.setattr(namespaces, "DEVICES", str(device))
     with device.open("w"):
-        assert Namespace(tmp_path / "pid").translated(told, processes) == told
+        assert Namespace(tmp_path / "pid").translated(given, processes) == given
     unknown = GpuProcess(2**22 + 5, 0)
     assert inside.translated(unknown, processes) == unknown
 
 
 def test_outside_a_container_the_drivers_ids_are_used(tmp_path: Path) -> None:
     processes = ProcessTable().read()
-    told = GpuProcess(os.getpid(), 0)
-    assert Namespace(place(tmp_path, HOST_NAMESPACE)).translated(told, processes) == told
-    assert Namespace(tmp_path / "nothing").translated(told, processes) == told
+    given = GpuProcess(os.getpid(), 0)
+    assert Namespace(place(tmp_path, HOST_NAMESPACE)).translated(given, processes) == given
+    assert Namespace(tmp_path / "nothing").translated(given, processes) == given

@@ -1,4 +1,4 @@
-"""What a program is called: by its script or module, and by nothing else that it was told."""
+"""What a program is called: by its script or module, and by no other argument."""
 
 from __future__ import annotations
 

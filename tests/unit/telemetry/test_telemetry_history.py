@@ -13,7 +13,7 @@ START = 1_800_000_000.0
 
 
 class Clocks:
-    """A clock that nobody sets, and a wall clock."""
+    """A monotonic clock, and a wall clock."""
 
     def __init__(self) -> None:
         self.steady = 1000.0
@@ -84,7 +84,7 @@ def test_unmeasured_samples_are_a_gap() -> None:
     assert found.cpu_percent == [10, 10] + [None] * 6
     assert found.gpus[0].use_percent == [None] * 6 + [7, 7], "a GPU that came later"
     clocks.steady += 10
-    assert clocks.answer().cpu_percent == [10, 10] + [None] * 8, "time goes on without samples"
+    assert clocks.answer().cpu_percent == [10, 10] + [None] * 8, "time passes without samples"
 
 
 def test_samples_slightly_over_five_seconds_apart_leave_no_gap() -> None:

@@ -1,4 +1,4 @@
-"""Who uses the GPUs and the CPU: whose a process is, and what it took."""
+"""Users of the GPUs and the CPU: the owner of each process, and its use."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_a_detached_process_still_belongs_to_its_starter() -> None:
     after = [each for each in NOTEBOOK if each.pid != LOADER] + [process(LOADER, 1)]
     groups = grouped(after, past)
     assert owner(groups, LOADER) == KERNEL
-    assert owner(grouped(after), LOADER) == LOADER, "nobody could tell that without the past"
+    assert owner(grouped(after), LOADER) == LOADER, "without the past that could not be known"
     # And what it starts now, too; but not a new process that got its number.
     child = process(99, LOADER)
     assert owner(grouped([*after, child], groups.past), 99) == KERNEL
@@ -189,7 +189,7 @@ def test_cpu_time_of_an_ended_process_counts_once() -> None:
     before = {KERNEL: process(KERNEL, 1, cpu=5), LOADER: process(LOADER, KERNEL, cpu=7, buried=2)}
     after = {KERNEL: process(KERNEL, 1, cpu=5, buried=10)}
     assert cpu_use(before, after, 2.0) == {KERNEL: 50.0}
-    # One that nobody ever saw counts whole.
+    # A process that was never sampled counts whole.
     assert cpu_use(
         {KERNEL: before[KERNEL]}, {KERNEL: process(KERNEL, 1, cpu=5, buried=1)}, 1.0
     ) == {KERNEL: 100.0}
@@ -209,7 +209,7 @@ ANY = st.builds(
 
 
 @given(
-    looks=st.lists(
+    samples=st.lists(
         st.tuples(
             st.lists(ANY, max_size=12, unique_by=lambda each: each.pid), st.floats(0.01, 100)
         ),
@@ -220,11 +220,11 @@ ANY = st.builds(
     on_gpus=st.lists(st.builds(GpuProcess, PIDS, st.integers(0, 7), st.none(), st.none())),
 )
 def test_each_process_has_one_owner_and_nonnegative_use(
-    looks: list[tuple[list[Process], float]], kernels: list[int], on_gpus: list[GpuProcess]
+    samples: list[tuple[list[Process], float]], kernels: list[int], on_gpus: list[GpuProcess]
 ) -> None:
     past = Past()
     states = [KernelState(id=str(pid), pid=pid, last_activity=NOW) for pid in kernels]
-    for processes, elapsed in looks:
+    for processes, elapsed in samples:
         groups = group(Seen(processes, states, TERMINALS, elapsed), past)
         past = groups.past
         assert set(groups.roots) == {each.pid for each in processes}

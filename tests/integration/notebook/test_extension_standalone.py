@@ -192,7 +192,7 @@ async def test_history_metrics_and_terminal_activity(server: Server) -> None:
         text = await answer.text()
     assert 'ec2spawner_gpu_use_ratio{gpu="0",name="Simulated T4",uuid="simulated-0"}' in text
     assert "ec2spawner_idle_seconds 0.0" in text
-    assert "ec2spawner_cost_usd" not in text, "without an agent nobody knows what it costs"
+    assert "ec2spawner_cost_usd" not in text, "without an agent the cost is unknown"
     async with aiohttp.ClientSession() as nobody:
         for path in ("metrics", "ec2spawner/api/history"):
             async with nobody.get(f"{server.url}/{path}") as answer:
