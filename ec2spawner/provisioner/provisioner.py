@@ -40,13 +40,9 @@ from .lifecycle.unhealthy_instance import UnhealthyInstances
 from .model.cloud import Cloud, CloudError, Instance
 from .model.lease import IntentState, Lease, StepEvent
 from .model.settings import Settings
-from .offers.images import ImageCache
-from .offers.instance_types import Catalogue
 from .offers.market import MarketData
-from .offers.offers import Offers
-from .offers.prices import PriceCache
 from .pass_preparation import ClockUpkeep, StoreUpkeep
-from .reconciler import Reconciler
+from .reconciler import Controller, Reconciler
 from .retention.controller import Retention
 from .runtime.clock import Clock
 from .runtime.task_group import TaskGroup
@@ -68,60 +64,56 @@ class Provisioner:
         ended: Callable[[Lease], None] = lambda lease: None,
     ) -> None:
         """`types` is the bundled table; `ended` is called with each lease that has ended."""
-        self.settings, self._cloud, self._store, tasks = settings, cloud, store, TaskGroup()
+        self.settings, self._cloud, self._store = settings, cloud, store
         self._state = state = State(store, settings, clock)
-        self._tasks, self.start_durations = tasks, StartDurations(store, tasks)
-        self.market = market = _market(state, cloud, types)
-        # What several controllers do to EC2 and the store in the same way.
+        self._tasks = tasks = TaskGroup()
+        self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
-        overhead, claims = Overhead(state, store, prices), Claims(state)
-        # What acts when an agent or a user calls, besides the passes.
-        self._starts = Start(state, claims, prices, overhead, tasks)
-        self.spot_waits, unhealthy = SpotWaits(state), UnhealthyInstances(state, claims)
+        overhead, failures = Overhead(state, store, prices), StartFailures(state, cloud, tasks)
+        fleet, claims = FleetCalls(state, cloud, store, market.images), Claims(state)
+        # Controllers that are also called between the passes.
         self._termination = Termination(state, cloud, volumes, tasks, ended)
-        self._home_attachment = HomeAttachment(state, volumes, tasks)
-        failures = StartFailures(state, cloud, tasks)
         self._lost_starts = LostStarts(state, failures)
-        placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
-        self._heartbeats = Heartbeats(state, prices)
+        self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
         self._retention = Retention(state, cloud, overhead, market.offers, tasks)
-        fleet = FleetCalls(state, cloud, store, market.images)
         self._launch = LaunchController(state, market.offers, fleet, tasks)
-        self.agents = AgentCalls(state, self._starts, self._heartbeats, unhealthy)
-        self.homes = ServerHomes(state, volumes, migrations, placement)
-        self._reconciler = Reconciler(
-            state,
-            (  # in this order in each pass
-                # Times first: whatever follows measures with them.
-                ClockUpkeep(state, tasks),
-                # What was decided continues, also if the store fails and the pass ends below.
-                self._termination,
-                # Without a store that is held, another hub may be at work: nothing is concluded.
-                StoreUpkeep(state, store, tasks),
-                # What is gone or over: leases go back to the waiting list, or end.
-                InstanceLoss(state),
-                self._lost_starts,
-                # Before anything of a single user that the store may refuse.
-                StartTimeouts(state, failures),
-                placement,
-                self._heartbeats,
-                self._recovery,
-                # What is retained serves its user before anything is bought, or becomes surplus.
-                self._retention,
-                # All above changes what is missing and surplus: it is weighed once, here.
-                Inventory(state),
-                SilentInstances(state, failures),
-                self._launch,
-                InstanceTermination(state, cloud, overhead, tasks),
-                # What follows the leases as they are by now.
-                Tagging(state, cloud, tasks),
-                self._home_attachment,
-                migrations,
-                HomeSnapshots(state, cloud, volumes, tasks),
-                Repricing(state, prices),
-            ),
+        self._home_attachment = HomeAttachment(state, volumes, tasks)
+        placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)
+        controllers: tuple[Controller, ...] = (  # in this order in each pass
+            # Times first: whatever follows measures with them.
+            ClockUpkeep(state, tasks),
+            # What was decided continues, also if the store fails and the pass ends at the next one.
+            self._termination,
+            # Without a store that is held, another hub may be at work: nothing is concluded.
+            StoreUpkeep(state, store, tasks),
+            # What is gone or over: leases go back to the waiting list, or end.
+            InstanceLoss(state),
+            self._lost_starts,
+            # Before anything of a single user that the store may refuse.
+            StartTimeouts(state, failures),
+            placement,
+            heartbeats,
+            self._recovery,
+            # What is retained serves its user before anything is bought, or becomes surplus.
+            self._retention,
+            # All above changes what is missing and surplus: it is weighed once, here.
+            Inventory(state),
+            SilentInstances(state, failures),
+            self._launch,
+            InstanceTermination(state, cloud, overhead, tasks),
+            # What follows the leases as they are by now.
+            Tagging(state, cloud, tasks),
+            self._home_attachment,
+            migrations,
+            HomeSnapshots(state, cloud, volumes, tasks),
+            Repricing(state, prices),
         )
+        self._reconciler = Reconciler(state, controllers)
+        self._starts = starts = Start(state, claims, prices, overhead, tasks)
+        self.agents = AgentCalls(state, starts, heartbeats, UnhealthyInstances(state, claims))
+        self.homes = ServerHomes(state, volumes, migrations, placement)
+        self.spot_waits, self.start_durations = SpotWaits(state), StartDurations(store, tasks)
 
     # --- life ---
 
@@ -289,22 +281,3 @@ class Provisioner:
     def why_not_restarted(self, lease_id: str) -> str:
         """Of a lease whose stopped instance EC2 was too busy to start; else empty."""
         return self._retention.why_not_started(lease_id)
-
-
-def _market(state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> MarketData:
-    """What EC2 and its price list say, read in the background."""
-    now, settings, zones = state.clock.now, state.settings, state.zones
-    catalogue = Catalogue(cloud, types, settings, now=now, zones=zones.all)
-    catalogue.want(settings.want_types)
-    prices = PriceCache(
-        cloud,
-        settings,
-        types,
-        now=now,
-        zones=zones.all,
-        changed=state.wake,
-        running=state.running,
-        discounts=settings.discounts,
-    )
-    offers = Offers(catalogue, prices, now=now, subnets=lambda: zones.by_subnet)
-    return MarketData(catalogue, prices, offers, ImageCache(cloud, settings.image, now=now), zones)

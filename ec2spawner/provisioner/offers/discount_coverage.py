@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ...core.pricing import discounts
 from ...core.pricing.discounts import Discount, Running
 from ...wire import Market
 from ..model.cloud import Instance, InstanceState
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -24,18 +25,10 @@ class Coverage:
     same purchase. A `count` of 0 therefore leaves the reservations of a type to others.
     """
 
-    def __init__(
-        self,
-        configured: Sequence[Discount],
-        *,
-        now: Callable[[], datetime],
-        running: Callable[[], Sequence[Instance]],
-    ) -> None:
-        self._now = now
-        self._running = running
-        """The hub's instances, in any market and state."""
-        self._configured = tuple(configured)
-        self._configured_types = {each.instance_type for each in configured}
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._configured = state.settings.discounts
+        self._configured_types = {each.instance_type for each in self._configured}
         self._discounts = self._configured
         self._reservations_read_at: datetime | None = None
         self._seen: tuple[Sequence[Instance], Sequence[Discount]] = ((), ())
@@ -43,7 +36,7 @@ class Coverage:
         self._covered: Mapping[str, Discount] = {}
         self._left: Sequence[Discount] = ()
         for each in self._configured:
-            if not each.holds(now()):
+            if not each.holds(state.clock.now()):
                 log.warning("The discount for %s has ended: it is ignored", each.instance_type)
 
     def learn(self, reservations: Sequence[Discount], read_at: datetime) -> None:
@@ -79,9 +72,9 @@ class Coverage:
 
     def _assign(self) -> None:
         """Assign the places again if instances or discounts have changed."""
-        now = self._now()
+        now = self._state.clock.now()
         holding = tuple(each for each in self._discounts if each.holds(now))
-        listed = tuple(self._running())
+        listed = tuple(self._state.running())
         changed = (listed, holding) != self._seen
         self._seen = listed, holding  # the same objects next time: then they compare at once
         if not changed:

@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from ..model.cloud import (
-    Cloud,
-    CloudError,
-    Image,
-    ImageQuery,
-)
+from ..model.cloud import Cloud, CloudError, Image
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -30,10 +25,10 @@ TIMEOUT = 5.0
 class ImageCache:
     """The newest image that matches the configuration."""
 
-    def __init__(self, cloud: Cloud, query: ImageQuery, *, now: Callable[[], datetime]) -> None:
+    def __init__(self, state: State, cloud: Cloud) -> None:
         self._cloud = cloud
-        self._query = query
-        self._now = now
+        self._query = state.settings.image
+        self._clock = state.clock
         self._image: Image | None = None
         self._look_up_at: datetime | None = None
         self._task: asyncio.Task[Image] | None = None
@@ -52,7 +47,7 @@ class ImageCache:
         old = self._image
         if old is None:
             return await asyncio.shield(self._look_up())
-        if self._look_up_at is None or self._now() >= self._look_up_at:
+        if self._look_up_at is None or self._clock.now() >= self._look_up_at:
             await asyncio.wait({self._look_up()}, timeout=TIMEOUT)
         return self._image or old
 
@@ -72,7 +67,7 @@ class ImageCache:
         image = await self._cloud.find_image(self._query)
         if self._image is None or self._image.image_id != image.image_id:
             log.info("Instances boot %s (%s)", image.image_id, image.name or "without a name")
-        self._image, self._look_up_at = image, self._now() + MAX_AGE
+        self._image, self._look_up_at = image, self._clock.now() + MAX_AGE
         return image
 
     def _looked_up(self, task: asyncio.Task[Image]) -> None:
@@ -80,7 +75,7 @@ class ImageCache:
         error = None if task.cancelled() else task.exception()
         if error is None or self._image is None:
             return  # the error is raised to the starts that wait for the first image
-        self._look_up_at = self._now() + RETRY_AFTER
+        self._look_up_at = self._clock.now() + RETRY_AFTER
         if not isinstance(error, CloudError):
             log.error("Looking up the image failed", exc_info=error)
         else:

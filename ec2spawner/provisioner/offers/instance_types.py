@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -18,8 +18,8 @@ from types import MappingProxyType
 from ...core.profiles import profiles
 from ...data import InstanceType
 from ..model.cloud import Cloud, CloudError
-from ..model.settings import Settings
 from ..runtime.supervise import Supervised
+from ..state.state import State
 
 log = logging.getLogger(__name__)
 
@@ -33,21 +33,10 @@ _GPU_FAMILY = re.compile(r"(g|gr|p)\d")
 class Catalogue:
     """Known instance types, and the zones that offer them."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        bundled: Mapping[str, InstanceType],
-        settings: Settings,
-        *,
-        now: Callable[[], datetime],
-        zones: Callable[[], Sequence[str]],
-    ) -> None:
+    def __init__(self, state: State, cloud: Cloud, bundled: Mapping[str, InstanceType]) -> None:
+        self._state = state
         self._cloud = cloud
         self._bundled = bundled
-        self._settings = settings
-        self._now = now
-        self._zones = zones
-        """The availability zones of the configured subnets."""
         self._types: Mapping[str, InstanceType] = bundled
         self._here = bundled
         """Types that at least one zone offers, as far as is known."""
@@ -56,6 +45,7 @@ class Catalogue:
         self._read_at: datetime | None = None
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
+        self.want(state.settings.want_types)
 
     @property
     def types(self) -> Mapping[str, InstanceType]:
@@ -95,7 +85,7 @@ class Catalogue:
             succeeded = False
             with supervised:
                 succeeded = await self.refresh()
-            settings = self._settings
+            settings = self._state.settings
             pause = settings.catalogue_interval if succeeded else settings.catalogue_retry
             try:
                 async with asyncio.timeout(pause):
@@ -105,7 +95,7 @@ class Catalogue:
 
     async def refresh(self) -> bool:
         """Read offerings and types. False if that failed, which keeps what was known."""
-        zones = frozenset(self._zones())
+        zones = frozenset(self._state.zones.all())
         if not zones:
             return False
         try:
@@ -137,7 +127,7 @@ class Catalogue:
             for name, kind in self._types.items()
             if any(self.is_offered(name, zone) for zone in zones)
         }
-        self._read_at = self._now()
+        self._read_at = self._state.clock.now()
 
 
 async def read_types(

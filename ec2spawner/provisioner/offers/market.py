@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from ...data import InstanceType
+from ..model.cloud import Cloud
+from ..state.state import State
 from ..state.zones import Zones
 from .images import ImageCache
 from .instance_types import Catalogue
@@ -21,6 +24,13 @@ class MarketData:
     offers: Offers
     images: ImageCache
     zones: Zones
+
+    @classmethod
+    def of(cls, state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> MarketData:
+        """Nothing is read yet. `types` is the bundled table."""
+        catalogue, prices = Catalogue(state, cloud, types), PriceCache(state, cloud, types)
+        offers = Offers(state, catalogue, prices)
+        return cls(catalogue, prices, offers, ImageCache(state, cloud), state.zones)
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Keep facts and prices of these types fresh from now on; new ones are read at once."""

@@ -6,9 +6,8 @@ start never waits for a price.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from datetime import datetime
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import (
@@ -28,6 +27,7 @@ from ..model.cloud import (
     LaunchRequest,
     LaunchSpec,
 )
+from ..state.state import State
 from .instance_types import Catalogue
 from .prices import PriceCache
 
@@ -79,19 +79,10 @@ class Order:
 class Offers:
     """The offers of this hub. `sold_out` remembers what launch calls were refused."""
 
-    def __init__(
-        self,
-        catalogue: Catalogue,
-        prices: PriceCache,
-        *,
-        now: Callable[[], datetime],
-        subnets: Callable[[], Mapping[str, str]] = dict,
-    ) -> None:
-        """`subnets` are those of the hub, each with its zone, in the admin's order."""
+    def __init__(self, state: State, catalogue: Catalogue, prices: PriceCache) -> None:
+        self._state = state
         self._catalogue = catalogue
         self._prices = prices
-        self._now = now
-        self._subnets = subnets
         self.sold_out = SoldOut()
 
     # --- offers ---
@@ -100,7 +91,11 @@ class Offers:
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
     ) -> tuple[Offer, ...]:
         """Every offer, best first, including those that are sold out."""
-        now, wanted, places = self._now(), frozenset(markets), tuple(dict.fromkeys(zones))
+        now, wanted, places = (
+            self._state.clock.now(),
+            frozenset(markets),
+            tuple(dict.fromkeys(zones)),
+        )
         offers = [
             self._offer(market, name, zone)
             for name in dict.fromkeys(instance_types)
@@ -114,7 +109,7 @@ class Offers:
 
     def all_for(self, spec: LaunchSpec) -> tuple[Offer, ...]:
         """The offers that a spec may buy within its price limit, including those sold out."""
-        zones = self._subnets()
+        zones = self.zones()
         here = (zones[subnet] for subnet in spec.subnets if subnet in zones)
         every = self.all(spec.instance_types, here, spec.markets)
         return affordable(every, spec.max_usd_per_hour)
@@ -138,14 +133,14 @@ class Offers:
         return self._marks((offer,))[0]
 
     def _marks(self, offers: Iterable[Offer]) -> list[Mark | None]:
-        now, full = self._now(), self._full_zones()
+        now, full = self._state.clock.now(), self._full_zones()
         return [self.sold_out.mark_of(x.key, now) or full.get(x.zone) for x in offers]
 
     def _full_zones(self) -> Mapping[str, Mark]:
         """Zones whose subnets are all full, each with the mark that ends first."""
-        now = self._now()
+        now = self._state.clock.now()
         marks: dict[str, list[Mark | None]] = {}
-        for subnet, zone in self._subnets().items():
+        for subnet, zone in self.zones().items():
             marks.setdefault(zone, []).append(self.sold_out.mark_of_subnet(subnet, now))
         held = {zone: [m for m in found if m is not None] for zone, found in marks.items()}
         return {
@@ -179,7 +174,7 @@ class Offers:
 
     def zones(self) -> Mapping[str, str]:
         """Subnet -> zone, of the hub's subnets in the admin's order."""
-        return self._subnets()
+        return self._state.zones.by_subnet
 
     # --- purchases ---
 
@@ -215,11 +210,11 @@ class Offers:
 
     def learn(self, request: LaunchRequest, answer: FleetResponse) -> None:
         """Remember which offers a launch response says are sold out."""
-        now = self._now()
+        now = self._state.clock.now()
         self.sold_out.forget_old(now)
         brought = {(launched.instance_type, launched.zone) for launched in answer.instances}
         self.sold_out.learn(
-            request.market, request.offers, answer.errors, brought, self._subnets(), now
+            request.market, request.offers, answer.errors, brought, self.zones(), now
         )
 
     def learn_of_start(self, instance: Instance, error: CloudError) -> None:
@@ -229,14 +224,14 @@ class Offers:
         kind, zone = instance.instance_type, instance.zone
         told = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
         asked, zones = ((kind, ""),), {"": zone}
-        self.sold_out.learn(instance.market, asked, (told,), (), zones, self._now())
+        self.sold_out.learn(instance.market, asked, (told,), (), zones, self._state.clock.now())
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.
 
         EC2 refuses two subnets of one zone in a call as duplicate pools.
         """
-        zones, now = self._subnets(), self._now()
+        zones, now = self.zones(), self._state.clock.now()
         found: dict[str, str] = {}
         for subnet in subnets:
             if subnet in zones and self.sold_out.mark_of_subnet(subnet, now) is None:
@@ -254,6 +249,6 @@ class Offers:
         return left
 
     def _preferred(self, offers: Sequence[Offer]) -> int:
-        now = self._now()
+        now = self._state.clock.now()
         hinted = [self.sold_out.is_hinted(offer.key, now) for offer in offers]
         return hinted.index(False) if False in hinted else 0

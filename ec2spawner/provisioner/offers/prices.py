@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -26,8 +26,8 @@ from ...core.pricing.price_history import (
 from ...data import PRICES_REGION, PRICES_SOURCE, InstanceType
 from ...wire import Market
 from ..model.cloud import Cloud, CloudError, Instance
-from ..model.settings import Settings
 from ..runtime.supervise import Supervised
+from ..state.state import State
 from .discount_coverage import Coverage
 
 log = logging.getLogger(__name__)
@@ -62,27 +62,12 @@ class Price:
 class PriceCache:
     """Spot, on-demand and reserved prices in USD/hour, read in the background."""
 
-    def __init__(
-        self,
-        cloud: Cloud,
-        settings: Settings,
-        types: Mapping[str, InstanceType],
-        *,
-        now: Callable[[], datetime],
-        zones: Callable[[], Sequence[str]],
-        changed: Callable[[], None],
-        running: Callable[[], Sequence[Instance]],
-        discounts: Sequence[Discount] = (),
-    ) -> None:
-        """`types` is the bundled table; `running` are the hub's instances."""
+    def __init__(self, state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> None:
+        """`types` is the bundled table."""
+        self._state = state
         self._cloud = cloud
-        self._settings = settings
         self._types = types
-        self._now = now
-        self._zones = zones
-        """The availability zones of the configured subnets: a price of another buys nothing."""
-        self._changed = changed
-        self._coverage = Coverage(discounts, now=now, running=running)
+        self._coverage = Coverage(state)
         self._wanted: set[str] = set()
         self._wake = asyncio.Event()
         self._spot: Mapping[tuple[str, str], tuple[PricePoint, ...]] = {}
@@ -93,7 +78,7 @@ class PriceCache:
         self._reservations_due: datetime | None = None
         self._failing: dict[str, str] = {}
         """What could not be read last time -> the code of its error."""
-        self.want(settings.want_types)
+        self.want(state.settings.want_types)
 
     # --- prices ---
 
@@ -101,7 +86,7 @@ class PriceCache:
         """The current price without discounts; None is unknown."""
         if market is Market.ON_DEMAND:
             return self.on_demand(instance_type)
-        usd = price_at(self.history(instance_type, zone), self._now())
+        usd = price_at(self.history(instance_type, zone), self._state.clock.now())
         return None if usd is None else Price(usd, SPOT_SOURCE, self._spot_read_at[instance_type])
 
     def on_demand(self, instance_type: str) -> Price | None:
@@ -109,7 +94,7 @@ class PriceCache:
         if instance_type in self._listed:
             return self._listed[instance_type]
         known = self._types.get(instance_type)
-        if known is None or self._settings.region != PRICES_REGION:
+        if known is None or self._state.settings.region != PRICES_REGION:
             return None
         usd = known.on_demand_usd_per_hour
         return None if usd is None else Price(usd, PRICES_SOURCE, None)
@@ -120,7 +105,7 @@ class PriceCache:
 
     def cheapest(self, market: Market, instance_types: Iterable[str]) -> Price | None:
         """The lowest known price of these types in any of the configured zones."""
-        zones = self._zones() if market is Market.SPOT else [""]
+        zones = self._state.zones.all() if market is Market.SPOT else [""]
         known = [self.price(market, name, zone) for name in instance_types for zone in zones]
         return min((p for p in known if p), key=lambda price: price.usd_per_hour, default=None)
 
@@ -177,12 +162,12 @@ class PriceCache:
             with supervised:
                 await self.refresh()
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._settings.price_interval):
+                async with asyncio.timeout(self._state.settings.price_interval):
                     await self._wake.wait()
 
     async def refresh(self) -> None:
         """Read spot prices and what else is due. A failure keeps the old prices and their age."""
-        now, known = self._now(), self._wanted & self._spot_read_at.keys()
+        now, known = self._state.clock.now(), self._wanted & self._spot_read_at.keys()
         if known:
             read_at = min(self._spot_read_at[name] for name in known)
             since = max(read_at - OVERLAP, now - WEEK)
@@ -209,13 +194,13 @@ class PriceCache:
             return False
         if self._failing.pop(what, None):
             log.info("Reading %s works again", what)
-        self._changed()
+        self._state.wake()
         return True
 
     async def _read_spot(self, names: Iterable[str], since: datetime, now: datetime) -> None:
         """Replace the prices of these types: a pool that EC2 no longer lists loses its price."""
         names = frozenset(names)
-        found = await self._cloud.spot_history(sorted(names), self._zones(), since)
+        found = await self._cloud.spot_history(sorted(names), self._state.zones.all(), since)
         others = {pool: points for pool, points in self._spot.items() if pool[0] not in names}
         theirs = {
             pool: _continued(self._spot.get(pool, ()), points, now - WEEK)

@@ -13,6 +13,7 @@ from ec2spawner.config import Profile
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.instance_types import Catalogue
+from tests.bare_state import bare_state
 
 from .embedded_ec2 import Embedded
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, ok
@@ -61,13 +62,9 @@ async def test_a_profile_matches_only_types_offered_in_the_zones(
         for zone in embedded.zones
         if zone not in offered.get(name, ()) and name in offered
     )
-    catalogue = Catalogue(
-        embedded_cloud,
-        data.instance_types(),
-        Settings(hub="hub", region=embedded.region, subnets=embedded.subnets),
-        now=lambda: datetime.now(UTC),
-        zones=lambda: [zone],
-    )
+    settings = Settings(hub="hub", region=embedded.region, subnets=embedded.subnets)
+    state = bare_state(settings, lambda: datetime.now(UTC), [zone])
+    catalogue = Catalogue(state, embedded_cloud, data.instance_types())
     profile = Profile.model_validate({"display_name": "P", "instance_types": [lacking, "m5.large"]})
     architecture = data.instance_types()[lacking].architecture
     before = catalogue.types_for(profile, architecture)

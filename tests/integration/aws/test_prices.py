@@ -17,6 +17,7 @@ from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market
+from tests.bare_state import bare_state
 
 from .embedded_ec2 import Embedded
 from .scripted_ec2 import Call, Reply, ScriptedEC2, error, json_error, json_ok, ok
@@ -349,15 +350,8 @@ class Day:
             subnets=self.embedded.subnets,
             want_types=(T4, A10G),
         )
-        self.prices = PriceCache(
-            self.cloud,
-            settings,
-            data.instance_types(),
-            now=self.now,
-            zones=lambda: self.embedded.zones,
-            changed=lambda: None,
-            running=tuple,
-        )
+        state = bare_state(settings, self.now, self.embedded.zones)
+        self.prices = PriceCache(state, self.cloud, data.instance_types())
 
     def now(self) -> datetime:
         return datetime.now(UTC) + self.ahead

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from ec2spawner.provisioner.model.cloud import CloudError, Image, ImageQuery
 from ec2spawner.provisioner.offers import images as images_module
 from ec2spawner.provisioner.offers.images import ImageCache
+from tests.bare_state import bare_state
 from tests.simulated_cloud import Clock, SimulatedCloud
-from tests.unit.provisioner.world import until
+from tests.unit.provisioner.world import SETTINGS, until
 
 HOUR = 3600.0
 OLD, NEW = Image("ami-old", "lab-1"), Image("ami-new", "lab-2")
@@ -26,7 +28,8 @@ def cloud() -> SimulatedCloud:
 
 @pytest.fixture
 def images(cloud: SimulatedCloud) -> ImageCache:
-    return ImageCache(cloud, ImageQuery(name="lab-*", owners=("self",)), now=cloud.clock)
+    settings = replace(SETTINGS, image=ImageQuery(name="lab-*", owners=("self",)))
+    return ImageCache(bare_state(settings, cloud.clock), cloud)
 
 
 def asked(cloud: SimulatedCloud) -> int:

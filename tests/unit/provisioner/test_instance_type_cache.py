@@ -12,6 +12,7 @@ from ec2spawner import data
 from ec2spawner.config import Profile
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.offers.instance_types import Catalogue
+from tests.bare_state import bare_state
 from tests.simulated_cloud import Clock, SimulatedCloud
 from tests.unit.provisioner.world import SETTINGS, until
 
@@ -36,8 +37,8 @@ def cloud() -> SimulatedCloud:
 
 @pytest.fixture
 def catalogue(cloud: SimulatedCloud) -> Catalogue:
-    settings = replace(SETTINGS, catalogue_interval=3600, catalogue_retry=0.01)
-    return Catalogue(cloud, BUNDLED, settings, now=cloud.clock, zones=lambda: [A, B])
+    settings = replace(SETTINGS, catalogue_interval=3600, catalogue_retry=0.01, want_types=())
+    return Catalogue(bare_state(settings, cloud.clock, [A, B]), cloud, BUNDLED)
 
 
 def names(catalogue: Catalogue, profile: Profile = T4) -> list[str]:
@@ -137,7 +138,7 @@ async def test_a_zone_without_any_type_is_unknown_and_not_empty(
 
 async def test_without_zones_nothing_is_requested(cloud: SimulatedCloud) -> None:
     """Before the first listing of subnets nothing is known, and no zones would be all zones."""
-    catalogue = Catalogue(cloud, BUNDLED, SETTINGS, now=cloud.clock, zones=list)
+    catalogue = Catalogue(bare_state(SETTINGS, cloud.clock), cloud, BUNDLED)
     assert not await catalogue.refresh()
     assert not cloud.calls
 

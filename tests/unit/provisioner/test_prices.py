@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 import pytest
 
 from ec2spawner import data
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import WEEK, PricePoint, steadiness
+from ec2spawner.core.tags import STORE
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import Settings
 from ec2spawner.provisioner.offers.prices import Price, PriceCache
 from ec2spawner.wire import Market
+from tests.bare_state import STORE_ID, bare_state
 from tests.simulated_cloud import Clock, SimulatedCloud
 from tests.unit.provisioner.world import SPEC, World
 
@@ -36,31 +39,29 @@ def cloud() -> SimulatedCloud:
 
 
 @pytest.fixture
-def running() -> list[Instance]:
-    return []
+def running() -> dict[str, Instance]:
+    return {}
 
 
 def registry(
     cloud: SimulatedCloud,
-    running: Sequence[Instance] = (),
+    running: Mapping[str, Instance] = MappingProxyType({}),
     *discounts: Discount,
     region: str = "us-east-1",
-    zones: str = "",
+    zones: Sequence[str] = (A, B),
     want: Sequence[str] = (T4, A10G),
 ) -> PriceCache:
     settings = Settings(
-        hub="hub", region=region, subnets=(), want_types=tuple(want), price_interval=3600
-    )
-    return PriceCache(
-        cloud,
-        settings,
-        data.instance_types(),
-        now=cloud.clock,
-        zones=zones.split if zones else lambda: (A, B),
-        changed=lambda: None,
-        running=lambda: running,
+        hub="hub",
+        region=region,
+        subnets=(),
+        want_types=tuple(want),
+        price_interval=3600,
         discounts=discounts,
     )
+    state = bare_state(settings, cloud.clock, zones)
+    state.instances.listed = running
+    return PriceCache(state, cloud, data.instance_types())
 
 
 def usd(price: Price | None) -> float | None:
@@ -88,7 +89,7 @@ async def test_the_cheapest_is_over_types_and_zones(cloud: SimulatedCloud) -> No
 
 
 async def test_prices_of_zones_without_a_subnet_are_ignored(cloud: SimulatedCloud) -> None:
-    prices = registry(cloud, zones=f"{A} us-east-1c")
+    prices = registry(cloud, zones=(A, "us-east-1c"))
     await prices.refresh()
     assert usd(prices.cheapest(Market.SPOT, (A10G, T4))) == 0.21
     assert prices.price(Market.SPOT, T4, B) is None
@@ -289,11 +290,17 @@ def instance(
     instance_type: str = A10G,
     zone: str = A,
 ) -> Instance:
-    return Instance(f"i-{number}", state, instance_type, zone, market, launched_at)
+    tags = {STORE: STORE_ID}
+    return Instance(f"i-{number}", state, instance_type, zone, market, launched_at, tags=tags)
+
+
+def show(running: dict[str, Instance], *instances: Instance) -> None:
+    running.clear()
+    running.update({each.instance_id: each for each in instances})
 
 
 async def test_a_discount_pays_for_the_oldest_and_the_others_pay_in_full(
-    cloud: SimulatedCloud, running: list[Instance]
+    cloud: SimulatedCloud, running: dict[str, Instance]
 ) -> None:
     prices = registry(cloud, running, Discount(A10G, 0.63, count=1))
     cloud.list_prices[A10G] = 1.01
@@ -301,70 +308,73 @@ async def test_a_discount_pays_for_the_oldest_and_the_others_pay_in_full(
     assert prices.paid(A10G, A) == Price(0.63, "the configured discounts", None)
     assert prices.paid_left(A10G, B) == 1
     old, new = instance(1, cloud.clock()), instance(2, cloud.clock() + timedelta(seconds=1))
-    running[:] = [new, old]
+    show(running, new, old)
     assert [usd(prices.price_of(each)) for each in (old, new)] == [0.63, 1.01]
     assert prices.paid(A10G, A) is None
     assert prices.paid_left(A10G, A) == 0
     assert usd(prices.on_demand(A10G)) == 1.01, "what anybody pays stays what it is"
 
-    running[:] = [new, replace(old, state=InstanceState.SHUTTING_DOWN)]
+    show(running, new, replace(old, state=InstanceState.SHUTTING_DOWN))
     assert usd(prices.price_of(new)) == 0.63
 
 
 async def test_a_segment_is_at_the_rate_of_its_discount(
-    cloud: SimulatedCloud, running: list[Instance]
+    cloud: SimulatedCloud, running: dict[str, Instance]
 ) -> None:
     prices = registry(cloud, running, Discount(A10G, 0.63, count=1))
-    running.append(instance(1, cloud.clock()))
-    segment = prices.segment(running[0], cloud.clock())
+    show(running, instance(1, cloud.clock()))
+    segment = prices.segment(running["i-1"], cloud.clock())
     assert (segment.usd_per_hour, segment.source) == (0.63, "the configured discounts")
 
 
 async def test_a_discount_never_pays_for_spot_nor_for_another_type_or_zone(
-    cloud: SimulatedCloud, running: list[Instance]
+    cloud: SimulatedCloud, running: dict[str, Instance]
 ) -> None:
     prices = registry(cloud, running, Discount(A10G, 0.63, count=9, zone=B))
     await prices.refresh()
     at = cloud.clock()
-    running += [
+    show(
+        running,
         instance(1, at, market=Market.SPOT, zone=B),
         instance(2, at, instance_type=T4, zone=B),
         instance(3, at, zone=A),
-    ]
-    assert [usd(prices.price_of(each)) for each in running] == [0.50, 0.55, 1.006]
+    )
+    assert [usd(prices.price_of(each)) for each in running.values()] == [0.50, 0.55, 1.006]
     assert (prices.paid_left(A10G, A), prices.paid_left(A10G, B)) == (0, 9)
 
 
-async def test_a_discount_ends_on_its_day(cloud: SimulatedCloud, running: list[Instance]) -> None:
+async def test_a_discount_ends_on_its_day(
+    cloud: SimulatedCloud, running: dict[str, Instance]
+) -> None:
     until = cloud.clock() + timedelta(hours=1)
     prices = registry(cloud, running, Discount(A10G, 0.63, count=1, until=until))
-    running.append(instance(1, cloud.clock()))
-    assert usd(prices.price_of(running[0])) == 0.63
+    show(running, instance(1, cloud.clock()))
+    assert usd(prices.price_of(running["i-1"])) == 0.63
     cloud.clock.advance(3600)
-    assert usd(prices.price_of(running[0])) == 1.006
+    assert usd(prices.price_of(running["i-1"])) == 1.006
     assert prices.paid_left(A10G, A) == 0
 
 
 async def test_reservations_count_and_have_an_age(
-    cloud: SimulatedCloud, running: list[Instance]
+    cloud: SimulatedCloud, running: dict[str, Instance]
 ) -> None:
     cloud.reserved = [Discount(A10G, 0.58, count=2, source="a Reserved Instance")]
     prices = registry(cloud, running)
-    running.append(instance(1, cloud.clock()))
+    show(running, instance(1, cloud.clock()))
     assert prices.paid_left(A10G, A) == 0
     await prices.refresh()
-    assert prices.price_of(running[0]) == Price(0.58, "a Reserved Instance", cloud.clock())
+    assert prices.price_of(running["i-1"]) == Price(0.58, "a Reserved Instance", cloud.clock())
     assert prices.paid_left(A10G, A) == 1
     read_at = cloud.clock()
     cloud.clock.advance(25 * 3600)
     cloud.fail("reservations", THROTTLE)
     await prices.refresh()
-    assert prices.price_of(running[0]) == Price(0.58, "a Reserved Instance", read_at)
+    assert prices.price_of(running["i-1"]) == Price(0.58, "a Reserved Instance", read_at)
 
 
 @pytest.mark.parametrize("count", [0, 1])
 async def test_a_configured_discount_replaces_the_types_reservations(
-    cloud: SimulatedCloud, running: list[Instance], count: int
+    cloud: SimulatedCloud, running: dict[str, Instance], count: int
 ) -> None:
     cloud.reserved = [Discount(A10G, 0.58, count=5), Discount(T4, 0.30, count=5)]
     prices = registry(cloud, running, Discount(A10G, 0.63, count=count))
@@ -376,7 +386,7 @@ async def test_a_configured_discount_replaces_the_types_reservations(
 async def test_an_expired_discount_is_logged_at_the_start(
     cloud: SimulatedCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
-    registry(cloud, (), Discount(A10G, 0.63, count=1, until=cloud.clock()))
+    registry(cloud, {}, Discount(A10G, 0.63, count=1, until=cloud.clock()))
     assert "The discount for g5.xlarge has ended" in caplog.text
 
 

@@ -1,0 +1,22 @@
+"""A provisioner's state without a store, for what only reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from types import SimpleNamespace
+from typing import cast
+
+from ec2spawner.provisioner.model.settings import Settings
+from ec2spawner.provisioner.runtime.clock import Clock
+from ec2spawner.provisioner.state.state import State
+from ec2spawner.provisioner.store.store import Store
+
+STORE_ID = "store-1"
+
+
+def bare_state(settings: Settings, now: Callable[[], datetime], zones: Iterable[str] = ()) -> State:
+    """With a subnet in each of the zones."""
+    state = State(cast("Store", SimpleNamespace(store_id=STORE_ID)), settings, Clock(now))
+    state.zones.by_subnet = {f"subnet-{zone}": zone for zone in zones}
+    return state
