@@ -47,8 +47,7 @@ class StoreUpkeep:
         """Raises `StoreError` where another hub may be at work here: the pass ends."""
         state = self.state
         await self.store.hold()
-        await state.leases.save_again()
-        await self.store.write_behind.again()
+        await self.store.write_behind.retry()
         state.spending.follow(self.tasks)
         for lease in state.leases.forget_ended(now - ENDED_KEPT):
             state.spending.forgotten(lease)

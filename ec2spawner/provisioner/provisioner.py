@@ -143,8 +143,7 @@ class Provisioner:
     async def close(self) -> None:
         """Stop watching. Instances and leases go on; the next process takes them up."""
         await self._tasks.end()
-        await self._state.leases.drain()
-        await self._store.write_behind.again()
+        await self._store.write_behind.drain()
         await self._store.close()
 
     def now(self) -> datetime:

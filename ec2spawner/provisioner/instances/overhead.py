@@ -56,12 +56,12 @@ class Overhead:
             await self._store_now(segment, overhead_key(instance.launched_at, follows))
 
         about = f"overhead of {instance.instance_id}, which served nobody at its end"
-        await self.store.write_behind.sooner_or_later(about, save)
+        await self.store.write_behind.now_or_later(about, save)
 
     async def save(self, segment: Segment, key: str) -> None:
         """Store time of no lease, with a later pass where that fails: it was paid for already."""
         about = f"overhead of {segment.instance_id} since {key}"
-        await self.store.write_behind.sooner_or_later(about, lambda: self._store_now(segment, key))
+        await self.store.write_behind.now_or_later(about, lambda: self._store_now(segment, key))
 
     async def _store_now(self, segment: Segment, key: str) -> None:
         self.state.spending.count_overhead(segment, key)

@@ -108,7 +108,7 @@ class FleetCalls:
 
     async def store_response(self, intent: Intent) -> None:
         """Store a call with its response, now or with a later pass."""
-        await self._store.write_behind.sooner_or_later(
+        await self._store.write_behind.now_or_later(
             f"the response to {intent.client_token}", lambda: self._store.save_intent(intent)
         )
 

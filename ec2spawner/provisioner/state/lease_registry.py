@@ -1,16 +1,16 @@
 """All open leases in memory, each change of them also in the store.
 
 Memory changes at once and in order; the store follows in the same order through its one writing
-thread. A caller that is cancelled does not cancel the write, and a write that fails is made good.
+thread, by its write-behind queue.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from ...core.pricing.money import close
@@ -24,9 +24,7 @@ from ..model.lease import (
     StepEvent,
 )
 from ..runtime.clock import Clock
-from ..store.store import Store, StoreError
-
-log = logging.getLogger(__name__)
+from ..store.store import Store
 
 
 @dataclass(slots=True)
@@ -66,15 +64,10 @@ class LeaseRegistry:
         self._last_ended: dict[tuple[str, str], Lease] = {}
         self._contacts: dict[str, Contact] = {}
         self._changed: dict[str, asyncio.Event] = {}
-        self._writes: set[asyncio.Task[None]] = set()
-        self._unsaved: set[str] = set()
-        """Leases that are not stored as they are: `save_again` does it."""
-        self._stored: dict[str, Lease] = {}
-        """By id: what the store has of each lease in `_leases`."""
 
     def load(self, snapshot: Snapshot) -> None:
         for lease in snapshot.leases:
-            self._leases[lease.lease_id] = self._stored[lease.lease_id] = lease
+            self._leases[lease.lease_id] = lease
         for lease in snapshot.ended_lately:
             self._last_ended[lease.user, lease.server] = lease
 
@@ -166,8 +159,8 @@ class LeaseRegistry:
 
         For what a crash may lose, and what happens too often to be waited for.
         """
-        self._leases[lease_id] = replace(self._leases[lease_id], **changes)
-        self._unsaved.add(lease_id)
+        self._leases[lease_id] = lease = replace(self._leases[lease_id], **changes)
+        self._store.write_behind.later(lease_id, partial(self._store.save_lease, lease))
         self.announce(lease_id)
 
     async def note(
@@ -237,12 +230,11 @@ class LeaseRegistry:
         """
         forgotten: list[Lease] = []
         for lease in list(self._leases.values()):
-            if lease.lease_id in self._unsaved:
+            if self._store.write_behind.is_pending(lease.lease_id):
                 continue
             if lease.ended_at is not None and lease.ended_at < before:
                 del self._leases[lease.lease_id]
                 forgotten.append(lease)
-                self._stored.pop(lease.lease_id, None)
                 self._contacts.pop(lease.lease_id, None)
                 self.announce(lease.lease_id)
         for server, last in list(self._last_ended.items()):
@@ -250,41 +242,13 @@ class LeaseRegistry:
                 del self._last_ended[server]
         return forgotten
 
-    async def save_again(self) -> None:
-        """Store what is not stored yet. A failure is logged, and the next pass tries again."""
-        try:
-            for lease_id in list(self._unsaved):
-                await self._save(self._leases[lease_id])
-        except StoreError as error:
-            log.error("%d leases are not stored yet: %s", len(self._unsaved), error)
-
     async def be_stored(self, lease_id: str) -> None:
         """Return once the store has the lease as it is now. Raises `StoreError`.
 
         For what is said once, or believed for good: memory alone would be lost with the process.
         """
-        lease = self._leases.get(lease_id)
-        if lease is not None and self._stored.get(lease_id) is not lease:
-            await self._save(lease)
+        await self._store.write_behind.flush(lease_id)
 
     async def _save(self, lease: Lease) -> None:
-        task = asyncio.create_task(self._write(lease))
-        self._writes.add(task)
-        task.add_done_callback(self._writes.discard)
-        await asyncio.shield(task)
-
-    async def _write(self, lease: Lease) -> None:
-        try:
-            await self._store.save_lease(lease)
-        except StoreError:
-            self._unsaved.add(lease.lease_id)
-            raise
-        if lease.lease_id in self._leases:
-            self._stored[lease.lease_id] = lease
-        if self._leases.get(lease.lease_id) is lease:  # and nothing was remembered since
-            self._unsaved.discard(lease.lease_id)
-
-    async def drain(self) -> None:
-        """Wait for all writes that are under way, and try those that failed once more."""
-        await self.save_again()
-        await asyncio.gather(*self._writes, return_exceptions=True)
+        write = partial(self._store.save_lease, lease)
+        await self._store.write_behind.now(lease.lease_id, write)

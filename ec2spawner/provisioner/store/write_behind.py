@@ -1,15 +1,15 @@
-"""A queue of writes that are retried until the store accepts them.
+"""Writes that are retried until the store accepts them: the only place that writes late.
 
-For facts that have already happened, such as a response of EC2's or time that was paid for. The
-caller continues, and each pass retries. An action that must not happen unless it is stored, such
-as a launch, is not written through this queue.
+For what holds whether it is stored or not: a change of a lease, a response of EC2's, time that was
+paid for. Each pass retries. An action that must not happen unless it is stored, such as a launch,
+is not written through this queue.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable
 
 from .database import StoreError
 
@@ -19,34 +19,74 @@ Write = Callable[[], Awaitable[None]]
 
 
 class WriteBehindQueue:
+    """The latest write of each subject, until it is stored.
+
+    A caller that is cancelled does not cancel its write.
+    """
+
     def __init__(self) -> None:
-        self._writes: dict[Hashable, Write] = {}
-        """By subject: a newer write replaces an older one."""
-        self._under_way: set[Write] = set()
+        self._writes: dict[str, Write] = {}
+        """By subject, oldest first: a newer write replaces an older one."""
+        self._in_progress: dict[Write, asyncio.Task[None]] = {}
 
-    async def sooner_or_later(self, about: Hashable, write: Write) -> None:
-        """Write now, or else with a later pass. Never raises `StoreError`: a failure is logged."""
-        self._writes[about] = write
+    def is_pending(self, subject: str) -> bool:
+        """Whether the latest write of the subject is not stored yet."""
+        return subject in self._writes
+
+    def later(self, subject: str, write: Write) -> None:
+        """Leave the write to the next pass."""
+        self._writes[subject] = write
+
+    async def now(self, subject: str, write: Write) -> None:
+        """Write now. Raises `StoreError`; then each pass retries."""
+        self._writes[subject] = write
+        await self._do(subject, write)
+
+    async def now_or_later(self, subject: str, write: Write) -> None:
+        """The same; a failure is logged instead of raised."""
         try:
-            await self._do(about, write)
+            await self.now(subject, write)
         except StoreError as error:
-            log.warning("%s is not stored yet: %s", about, error)
+            log.warning("%s is not stored yet: %s", subject, error)
 
-    async def again(self) -> None:
-        """Try all of them once more, oldest first, up to the first that fails."""
-        try:
-            for about, write in list(self._writes.items()):
-                # Whoever asked for it waits for that one: a pass does not.
-                if write not in self._under_way:
-                    await self._do(about, write)
-        except StoreError as error:
-            log.error("%d records are not stored yet: %s", len(self._writes), error)
+    async def flush(self, subject: str) -> None:
+        """Return once the latest write of the subject is stored. Raises `StoreError`."""
+        if write := self._writes.get(subject):
+            await self._do(subject, write)
 
-    async def _do(self, about: Hashable, write: Write) -> None:
-        self._under_way.add(write)
+    async def retry(self) -> None:
+        """Try everything once more, oldest first, up to the first that fails, which is logged.
+
+        What is in progress is left to its caller: a pass does not wait for it.
+        """
+        for subject in list(self._writes):
+            write = self._writes.get(subject)
+            if write is None or write in self._in_progress:
+                continue
+            try:
+                await self._do(subject, write)
+            except StoreError as error:
+                # To the end: one that the store always refuses does not hold up the others.
+                if latest := self._writes.pop(subject, None):
+                    self._writes[subject] = latest
+                log.error("%d records are not stored yet: %s", len(self._writes), error)
+                return
+
+    async def drain(self) -> None:
+        """Try everything once more, and wait for what is in progress."""
+        await self.retry()
+        await asyncio.gather(*self._in_progress.values(), return_exceptions=True)
+
+    async def _do(self, subject: str, write: Write) -> None:
+        task = self._in_progress.get(write)
+        if task is None:
+            task = self._in_progress[write] = asyncio.create_task(self._write(subject, write))
+        await asyncio.shield(task)
+
+    async def _write(self, subject: str, write: Write) -> None:
         try:
-            await asyncio.shield(write())
+            await write()
         finally:
-            self._under_way.discard(write)
-        if self._writes.get(about) is write:
-            del self._writes[about]
+            del self._in_progress[write]
+        if self._writes.get(subject) is write:
+            del self._writes[subject]
