@@ -55,6 +55,8 @@ class LaunchController:
         self._fleet = fleet
         self._tasks = tasks
         self._deciding = asyncio.Lock()
+        self._failed: list[tuple[Round, Outcome]] = []
+        """Rounds that left leases without an instance, until these leases are ended."""
 
     # --- in each pass ---
 
@@ -82,14 +84,25 @@ class LaunchController:
         """Make a call again that an earlier process may have made."""
         self._tasks.spawn(self._replay(intent), f"replay {intent.client_token}")
 
-    async def _give_up(self, round_: Round, outcome: Outcome) -> None:
-        """End the leases that a failed round leaves without an instance, the latest first.
+    async def _give_up(self) -> None:
+        """End the leases that the failed rounds leave without an instance, the latest first.
 
-        Not in the pass: the user waits, and the store may be away. A lease that waits for spot
-        continues to wait, unless EC2 refused the request itself. A lease that arrived during the
-        round is not part of it.
+        Not in the pass: the user waits, and the store may be away. Rounds that fail within the
+        batch window share one stock. Until it is taken they count as supply, so that no pass
+        launches for their leases.
         """
+        await asyncio.sleep(self._state.settings.batch_window)
+        failed, self._failed = self._failed, []
+        for round_, _ in failed:
+            self._state.launches.rounds.remove(round_)
         missing = take_stock(self._state).missing - self._state.judged
+        for round_, outcome in failed:
+            self._tasks.spawn(self._end_left(round_, outcome, missing), "end of a failed round")
+        self._state.wake()
+
+    async def _end_left(self, round_: Round, outcome: Outcome, missing: Set[str]) -> None:
+        """A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
+        lease that arrived during the round is not part of it."""
         left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
         if outcome.ended_by is not ErrorClass.REFUSED:
             left = [lease for lease in left if lease.wait is None]
@@ -142,12 +155,17 @@ class LaunchController:
                     purchases, deadline = purchases + 1, self._fleet.deadline()
                 elif asyncio.get_running_loop().time() >= deadline:
                     ended_by = ErrorClass.BUSY
-        finally:
+        except BaseException:
             # Without waking a pass: a round that raised would be repeated at its speed.
             self._state.launches.rounds.remove(round_)
+            raise
         if missing := min(round_.outstanding, len(self._waiting(round_))):
-            await self._give_up(round_, Outcome(tuple(errors), missing, ended_by))
-        self._state.wake()
+            self._failed.append((round_, Outcome(tuple(errors), missing, ended_by)))
+            if len(self._failed) == 1:
+                await self._give_up()
+        else:
+            self._state.launches.rounds.remove(round_)
+            self._state.wake()
 
     async def _replay(self, intent: Intent) -> None:
         """Repeat a stored call exactly: EC2 answers with what it did the first time."""

@@ -12,8 +12,11 @@ import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner import reconciler
+from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.state.state import State
+from ec2spawner.provisioner.state.stock import Stock
 from ec2spawner.provisioner.store.store import StoreError
 from ec2spawner.wire import Market
 from tests.unit.provisioner.virtual_time import in_virtual_time
@@ -146,6 +149,27 @@ async def test_an_instance_assigned_meanwhile_is_not_terminated(begin: Begin) ->
     await asyncio.sleep(3)
     assert instance_id != surplus or surplus in world.cloud.running()
     claim.cancel()
+    await world.kill()
+
+
+@in_virtual_time
+async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, taken = await begin(), []
+
+    def counted(state: State) -> Stock:
+        taken.append(state)
+        return take_stock(state)
+
+    monkeypatch.setattr(controller, "take_stock", counted)
+    kinds = [replace(G5, disk_gib=100 + n) for n in range(20)]
+    leases = await asyncio.gather(
+        *(world.request(f"bob-{kind.disk_gib}", spec=kind) for kind in kinds)
+    )
+    await until(lambda: all(world.now(lease).state in OVER for lease in leases))
+    assert len(taken) <= len(kinds) / 2
+    assert len(world.cloud.of("launch")) == len(kinds), "no pass launched for them again"
     await world.kill()
 
 
