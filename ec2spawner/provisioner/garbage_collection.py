@@ -1,8 +1,8 @@
 """What is left over in the cloud when instances are gone: disks, interfaces, launch templates.
 
-Instances themselves are ended by every pass: what no lease needs is surplus. What came with them
-goes with them, by EC2's own hand; this looks, seldom, for what stayed all the same (somebody
-detached a disk, EC2 failed half-way), and deletes it when it has been nobody's for long.
+Each pass terminates surplus instances, and EC2 deletes with them what was created with them. This
+lists, every few minutes, what remained nevertheless (a detached disk, a deletion that EC2 left
+half-way), and deletes it once it has been unattached for long.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEMPLATES_KEPT = timedelta(days=7)
 made again."""
 
 MAX_DELETED = 50
-"""Things deleted at one look: each is a call, and EC2 counts them. The next look goes on."""
+"""Things deleted by one scan: each is a call, and EC2 limits its calls. The next scan continues."""
 
 
 @dataclass(slots=True)
@@ -41,21 +41,21 @@ class GarbageCollection:
     state: State
     cloud: Cloud
     _free_since: dict[str, float] = field(default_factory=dict)
-    """By id, in seconds awake: since when this process has seen a thing attached to nothing."""
+    """By id, in seconds of uptime: since when this process has seen a thing attached to nothing."""
 
     async def run(self) -> None:
-        """Look once at the start and then every `reap_interval`, for ever."""
+        """Scan at the start and then every `reap_interval`, until cancelled."""
         supervised = Supervised("Looking for disks and interfaces left over")
         while True:
             with supervised:
                 try:
-                    await self.look()
+                    await self.scan()
                 except CloudError as error:
                     log.warning("Looking for disks and interfaces left over failed: %s", error)
             await asyncio.sleep(self.state.settings.reap_interval)
 
-    async def look(self) -> None:
-        """Delete what has been nobody's for long. Raises `CloudError` where listing fails."""
+    async def scan(self) -> None:
+        """Delete what has been unattached for long. Raises `CloudError` where listing fails."""
         free = await self._free()
         now = self.state.clock.uptime()
         self._free_since = {t.thing_id: self._free_since.get(t.thing_id, now) for t in free}
@@ -96,7 +96,7 @@ class GarbageCollection:
             log.warning("Deleted %s %s: it was left over", thing.kind, thing.thing_id)
 
     async def run_templates(self) -> None:
-        """Delete launch templates that are no longer used, once a day, for ever."""
+        """Delete launch templates that are no longer used, once a day, until cancelled."""
         supervised = Supervised("Deleting old launch templates")
         while True:
             with supervised:

@@ -129,19 +129,19 @@ class Provisioner:
         spawn(Listing(state, self._cloud).run(), "watch")
         spawn(self.market.prices.run(), "prices")
         spawn(self.market.catalogue.run(), "catalogue")
-        spawn(self._look_image_up(), "image")
+        spawn(self._load_image(), "image")
         spawn(garbage_collection.run(), "reaper")
         spawn(garbage_collection.run_templates(), "templates")
         for intent in snapshot.intents:
             if intent.state is IntentState.OPEN:
                 self._launch.replay(intent)
-        spawn(self._reconciler.run_on(state.lease_ending, self._termination), "ends")
+        spawn(self._reconciler.run_on(state.termination_wanted, self._termination), "ends")
         spawn(self._reconciler.run_on(state.start_lost, self._lost_starts), "lost starts")
         spawn(self._reconciler.run_on(state.lease_assigned, self._home_attachment), "homes")
         spawn(self._reconciler.run(), "reconcile")
 
     async def close(self) -> None:
-        """Stop watching. Instances and leases go on; the next process takes them up."""
+        """Stop watching. Instances and leases remain; the next process takes them up."""
         await self._tasks.end()
         await self._store.write_behind.drain()
         await self._store.close()
@@ -158,8 +158,8 @@ class Provisioner:
         """How things stand now, in numbers."""
         return figures(self._state, self.market, self._reconciler.passed_at)
 
-    async def _look_image_up(self) -> None:
-        """Before anybody waits for it."""
+    async def _load_image(self) -> None:
+        """Before the first start waits for it."""
         await self.market.images.current()
 
     # --- a server's life ---

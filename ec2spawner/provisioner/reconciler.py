@@ -2,7 +2,7 @@
 
 Level-triggered. A pass looks at the waiting list, the last listing and the calls under way,
 and does what is missing; nothing is remembered as a step. Everything may be killed between any
-two lines: the next pass, or the next process, goes on from what is there.
+two lines: the next pass, or the next process, continues from what is there.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Reconciler:
     async def run_on(self, event: asyncio.Event, controller: Controller) -> None:
         """Besides the passes, let one controller act whenever the event is set.
 
-        For what a person waits for, and what must go on whatever the store says to a pass.
+        For what a person waits for, and what must continue while the store fails a pass.
         """
         supervised = Supervised(type(controller).__name__)
         while True:

@@ -27,14 +27,14 @@ from .volumes import HomeVolumes
 
 log = logging.getLogger(__name__)
 
-LOOK_INTERVAL = 900.0
-"""Seconds awake between two looks at all volumes and snapshots of the hub."""
+SCAN_INTERVAL = 900.0
+"""Seconds of uptime between two scans of all volumes and snapshots of the hub."""
 
 RETRY_INTERVAL = 60.0
-"""The same after a look that failed, and between two tries to delete a home."""
+"""The same after a scan that failed, and between two attempts to delete a home."""
 
 ORPHAN_GRACE = timedelta(minutes=10)
-"""A snapshot of a move that nobody knows is left alone for so long."""
+"""Age below which a snapshot of an unknown migration is not deleted."""
 
 SCHEDULED = "scheduled"
 
@@ -47,33 +47,34 @@ class HomeSnapshots:
     cloud: Cloud
     volumes: HomeVolumes
     tasks: TaskGroup
-    _next_look: float = 0.0
-    """In seconds awake, as the next."""
+    _next_scan: float = 0.0
+    """Uptime in seconds, as the next."""
     _next_deletion: float = 0.0
-    _looking: bool = False
+    _scanning: bool = False
     _deleting: bool = False
     _asked: dict[str, float] = field(default_factory=dict)
-    """By home id, in seconds awake: when its last snapshot was asked for a moment ago. The answer
-    may be lost, and no listing show it yet."""
+    """By home id: uptime at which its last snapshot was requested, in seconds. The response may be
+    lost, and no listing may show the snapshot yet."""
     _made: dict[str, float] = field(default_factory=dict)
-    """By home id, in seconds awake: when this process made its last snapshot. EC2's clock tells its
-    age, and ours may be ahead: each look would make one, and push an older state out."""
-    _empty_looks: dict[str, int] = field(default_factory=dict)
-    """By id of a home that goes for good: so many looks in a row, `RETRY_INTERVAL` apart, have
-    shown nothing more of it."""
+    """By home id: uptime at which this process made its last snapshot, in seconds. Its age is
+    measured by EC2's clock, and ours may be ahead: each scan would make another one, and push an
+    older state out."""
+    _empty_scans: dict[str, int] = field(default_factory=dict)
+    """By id of a home that is being deleted: how many scans in a row, `RETRY_INTERVAL` apart, have
+    found nothing of it."""
 
     async def reconcile(self, now: datetime) -> None:
-        """Look where it is time to."""
+        """Scan, and delete homes, when due."""
         uptime = self.state.clock.uptime()
-        if not self._looking and uptime >= self._next_look:
-            self._looking = True
-            self.tasks.spawn(self._look(), "look at homes")
+        if not self._scanning and uptime >= self._next_scan:
+            self._scanning = True
+            self.tasks.spawn(self._scan(), "scan of homes")
         if self.state.homes.leaving() and not self._deleting and uptime >= self._next_deletion:
             self._deleting = True
             self.tasks.spawn(self._delete_homes(), "delete homes")
 
-    async def _look(self) -> None:
-        self._next_look = self.state.clock.uptime() + RETRY_INTERVAL
+    async def _scan(self) -> None:
+        self._next_scan = self.state.clock.uptime() + RETRY_INTERVAL
         try:
             volumes = await self.cloud.list_volumes(self.state.settings.hub)
             await self.volumes.compare(volumes)
@@ -81,9 +82,9 @@ class HomeSnapshots:
             self._remember_newest(snapshots)
             await self._make_what_is_due(volumes, snapshots)
             await self._delete_what_is_too_much(snapshots)
-            self._next_look = self.state.clock.uptime() + LOOK_INTERVAL
+            self._next_scan = self.state.clock.uptime() + SCAN_INTERVAL
         finally:
-            self._looking = False
+            self._scanning = False
 
     async def _ours(self) -> list[VolumeSnapshot]:
         """This store's: another's are never touched."""
@@ -105,7 +106,7 @@ class HomeSnapshots:
             return
         lately = self.state.clock.uptime() - RETRY_INTERVAL
         self._asked = {home_id: at for home_id, at in self._asked.items() if at > lately}
-        enough = self.state.clock.uptime() - schedule.every + LOOK_INTERVAL
+        enough = self.state.clock.uptime() - schedule.every + SCAN_INTERVAL
         self._made = {home_id: at for home_id, at in self._made.items() if at > enough}
         done = self._asked.keys() | self._made.keys()
         in_use = {volume.volume_id for volume in volumes if volume.attached_to is not None}
@@ -178,13 +179,12 @@ class HomeSnapshots:
             self._deleting = False
 
     async def _delete(self, home: Home) -> None:
-        """What there is of it; and forget it once several looks in a row have shown nothing.
+        """Delete what is found of it; forget it once several scans in a row have found nothing.
 
-        Listings lag: a snapshot made seconds ago may be in none of them, and nobody would look
-        for it any more. Raises `CloudError`, also while an instance holds its volume: tried again
-        later.
+        Listings lag: a snapshot made seconds ago may be in none of them, and would never be
+        deleted. Raises `CloudError`, also while an instance holds its volume: retried later.
         """
-        looks = self._empty_looks.pop(home.home_id, 0)
+        scans = self._empty_scans.pop(home.home_id, 0)
         listed = await self.cloud.list_volumes(self.state.settings.hub)
         mine = {HOME: home.home_id, STORE: self.state.store_id}.items()
         volumes = [volume.volume_id for volume in listed if mine <= volume.tags.items()]
@@ -195,9 +195,9 @@ class HomeSnapshots:
         ]
         for snapshot_id in copies:
             await self.cloud.delete_snapshot(snapshot_id)
-        looks = 0 if volumes or copies else looks + 1
-        if looks < self.state.settings.missing_listings:
-            self._empty_looks[home.home_id] = looks
+        scans = 0 if volumes or copies else scans + 1
+        if scans < self.state.settings.missing_listings:
+            self._empty_scans[home.home_id] = scans
             return
         await self.state.homes.forget(home)
         log.warning("The home %s of %r is deleted for good", home.volume_id, home.user)

@@ -42,8 +42,8 @@ terminated lets go within this."""
 ATTACH_PAUSE = 1.0
 """Seconds between two tries."""
 
-LOOKS_UNTIL_GONE = 10
-"""So many looks in a row must not show a volume before it counts as deleted: listings lag."""
+READINGS_UNTIL_GONE = 10
+"""Readings in a row without a volume before it counts as deleted: listings lag."""
 
 MAY_PASS = frozenset({"VolumeInUse", "IncorrectState", "IdempotentParameterMismatch"})
 """Refusals that another try may not meet."""
@@ -129,7 +129,7 @@ class HomeVolumes:
             if found:
                 await self._take_up(home, _newest(found))
             elif home.zone is not None and self._clock.now() - home.created_at > LISTING_GRACE:
-                # It was never made: any zone will do. Where it comes all the same, it is seen.
+                # It was never made: any zone will do. If it exists after all, a listing shows it.
                 await self._records.save(replace(home, zone=None))
             return
         if home.volume_id in listed or home.move is not None or not found:
@@ -276,7 +276,7 @@ class HomeVolumes:
             try:
                 volume = await self._cloud.volume(home.volume_id)
                 missing = missing + 1 if volume is None else 0
-                if missing >= LOOKS_UNTIL_GONE:
+                if missing >= READINGS_UNTIL_GONE:
                     await self._is_gone(home)
                 if (
                     volume is not None
@@ -373,7 +373,7 @@ class HomeVolumes:
     async def _is_there(self, home_id: str, volume_id: str) -> bool:
         """Looks until it is seen, or has not been for as many times as count: listings lag. One
         that was found gone already has been looked for so often."""
-        for _ in range(1 if home_id in self._records.gone else LOOKS_UNTIL_GONE):
+        for _ in range(1 if home_id in self._records.gone else READINGS_UNTIL_GONE):
             if await self._cloud.volume(volume_id) is not None:
                 return True
             await asyncio.sleep(ATTACH_PAUSE)

@@ -29,8 +29,8 @@ from .volumes import HomeVolumes
 
 log = logging.getLogger(__name__)
 
-TOLD_PERCENT = 10
-"""A waiting user is told of every so many percent: each line is a write to the store."""
+REPORTED_PERCENT = 10
+"""Percent between two reports to a waiting user: each is a write to the store."""
 
 PACE = 2.5
 """Between two looks at one home that has to wait for EC2, in busy intervals: five seconds."""
@@ -53,13 +53,13 @@ class ZoneMigrations:
     """By move id: how much of its snapshot EC2 had copied at the last listing."""
     _busy: set[str] = field(default_factory=set)
     """Ids of the homes whose move is being looked at."""
-    _looked_at: dict[str, float] = field(default_factory=dict)
+    _read_at: dict[str, float] = field(default_factory=dict)
     """By move id: when it was looked at last, on the loop's clock."""
 
     async def begin(self, home: Home, zone: str) -> None:
         """Let a home move: its user has asked for it, and knows what it takes.
 
-        One that is on its way goes on to where it was sent first.
+        One that is in progress continues to its first destination.
         """
         before = home.move
         if home.volume_id is None or home.zone is None or home.zone == zone:
@@ -96,7 +96,7 @@ class ZoneMigrations:
     async def reconcile(self, now: datetime) -> None:
         """See to every home that is on its way."""
         latest = asyncio.get_running_loop().time() - PACE * self.state.settings.busy_interval
-        self._looked_at = {each: at for each, at in self._looked_at.items() if at > latest}
+        self._read_at = {each: at for each, at in self._read_at.items() if at > latest}
         for home in self.state.homes.live():
             if home.move is None or home.home_id in self._busy or self._waits(home, home.move):
                 continue
@@ -107,7 +107,7 @@ class ZoneMigrations:
     def _waits(self, home: Home, move: Move) -> bool:
         """For its user, or for its next look: EC2 counts our calls, and passes come often."""
         step = next_step(move, None, was_ready=self._was_ready(home), now=self.state.clock.now())
-        return step is MoveStep.OPEN or move.move_id in self._looked_at
+        return step is MoveStep.OPEN or move.move_id in self._read_at
 
     async def _follow(self, home_id: str, move_id: str) -> None:
         try:
@@ -115,7 +115,7 @@ class ZoneMigrations:
                 pass
         finally:
             self._busy.discard(home_id)
-            self._looked_at[move_id] = asyncio.get_running_loop().time()
+            self._read_at[move_id] = asyncio.get_running_loop().time()
 
     async def _advance(self, home_id: str) -> bool:
         """Do the next step. True where another one may follow at once. Raises `CloudError`."""
@@ -131,7 +131,7 @@ class ZoneMigrations:
             case MoveStep.SNAPSHOT:
                 return await self._ask_for_snapshot(home, home.move)
             case MoveStep.WAIT:
-                await self._tell_progress(home, home.move, copy)
+                await self._report_progress(home, home.move, copy)
             case MoveStep.VOLUME:
                 assert copy is not None
                 return await self._make_volume(home, home.move, copy)
@@ -167,11 +167,13 @@ class ZoneMigrations:
             await self._give_up(home, f"their volume {move.from_volume_id} does not exist any more")
             return False
         if volume.attached_to is not None:
-            await self._tell(home, move, f"{volume.attached_to} still has to let go of your files")
+            await self._report(
+                home, move, f"{volume.attached_to} still has to let go of your files"
+            )
             return False
         move = replace(move, snapshot_asked_at=self.state.clock.now())
         home = await self.state.homes.save(replace(home, move=move))
-        await self._tell(home, move, "0 % copied")
+        await self._report(home, move, "0 % copied")
         tags = {**self.state.homes.tags(home), SNAPSHOT: "move", MOVE: move.move_id}
         try:
             copy = await self.cloud.create_snapshot(move.from_volume_id, tags)
@@ -246,7 +248,7 @@ class ZoneMigrations:
             await self.state.homes.save(replace(now, move=None))
 
     async def _give_up(self, home: Home, why: str) -> None:
-        """The home stays where it is; whoever waits is told."""
+        """The home stays where it is; the waiting user is notified."""
         assert home.move is not None
         move = home.move
         log.error("%s of %r does not move to %s: %s", home.volume_id, home.user, move.zone, why)
@@ -258,7 +260,7 @@ class ZoneMigrations:
         )
         message = (
             f"Your files could not be moved to {move.zone}: {why.rstrip('. ')}. They are in "
-            f"{move.from_zone} as before. Start without moving them, or ask an admin to mend it"
+            f"{move.from_zone} as before. Start without moving them, or ask an admin to fix it"
         )
         for lease_id in self._waiting(home):
             await self.state.end(lease_id, Stop(reason="failed", message=message[:500]))
@@ -267,7 +269,7 @@ class ZoneMigrations:
         for copy in await self._copies_of(move):
             await self.cloud.delete_snapshot(copy.snapshot_id)
 
-    # --- what leases tell, and are told ---
+    # --- what leases report, and are notified of ---
 
     def _was_ready(self, home: Home) -> bool:
         """Whether a server has got ready since the new volume was first attached."""
@@ -293,12 +295,12 @@ class ZoneMigrations:
             if (lease.user, lease.server) == (home.user, home.server) and lease.home_kind == "ebs"
         ]
 
-    async def _tell_progress(self, home: Home, move: Move, copy: VolumeSnapshot | None) -> None:
+    async def _report_progress(self, home: Home, move: Move, copy: VolumeSnapshot | None) -> None:
         percent = copy.percent if copy else 0
         self._percent[move.move_id] = percent
-        await self._tell(home, move, f"{percent - percent % TOLD_PERCENT} % copied")
+        await self._report(home, move, f"{percent - percent % REPORTED_PERCENT} % copied")
 
-    async def _tell(self, home: Home, move: Move, detail: str) -> None:
+    async def _report(self, home: Home, move: Move, detail: str) -> None:
         for lease_id in self._waiting(home):
             message = f"Moving your files to {move.zone}"
             await self.state.leases.note(lease_id, Step.MOVE, message, detail)

@@ -24,7 +24,7 @@ class Inventory:
     async def reconcile(self, now: datetime) -> None:
         launches, instances = self.state.launches, self.state.instances
         while tokens := launches.unknown_tokens(instances.listed.values()):
-            await launches.look_up(tokens)
+            await launches.load_intents(tokens)
         self.state.stock = stock = take_stock(self.state)
         self.state.offered = frozenset(supply.supply_id for supply in stock.supplies)
         surplus = {instance.instance_id for instance in stock.surplus}

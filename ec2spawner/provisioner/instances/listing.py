@@ -74,7 +74,7 @@ def is_in_motion(state: State) -> bool:
     moving = state.leases.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
     return (
         any(True for _ in moving)
-        or bool(state.launches.rounds or state.launches.expected)
+        or bool(state.launches.in_progress or state.launches.expected)
         or any(_may_be_gone(state, lease) for lease in state.leases.open(LeaseState.READY))
     )
 

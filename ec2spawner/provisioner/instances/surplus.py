@@ -49,13 +49,13 @@ class InstanceTermination:
         condemned, state.condemned = state.condemned, set()
         unknown = self._unknown(state.stock.unknown)
         unleased = self._still_unleased([*state.stock.dead, *state.stock.surplus, *unknown])
-        ending = condemned | {instance.instance_id for instance in unleased}
-        if not ending:
+        unwanted = condemned | {instance.instance_id for instance in unleased}
+        if not unwanted:
             return
         # At once: a claim that comes before the call begins would still get one of them.
-        state.claims.turn_away(ending)
-        self._calling |= ending
-        self.tasks.spawn(self._terminate(ending, unleased), f"terminate {len(ending)}")
+        state.claims.turn_away(unwanted)
+        self._calling |= unwanted
+        self.tasks.spawn(self._terminate(unwanted, unleased), f"terminate {len(unwanted)}")
 
     def _unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
         """Of the instances whose lease the store does not hold, those that shall end.

@@ -94,7 +94,7 @@ class LaunchController:
         await asyncio.sleep(self._state.settings.batch_window)
         failed, self._failed = self._failed, []
         for round_, _ in failed:
-            self._state.launches.rounds.remove(round_)
+            self._state.launches.in_progress.remove(round_)
         missing = take_stock(self._state).missing - self._state.judged
         for round_, outcome in failed:
             self._tasks.spawn(self._end_left(round_, outcome, missing), "end of a failed round")
@@ -157,14 +157,14 @@ class LaunchController:
                     ended_by = ErrorClass.BUSY
         except BaseException:
             # Without waking a pass: a round that raised would be repeated at its speed.
-            self._state.launches.rounds.remove(round_)
+            self._state.launches.in_progress.remove(round_)
             raise
         if missing := min(round_.outstanding, len(self._waiting(round_))):
             self._failed.append((round_, Outcome(tuple(errors), missing, ended_by)))
             if len(self._failed) == 1:
                 await self._give_up()
         else:
-            self._state.launches.rounds.remove(round_)
+            self._state.launches.in_progress.remove(round_)
             self._state.wake()
 
     async def _replay(self, intent: Intent) -> None:
@@ -180,7 +180,7 @@ class LaunchController:
         try:
             await self._call(round_, intent, None, self._fleet.deadline())
         finally:
-            self._state.launches.rounds.remove(round_)
+            self._state.launches.in_progress.remove(round_)
         self._state.wake()
 
     def _begin_round(
@@ -195,7 +195,7 @@ class LaunchController:
             markets=frozenset(spec.markets),
             lease_ids=tuple(lease.lease_id for lease in leases),
         )
-        self._state.launches.rounds.append(round_)
+        self._state.launches.in_progress.append(round_)
         return round_
 
     async def _next_order(self, round_: Round, asked: Set[OfferKey]) -> Order | None:

@@ -143,7 +143,7 @@ class Heartbeats:
             until = lease.extended_until
         else:
             await self.state.leases.change(lease.lease_id, extended_until=until)
-            self.state.leases.tell_agent(lease.lease_id)
+            self.state.leases.notify_agent(lease.lease_id)
             self.state.wake()
         return ExtendResponse(extended_until=until, bounded=allowed < seconds)
 
@@ -163,13 +163,13 @@ class Heartbeats:
         return IdleResponse(idle=in_force(policy), bounded=allowed != seconds)
 
     async def set_policy(self, lease: Lease, policy: IdlePolicy) -> None:
-        """Let another policy hold for a running server, and tell its agent."""
+        """Apply another policy to a running server, and notify its agent."""
         if policy != lease.idle:
-            # The agent tells of activity in time for the policy that it knows: nothing is decided
+            # The agent reports activity in time for the policy that it knows: nothing is decided
             # by the new one before it has answered to it.
             self.state.leases.contact(lease.lease_id).idle_since = None
             await self.state.leases.change(lease.lease_id, idle=policy)
-            self.state.leases.tell_agent(lease.lease_id)
+            self.state.leases.notify_agent(lease.lease_id)
             self.state.wake()
 
     # --- what time decides ---
@@ -236,16 +236,16 @@ def _ends(state: State, lease: Lease, now: datetime) -> tuple[datetime, datetime
         contact.heard_at = state.clock.uptime()
     left = contact.heard_at + state.settings.agent_silent_after - state.clock.uptime()
     since = _idle_since(state, lease)
-    told = lease.idle, lease.ready_at, since, lease.extended_until
-    if contact.reckoned is None or contact.reckoned[0] != told:
+    inputs = lease.idle, lease.ready_at, since, lease.extended_until
+    if contact.reckoned is None or contact.reckoned[0] != inputs:
         policy = _within_a_calendar(in_force(lease.idle))
         ends = idle.stop_at(policy, lease.ready_at, since, lease.extended_until)
-        contact.reckoned = told, ends
+        contact.reckoned = inputs, ends
     return now + timedelta(seconds=left), contact.reckoned[1]
 
 
 def _idle_since(state: State, lease: Lease) -> datetime | None:
-    """Not from before the notebook listened, whenever that was told."""
+    """Clamped to `ready_at`."""
     since = state.leases.contact(lease.lease_id).idle_since
     assert lease.ready_at is not None
     return max(since, lease.ready_at) if since else None

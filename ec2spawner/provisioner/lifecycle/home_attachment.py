@@ -64,7 +64,7 @@ class HomeAttachment:
                 await self.state.leases.note(lease.lease_id, Step.HOME, OPENING, why_not)
             await self.volumes.attach(lease, instance, wanted)
         except HomeElsewhere as error:
-            await self._look_elsewhere(lease, error, wanted)
+            await self._send_to_other_zone(lease, error, wanted)
         except (CloudError, HomeGone, TimeoutError) as error:
             log.error("Home of %s: %s", lease.lease_id, error)
             if not wanted():
@@ -90,7 +90,7 @@ class HomeAttachment:
                 log.info("Home of %s cannot be made yet: %s", lease.lease_id, error)
             await asyncio.sleep(volumes.ATTACH_PAUSE)
 
-    async def _look_elsewhere(
+    async def _send_to_other_zone(
         self, lease: Lease, error: HomeElsewhere, wanted: Callable[[], bool]
     ) -> None:
         """The home turned out to be in another zone: back to the waiting list."""

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 
 class SavedServer(BaseModel):
-    """What JupyterHub keeps of a running server: enough to go on without our store.
+    """What JupyterHub stores of a running server: enough to continue without our store.
 
     Holds no secret in the clear: the token is hashed, the start sealed.
     """

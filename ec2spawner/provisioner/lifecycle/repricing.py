@@ -28,4 +28,4 @@ class Repricing:
             segments = money.reprice(lease.segments, now, price.usd_per_hour, price.source)
             if segments != lease.segments:
                 await leases.change(lease.lease_id, segments=segments)
-                leases.tell_agent(lease.lease_id)
+                leases.notify_agent(lease.lease_id)

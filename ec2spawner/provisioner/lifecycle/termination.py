@@ -38,7 +38,7 @@ class Termination:
     volumes: HomeVolumes
     tasks: TaskGroup
     ended: Callable[[Lease], None]
-    """Called with each lease that has ended: whoever runs the provisioner tells its server."""
+    """Called with each lease that has ended: the hub notifies its server."""
     _busy: set[str] = field(default_factory=set)
     """Ids of the leases that are being seen to."""
 
@@ -137,6 +137,6 @@ class Termination:
             log.error("The end of %s is not stored yet: %s", lease_id, error)
         reason = lease.stop.reason if lease.stop else "failed"
         metrics.ENDED.labels(reason).inc()
-        leases.tell_agent(lease_id)
+        leases.notify_agent(lease_id)
         self.ended(leases.get(lease_id) or lease)
         self.state.wake()

@@ -1,10 +1,10 @@
-"""Machines that are broken: their agent says so with its claim, and nobody is given them.
+"""Instances that are broken: their agent reports it with its claim, and they never get a lease.
 
-The start that would have got such a machine gets another one, and counts it as one that died under
-it: so an image or an instance that always says so ends the start, and launches nothing for ever.
+The start that would have got such an instance gets another one, and counts it as a replacement: an
+image or instance type whose agents always report it ends the start after `replacements`.
 
-A stopped machine that its user was to get again holds what they have put on it. It is stopped once
-more, never ended for that, and EC2 mostly starts it on other hardware.
+A stopped instance that is retained for its user holds their data. It is stopped once more, never
+terminated for this, and EC2 mostly starts it on other hardware.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 ANOTHER: Final = "The GPU of the machine is broken; another one is started"
 
 KEPT_AGAIN: Final = 1
-"""A kept machine is stopped and started anew for one start so often: each takes minutes."""
+"""How often a retained instance is stopped and restarted for one start: each takes minutes."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class UnhealthyInstances:
         kept = self.state.retained.get(instance.instance_id)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
-            # Told that nobody needs it, it would power itself off, and EC2 would take its disk.
+            # An answer of 410 would make it power itself off, and EC2 would delete its disk.
             await self.state.claims.wait(instance.instance_id, wait)
             return False
         log.error("%s says that it is broken: %r", instance.instance_id, why)
@@ -69,8 +69,8 @@ class UnhealthyInstances:
         log.error("%s, which is kept, says that it is broken: %r", instance.instance_id, why)
         await self.state.retained.take_start_back(instance.instance_id)
         if lease.replaced < min(self.state.settings.replacements, KEPT_AGAIN):
-            told, number = OTHER_HARDWARE, lease.replaced + 1
-            await self.state.leases.send_back(lease.lease_id, told, why, replaced=number)
+            message, number = OTHER_HARDWARE, lease.replaced + 1
+            await self.state.leases.send_back(lease.lease_id, message, why, replaced=number)
         else:
             await self.state.end(lease.lease_id, Stop(reason="failed", message=broken(why)))
         self.state.wake()

@@ -23,7 +23,7 @@ def what_it_lacks(lease: Lease, protocol: int) -> str:
 
 
 def too_old_for(what: str) -> str:
-    """In words for the person whose start fails, with the mend for whoever runs the hub."""
+    """In words for the person whose start fails, with the fix for the admin."""
     return (
         f"The image's ec2spawner is too old for {what}. An admin must bake a new image with the "
         "hub's version of ec2spawner and name it in c.EC2Spawner.image"

@@ -38,7 +38,7 @@ class LeaseState(StrEnum):
     READY = "ready"
     """The notebook listens."""
     ENDING = "ending"
-    """The agent was told to save, stop and unmount."""
+    """The agent was asked to save, stop and unmount."""
     ENDED = "ended"
     """The instance is released; final."""
 
@@ -71,7 +71,7 @@ class AttemptOutcome(StrEnum):
     BUSY = "busy"
     """EC2 throttles or fails; the same is asked again."""
     REFUSED = "refused"
-    """Permission or configuration: an admin must mend it."""
+    """Permission or configuration: an admin must fix it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,4 +228,4 @@ class Snapshot:
     """Instances that wait for their user."""
     ended_lately: tuple[Lease, ...] = field(default=())
     """The newest ended lease of each (user, server) that ended within `ENDED_LATELY`: why it
-    stopped is told at the next login."""
+    stopped is shown at the next login."""

@@ -45,7 +45,7 @@ class Settings:
     35 ms; a little more costs nobody a visible delay."""
     launch_timeout: float = 120.0
     """A launch call that EC2 throttles or does not answer is repeated for so long, with its token.
-    What it may have started all the same is found by the listing."""
+    What it may have started nevertheless is found by the listing."""
     launch_pause: float = 1.0
     """Before the first repetition at most; the pauses grow to 15 times as much."""
     replacements: int = 3
@@ -63,8 +63,8 @@ class Settings:
     catalogue_retry: float = 300.0
     """The same, after one that failed."""
     keeps: frozenset[tuple[str, str]] | None = None
-    """(profile, `linger` or `stop`) whose instances the configuration keeps; None where nobody can
-    tell, because the list of profiles is a function."""
+    """(profile, `linger` or `stop`) whose instances the configuration keeps; None if unknown,
+    because the list of profiles is a function."""
     image: ImageQuery = field(default_factory=ImageQuery)
     """Which image instances boot."""
     architecture: str = "x86_64"

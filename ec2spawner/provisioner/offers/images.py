@@ -30,7 +30,7 @@ class ImageCache:
         self._query = state.settings.image
         self._clock = state.clock
         self._image: Image | None = None
-        self._look_up_at: datetime | None = None
+        self._lookup_due: datetime | None = None
         self._task: asyncio.Task[Image] | None = None
 
     @property
@@ -46,9 +46,9 @@ class ImageCache:
         """
         old = self._image
         if old is None:
-            return await asyncio.shield(self._look_up())
-        if self._look_up_at is None or self._clock.now() >= self._look_up_at:
-            await asyncio.wait({self._look_up()}, timeout=TIMEOUT)
+            return await asyncio.shield(self._lookup())
+        if self._lookup_due is None or self._clock.now() >= self._lookup_due:
+            await asyncio.wait({self._lookup()}, timeout=TIMEOUT)
         return self._image or old
 
     def doubt(self, image_id: str) -> None:
@@ -56,26 +56,26 @@ class ImageCache:
         if self._image is not None and self._image.image_id == image_id:
             self._image = None
 
-    def _look_up(self) -> asyncio.Task[Image]:
+    def _lookup(self) -> asyncio.Task[Image]:
         """The current look-up. It continues if a start that waits for it is cancelled."""
         if self._task is None:
             self._task = asyncio.create_task(self._find(), name="ec2spawner image")
-            self._task.add_done_callback(self._looked_up)
+            self._task.add_done_callback(self._lookup_done)
         return self._task
 
     async def _find(self) -> Image:
         image = await self._cloud.find_image(self._query)
         if self._image is None or self._image.image_id != image.image_id:
             log.info("Instances boot %s (%s)", image.image_id, image.name or "without a name")
-        self._image, self._look_up_at = image, self._clock.now() + MAX_AGE
+        self._image, self._lookup_due = image, self._clock.now() + MAX_AGE
         return image
 
-    def _looked_up(self, task: asyncio.Task[Image]) -> None:
+    def _lookup_done(self, task: asyncio.Task[Image]) -> None:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is None or self._image is None:
             return  # the error is raised to the starts that wait for the first image
-        self._look_up_at = self._clock.now() + RETRY_AFTER
+        self._lookup_due = self._clock.now() + RETRY_AFTER
         if not isinstance(error, CloudError):
             log.error("Looking up the image failed", exc_info=error)
         else:

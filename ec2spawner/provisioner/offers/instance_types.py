@@ -51,7 +51,7 @@ class Catalogue:
     def types(self) -> Mapping[str, InstanceType]:
         """Every known instance type by name, whether a zone offers it or not.
 
-        Facts are EC2's where it has told them; prices and the spot market's habits are bundled.
+        Facts are EC2's once they are read; prices and the spot market's habits are bundled.
         """
         return self._types
 

@@ -1,6 +1,6 @@
 """Every offer with its price and what is known to be sold out: what to request next.
 
-All from memory: what the catalogue and the prices have read, and what launch calls were told. A
+All from memory: what the catalogue and the prices have read, and what launch calls were refused. A
 start never waits for a price.
 """
 
@@ -222,9 +222,9 @@ class Offers:
         if error_class(error.code) not in {ErrorClass.OFFER, ErrorClass.QUOTA}:
             return  # other errors may concern this instance only
         kind, zone = instance.instance_type, instance.zone
-        told = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
+        refusal = LaunchError(error.code, error.message, instance_type=kind, zone=zone)
         asked, zones = ((kind, ""),), {"": zone}
-        self.sold_out.learn(instance.market, asked, (told,), (), zones, self._state.clock.now())
+        self.sold_out.learn(instance.market, asked, (refusal,), (), zones, self._state.clock.now())
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.

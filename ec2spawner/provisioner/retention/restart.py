@@ -26,7 +26,7 @@ from .restart_failure import (
 log = logging.getLogger(__name__)
 
 START_TRIES: Final = 6
-"""So often EC2 is asked to start an instance for which it has no room, before its user is told:
+"""So often EC2 is asked to start an instance for which it has no room, before its user is notified:
 a minute, at the pace of `retention`."""
 
 

@@ -20,7 +20,7 @@ class TaskGroup:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run in the background, held; a failure is logged, and the next pass goes on."""
+        """Run in the background, held; a failure is logged, and the next pass continues."""
 
         async def guarded() -> None:
             try:

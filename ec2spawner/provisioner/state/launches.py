@@ -68,7 +68,7 @@ class Launches:
     def __init__(self, store: Store, instances: InstanceCache) -> None:
         self._store = store
         self._instances = instances
-        self.rounds: list[Round] = []
+        self.in_progress: list[Round] = []
         self.intents: dict[str, Intent] = {}
         """By client token: those of this process, the recent ones of the store, and those that an
         instance carries in its tags."""
@@ -76,8 +76,8 @@ class Launches:
         """By instance id."""
         self.waiting_for_spot: frozenset[str] = frozenset()
         """Ids of the leases that waited for spot in the last pass."""
-        self._looked_up: set[str] = set()
-        """Client tokens that were looked up in the store, found or not."""
+        self._read_tokens: set[str] = set()
+        """Client tokens that were read from the store, found or not."""
 
     def load(self, intents: Iterable[Intent], waiting: Collection[Lease], now: datetime) -> None:
         """Take over the calls of an earlier process, and expect the instances they named.
@@ -151,16 +151,16 @@ class Launches:
             for instance in instances
             if INTENT in instance.tags and instance.tags.get(STORE) == self._store.store_id
         }
-        return tagged - self.intents.keys() - self._looked_up
+        return tagged - self.intents.keys() - self._read_tokens
 
-    async def look_up(self, client_tokens: Set[str]) -> None:
+    async def load_intents(self, client_tokens: Set[str]) -> None:
         """Read these calls from the store. Raises `StoreError`.
 
-        However old a call is, its intent tells its instances from copies of their tags.
+        However old a call is, its intent distinguishes its instances from copies of their tags.
         """
         for intent in await self._store.intents(client_tokens):
             self.intents.setdefault(intent.client_token, intent)
-        self._looked_up |= client_tokens
+        self._read_tokens |= client_tokens
 
     def forget_old(self, now: datetime) -> None:
         """Drop calls that ended `INTENTS_KEPT` ago and that no instance carries in its tags, and
@@ -171,7 +171,7 @@ class Launches:
             ended = intent.state is not IntentState.OPEN
             if ended and intent.created_at < before and token not in tagged:
                 del self.intents[token]
-        self._looked_up &= tagged
+        self._read_tokens &= tagged
         for instance_id, expected in list(self.expected.items()):
             if instance_id in listed or now - expected.responded_at > RESPONSE_GRACE:
                 del self.expected[instance_id]
@@ -187,7 +187,7 @@ class Launches:
         listed = self._instances.listed
         tokens |= {each: instance.tags.get(INTENT, "") for each, instance in listed.items()}
         known = Counter(tokens.values())
-        for number, round_ in enumerate(self.rounds):
+        for number, round_ in enumerate(self.in_progress):
             token = round_.client_token
             arrived = known[token] if token and not self.is_failed(token) else 0
             for place in range(round_.outstanding - arrived):
@@ -202,7 +202,7 @@ class Launches:
     def discount_places_of_others(self, round_: Round) -> Counter[str]:
         """Instance type -> places of discounts that calls of other rounds may take."""
         taken: Counter[str] = Counter()
-        for other in self.rounds:
+        for other in self.in_progress:
             if other is not round_:
                 taken.update(other.discount_places)
         return taken

@@ -58,7 +58,7 @@ class LeaseRegistry:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        # Above all that an earlier process may have told an agent, so that ours is news to it.
+        # Above all states that an earlier process may have reported to an agent: ours is newer.
         self._first_state = int(clock.now().timestamp())
         self._leases: dict[str, Lease] = {}
         self._last_ended: dict[tuple[str, str], Lease] = {}
@@ -142,9 +142,9 @@ class LeaseRegistry:
         await self._save(lease)
 
     async def change(self, lease_id: str, **changes: Any) -> Lease:
-        """Replace fields of a lease, tell those who wait for it, and store it.
+        """Replace fields of a lease, notify those who wait for it, and store it.
 
-        Raises `StoreError`: the change holds all the same, and the next pass stores it.
+        Raises `StoreError`: the change holds nevertheless, and the next pass stores it.
         """
         lease = replace(self._leases[lease_id], **changes)
         self._leases[lease_id] = lease
@@ -155,7 +155,7 @@ class LeaseRegistry:
         return lease
 
     def remember(self, lease_id: str, **changes: Any) -> None:
-        """Replace fields of a lease and tell those who wait for it; the next pass stores it.
+        """Replace fields of a lease and notify those who wait for it; the next pass stores it.
 
         For what a crash may lose, and what happens too often to be waited for.
         """
@@ -166,7 +166,7 @@ class LeaseRegistry:
     async def note(
         self, lease_id: str, step: Step, message: str, detail: str = "", **changes: Any
     ) -> None:
-        """Add a line to the lease's story, together with the changes that it tells of."""
+        """Add a line to the lease's story, together with the changes that it describes."""
         events = self.story(lease_id, step, message, detail)
         if changes or events != self._leases[lease_id].events:
             await self.change(lease_id, events=events, **changes)
@@ -174,7 +174,7 @@ class LeaseRegistry:
     async def send_back(
         self, lease_id: str, message: str, detail: str = "", **changes: Any
     ) -> None:
-        """Back to the waiting list, without the instance; `message` tells its user why."""
+        """Back to the waiting list, without the instance; `message` is the reason for its user."""
         await self.note(
             lease_id,
             Step.REQUEST,
@@ -198,7 +198,7 @@ class LeaseRegistry:
             return events
         return (*events, StepEvent(step, self._clock.now(), message, detail))
 
-    def tell_agent(self, lease_id: str) -> None:
+    def notify_agent(self, lease_id: str) -> None:
         """Let the held beat be answered now."""
         self.contact(lease_id).state += 1
         self.announce(lease_id)

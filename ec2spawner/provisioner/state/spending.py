@@ -1,4 +1,4 @@
-"""What each user has spent today and in this month, told from memory at any moment.
+"""What each user has spent today and in this month, from memory at any moment.
 
 The leases in memory are asked anew each time. Those that have left it are kept as a sum for each
 day: read from the store once, in the background, and added to as leases are forgotten.
@@ -25,7 +25,7 @@ from ..store.store import Store
 from .lease_registry import LeaseRegistry
 
 OVERHEAD_REMEMBERED: Final = timedelta(hours=1)
-"""Overhead that may grow is told again within seconds: what was not for so long is done."""
+"""Overhead that grows is counted again within seconds: what was not for so long is final."""
 
 NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
@@ -54,7 +54,7 @@ class Spending:
         """Of the leases that have left memory, since this process began."""
         self._counted = 0.0
         self._overhead: dict[tuple[str, str], tuple[float, datetime]] = {}
-        """By instance id and key: USD that are counted, and when they were told last."""
+        """By instance id and key: USD that are counted, and when they were counted last."""
         self.overhead_usd = 0.0
         """Of what belonged to no lease, since this process began, as far as prices are known."""
 
@@ -64,16 +64,16 @@ class Spending:
         self._read_until = _month(self._begun_at)
 
     def follow(self, tasks: TaskGroup) -> None:
-        """A pass goes on with what is not read yet, and forgets what is done."""
+        """Continue to read what is not read yet, and forget what is final."""
         latest = self._clock.now() - OVERHEAD_REMEMBERED
-        self._overhead = {key: told for key, told in self._overhead.items() if told[1] > latest}
+        self._overhead = {key: each for key, each in self._overhead.items() if each[1] > latest}
         if not self._is_loaded and not self._is_reading:
             self._is_reading = True
             tasks.spawn(self._read(), "spending")
 
     async def _read(self) -> None:
         """What was spent before this process began, once. Other reads and writes of the store come
-        between the days; where one fails, the next pass goes on."""
+        between the days; where one fails, the next pass continues."""
         try:
             while self._read_until < self._begun_at:
                 until = min(self._read_until + timedelta(days=1), self._begun_at)
@@ -95,7 +95,7 @@ class Spending:
         add_days(self._days.setdefault(lease.user, {}), days)
 
     def of(self, user: str, registry: LeaseRegistry) -> Spent:
-        """What the user has spent; unknown until the store has told what was before."""
+        """What the user has spent; unknown until earlier leases are read from the store."""
         now = self._clock.now()
         self._turn_the_page(_month(now))
         if not self._is_loaded:
@@ -122,7 +122,7 @@ class Spending:
         return usd_between(known, now, self._begun_at, NEVER) or 0.0
 
     def count_overhead(self, segment: Segment, since: str) -> None:
-        """Time of no lease since what `since` names; told again, it is the same.
+        """Time of no lease since what `since` names; counted again, it is the same.
 
         Without the minimum of a minute: mostly a lease has paid that.
         """

@@ -72,7 +72,7 @@ class State:
         self.loaded_at: float | None = None
         """Uptime at which the store was read, in seconds."""
         self.pass_wanted = asyncio.Event()
-        self.lease_ending = asyncio.Event()
+        self.termination_wanted = asyncio.Event()
         """Set when a lease begins to end: its termination waits for no pass."""
         self.start_lost = asyncio.Event()
         """Set when a start has lost its instance: its replacement waits for no pass."""
@@ -128,8 +128,8 @@ class State:
             return
         stop = self._with_retention(lease, self._as_ec2_announced(lease, stop))
         log.info("Ending %s (%s): %s %s", lease_id, lease.state, stop.reason, stop.message)
-        self.lease_ending.set()
-        self.leases.tell_agent(lease_id)  # its heartbeat wakes after the change, before the store
+        self.termination_wanted.set()
+        self.leases.notify_agent(lease_id)  # its heartbeat wakes after the change, before the store
         try:
             await self.leases.change(lease_id, state=LeaseState.ENDING, stop=stop)
         except StoreError as error:

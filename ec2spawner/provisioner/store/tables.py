@@ -156,7 +156,7 @@ segment_table = Table(
     Column("ended_at", Instant),
     Column("source", String, nullable=False),
     Column("instance_type", String, nullable=False, server_default=""),
-    # Of overhead: told again, it is the same. None in what schema 0001 wrote.
+    # Of overhead: stored again, it is the same. None in what schema 0001 wrote.
     Column("overhead_key", String),
     Index(None, "lease_id"),
     Index(None, "instance_id"),

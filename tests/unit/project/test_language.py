@@ -33,6 +33,7 @@ CLEAN_PACKAGES = (
     "hub",
     "notebook",
     "prices",
+    "provisioner",
     "reap",
     "telemetry",
     "wire",

@@ -10,7 +10,7 @@ import pytest
 from ec2spawner.core import tags
 from ec2spawner.core.homes.snapshot_schedule import Schedule
 from ec2spawner.provisioner.homes import volumes as homes
-from ec2spawner.provisioner.homes.snapshots import LOOK_INTERVAL
+from ec2spawner.provisioner.homes.snapshots import SCAN_INTERVAL
 from ec2spawner.provisioner.model.cloud import CloudError, VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.model.settings import HomeRules
@@ -406,7 +406,7 @@ async def test_a_foreign_home_blocks_starts_until_it_is_deleted(world: World) ->
     await asyncio.gather(claim, return_exceptions=True)
     await until(lambda: not world.cloud.running(), "its instance to end")
     del world.cloud.volumes[volume_id]
-    world.clock.advance(LOOK_INTERVAL)
+    world.clock.advance(SCAN_INTERVAL)
     await world.complete_passes(2)
     lease, _ = await world.ready(home_kind="ebs")
     assert lease.state is LeaseState.READY

@@ -528,7 +528,7 @@ async def test_a_pending_launch_carries_its_remaining_markets(world: World) -> N
     first_call, second_call = world.cloud.hold("launch"), world.cloud.hold("launch")
     await world.request("first")
     await until(lambda: len(world.cloud.requests()) == 1)
-    [round_] = world.provisioner._state.launches.rounds
+    [round_] = world.provisioner._state.launches.in_progress
     assert round_.markets == {SPOT, ON_DEMAND}
     first_call.set()
     await until(lambda: len(world.cloud.requests()) == 2)
@@ -679,9 +679,9 @@ async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
     foreign = Instance("i-1", InstanceState.RUNNING, T4, A, SPOT, world.clock(), tags={HUB: "hub"})
     monkeypatch.setattr(world.provisioner._state.instances, "listed", {"i-1": foreign})
     launches = world.provisioner._state.launches
-    launches.rounds.append(Round(SPEC, frozenset({A}), 2, frozenset({SPOT})))
+    launches.in_progress.append(Round(SPEC, frozenset({A}), 2, frozenset({SPOT})))
     assert len(list(launches.outstanding())) == 2
-    launches.rounds.clear()
+    launches.in_progress.clear()
 
 
 async def test_starts_that_arrive_while_a_round_fails_are_served(
@@ -927,7 +927,7 @@ async def test_a_busy_ec2_is_not_retried_for_a_cancelled_start(world: World) -> 
     before = len(world.cloud.requests())
     await world.complete_passes(2)
     assert len(world.cloud.requests()) == before
-    assert world.provisioner._state.launches.rounds == []
+    assert world.provisioner._state.launches.in_progress == []
 
 
 # --- in the background -----------------------------------------------------------------------

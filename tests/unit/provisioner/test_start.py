@@ -184,7 +184,7 @@ async def test_spot_instances_are_counted_once_between_two_markets(
     await asyncio.gather(*(world.request(f"user-{n}") for n in range(5)))
     await begun.wait()
     await world.watch_passes(2)
-    assert len(world.provisioner._state.launches.rounds) == 1, "nothing more is asked for"
+    assert len(world.provisioner._state.launches.in_progress) == 1, "nothing more is asked for"
     gate.set()
     await world.boot(5)
     await world.complete_passes(2)
