@@ -1,4 +1,4 @@
-"""What is asked of the store, in SQL. Every function reads within the caller's transaction."""
+"""The store's queries in SQL. Each function reads within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ..model.lease import (
     Snapshot,
     StepEvent,
 )
-from . import tables
+from . import rows, tables
 
 BINDINGS_LOADED: Final = timedelta(days=30)
 """Bindings older than this are loaded only where an open lease holds their instance. Leaving
-one out is safe: `Store.save_binding` asks the database, which keeps them all."""
+one out is safe: `Store.save_binding` checks the database, which keeps all of them."""
 
 
 def snapshot(connection: Connection, since: datetime) -> Snapshot:
@@ -47,15 +47,15 @@ def snapshot(connection: Connection, since: datetime) -> Snapshot:
         leases=_leases(connection, _open_leases()),
         intents=_intents(connection, _unanswered_or_young(since)),
         bindings=_bindings(connection, since - BINDINGS_LOADED),
-        homes=tuple(map(tables.home_from, _mappings(connection, homes))),
-        kept=tuple(map(tables.kept_from, _mappings(connection, kept))),
+        homes=tuple(map(rows.home_from, _mappings(connection, homes))),
+        kept=tuple(map(rows.kept_from, _mappings(connection, kept))),
         ended_lately=_leases(connection, _newest_ended(since - ENDED_LATELY)),
     )
 
 
 def _open_leases() -> Select[tuple[str]]:
     lease = tables.lease_table.c
-    # Not `!= ENDED`: no index finds what a row is not.
+    # Not `!= ENDED`, which would not use the index.
     return select(lease.lease_id).where(lease.state.in_(sorted(OPEN)))
 
 
@@ -75,7 +75,7 @@ def _intents(connection: Connection, tokens: CompoundSelect[tuple[str]]) -> tupl
         .where(intent.client_token.in_(tokens))
         .order_by(intent.created_at, intent.client_token)
     )
-    return tuple(map(tables.intent_from, _mappings(connection, query)))
+    return tuple(map(rows.intent_from, _mappings(connection, query)))
 
 
 def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
@@ -90,7 +90,7 @@ def _bindings(connection: Connection, since: datetime) -> tuple[Binding, ...]:
         .where(binding.instance_id.in_(wanted))
         .order_by(binding.bound_at, binding.instance_id)
     )
-    return tuple(map(tables.binding_from, _mappings(connection, query)))
+    return tuple(map(rows.binding_from, _mappings(connection, query)))
 
 
 def lease_states(connection: Connection, lease_ids: Collection[str]) -> dict[str, LeaseState]:
@@ -104,7 +104,7 @@ def intents(connection: Connection, client_tokens: Collection[str]) -> tuple[Int
     """The launch calls with these tokens, of any age."""
     column = tables.intent_table.c.client_token
     query = select(tables.intent_table).where(column.in_(client_tokens)).order_by(column)
-    return tuple(map(tables.intent_from, _mappings(connection, query)))
+    return tuple(map(rows.intent_from, _mappings(connection, query)))
 
 
 def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
@@ -118,7 +118,7 @@ def overhead(connection: Connection, since: datetime) -> tuple[Segment, ...]:
         )
         .order_by(column.started_at, column.segment_id)
     )
-    return tuple(map(tables.segment_from, _mappings(connection, query)))
+    return tuple(map(rows.segment_from, _mappings(connection, query)))
 
 
 def spent_by_day(
@@ -139,7 +139,7 @@ def spent_by_day(
     spent: dict[str, dict[date, float | None]] = {}
     for _, of_lease in groupby(_mappings(connection, query), lambda row: row["lease_id"]):
         found = list(of_lease)
-        days = usd_by_day(map(tables.segment_from, found), before, month)
+        days = usd_by_day(map(rows.segment_from, found), before, month)
         add_days(spent.setdefault(found[0]["user_name"], {}), days)
     return spent
 
@@ -147,7 +147,8 @@ def spent_by_day(
 def last_served(connection: Connection, instance_id: str) -> tuple[str, datetime] | None:
     """Id and end of the instance's last lease that has ended; None where it served none.
 
-    The last is whose account was written last: by the hub's clock it may have ended before others.
+    The last is the one whose segments were written last: by the hub's clock, which can be set, it
+    may have ended before others.
     """
     column = tables.segment_table.c
     query = (
@@ -172,7 +173,7 @@ def start_durations(connection: Connection, profile: str, limit: int) -> Mapping
     )
     seconds: defaultdict[Step, list[float]] = defaultdict(list)
     for story in _events_of(connection, starts).values():
-        for step, duration in _step_seconds([tables.event_from(row) for row in story]).items():
+        for step, duration in _step_seconds([rows.event_from(row) for row in story]).items():
             seconds[step].append(duration)
     return {step: median(durations) for step, durations in seconds.items()}
 
@@ -209,7 +210,7 @@ def _newest_ended(since: datetime) -> Select[tuple[str]]:
 def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...]:
     lease, segment = tables.lease_table.c, tables.segment_table.c
     events = _events_of(connection, ids)
-    segments: defaultdict[str, list[tables.Row]] = defaultdict(list)
+    segments: defaultdict[str, list[rows.Row]] = defaultdict(list)
     for row in _mappings(
         connection,
         select(tables.segment_table).where(segment.lease_id.in_(ids)).order_by(segment.segment_id),
@@ -221,24 +222,24 @@ def _leases(connection: Connection, ids: Select[tuple[str]]) -> tuple[Lease, ...
         .order_by(lease.requested_at, lease.lease_id)
     )
     return tuple(
-        tables.lease_from(row, events.get(row["lease_id"], ()), segments.get(row["lease_id"], ()))
+        rows.lease_from(row, events.get(row["lease_id"], ()), segments.get(row["lease_id"], ()))
         for row in _mappings(connection, query)
     )
 
 
-def _events_of(connection: Connection, ids: Select[tuple[str]]) -> Mapping[str, list[tables.Row]]:
+def _events_of(connection: Connection, ids: Select[tuple[str]]) -> Mapping[str, list[rows.Row]]:
     column = tables.event_table.c
     query = (
         select(tables.event_table)
         .where(column.lease_id.in_(ids))
         .order_by(column.lease_id, column.position)
     )
-    stories: defaultdict[str, list[tables.Row]] = defaultdict(list)
+    stories: defaultdict[str, list[rows.Row]] = defaultdict(list)
     for row in _mappings(connection, query):
         stories[row["lease_id"]].append(row)
     return stories
 
 
-def _mappings(connection: Connection, query: Select[Any]) -> Iterable[tables.Row]:
+def _mappings(connection: Connection, query: Select[Any]) -> Iterable[rows.Row]:
     for row in connection.execute(query).mappings():
         yield dict(row)

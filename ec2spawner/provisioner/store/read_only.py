@@ -1,4 +1,4 @@
-"""A look into a store beside the hub that holds it: changes nothing, and waits for nobody."""
+"""Read a store while a hub holds it: without a lock, and without changing anything."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from ..model.lease import LeaseState, Snapshot
 from . import queries, tables
+from .backends import open_database
 from .database import StoreError
-from .store import open_database
 
 RECENT: Final = timedelta(hours=1)
 

@@ -1,24 +1,21 @@
-"""What the provisioner remembers, in a database of its own: never the hub's.
+"""The provisioner's store: a database of its own, never the hub's.
 
-All database work runs in one thread, so that nothing here blocks the event loop and writes
-happen in the order in which they were asked for. Every write is one transaction: after a crash
-it is there whole or not at all.
+All work runs in one thread, so that nothing blocks the event loop and writes happen in the order of
+the calls. Each write is one transaction: after a crash it is complete or absent.
 
-A cancelled or timed-out await does not stop the write behind it: it happens in its turn, and
-`close` comes after it. Whoever must know shields it (`asyncio.shield`) and waits. Every write may
-be repeated.
+A cancelled or timed-out await does not stop its write, which happens in its turn, and before
+`close`. A caller that must know shields it (`asyncio.shield`) and waits. Each write may be
+repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import cache
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from sqlalchemy import (
     Connection,
@@ -30,17 +27,14 @@ from sqlalchemy import (
     bindparam,
     delete,
     insert,
-    make_url,
     or_,
     select,
     update,
 )
-from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from ...core.instances.retention_rules import Kept
 from ...core.pricing.money import Segment
 from ...wire import Step
-from ..model import metrics
 from ..model.lease import (
     Binding,
     Home,
@@ -48,26 +42,16 @@ from ..model.lease import (
     Lease,
     Snapshot,
 )
-from . import queries, tables
-from .database import (
-    Database,
-    StoreAwayError,
-    StoreError,
-    StoreHeldError,
-)
-from .migrations import ForeignSchemaError, SchemaTooNewError, upgrade
-from .postgresql import PostgreSQL
-from .sqlite import SQLite
+from . import queries, rows, tables
+from .backends import DEFAULT_URL, open_database
+from .database import StoreAwayError, StoreError, StoreHeldError
+from .database_thread import DatabaseThread
+from .migrations import upgrade
 from .write_behind import WriteBehindQueue
 
 __all__ = ["KeyAlreadyBound", "Store", "StoreAwayError", "StoreError", "StoreHeldError"]
 
 log = logging.getLogger(__name__)
-
-DEFAULT_URL: Final = "sqlite:///ec2spawner.sqlite"
-
-ANSWER_SECONDS: Final = 30.0
-"""An answer of the database later than this is an error: more than any wait it makes itself."""
 
 T = TypeVar("T")
 
@@ -92,12 +76,8 @@ class Store:
     def __init__(self, url: str, since: datetime) -> None:
         self.write_behind = WriteBehindQueue()
         self._database = open_database(url)
+        self._thread = DatabaseThread(self._database)
         self._since = since
-        self._is_open = False
-        self._silent_since: float | None = None
-        self._thread: ThreadPoolExecutor | None = ThreadPoolExecutor(
-            max_workers=1, thread_name_prefix="ec2spawner-store"
-        )
 
     @classmethod
     async def open(
@@ -109,19 +89,19 @@ class Store:
         agents_at: str = "",
         moved_from: str = "",
     ) -> Store:
-        """Open the store at `url`, make or upgrade its schema, and hold it against a second hub.
+        """Open the store at `url`, make or upgrade its schema, and lock it against a second hub.
 
-        `load` gives answered intents younger than `recent` before `now`. `agents_at` is the host
-        and port at which agents reach this hub: a store of a hub elsewhere is refused as a copy,
-        unless the hub has `moved_from` there; empty looks at nothing.
+        `load` returns answered intents that were created within `recent` before `now`. `agents_at`
+        is the host and port at which agents reach this hub: a store of a hub with another address
+        is refused as a copy, unless that address is `moved_from`; empty skips this check.
         Raises `StoreHeldError` while another process holds it, `StoreAwayError` while its server
         does not answer, and `StoreError` when the URL is wrong, the database cannot be used, or
         its schema is newer than this code.
         """
         store = cls(url, now - recent)
         try:
-            await store._run(lambda: store._open(agents_at, moved_from))
-            store._is_open = True
+            await store._thread.run(lambda: store._open(agents_at, moved_from))
+            store._thread.logs_failures = True
         except BaseException:
             await asyncio.shield(store.close())
             raise
@@ -133,7 +113,7 @@ class Store:
         Raises `StoreError` where another hub may have taken it over, or has. A file is held for
         as long as the process lives, also where it cannot be written.
         """
-        await self._run(self._database.hold)
+        await self._thread.run(self._database.hold)
 
     async def load(self) -> Snapshot:
         """All that still matters, see `Snapshot`."""
@@ -143,13 +123,13 @@ class Store:
         """Insert or replace the lease with its events and segments."""
 
         def write(connection: Connection) -> None:
-            _upsert(connection, tables.lease_table, tables.lease_row(lease))
-            _replace(connection, tables.event_table, lease.lease_id, tables.event_rows(lease))
+            _upsert(connection, tables.lease_table, rows.lease_row(lease))
+            _replace(connection, tables.event_table, lease.lease_id, rows.event_rows(lease))
             _replace(
                 connection,
                 tables.segment_table,
                 lease.lease_id,
-                [tables.segment_row(segment, lease.lease_id) for segment in lease.segments],
+                [rows.segment_row(segment, lease.lease_id) for segment in lease.segments],
             )
 
         await self._write(write)
@@ -157,7 +137,7 @@ class Store:
     async def save_intent(self, intent: Intent) -> None:
         """Insert or replace: before the call as open, after it with its answer."""
         await self._write(
-            lambda connection: _upsert(connection, tables.intent_table, tables.intent_row(intent))
+            lambda connection: _upsert(connection, tables.intent_table, rows.intent_row(intent))
         )
 
     async def intents(self, client_tokens: Collection[str]) -> tuple[Intent, ...]:
@@ -176,7 +156,7 @@ class Store:
                 select(column.key_sha256).where(column.instance_id == binding.instance_id)
             )
             if bound is None:
-                connection.execute(insert(tables.binding_table), [tables.binding_row(binding)])
+                connection.execute(insert(tables.binding_table), [rows.binding_row(binding)])
             elif bound != binding.key_sha256:
                 raise KeyAlreadyBound(binding.instance_id)
 
@@ -185,15 +165,13 @@ class Store:
     async def rebind(self, binding: Binding) -> None:
         """Bind the instance to the key of a new boot, in the place of an earlier boot's."""
         await self._write(
-            lambda connection: _upsert(
-                connection, tables.binding_table, tables.binding_row(binding)
-            )
+            lambda connection: _upsert(connection, tables.binding_table, rows.binding_row(binding))
         )
 
     async def save_kept(self, kept: Kept) -> None:
         """Insert or replace."""
         await self._write(
-            lambda connection: _upsert(connection, tables.kept_table, tables.kept_row(kept))
+            lambda connection: _upsert(connection, tables.kept_table, rows.kept_row(kept))
         )
 
     async def forget_kept(self, instance_id: str) -> None:
@@ -208,7 +186,7 @@ class Store:
     async def save_home(self, home: Home) -> None:
         """Insert or replace. A volume belongs to one home: a second one is a `StoreError`."""
         await self._write(
-            lambda connection: _upsert(connection, tables.home_table, tables.home_row(home))
+            lambda connection: _upsert(connection, tables.home_table, rows.home_row(home))
         )
 
     async def delete_home(self, home_id: str) -> None:
@@ -238,9 +216,7 @@ class Store:
                     ),
                 )
             )
-            connection.execute(
-                insert(tables.segment_table), [tables.segment_row(segment, None, key)]
-            )
+            connection.execute(insert(tables.segment_table), [rows.segment_row(segment, None, key)])
 
         await self._write(write)
 
@@ -268,15 +244,8 @@ class Store:
         )
 
     async def close(self) -> None:
-        """Finish all that was asked for and let go of it. A second call does nothing."""
-        if self._thread is None:
-            return
-        self._is_open = False
-        try:
-            await self._run(self._database.close)
-        finally:
-            self._thread.shutdown(wait=False)
-            self._thread = None
+        """Finish all work, and release the database. A second call does nothing."""
+        await self._thread.close()
 
     # --- in the thread ---
 
@@ -298,72 +267,10 @@ class Store:
         self._database.taken_over(self._database.transaction(take_over, writes=True))
 
     async def _write(self, work: Callable[[Connection], object]) -> None:
-        await self._run(lambda: self._database.transaction(work, writes=True))
+        await self._thread.run(lambda: self._database.transaction(work, writes=True))
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
-        return await self._run(lambda: self._database.transaction(work, writes=False))
-
-    async def _run(self, work: Callable[[], T]) -> T:
-        """Run in the store's thread; what a database can raise comes out as `StoreError`."""
-        try:
-            return await self._run_explained(work)
-        except StoreError:
-            metrics.STORE_ERRORS.inc()
-            raise
-
-    async def _run_explained(self, work: Callable[[], T]) -> T:
-        try:
-            answer = await self._in_thread(work)
-        except (StoreAwayError, StoreHeldError) as error:
-            self._silent(str(error))
-            raise
-        except TimeoutError as error:
-            said = (
-                f"{self._database.name} has not answered for {ANSWER_SECONDS:.0f} s: is its disk "
-                "full, broken or on a network? What was asked for may still happen"
-            )
-            self._silent(said)
-            raise StoreError(said) from error
-        except SchemaTooNewError as error:
-            raise StoreError(
-                f"{self._database.name} was written by a newer ec2spawner (schema "
-                f"{error.revision}): install that version again, or name another file or database"
-            ) from error
-        except ForeignSchemaError as error:
-            raise StoreError(
-                f"{self._database.name} holds the tables of another program, such as JupyterHub "
-                "itself: give the store a file or a database of its own"
-            ) from error
-        except (SQLAlchemyError, OSError, ValueError) as error:
-            said = self._database.explained(error)
-            if not isinstance(error, IntegrityError | ValueError):
-                self._silent(said)
-            raise StoreError(said) from error
-        self._answered()
-        return answer
-
-    async def _in_thread(self, work: Callable[[], T]) -> T:
-        if self._thread is None:
-            raise StoreError("the store is closed")
-        async with asyncio.timeout(ANSWER_SECONDS):
-            # Shielded: a write that waits for its turn would be dropped with its caller.
-            return await asyncio.shield(
-                asyncio.get_running_loop().run_in_executor(self._thread, work)
-            )
-
-    def _silent(self, said: str) -> None:
-        """Say once that it fails; whoever asked says what could not be done."""
-        if self._silent_since is None and self._is_open:
-            self._silent_since = time.monotonic()
-            log.error(
-                "%s. Running servers keep running; none can be started until it is fixed", said
-            )
-
-    def _answered(self) -> None:
-        if self._silent_since is not None:
-            seconds = time.monotonic() - self._silent_since
-            self._silent_since = None
-            log.warning("%s answers again, after %.0f s", self._database.name, seconds)
+        return await self._thread.run(lambda: self._database.transaction(work, writes=False))
 
 
 def _copied(name: str, before: str, now: str) -> str:
@@ -375,35 +282,13 @@ def _copied(name: str, before: str, now: str) -> str:
     )
 
 
-def open_database(url: str) -> Database:
-    """The database for a URL of SQLAlchemy's; raises `StoreError` for one that cannot be used."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        raise StoreError(
-            f"the store's URL is not one of SQLAlchemy's: write it like {DEFAULT_URL}"
-        ) from None  # it may quote the password
-    match parsed.get_backend_name():
-        case "sqlite":
-            return SQLite(parsed)
-        case "postgresql":
-            return PostgreSQL(parsed)
-        case other:
-            raise StoreError(
-                f"a store on {other} is not supported: write a file's URL, like {DEFAULT_URL}, or "
-                "a PostgreSQL database's, like postgresql://ec2spawner@db.example.org/ec2spawner"
-            )
-
-
-def _upsert(connection: Connection, table: Table, row: tables.Row) -> None:
+def _upsert(connection: Connection, table: Table, row: rows.Row) -> None:
     key = table.primary_key.columns[0]
     if connection.execute(_update_of(table), {**row, "of_key": row[key.name]}).rowcount == 0:
         connection.execute(_insert_into(table), row)
 
 
-def _replace(
-    connection: Connection, table: Table, lease_id: str, new: Sequence[tables.Row]
-) -> None:
+def _replace(connection: Connection, table: Table, lease_id: str, new: Sequence[rows.Row]) -> None:
     connection.execute(_delete_from(table), {"of_lease": lease_id})
     if new:
         connection.execute(_insert_into(table), new)

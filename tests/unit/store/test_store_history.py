@@ -17,7 +17,7 @@ from sqlalchemy import Engine, create_engine, event, insert
 
 from ec2spawner.core.pricing.money import Segment
 from ec2spawner.provisioner.model.lease import Binding, IntentState, LeaseState
-from ec2spawner.provisioner.store import sqlite, tables
+from ec2spawner.provisioner.store import rows, sqlite, tables
 from ec2spawner.provisioner.store.store import Store
 from ec2spawner.wire import Market
 from tests.stored import NOW, SECOND, intent, lease, other_program, story
@@ -49,15 +49,15 @@ def write_history(url: str, number: int) -> None:
             ended_at=at + 600 * SECOND,
             events=story(10, 20, 30, 30, start=at),
         )
-        leases.append(tables.lease_row(ended))
-        events += tables.event_rows(ended)
+        leases.append(rows.lease_row(ended))
+        events += rows.event_rows(ended)
         overhead = dataclasses.replace(segment, start=at - SECOND, end=at)
         segments += [
-            tables.segment_row(segment, ended.lease_id),
-            tables.segment_row(overhead, None),
+            rows.segment_row(segment, ended.lease_id),
+            rows.segment_row(overhead, None),
         ]
-        intents.append(tables.intent_row(intent(f"token-{n}", IntentState.ANSWERED, at)))
-        bindings.append(tables.binding_row(Binding(instance_id, "aa", at)))
+        intents.append(rows.intent_row(intent(f"token-{n}", IntentState.ANSWERED, at)))
+        bindings.append(rows.binding_row(Binding(instance_id, "aa", at)))
     with other_program(url) as database, database.begin():
         database.execute(insert(tables.lease_table), leases)
         database.execute(insert(tables.event_table), events)
