@@ -198,5 +198,10 @@ def digits(usd: float) -> str:
     return f"{usd:.2f}" if usd < 100 else f"{usd:.0f}"
 
 
+def price_words(usd_per_hour: float) -> str:
+    """`$0.53/h`, `$0.083/h`."""
+    return f"${digits(usd_per_hour)}/h"
+
+
 def _hours(duration: timedelta) -> float:
     return duration.total_seconds() / 3600

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
+from ...core.pricing.money import price_words
 from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
 from ...provisioner.model.cloud import CloudError
@@ -14,7 +15,6 @@ from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
-from ..pages.attempt_text import usd
 from ..pages.progress import current_step
 from ..spawn.allowed_profiles import allowed_profiles
 from ..spawn.home_migration import home_zone_of
@@ -123,7 +123,7 @@ def start_other(alternative: Alternative) -> Action:
     if usd_per_hour is None:
         price = ", price unknown"
     else:
-        price = f" {'from' if alternative.may_cost_more else 'at'} {usd(usd_per_hour)}/h"
+        price = f" {'from' if alternative.may_cost_more else 'at'} {price_words(usd_per_hour)}"
     label = f"{alternative.name}, {alternative.market}{price}"
     return Action(ActionKind.START_OTHER, label, alternative.user_options)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.offers.quotas import quota_of
-from ...core.pricing.money import digits
+from ...core.pricing.money import price_words
 from ...provisioner.model.lease import Attempt, AttemptOutcome, Lease
 from ...wire import Market, Step
 
@@ -68,7 +68,9 @@ def request_text(attempt: Attempt) -> str:
     if attempt.usd_per_hour is not None and attempt.outcome is not AttemptOutcome.FOUND:
         several = len(attempt.instance_types) * len(attempt.zones) > 1
         one_price = attempt.market is Market.ON_DEMAND and not others
-        words.append(f"{'from ' if several and not one_price else ''}{usd(attempt.usd_per_hour)}/h")
+        words.append(
+            f"{'from ' if several and not one_price else ''}{price_words(attempt.usd_per_hour)}"
+        )
     return ", ".join(words)
 
 
@@ -80,7 +82,7 @@ def response_text(attempt: Attempt) -> str:
     if attempt.outcome is AttemptOutcome.ASKING:
         return f"{words}…"
     if attempt.outcome is AttemptOutcome.FOUND and attempt.usd_per_hour is not None:
-        return f"{words}, {usd(attempt.usd_per_hour)}/h"
+        return f"{words}, {price_words(attempt.usd_per_hour)}"
     return words
 
 
@@ -102,9 +104,9 @@ def market_note(lease: Lease) -> str:
         return ""  # spot costs more than on-demand right now
     quota = bool(spot) and spot[-1].outcome is AttemptOutcome.QUOTA
     why = "The AWS account's spot quota is used up" if quota else "Spot is sold out"
-    price = f" at {usd(found.usd_per_hour)}/h" if found.usd_per_hour is not None else ""
+    price = f" at {price_words(found.usd_per_hour)}" if found.usd_per_hour is not None else ""
     cheaper = next((x.usd_per_hour for x in spot if x.usd_per_hour is not None), None)
-    instead = f" instead of {usd(cheaper)}/h or more" if price and cheaper is not None else ""
+    instead = f" instead of {price_words(cheaper)} or more" if price and cheaper is not None else ""
     return f"{why}, so this is an on-demand machine{price}{instead}. AWS does not interrupt it."
 
 
@@ -116,8 +118,3 @@ def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
     if not refused or not bound:
         return ""
     return f"Only {home_zone} was tried: your files are there, and no other zone can open them."
-
-
-def usd(amount: float) -> str:
-    """Such as `$0.53`."""
-    return f"${digits(amount)}"

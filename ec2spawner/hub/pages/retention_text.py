@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...core.instances.retention_rules import AfterStop, Kept, disk_usd_per_month
-from ...core.pricing.money import digits
+from ...core.pricing.money import digits, price_words
 from ...core.profiles.choices import MARKETS_OF
 from ...core.text.durations import approximate
 from ...provisioner.provisioner import Provisioner
@@ -23,7 +23,7 @@ def _sentence(kept: Kept, usd_per_hour: float | None) -> str:
     if kept.then == "linger":
         price = "its usual price"
         if usd_per_hour:
-            price = f"about ${digits(usd_per_hour)}/h (an estimate)"
+            price = f"about {price_words(usd_per_hour)} (an estimate)"
         return (
             f"Your last machine keeps running until {until}: start {kept.profile_name} with the "
             f"same choices to use it again within seconds. Until then it costs this hub {price}. "

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.offers.purchase import Offer
+from ...core.pricing.money import price_words
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
-from .attempt_text import usd
 
 
 def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
@@ -42,22 +42,24 @@ def _why(provisioner: Provisioner, lease: Lease, within: Sequence[Offer]) -> str
         zones = provisioner.market.zones.of(lease.spec)
         every = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
         price, limit = _cheapest(every), lease.spec.max_usd_per_hour
-        costs = "has no known price" if price is None else f"costs {usd(price)}/h"
-        over = f", above your limit of {usd(limit)}/h" if limit is not None else ""
+        costs = "has no known price" if price is None else f"costs {price_words(price)}"
+        over = f", above your limit of {price_words(limit)}" if limit is not None else ""
         return f"Spot for {lease.profile_name} {costs} right now{over}."
     price = _cheapest(within)
-    at = f" at {usd(price)}/h" if price is not None else ""
+    at = f" at {price_words(price)}" if price is not None else ""
     return f"No spot capacity for {lease.profile_name}{at} right now."
 
 
 def _other_price(instead: Offer | None) -> str:
     if instead is None or instead.usd_per_hour is None:
         return ""
-    return f" On-demand costs {usd(instead.usd_per_hour)}/h."
+    return f" On-demand costs {price_words(instead.usd_per_hour)}."
 
 
 def _at(offer: Offer) -> str:
-    return "(price unknown)" if offer.usd_per_hour is None else f"at {usd(offer.usd_per_hour)}/h"
+    return (
+        "(price unknown)" if offer.usd_per_hour is None else f"at {price_words(offer.usd_per_hour)}"
+    )
 
 
 def _cheapest(offers: Sequence[Offer]) -> float | None:

@@ -9,7 +9,6 @@ from datetime import datetime
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer
 from ...core.offers.sold_out import Mark
-from ...core.pricing.money import digits
 from ..model.cloud import FleetResponse, Launched, LaunchRequest
 from ..model.lease import Attempt, AttemptOutcome
 from ..offers.offers import Order
@@ -150,11 +149,6 @@ def zones_words(zones: Iterable[str]) -> str:
     first, *others = sorted(set(zones))
     short = [first, *(zone.removeprefix(first[:-1]) for zone in others)]
     return short[0] if len(short) == 1 else f"{', '.join(short[:-1])} and {short[-1]}"
-
-
-def price_words(usd_per_hour: float) -> str:
-    """`$0.53/h`, `$0.083/h`."""
-    return f"${digits(usd_per_hour)}/h"
 
 
 def error_words(error: LaunchError) -> str:

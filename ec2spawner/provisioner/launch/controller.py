@@ -11,6 +11,7 @@ from typing import Any
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
 from ...core.offers.spot_wait import Turn
+from ...core.pricing.money import price_words
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
 from ..model.cloud import (
@@ -308,7 +309,7 @@ class LaunchController:
         changes: dict[str, Any] = {}
         if lease.state is LeaseState.WAITING:
             parts = [launched.instance_type, str(launched.market), launched.zone]
-            parts += [attempts.price_words(usd)] if usd is not None else []
+            parts += [price_words(usd)] if usd is not None else []
             changes["events"] = self._state.leases.story(
                 lease.lease_id,
                 Step.BOOT,

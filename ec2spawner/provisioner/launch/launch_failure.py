@@ -10,12 +10,12 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, affordable
 from ...core.offers.quotas import quota_words
 from ...core.offers.sold_out import Mark
+from ...core.pricing.money import price_words
 from ...wire import Stop
 from ..model.error_hints import FIX, fix_of
 from .attempts import (
     SKIP_REASONS,
     error_words,
-    price_words,
     zones_words,
 )
 from .fleet_response import Outcome

@@ -9,6 +9,7 @@ import pytest
 from ec2spawner.core.offers.launch_errors import ErrorClass, LaunchError
 from ec2spawner.core.offers.purchase import Offer
 from ec2spawner.core.offers.sold_out import Mark
+from ec2spawner.core.pricing.money import price_words
 from ec2spawner.provisioner.launch import attempts
 from ec2spawner.provisioner.launch.fleet_response import Outcome
 from ec2spawner.provisioner.launch.launch_failure import MAX_CHARACTERS, launch_failure
@@ -117,7 +118,7 @@ def test_of_several_errors_the_decisive_one_is_reported(
 
 def test_a_price_is_never_shown_as_zero() -> None:
     prices = [0.526, 0.0832, 0.0016, 24.48]
-    assert [attempts.price_words(usd) for usd in prices] == [
+    assert [price_words(usd) for usd in prices] == [
         "$0.53/h",
         "$0.083/h",
         "$0.002/h",
