@@ -707,6 +707,7 @@ async def test_starts_that_arrive_while_a_round_fails_are_served(
 async def test_an_instance_that_arrives_while_others_are_abandoned_is_kept(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    await world.restart(batch_window=0.3)  # both are of one round
     world.cloud.sell_out(SPOT)
     world.cloud.sell_out(ON_DEMAND)
     gate = world.cloud.hold("launch", after=True)
