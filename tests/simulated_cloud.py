@@ -19,7 +19,7 @@ from ec2spawner import data
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.pricing.price_history import PricePoint, merged
-from ec2spawner.data import InstanceType
+from ec2spawner.core.profiles.profiles import InstanceType
 from ec2spawner.provisioner.model.cloud import (
     CloudError,
     FleetResponse,

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType
 from .client import Client, entries
 from .tags import literal
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from ..aws.ec2 import EC2Cloud
 from ..config import Options
+from ..core.profiles.profiles import InstanceType
 from ..core.tags import HOME
-from ..data import InstanceType
 from ..hub.spawn.user_data import user_data
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, Image, LaunchSpec
 from ..wire import Market

@@ -15,8 +15,7 @@ from ..aws.ec2 import EC2Cloud
 from ..aws.errors import CREDENTIALS, NO_CREDENTIALS
 from ..config import Options, Profile
 from ..config.profile import DEFAULT_PROFILES
-from ..core.profiles.profiles import resolve
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType, resolve
 from ..hub.spawn.user_data import PUBLISHED_PACKAGE
 from ..provisioner.model.cloud import CloudError, Image
 from ..provisioner.offers.instance_types import read_types
@@ -48,6 +47,8 @@ T = TypeVar("T")
 REST = "everything else in AWS"
 
 _BEFORE = "not checked before c.EC2Spawner.{} is fixed"
+
+LATER = "try again in a few minutes"
 
 TIMEOUTS = Timeouts(read=8, launch_read=15, total=25)
 """Shorter than the hub's: somebody waits, and can try again."""
@@ -144,11 +145,9 @@ class Check:
     async def _subnets(self) -> Sequence[Subnet]:
         if self._cannot_check("subnets", "subnets"):
             return ()
-        try:
-            subnets = await self.account.subnets(self.options.subnets)
-        except CloudError as error:
-            fix = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
-            self.findings.append(refused("subnets", error, fix))
+        fix = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
+        subnets = await self._ask("subnets", self.account.subnets(self.options.subnets), fix)
+        if subnets is None:
             return ()
         self.findings.append(judge_subnets(subnets))
         return subnets
@@ -174,13 +173,10 @@ class Check:
                 )
             )
             return
-        try:
-            groups = await self.account.security_groups(self.options.security_groups)
-        except CloudError as error:
-            fix = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
-            self.findings.append(refused(name, error, fix))
-            return
-        if subnets:
+        fix = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
+        asked = self.account.security_groups(self.options.security_groups)
+        groups = await self._ask(name, asked, fix)
+        if groups is not None and subnets:
             self.findings.append(judge_security_groups(groups, subnets))
 
     # --- image, role, key ---
@@ -188,14 +184,13 @@ class Check:
     async def _image(self) -> Image | None:
         if self._cannot_check("image", "image", "architecture"):
             return None
-        try:
-            image = await self.cloud.find_image(self.options.image.query(self.options.architecture))
-        except CloudError as error:
-            fix = (
-                "c.EC2Spawner.image: an image of this region and of c.EC2Spawner.architecture that "
-                "the account may use, by id, by name and owners, or by SSM parameter"
-            )
-            self.findings.append(refused("image", error, fix))
+        fix = (
+            "c.EC2Spawner.image: an image of this region and of c.EC2Spawner.architecture that the "
+            "account may use, by id, by name and owners, or by SSM parameter"
+        )
+        query = self.options.image.query(self.options.architecture)
+        image = await self._ask("image", self.cloud.find_image(query), fix)
+        if image is None:
             return None
         package = self.options.agent_package or PUBLISHED_PACKAGE
         self.findings += [
@@ -207,31 +202,30 @@ class Check:
     async def _role_and_key(self) -> None:
         if profile := self.options.instance_profile:
             fix = "make it in IAM, or correct c.EC2Spawner.instance_profile"
-            await self._exists("instance profile", self.account.instance_profile, profile, fix)
+            arn = await self._ask("instance profile", self.account.instance_profile(profile), fix)
+            if arn is not None:
+                self.findings.append(ok("instance profile", profile))
         if key := self.options.key_name:
             fix = "make it in EC2, or correct c.EC2Spawner.key_name"
-            await self._exists("key pair", self.account.key_pair, key, fix)
-
-    async def _exists(
-        self, name: str, find: Callable[[str], object], wanted: str, fix: str
-    ) -> None:
-        try:
-            await find(wanted)  # type: ignore[misc]
-        except CloudError as error:
-            self.findings.append(refused(name, error, fix))
-        else:
-            self.findings.append(ok(name, wanted))
+            if await self._ask("key pair", self.account.key_pair(key), fix) is not None:
+                self.findings.append(ok("key pair", key))
 
     async def _file_system(self, subnets: Sequence[Subnet]) -> None:
         home = self.options.home
         if home.kind != "efs" or not subnets:
             return
-        try:
-            targets = await self.account.mount_targets(home.file_system)
-        except CloudError as error:
-            self.findings.append(refused(FILE_SYSTEM, error, "try again in a few minutes"))
-        else:
+        asked = self.account.mount_targets(home.file_system)
+        targets = await self._ask(FILE_SYSTEM, asked, LATER)
+        if targets is not None:
             self.findings.append(judge_file_system(home.file_system, targets, subnets))
+
+    async def _ask(self, name: str, call: Awaitable[T], fix: str) -> T | None:
+        """The response to a call; None if it failed, which is a finding then."""
+        try:
+            return await call
+        except CloudError as error:
+            self.findings.append(refused(name, error, fix))
+            return None
 
     def _cannot_check(self, name: str, *options: str) -> bool:
         """Whether one of these options cannot be followed; then that is a finding."""
@@ -254,11 +248,10 @@ class Check:
             profiles = tuple(map(Profile.model_validate, DEFAULT_PROFILES))
         bundled = data.instance_types(self.options.region)
         named = {name for profile in profiles for name in profile.instance_types}
-        try:
-            offered, described = await read_types(self.cloud, zones, bundled, named)
-        except CloudError as error:
-            self.findings.append(refused("profiles", error, "try again in a few minutes"))
+        read = await self._ask("profiles", read_types(self.cloud, zones, bundled, named), LATER)
+        if read is None:
             return ()
+        offered, described = read
         unknown = await self._unknown_types(named - offered.keys(), {*bundled, *offered})
         table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
         resolved = {p.slug: resolve(p, table, self.options.architecture) for p in profiles}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from ..core.offers.quotas import Quota, quota_of
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType
 from ..provisioner.model.cloud import CloudError, Image
 from ..wire import Market
 from .account import MountTarget, SecurityGroup, Subnet

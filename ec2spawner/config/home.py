@@ -9,23 +9,17 @@ from pydantic import AfterValidator, Field, model_validator
 from ..core.homes.snapshot_schedule import Schedule
 from ..provisioner.model.settings import HomeRules
 from .mounts import efs_root, id_like
-from .values import MAX_DISK_GIB, PositiveDuration, Words, as_written, wrong
+from .values import MAX_DISK_GIB, Bounds, PositiveDuration, Words, as_written, wrong
 
 SHORTEST_BETWEEN_SNAPSHOTS = 3600.0
 """Seconds. Each one is a call for each home, and EC2 has five under way for a volume at most."""
 
 
-class HomeBounds(Words):
+class HomeBounds(Bounds):
     """Sizes that a user may choose for their home, in GiB."""
 
     min: int = Field(ge=1, le=MAX_DISK_GIB, description="The smallest, in GiB.", examples=[20])
     max: int = Field(ge=1, le=MAX_DISK_GIB, description="The largest, in GiB.", examples=[500])
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.min > self.max:
-            wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
-        return self
 
 
 class SnapshotSchedule(Words):

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 from .. import data
 from ..core.instances.retention_rules import AfterStop
 from ..core.profiles import profiles
+from ..core.profiles.profiles import InstanceType
 from ..wire import IdlePolicy
 from .after_stop import TERMINATE, AfterStopWords
 from .discounts import DiscountConfig
@@ -321,7 +322,7 @@ class Options(Words):
         `hub.spawn.server_options`."""
         return () if callable(self.profile_list) else self.profile_list
 
-    def instance_types(self, profile: Profile) -> tuple[data.InstanceType, ...]:
+    def instance_types(self, profile: Profile) -> tuple[InstanceType, ...]:
         """The bundled instance types that a profile of these options means, best first."""
         return profiles.resolve(profile, data.instance_types(), self.architecture)
 

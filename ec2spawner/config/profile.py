@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -18,6 +18,7 @@ from .idle import IdleConfig
 from .mounts import Buckets, DataVolumes
 from .values import (
     MAX_DISK_GIB,
+    Bounds,
     OrFunction,
     PositiveDuration,
     SpawnerFunction,
@@ -33,30 +34,19 @@ from .values import (
 MarketWord = Literal["spot-first", "spot-wait", "spot-only", "on-demand"]
 
 
-class DiskBounds(Words):
+class DiskBounds(Bounds):
     """Sizes that a user may choose for the instance's own disk, in GiB."""
 
     min: int = Field(ge=8, le=MAX_DISK_GIB, description="The smallest, in GiB.", examples=[50])
     max: int = Field(ge=8, le=MAX_DISK_GIB, description="The largest, in GiB.", examples=[500])
 
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.min > self.max:
-            wrong(f"its min, {self.min}, is above its max, {self.max}", "swap them")
-        return self
 
-
-class IdleBounds(Words):
+class IdleBounds(Bounds):
     """Times that a user may choose for the idle limit `server`."""
 
+    UNIT: ClassVar[str] = " s"
     min: PositiveDuration = Field(description="The shortest.", examples=["15m"])
     max: PositiveDuration = Field(description="The longest.", examples=["4h"])
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.min > self.max:
-            wrong(f"its min, {self.min:g} s, is above its max, {self.max:g} s", "swap them")
-        return self
 
 
 class ProfileOptions(Words):

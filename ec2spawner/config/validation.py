@@ -8,22 +8,16 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from .. import data
-from .after_stop import AfterStopConfig
-from .discounts import DiscountConfig
-from .home import HomeBounds, HomeConfig, SnapshotSchedule
-from .idle import IdleConfig, UserMaySet
-from .image import ImageConfig
-from .mounts import BucketConfig, DataVolumeConfig, mount_problems
+from .mounts import mount_problems
 from .options import Options
-from .profile import DiskBounds, IdleBounds, Profile, ProfileOptions
+from .profile import Profile
 from .values import shown, suggest
-from .working_hours import WorkingHoursConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,30 +260,20 @@ def _no_match(profile: Profile, architecture: str) -> tuple[str, str]:
     )
 
 
-_MODELS: dict[tuple[str, ...], type[BaseModel]] = {
-    (): Options,
-    ("after_stop",): AfterStopConfig,
-    ("buckets",): BucketConfig,
-    ("data_volumes",): DataVolumeConfig,
-    ("discounts",): DiscountConfig,
-    ("home",): HomeConfig,
-    ("home", "snapshots"): SnapshotSchedule,
-    ("home", "user_may_choose"): HomeBounds,
-    ("idle",): IdleConfig,
-    ("idle", "user_may_set"): UserMaySet,
-    ("idle", "working_hours"): WorkingHoursConfig,
-    ("image",): ImageConfig,
-    ("profile_list",): Profile,
-    ("profile_list", "after_stop"): AfterStopConfig,
-    ("profile_list", "buckets"): BucketConfig,
-    ("profile_list", "data_volumes"): DataVolumeConfig,
-    ("profile_list", "idle"): IdleConfig,
-    ("profile_list", "idle", "user_may_set"): UserMaySet,
-    ("profile_list", "idle", "working_hours"): WorkingHoursConfig,
-    ("profile_list", "profile_options"): ProfileOptions,
-    ("profile_list", "profile_options", "disk_gib"): DiskBounds,
-    ("profile_list", "profile_options", "idle"): IdleBounds,
-}
+def _model_of(words: Sequence[str]) -> type[BaseModel]:
+    """The model that has the field at the end of a location without its numbers."""
+    model: type[BaseModel] | None = Options
+    for word in words[:-1]:
+        field = model.model_fields.get(word) if model else None
+        model = _model_in(field.annotation) if field else None
+    return model or Options
+
+
+def _model_in(annotation: object) -> type[BaseModel] | None:
+    """The model in a type such as `tuple[Profile, ...] | SpawnerFunction`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
 
 
 _MUST_BE = {
@@ -323,7 +307,7 @@ def _problem(detail: ErrorDetails, raw: Mapping[str, Any]) -> Problem:
     words = tuple(part for part in location if isinstance(part, str))
     if words[:1] == ("idle_by_group",) and len(words) > 1:
         words = ("idle", *words[2:])
-    model = _MODELS.get(words[:-1], Options)
+    model = _model_of(words)
     if detail["type"] == "extra_forbidden":
         return Problem(option, "there is no such option", suggest(words[-1], model.model_fields))
     field = model.model_fields.get(words[-1]) if words else None

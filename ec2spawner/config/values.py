@@ -8,9 +8,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Annotated, Any, NoReturn, get_args, get_origin
+from typing import Annotated, Any, ClassVar, NoReturn, Self, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, GetCoreSchemaHandler
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    GetCoreSchemaHandler,
+    model_validator,
+)
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from ..core.text import durations
@@ -96,6 +103,23 @@ class Words(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_default=True, str_strip_whitespace=True
     )
+
+
+class Bounds(Words):
+    """Two values within which a user may choose; `min` is not above `max`."""
+
+    UNIT: ClassVar[str] = ""
+    min: float
+    max: float
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.min > self.max:
+            wrong(
+                f"its min, {self.min:g}{self.UNIT}, is above its max, {self.max:g}{self.UNIT}",
+                "swap them",
+            )
+        return self
 
 
 class Code(str):

@@ -10,32 +10,13 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import TypeVar
 
+from ..core.profiles.profiles import InstanceType
+
 T = TypeVar("T")
 
 PRICES_REGION = "us-east-1"
 PRICES_SOURCE = "the bundled price table of 2026-07-20"
 INTERRUPTIONS_SOURCE = "the AWS Spot Instance Advisor of 2025-06-28"
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceType:
-    """One EC2 instance type. Memory in MiB, prices in USD/hour; None is unknown."""
-
-    name: str
-    vcpus: int
-    memory_mib: int
-    gpu: str
-    """GPU model as EC2 names it, or empty."""
-    gpu_count: int
-    gpu_memory_mib: int
-    """Memory of one GPU; 0 without a GPU."""
-    gpu_partition: float
-    """Share of a GPU; 1.0 for whole GPUs, 0.0 without one."""
-    architecture: str
-    local_disk_gb: int
-    on_demand_usd_per_hour: float | None
-    spot_saving_percent: int | None
-    interruption_band: int | None
 
 
 @cache

@@ -13,8 +13,7 @@ from ..aws.client import known_regions
 from ..aws.ec2 import EC2Cloud
 from ..check.account import Account
 from ..config import Profile
-from ..core.profiles.profiles import resolve
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType, resolve
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.error_hints import describe_error
 from ..provisioner.offers.instance_types import read_types

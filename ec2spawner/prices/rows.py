@@ -9,8 +9,7 @@ from datetime import datetime
 from ..config import Profile
 from ..core.offers.interruption_rate import risk_words
 from ..core.pricing.price_history import PricePoint, steadiness
-from ..core.profiles.profiles import resolve
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType, resolve
 from ..wire import Market
 
 

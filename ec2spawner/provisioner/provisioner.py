@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from ..core.instances.retention_rules import Kept
-from ..data import InstanceType
+from ..core.profiles.profiles import InstanceType
 from ..wire import IdlePolicy, Step, Stop
 from .garbage_collection import GarbageCollection
 from .gauges import Figures, figures

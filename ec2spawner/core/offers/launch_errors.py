@@ -43,70 +43,43 @@ class ErrorClass(StrEnum):
 
 
 THROTTLES = frozenset(
-    {
-        "EC2ThrottledException",
-        "RequestLimitExceeded",
-        "RequestThrottled",
-        "RequestThrottledException",
-        "Throttling",
-        "ThrottlingException",
-        "TooManyRequestsException",
-    }
+    (
+        "EC2ThrottledException RequestLimitExceeded RequestThrottled RequestThrottledException "
+        "Throttling ThrottlingException TooManyRequestsException"
+    ).split()
 )
 """Too many calls: nothing was made, and nothing is sold out."""
 
 _SERVER_FAULTS = frozenset(
-    {
-        "InternalError",
-        "InternalFailure",
-        "InternalServerError",
-        "RequestTimeout",
-        "RequestTimeoutException",
-        "ServerInternal",
-        "ServiceUnavailable",
-        "ServiceUnavailableException",
-        "Unavailable",
-    }
+    (
+        "InternalError InternalFailure InternalServerError RequestTimeout RequestTimeoutException "
+        "ServerInternal ServiceUnavailable ServiceUnavailableException Unavailable"
+    ).split()
 )
 
 _NO_ANSWER = frozenset(
-    {
-        "BrokenPipeError",
-        "ConnectTimeoutError",
-        "ConnectionAbortedError",
-        "ConnectionClosedError",
-        "ConnectionError",
-        "ConnectionRefusedError",
-        "ConnectionResetError",
-        "CredentialRetrievalError",
-        "EndpointConnectionError",
-        "HTTPClientError",
-        "IncompleteReadError",
-        "MetadataRetrievalError",
-        "OSError",
-        "ProxyConnectionError",
-        "ReadTimeoutError",
-        "ResponseParserError",
-        "ResponseStreamingError",
-        "SSLError",
-        "Timeout",
-        "TimeoutError",
-        "gaierror",
-    }
+    (
+        "BrokenPipeError ConnectTimeoutError ConnectionAbortedError ConnectionClosedError "
+        "ConnectionError ConnectionRefusedError ConnectionResetError CredentialRetrievalError "
+        "EndpointConnectionError HTTPClientError IncompleteReadError MetadataRetrievalError "
+        "OSError ProxyConnectionError ReadTimeoutError ResponseParserError "
+        "ResponseStreamingError SSLError Timeout TimeoutError gaierror"
+    ).split()
 )
 """Not EC2's codes but names of failures of the call itself."""
 
+_CAPACITY = frozenset(
+    (
+        "InsufficientCapacity InsufficientCapacityOnHost InsufficientHostCapacity "
+        "InsufficientInstanceCapacity InsufficientReservedInstanceCapacity "
+        "InsufficientVolumeCapacity ReservationCapacityExceeded SpotMaxPriceTooLow "
+        "UnfulfillableCapacity"
+    ).split()
+)
+
 _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
     {
-        "InsufficientCapacity": ErrorClass.OFFER,
-        "InsufficientCapacityOnHost": ErrorClass.OFFER,
-        "InsufficientHostCapacity": ErrorClass.OFFER,
-        "InsufficientInstanceCapacity": ErrorClass.OFFER,
-        "InsufficientReservedInstanceCapacity": ErrorClass.OFFER,
-        "InsufficientVolumeCapacity": ErrorClass.OFFER,
-        "ReservationCapacityExceeded": ErrorClass.OFFER,
-        "SpotMaxPriceTooLow": ErrorClass.OFFER,
-        "UnfulfillableCapacity": ErrorClass.OFFER,
+        **dict.fromkeys(_CAPACITY, ErrorClass.OFFER),
         # A fleet's own name for `Unsupported`.
         "InvalidFleetConfiguration": ErrorClass.TYPE_IN_ZONE,
         "Unsupported": ErrorClass.TYPE_IN_ZONE,

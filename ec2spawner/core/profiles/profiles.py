@@ -22,48 +22,33 @@ BURSTABLE = ("t2.", "t3.", "t3a.", "t4g.")
 They are used only where the admin names them."""
 
 
-class InstanceType(Protocol):
-    """What is asked of an instance type. Memory in MiB, price in USD/hour, None is unknown."""
+@dataclass(frozen=True, slots=True)
+class InstanceType:
+    """One EC2 instance type. Memory in MiB, prices in USD/hour; None is unknown."""
 
-    @property
-    def name(self) -> str:
-        """EC2's name, such as `g4dn.xlarge`."""
-
-    @property
-    def vcpus(self) -> int:
-        """Default vCPUs, as quotas count them."""
-
-    @property
-    def memory_mib(self) -> int:
-        """Main memory in MiB."""
-
-    @property
-    def gpu(self) -> str:
-        """EC2's name of the GPU model, such as `T4`; empty without a GPU."""
-
-    @property
-    def gpu_count(self) -> int:
-        """Number of GPUs; 0 without any."""
-
-    @property
-    def gpu_memory_mib(self) -> int:
-        """Memory of one GPU in MiB."""
-
-    @property
-    def gpu_partition(self) -> float:
-        """Share of one GPU that the type has, 0 to 1: fractional GPUs are below 1."""
-
-    @property
-    def architecture(self) -> str:
-        """`x86_64` or `arm64`, as in EC2's images."""
-
-    @property
-    def local_disk_gb(self) -> int:
-        """Instance store in GB (10^9 bytes), all disks together."""
-
-    @property
-    def on_demand_usd_per_hour(self) -> float | None:
-        """List price of the bundled table's region; None is unknown."""
+    name: str
+    """EC2's name, such as `g4dn.xlarge`."""
+    vcpus: int
+    """Default vCPUs, as quotas count them."""
+    memory_mib: int
+    gpu: str
+    """GPU model as EC2 names it, such as `T4`; empty without a GPU."""
+    gpu_count: int
+    """0 without a GPU, and for a fraction of one."""
+    gpu_memory_mib: int
+    """Memory of one GPU; 0 without a GPU."""
+    gpu_partition: float
+    """Share of a GPU; 1.0 for whole GPUs, 0.0 without one."""
+    architecture: str
+    """`x86_64` or `arm64`, as in EC2's images."""
+    local_disk_gb: int
+    """Instance store in GB (10^9 bytes), all disks together."""
+    on_demand_usd_per_hour: float | None
+    """List price of the bundled table's region."""
+    spot_saving_percent: int | None
+    """How much cheaper spot is on average, 0 to 100."""
+    interruption_band: int | None
+    """See `core.offers.purchase.Offer.interruption_band`."""
 
 
 class Wish(Protocol):
@@ -110,7 +95,6 @@ class Profile(Wish, Protocol):
         """Whether it is preselected, and used if a user names none."""
 
 
-T = TypeVar("T", bound=InstanceType)
 P = TypeVar("P", bound=Profile)
 
 
@@ -118,8 +102,8 @@ P = TypeVar("P", bound=Profile)
 
 
 def resolve(
-    wish: Wish, instance_types: Mapping[str, T], architecture: str = "x86_64"
-) -> tuple[T, ...]:
+    wish: Wish, instance_types: Mapping[str, InstanceType], architecture: str = "x86_64"
+) -> tuple[InstanceType, ...]:
     """The instance types that fulfil the wish, cheapest on-demand price first; empty for none.
 
     Types that the admin names keep the admin's order. Otherwise a GPU wish means whole GPUs of
@@ -156,7 +140,7 @@ def _by_price(kind: InstanceType) -> tuple[bool, float, int, int, str]:
     return price is None, price or 0.0, kind.vcpus, kind.memory_mib, kind.name
 
 
-def _affordable(matches: Sequence[T]) -> Sequence[T]:
+def _affordable(matches: Sequence[InstanceType]) -> Sequence[InstanceType]:
     cheapest = matches[0].on_demand_usd_per_hour if matches else None
     if cheapest is None:
         return matches

@@ -23,21 +23,16 @@ CONTENT_TYPE = "text/xml;charset=UTF-8"
 HTTP_STATUS = {
     "AuthFailure": 401,
     "UnauthorizedOperation": 403,
-    "InsufficientCapacity": 500,
-    "InsufficientCapacityOnHost": 500,
-    "InsufficientHostCapacity": 500,
-    "InsufficientInstanceCapacity": 500,
-    "InsufficientReservedInstanceCapacity": 500,
-    "InsufficientVolumeCapacity": 500,
-    "InternalError": 500,
-    "InternalErrorException": 500,
-    "InternalFailure": 500,
-    "InternalServerError": 500,
-    "ServiceException": 500,
-    "UnfulfillableCapacity": 500,
-    "RequestLimitExceeded": 503,
-    "ServiceUnavailable": 503,
-    "Unavailable": 503,
+    **dict.fromkeys(
+        (
+            "InsufficientCapacity InsufficientCapacityOnHost InsufficientHostCapacity "
+            "InsufficientInstanceCapacity InsufficientReservedInstanceCapacity "
+            "InsufficientVolumeCapacity InternalError InternalErrorException InternalFailure "
+            "InternalServerError ServiceException UnfulfillableCapacity"
+        ).split(),
+        500,
+    ),
+    **dict.fromkeys("RequestLimitExceeded ServiceUnavailable Unavailable".split(), 503),
 }
 """Every other code is a client error, 400. From "Error codes for the Amazon EC2 API", and for the
 JSON services from the errors that their API references list."""

@@ -42,15 +42,10 @@ REQUESTS: Mapping[str, Rate] = {
 """Actions with a bucket of their own size."""
 
 UNFILTERED_ACTIONS = frozenset(
-    {
-        "DescribeInstances",
-        "DescribeInstanceStatus",
-        "DescribeNetworkInterfaces",
-        "DescribeSecurityGroups",
-        "DescribeSnapshots",
-        "DescribeSpotInstanceRequests",
-        "DescribeVolumes",
-    }
+    (
+        "DescribeInstances DescribeInstanceStatus DescribeNetworkInterfaces DescribeSecurityGroups "
+        "DescribeSnapshots DescribeSpotInstanceRequests DescribeVolumes"
+    ).split()
 )
 """Without a filter, ids or pages these draw from a smaller bucket."""
 

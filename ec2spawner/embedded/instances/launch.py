@@ -332,19 +332,11 @@ def _profile_name(profile: Mapping[str, str]) -> str:
 
 
 _PASSED_ON = frozenset(
-    {
-        "BlockDeviceMappings",
-        "DisableApiTermination",
-        "EbsOptimized",
-        "IamInstanceProfile",
-        "ImageId",
-        "InstanceInitiatedShutdownBehavior",
-        "KeyName",
-        "MetadataOptions",
-        "Monitoring",
-        "SecurityGroupIds",
-        "UserData",
-    }
+    (
+        "BlockDeviceMappings DisableApiTermination EbsOptimized IamInstanceProfile ImageId "
+        "InstanceInitiatedShutdownBehavior KeyName MetadataOptions Monitoring SecurityGroupIds "
+        "UserData"
+    ).split()
 )
 """RunInstances' parameters that moto keeps and the project uses."""
 

@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from ...data import InstanceType, instance_types
+from ...core.profiles.profiles import InstanceType
+from ...data import instance_types
 from ..api.json_service import page
 from ..api.protocol import EC2Error
 from .prices import OnDemandPrices

@@ -10,8 +10,7 @@ from ...config import Options, Profile
 from ...core.names import home_folder
 from ...core.offers.spot_wait import Wait, longest_wait
 from ...core.profiles.choices import Choice
-from ...core.profiles.profiles import resolve
-from ...data import InstanceType
+from ...core.profiles.profiles import InstanceType, resolve
 from ...provisioner.model.cloud import CloudError, DataVolume, Image, LaunchSpec
 from ...provisioner.model.launch_key import launch_key_of
 from ...provisioner.model.lease import Lease, LeaseState

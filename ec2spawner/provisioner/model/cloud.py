@@ -15,7 +15,7 @@ from typing import Protocol
 from ...core.offers.launch_errors import LaunchError
 from ...core.pricing.discounts import Discount
 from ...core.pricing.price_history import PricePoint
-from ...data import InstanceType
+from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 
 

@@ -16,7 +16,7 @@ from datetime import datetime
 from types import MappingProxyType
 
 from ...core.profiles import profiles
-from ...data import InstanceType
+from ...core.profiles.profiles import InstanceType
 from ..model.cloud import Cloud, CloudError
 from ..runtime.supervise import Supervised
 from ..state.state import State

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...data import InstanceType
+from ...core.profiles.profiles import InstanceType
 from ..model.cloud import Cloud
 from ..state.state import State
 from ..state.zones import Zones

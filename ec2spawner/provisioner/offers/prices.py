@@ -23,7 +23,8 @@ from ...core.pricing.price_history import (
     merged,
     price_at,
 )
-from ...data import PRICES_REGION, PRICES_SOURCE, InstanceType
+from ...core.profiles.profiles import InstanceType
+from ...data import PRICES_REGION, PRICES_SOURCE
 from ...wire import Market
 from ..model.cloud import Cloud, CloudError, Instance
 from ..runtime.supervise import Supervised

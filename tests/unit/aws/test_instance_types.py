@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ec2spawner.aws.instance_types import instance_type
-from ec2spawner.data import InstanceType
+from ec2spawner.core.profiles.profiles import InstanceType
 
 
 def described(**changes: Any) -> dict[str, Any]:

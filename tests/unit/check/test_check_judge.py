@@ -22,6 +22,7 @@ from ec2spawner.check.verdicts import (
     judge_types,
     refused,
 )
+from ec2spawner.core.profiles.profiles import InstanceType
 from ec2spawner.provisioner.model.cloud import CloudError, Image
 from ec2spawner.wire import Market
 
@@ -165,7 +166,7 @@ def test_types_that_no_zone_has_fail() -> None:
 
 @pytest.mark.parametrize(("types", "state"), [([], State.FAILED), ([T4], State.WARNING)])
 def test_an_unknown_type_is_not_a_question_of_zones(
-    types: list[data.InstanceType], state: State
+    types: list[InstanceType], state: State
 ) -> None:
     finding = judge_types("profile", "g4nd.xlarge", types, {}, {"g4nd.xlarge": "g4dn.xlarge"})
     assert finding.state is state
