@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from ec2spawner import iri_grammar
 from tests import harness
 from tests.postgresql_server import PostgreSQL
+
+iri_grammar.defer()  # two seconds of each worker, for what no test checks
 
 # A shared machine may stop for a moment anywhere; pytest's own timeout ends what hangs.
 settings.register_profile("ec2spawner", deadline=None, print_blob=True)

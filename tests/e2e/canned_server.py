@@ -51,6 +51,7 @@ TIMEOUT_SECONDS = 120
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 WHERE_THE_READER_IS = timezone(timedelta(hours=5, minutes=30))
 """Not where the server is."""
+WINDOW: Any = {"width": 1280, "height": 800}
 ITEM = ".ec2-StatusItem"
 PANEL = "#ec2spawner-panel"
 
@@ -224,6 +225,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "JUPYTER_DATA_DIR": str(home / "data"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(settings),
+        # Without node, which JupyterLab would run twice for each page that loads.
+        "PATH": str(Path(sys.executable).parent),
         "PYTHONPATH": str(Path(__file__).parent),
         "CANNED_STATUS": str(home),
     }
@@ -253,20 +256,38 @@ def browser() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def tab(browser: Any) -> Iterator[Any]:
+    """One for a module: where it has been loaded before, JupyterLab takes half of the CPU time."""
+    context = browser.new_context(viewport=WINDOW, locale="en-GB", timezone_id="Asia/Kolkata")
+    context.set_default_timeout(START_SECONDS * 1000)
+    yield context.new_page()
+    context.close()
+
+
 @pytest.fixture
-def page(server: Server, browser: Any) -> Iterator[Any]:
+def page(server: Server, tab: Any) -> Iterator[Any]:
+    """The tab, with nothing left in it by an earlier test."""
     server.says(status())
     server.remembers(None)
     server.ends(None)
     server.forget_posts()
     server.choose_theme("Light")
     server.choose_settings(None)
-    context = browser.new_context(
-        viewport={"width": 1280, "height": 800}, locale="en-GB", timezone_id="Asia/Kolkata"
-    )
-    context.set_default_timeout(START_SECONDS * 1000)
-    yield context.new_page()
-    context.close()
+    yield tab
+    tab.unroute_all()
+    tab.goto(f"{server.url}/api")  # of the same origin: another would be loaded by another process
+    tab.evaluate("localStorage.clear(); sessionStorage.clear()")
+    tab.context.clear_cookies()
+    tab.set_viewport_size(WINDOW)
+
+
+@pytest.fixture
+def new_page(page: Any) -> Iterator[Any]:
+    """A tab of the test's own, for what cannot be taken back: scripts that run before a page's."""
+    new = page.context.new_page()
+    yield new
+    new.close()
 
 
 def until(

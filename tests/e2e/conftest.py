@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.e2e.canned_server import browser as browser
+from tests.e2e.canned_server import new_page as new_page
 from tests.e2e.canned_server import page as page
 from tests.e2e.canned_server import server as server
+from tests.e2e.canned_server import tab as tab
 from tests.e2e.chromium import CHROMIUM, CHROMIUM_FLAGS
 from tests.e2e.running_demo import RunningDemo
 

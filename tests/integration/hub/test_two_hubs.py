@@ -39,14 +39,13 @@ def stores(hub: Hub) -> list[Path]:
     return list(hub.directory.glob("ec2spawner.sqlite*"))
 
 
-@pytest.mark.slow(seconds=90)
-async def test_hubs_never_touch_each_others_instances_even_after_losing_a_store(
-    hub: Hub, staging: Hub, embedded: Embedded, tmp_path: Path
-) -> None:
+async def serve_one_each(hub: Hub, staging: Hub, embedded: Embedded) -> tuple[set[str], set[str]]:
+    """Ann's instance at one hub; hers and Zoe's, which the staging copy has started.
+
+    The staging copy does not take Ann's home.
+    """
     await hub.start_server("ann")
     anns = await instances(embedded)
-
-    # A staging copy: it starts, serves and ends a server of its own, and takes no other home.
     await staging.start()
     refused = await staging.request_server("ann")
     assert "which another store of this hub made" in refused.text
@@ -54,6 +53,27 @@ async def test_hubs_never_touch_each_others_instances_even_after_losing_a_store(
     both = await instances(embedded)
     assert anns < both
     assert len(both) == 2
+    return anns, both
+
+
+async def test_hubs_never_touch_each_others_instances(
+    hub: Hub, staging: Hub, embedded: Embedded
+) -> None:
+    anns, both = await serve_one_each(hub, staging, embedded)
+    await hub.kill()
+    await hub.start()
+    await hub.wait_ready("ann")  # after a listing, in which it has seen Zoe's instance too
+    assert await instances(embedded) == both
+    await staging.stop_server("zoe")
+    assert await instances(embedded) == anns
+    assert (await hub.model("ann") or {})["ready"]
+
+
+@pytest.mark.long
+async def test_hubs_never_touch_each_others_instances_even_after_losing_a_store(
+    hub: Hub, staging: Hub, embedded: Embedded, tmp_path: Path
+) -> None:
+    anns, both = await serve_one_each(hub, staging, embedded)
     await listings(embedded, 2)
     assert await instances(embedded) == both
     await staging.stop_server("zoe")
