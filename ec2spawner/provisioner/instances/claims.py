@@ -60,6 +60,8 @@ class Claimant:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
+    """What a claim is answered with."""
+
     lease: Lease
     home: Home | None
     """What the instance shall mount; None for a lease that keeps no files."""

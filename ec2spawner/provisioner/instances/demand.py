@@ -40,6 +40,7 @@ def needs(state: State) -> list[Need]:
 
 
 def need_of(state: State, lease: Lease) -> Need:
+    """What a waiting lease needs of an instance."""
     return Need(
         lease_id=lease.lease_id,
         base_key=base_key_of(lease.spec),

@@ -22,6 +22,7 @@ class Inventory:
     state: State
 
     async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError`."""
         launches, instances = self.state.launches, self.state.instances
         while tokens := launches.unknown_tokens(instances.listed.values()):
             await launches.load_intents(tokens)

@@ -45,6 +45,7 @@ class InstanceTermination:
     """Ids of the instances that a call under way terminates."""
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: the calls are made in the background."""
         state = self.state
         condemned, state.condemned = state.condemned, set()
         unknown = self._unknown(state.stock.unknown)

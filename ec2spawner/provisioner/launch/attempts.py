@@ -83,10 +83,12 @@ def is_open(attempts: Sequence[Attempt], request: LaunchRequest) -> bool:
 
 
 def busy(attempt: Attempt, error: LaunchError) -> Attempt:
+    """An attempt to which EC2 answered that it is busy."""
     return replace(attempt, outcome=AttemptOutcome.BUSY, answer=f"({error.code})")
 
 
 def found(attempt: Attempt, launched: Launched, usd_per_hour: float | None) -> Attempt:
+    """An attempt that found this instance, at a price in USD/hour; None is unknown."""
     where = f" in {launched.zone}" if launched.zone else ""
     return replace(
         attempt,

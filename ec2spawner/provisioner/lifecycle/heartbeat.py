@@ -55,6 +55,8 @@ UNHEARD_PAUSE = 30.0
 
 @dataclass(slots=True)
 class Heartbeats:
+    """What agents report while a lease runs, and what the hub answers."""
+
     state: State
     prices: PriceCache
 
@@ -104,6 +106,7 @@ class Heartbeats:
             self.state.wake()
 
     def answer(self, lease: Lease) -> HeartbeatResponse:
+        """What the agent is to know now."""
         return HeartbeatResponse(
             state=self.state.leases.contact(lease.lease_id).state,
             cost=self.cost(lease),

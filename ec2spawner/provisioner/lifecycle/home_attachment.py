@@ -25,6 +25,8 @@ OPENING = "Opening your home"
 
 @dataclass(slots=True)
 class HomeAttachment:
+    """Brings the home of each starting lease to its instance, in the background."""
+
     state: State
     volumes: HomeVolumes
     tasks: TaskGroup

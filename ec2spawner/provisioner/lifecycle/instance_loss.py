@@ -24,9 +24,12 @@ STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 @dataclass(slots=True)
 class InstanceLoss:
+    """Finds leases whose instance is gone."""
+
     state: State
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: a change that cannot be stored yet holds nevertheless."""
         await self._find_lost()
         self._find_stillborn()
 

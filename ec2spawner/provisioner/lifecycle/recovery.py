@@ -75,6 +75,8 @@ def saved(lease: Lease, home: Home | None) -> SavedServer:
 
 @dataclass(slots=True)
 class Recovery:
+    """Connects the leases of an earlier process with the servers that JupyterHub knows."""
+
     state: State
     volumes: HomeVolumes
     prices: PriceCache
@@ -82,6 +84,7 @@ class Recovery:
     """Leases of the store for which JupyterHub has not asked since this process began."""
 
     def load(self, leases: Sequence[Lease]) -> None:
+        """These are open in the store: JupyterHub is expected to ask for their servers."""
         self._orphans = {lease.lease_id for lease in leases}
 
     def take_up(self, user: str, server: str, lease_id: str) -> Lease | None:

@@ -13,10 +13,13 @@ from ..state.state import State
 
 @dataclass(slots=True)
 class Repricing:
+    """Begins a new segment of a lease when the price of its instance has changed."""
+
     state: State
     prices: PriceCache
 
     async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError`."""
         leases = self.state.leases
         for lease in leases.open(LeaseState.STARTING, LeaseState.READY):
             instance = self.state.instances.instance_of(lease)

@@ -61,6 +61,7 @@ class LostStarts:
     failures: StartFailures
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: each is replaced or ended in the background."""
         lost, self.state.lost = self.state.lost, {}
         for lease, instance in lost.values():
             self.failures.lost(lease, instance)
@@ -74,6 +75,7 @@ class StartTimeouts:
     failures: StartFailures
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: each is ended in the background."""
         state, uptime = self.state, self.state.clock.uptime()
         starting = list(state.leases.open(LeaseState.STARTING))
         state.held_since = {_stay(x): state.held_since.get(_stay(x), uptime) for x in starting}
@@ -91,6 +93,7 @@ class SilentInstances:
     failures: StartFailures
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: each start is ended in the background."""
         state = self.state
         for instance in state.stock.silent:
             waited = [

@@ -33,6 +33,7 @@ class Tagging:
     """Instance and lease ids: a listing may still show these without their tags."""
 
     async def reconcile(self, now: datetime) -> None:
+        """Never raises: the calls are made in the background."""
         leases = {
             (lease.instance_id, lease.lease_id): lease
             for lease in self.state.leases.open(LeaseState.STARTING, LeaseState.READY)

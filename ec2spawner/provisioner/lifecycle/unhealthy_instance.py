@@ -31,6 +31,8 @@ KEPT_AGAIN: Final = 1
 
 @dataclass(slots=True)
 class UnhealthyInstances:
+    """Turns away instances that report that they are broken."""
+
     state: State
     claims: Claims
 

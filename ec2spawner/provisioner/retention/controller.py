@@ -66,6 +66,7 @@ class Retention:
     # --- every pass ---
 
     async def reconcile(self, now: datetime) -> None:
+        """Raises `StoreError`; calls to EC2 are made in the background."""
         self.restarts.forget_ended()
         waiting = {lease.lease_id for lease in self.state.leases.open(LeaseState.WAITING)}
         self._waited_since = {x: at for x, at in self._waited_since.items() if x[0] in waiting}

@@ -32,6 +32,8 @@ a minute, at the pace of `retention`."""
 
 @dataclass(slots=True)
 class RetainedRestarts:
+    """Starts stopped instances for the servers that they are retained for."""
+
     state: State
     cloud: Cloud
     offers: Offers

@@ -33,6 +33,7 @@ class ClaimRegistry:
         are answered 410."""
 
     def load(self, bindings: tuple[Binding, ...]) -> None:
+        """Take over the bindings that an earlier process has stored."""
         self._bindings = {binding.instance_id: binding for binding in bindings}
         # No agent could claim while no hub ran: their silence begins now.
         self._last_claim = dict.fromkeys(self._bindings, self._clock.uptime())
@@ -40,9 +41,11 @@ class ClaimRegistry:
     # --- reading ---
 
     def binding(self, instance_id: str) -> Binding | None:
+        """Which key the instance is bound to; None before its first claim."""
         return self._bindings.get(instance_id)
 
     def is_bound(self, instance_id: str) -> bool:
+        """Whether its agent has claimed."""
         return instance_id in self._bindings
 
     def former_key(self, instance_id: str) -> str:

@@ -56,6 +56,7 @@ class HomeRecords:
         """Ids of the homes whose volume was found deleted when it was wanted."""
 
     def load(self, homes: Iterable[Home]) -> None:
+        """Take over the homes that an earlier process has stored."""
         homes = tuple(homes)
         self._homes = {(h.user, h.server): h for h in homes if h.delete_at is None}
         self._leaving = {h.home_id: h for h in homes if h.delete_at is not None}

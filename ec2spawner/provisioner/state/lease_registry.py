@@ -55,6 +55,8 @@ class Contact:
 
 
 class LeaseRegistry:
+    """All open leases, and those that ended lately."""
+
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
@@ -66,6 +68,7 @@ class LeaseRegistry:
         self._changed: dict[str, asyncio.Event] = {}
 
     def load(self, snapshot: Snapshot) -> None:
+        """Take over the leases that an earlier process has stored."""
         for lease in snapshot.leases:
             self._leases[lease.lease_id] = lease
         for lease in snapshot.ended_lately:
@@ -74,6 +77,7 @@ class LeaseRegistry:
     # --- reading, from memory ---
 
     def get(self, lease_id: str) -> Lease | None:
+        """An open lease, or one that ended within minutes."""
         return self._leases.get(lease_id)
 
     def open(self, *states: LeaseState) -> Iterator[Lease]:
@@ -91,6 +95,7 @@ class LeaseRegistry:
         return max(held, key=lambda lease: lease.requested_at, default=None)
 
     def of_instance(self, instance_id: str) -> Lease | None:
+        """The open lease that holds the instance."""
         return next((x for x in self.open() if x.instance_id == instance_id), None)
 
     def last_ended(self, user: str, server: str) -> Lease | None:
@@ -123,6 +128,7 @@ class LeaseRegistry:
         yield from self._leases.values()
 
     def contact(self, lease_id: str) -> Contact:
+        """What is known of its agent; begins with its first call."""
         known = self._contacts.get(lease_id)
         if known is None:
             known = self._contacts[lease_id] = Contact(state=self._first_state)
@@ -138,6 +144,7 @@ class LeaseRegistry:
                 contact.idle_since += by
 
     async def add(self, lease: Lease) -> None:
+        """Put a lease into the registry and store it. Raises `StoreError`."""
         self._leases[lease.lease_id] = lease
         await self._save(lease)
 
@@ -204,6 +211,7 @@ class LeaseRegistry:
         self.announce(lease_id)
 
     def announce(self, lease_id: str) -> None:
+        """Wake those who wait for a change of the lease."""
         if event := self._changed.pop(lease_id, None):
             event.set()
 

@@ -28,18 +28,22 @@ class RetainedInstances:
         """By instance id."""
 
     def load(self, kept: Sequence[Kept]) -> None:
+        """Take over what an earlier process has stored."""
         self._kept = {each.instance_id: each for each in kept}
 
     # --- reading ---
 
     def get(self, instance_id: str) -> Kept | None:
+        """How an instance is retained; None if it is not."""
         return self._kept.get(instance_id)
 
     @property
     def instance_ids(self) -> Set[str]:
+        """Of all that are retained."""
         return self._kept.keys()
 
     def all(self) -> Iterator[Kept]:
+        """All that are retained, in any state."""
         return iter(list(self._kept.values()))
 
     def holds(self, instance_id: str) -> bool:
@@ -137,6 +141,7 @@ class RetainedInstances:
         return True
 
     async def save_all(self) -> None:
+        """Store all of them as they are. Raises `StoreError`."""
         for instance_id in list(self._kept):
             if kept := self._kept.get(instance_id):
                 await self.save(kept)

@@ -41,6 +41,8 @@ class Spent:
 
 
 class Spending:
+    """What users and the hub have spent, in USD."""
+
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock

@@ -20,6 +20,8 @@ TIMEOUT = 2.0
 
 @dataclass(slots=True)
 class StartDurations:
+    """Usual durations of starts in seconds, read from the store in the background."""
+
     store: Store
     tasks: TaskGroup
     _last: dict[str, Mapping[Step, float]] = field(default_factory=dict)

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Brake:
+    """Limits how many servers end by our own conclusion within a window."""
+
     clock: Clock
     _ended_at: list[float] = field(default_factory=list)
     """Uptime at which it let an end pass, within the window: no clock that is set counts."""

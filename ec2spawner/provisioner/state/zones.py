@@ -10,6 +10,8 @@ from ..model.cloud import LaunchSpec
 
 @dataclass(slots=True)
 class Zones:
+    """Which zone each configured subnet is in."""
+
     by_subnet: Mapping[str, str] = field(default_factory=dict)
     """The zone of each configured subnet; empty before the start."""
 
