@@ -12,7 +12,7 @@ from ..state.state import State
 
 @dataclass(slots=True)
 class Placement:
-    """Binds a lease that waits while its home is being made to the zone of that home."""
+    """Restricts a waiting lease to the zone of its home, if that was created meanwhile."""
 
     state: State
 

@@ -1,4 +1,4 @@
-"""The homes of servers as hub and pages use them: look, move, replace, rename, delete."""
+"""The homes of servers as hub and pages use them: read, move, replace, rename, delete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServerHomes:
     migrations: ZoneMigrations
     placement: Placement
 
-    # --- looking ---
+    # --- reading ---
 
     def of(self, user: str, server: str) -> Home | None:
         """The home of a server, as recorded or as a volume's tags say."""
@@ -40,11 +40,11 @@ class ServerHomes:
         return home.home_id in self.state.homes.gone
 
     def is_moving(self, user: str, server: str) -> bool:
-        """Whether its files are still on their way to another zone."""
+        """Whether its files are still being moved to another zone."""
         return self.state.homes.is_moving(user, server)
 
     def percent_moved(self, move_id: str) -> int:
-        """How much of a move's snapshot is copied, as EC2 said last, in percent."""
+        """How much of a move's snapshot is copied, as of the last listing, in percent 0–100."""
         return self.migrations.percent(move_id)
 
     def subnets_for(self, user: str, server: str, *, home_kind: str = "ebs") -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class ServerHomes:
     # --- changing ---
 
     async def move(self, home: Home, zone: str) -> None:
-        """Let it move to another zone. Raises `StoreError`."""
+        """Begin to move it to another zone. Raises `StoreError`."""
         await self.migrations.begin(home, zone)
 
     async def replace_gone(self, home: Home, snapshot_id: str) -> None:
@@ -69,7 +69,7 @@ class ServerHomes:
         await self.volumes.replace_gone(home, snapshot_id)
 
     async def delete(self, home: Home) -> None:
-        """Its user or server is gone for good: volume, snapshots and record go soon.
+        """Delete it for good, in the background: volume, snapshots and record.
 
         Raises `StoreError`.
         """
@@ -77,10 +77,10 @@ class ServerHomes:
         self.state.wake()
 
     async def rename(self, home: Home, server: str) -> None:
-        """Its server has another name. Raises `StoreError`, and then nothing has changed."""
+        """Rename its server. Raises `StoreError`, and then nothing has changed."""
         await self.state.homes.rename(home, server)
 
     async def list_volumes(self) -> None:
         """Compare EC2's volumes and their tags with the records. Raises `CloudError`,
         `StoreError`."""
-        await self.volumes.take_up_volumes()
+        await self.volumes.listing.refresh()

@@ -1,4 +1,4 @@
-"""Snapshots of homes by schedule, what is left of moves, and homes that go for good."""
+"""Scheduled snapshots of homes, leftovers of moves, and the deletion of homes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class HomeSnapshots:
         self._next_scan = self.state.clock.uptime() + RETRY_INTERVAL
         try:
             volumes = await self.cloud.list_volumes(self.state.settings.hub)
-            await self.volumes.compare(volumes)
+            await self.volumes.listing.compare(volumes)
             snapshots = await self._ours()
             self._remember_newest(snapshots)
             await self._make_what_is_due(volumes, snapshots)
@@ -87,7 +87,7 @@ class HomeSnapshots:
             self._scanning = False
 
     async def _ours(self) -> list[VolumeSnapshot]:
-        """This store's: another's are never touched."""
+        """Those of this store: snapshots of another store are never touched."""
         listed = await self.cloud.list_snapshots(self.state.settings.hub)
         return [s for s in listed if s.tags.get(STORE) == self.state.store_id and HOME in s.tags]
 
@@ -140,7 +140,7 @@ class HomeSnapshots:
             log.error("No snapshot of %s of %r: %s", home.volume_id, home.user, error)
 
     async def _delete_what_is_too_much(self, snapshots: Sequence[VolumeSnapshot]) -> None:
-        """Without a schedule none is deleted by it: those there are may be the last."""
+        """Without a schedule no snapshot is deleted: the existing ones may be the last."""
         schedule = self.state.settings.home.schedule
         unwanted: list[str] = []
         for home in self.state.homes.live() if schedule is not None else ():
@@ -156,7 +156,7 @@ class HomeSnapshots:
                 log.warning("%s cannot be deleted: %s", snapshot_id, error)
 
     def _orphans(self, snapshots: Sequence[VolumeSnapshot]) -> list[str]:
-        """What a move asked for twice, because an answer was lost, and did not see at its end."""
+        """Second snapshots of moves: a response was lost, and they were not listed at the end."""
         moves = {home.move.move_id for home in self.state.homes.live() if home.move is not None}
         before = self.state.clock.now() - ORPHAN_GRACE
         return [
@@ -165,7 +165,7 @@ class HomeSnapshots:
             if MOVE in each.tags and each.tags[MOVE] not in moves and each.started_at < before
         ]
 
-    # --- homes that go for good ---
+    # --- homes that are deleted for good ---
 
     async def _delete_homes(self) -> None:
         self._next_deletion = self.state.clock.uptime() + RETRY_INTERVAL

@@ -1,25 +1,19 @@
 """Homes on EBS: a volume per server, with one writer, in one zone, never lost.
 
-A volume is made once, under a token that is stored first, in a zone that is stored first. What
-the records say is compared with what EC2 lists: a volume whose creation was not answered, or that
-an admin made from a snapshot under the home's tag, is taken up.
+A volume is made once, under a token that is stored first, in a zone that is stored first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from ...core.homes.zone_migration import LISTING_GRACE
-from ...core.names import client_token, tag_value
+from ...core.names import client_token
 from ...core.tags import (
     HOME,
-    SERVER,
-    STORE,
-    USER,
 )
 from ..model.cloud import (
     Cloud,
@@ -32,27 +26,26 @@ from ..model.cloud import (
 from ..model.lease import Home, Lease
 from ..state.state import State
 from ..store.store import StoreError
+from .volume_listing import DELETED_STATES, VolumeListing
 
 log = logging.getLogger(__name__)
 
 ATTACH_TIMEOUT = 120.0
-"""Seconds until a home is given up that cannot be made or attached: an instance that is
-terminated lets go within this."""
+"""Seconds for which creating or attaching a volume is retried: a terminated instance has detached
+its volumes within this."""
 
 ATTACH_PAUSE = 1.0
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 READINGS_UNTIL_GONE = 10
 """Readings in a row without a volume before it counts as deleted: listings lag."""
 
 MAY_PASS = frozenset({"VolumeInUse", "IncorrectState", "IdempotentParameterMismatch"})
-"""Refusals that another try may not meet."""
+"""Codes of errors that may pass: the call is retried."""
 
 TOO_SOON = frozenset({"VolumeModificationRateExceeded", "IncorrectModificationState"})
-"""EC2 changes a volume's size only so often: AWS documents four times in 24 hours, each after the
-one before is complete, and has documented six hours between two."""
-
-ENDING_STATES = frozenset({"deleting", "deleted", "error"})
+"""EC2 limits how often a volume's size changes: AWS documents four times in 24 hours, each after
+the one before is complete, and has documented six hours between two."""
 
 
 class HomeGone(Exception):
@@ -66,7 +59,7 @@ class HomeGone(Exception):
 
 
 class HomeElsewhere(Exception):
-    """The home is in another zone than the instance."""
+    """The home is not in the instance's zone."""
 
     def __init__(self, home: Home) -> None:
         super().__init__(f"the home is in {home.zone}")
@@ -74,7 +67,7 @@ class HomeElsewhere(Exception):
 
 
 class HomeVolumes:
-    """The volumes of the recorded homes in EC2: found, made, grown, attached, let go."""
+    """The volumes of homes: made, grown, attached, detached, replaced."""
 
     def __init__(self, state: State, cloud: Cloud) -> None:
         self._records = state.homes
@@ -82,87 +75,7 @@ class HomeVolumes:
         self._settings = state.settings
         self._store_id = state.store_id
         self._cloud = cloud
-        self._compared = False
-        """With the cloud's volumes, since this process began."""
-        self._foreign: dict[tuple[str, str], str] = {}
-        """Volume ids of homes that another store of this hub made, by tags of user and server, as
-        the last look showed them."""
-
-    # --- what EC2 shows ---
-
-    async def take_up_volumes(self) -> None:
-        """Compare the cloud's volumes with the records. Raises `CloudError`.
-
-        A volume of this store that its record does not name yet (a crash between its creation
-        and the record) is recorded, one without any record is remembered for its user. One of
-        another store is never touched, but remembered too: its user must not silently get an
-        empty home instead.
-        """
-        await self.compare(await self._cloud.list_volumes(self._settings.hub))
-
-    async def compare(self, volumes: Sequence[Volume]) -> None:
-        """The same with a complete listing. Raises `CloudError`."""
-        by_home: dict[str, list[Volume]] = {}
-        foreign: dict[tuple[str, str], str] = {}
-        for volume in volumes:
-            home_id, owner = volume.tags.get(HOME), _owner_tags(volume.tags)
-            if not home_id or volume.state in ENDING_STATES:
-                continue
-            if volume.tags.get(STORE) == self._store_id:
-                by_home.setdefault(home_id, []).append(volume)
-            else:
-                foreign[owner] = volume.volume_id
-        self._foreign = foreign
-        listed = {volume.volume_id for volume in volumes}
-        for home in self._records.live():
-            await self._compare_one(home.home_id, by_home.pop(home.home_id, []), listed)
-        newest = {home_id: _newest(found) for home_id, found in by_home.items()}
-        self._records.remember_found(newest)
-        self._compared = True
-
-    async def _compare_one(self, home_id: str, found: Sequence[Volume], listed: set[str]) -> None:
-        home = self._records.find(home_id)
-        if home is None:
-            return
-        await self._follow_tags(home, found)
-        if home.volume_id is None:
-            if found:
-                await self._take_up(home, _newest(found))
-            elif home.zone is not None and self._clock.now() - home.created_at > LISTING_GRACE:
-                # It was never made: any zone will do. If it exists after all, a listing shows it.
-                await self._records.save(replace(home, zone=None))
-            return
-        if home.volume_id in listed or home.move is not None or not found:
-            return
-        if await self._cloud.volume(home.volume_id) is None and self._records.find(home_id) is home:
-            await self._take_up(home, _newest(found))
-
-    async def _take_up(self, home: Home, volume: Volume) -> None:
-        self._records.gone.discard(home.home_id)
-        log.info("Home %s taken up again for %r", volume.volume_id, home.user)
-        await self._records.save(
-            replace(home, volume_id=volume.volume_id, zone=volume.zone, size_gib=volume.size_gib)
-        )
-
-    async def restore(self, home: Home) -> None:
-        """Record a home whose record was lost with the store, and make its volume ours."""
-        if home.volume_id is None or self._records.of(home.user, home.server) is not None:
-            return
-        await self._cloud.tag([home.volume_id], {STORE: self._store_id})
-        self._foreign.pop((tag_value(home.user), tag_value(home.server)), None)
-        await self._records.save(home)
-
-    async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
-        """Tag the volumes of a home that was renamed as its record says: they are found by that
-        where the store is lost. What fails is done at the next look."""
-        tags = self._records.tags(home)
-        differ = [each.volume_id for each in found if _owner_tags(each.tags) != _owner_tags(tags)]
-        if not differ:
-            return
-        try:
-            await self._cloud.tag(differ, tags)
-        except CloudError as error:
-            log.warning("Tagging %s for %r: %s", ", ".join(differ), home.server, error)
+        self.listing = VolumeListing(state, cloud)
 
     # --- a volume for a lease ---
 
@@ -172,11 +85,11 @@ class HomeVolumes:
         Raises `CloudError`, and `HomeElsewhere` where it is in another zone.
         """
         home = self._records.of(lease.user, lease.server)
-        if (home is None or home.volume_id is None) and not self._compared:
-            await self.take_up_volumes()
+        if (home is None or home.volume_id is None) and not self.listing.is_complete:
+            await self.listing.refresh()
             home = self._records.of(lease.user, lease.server)
         if home is None:
-            self._refuse_foreign(lease)
+            self.listing.refuse_foreign(lease)
             home = Home(
                 home_id=client_token("home"),
                 user=lease.user,
@@ -190,12 +103,6 @@ class HomeVolumes:
         if home.zone != zone:
             raise HomeElsewhere(home)
         return home if home.volume_id is not None else await self._make_volume(home, zone)
-
-    def _refuse_foreign(self, lease: Lease) -> None:
-        foreign = self._foreign.get((tag_value(lease.user), tag_value(lease.server)))
-        if foreign is not None:
-            message = _foreign_message(foreign, self._store_id)
-            raise CloudError("ForeignHome", message, retryable=False)
 
     async def _make_volume(self, home: Home, zone: str) -> Home:
         token = home.volume_token or home.home_id
@@ -211,8 +118,8 @@ class HomeVolumes:
         return await self._records.save(replace(home, volume_id=volume.volume_id, zone=volume.zone))
 
     async def _find_what_was_made(self, home: Home, zone: str, error: CloudError) -> Home:
-        """An earlier call whose answer was lost made the volume, in another zone or kind."""
-        await self.take_up_volumes()
+        """An earlier call, whose response was lost, made the volume in another zone or kind."""
+        await self.listing.refresh()
         home = self._records.find(home.home_id) or home
         if home.volume_id is None:
             if self._clock.now() - home.created_at > LISTING_GRACE:  # and it has been deleted since
@@ -231,9 +138,9 @@ class HomeVolumes:
         await self._records.save(replace(home, zone=None))
 
     async def grow(self, home: Home, wanted_gib: int) -> tuple[Home, str]:
-        """The home with at least so much room where EC2 allows it; else why not, in words.
+        """Grow the home to `wanted_gib` GiB. Returns the home, and in words why it did not grow.
 
-        A home is never made smaller. What fails here fails no start: the files are there.
+        A home is never made smaller. A failure does not fail the start: the files are there.
         """
         if wanted_gib < home.size_gib:
             return home, f"Your home stays at {home.size_gib} GiB: a volume cannot be made smaller"
@@ -256,15 +163,15 @@ class HomeVolumes:
         log.info("%s of %r has %d GiB now", home.volume_id, home.user, size_gib)
         now = self._records.find(home.home_id)
         if now is None or now.volume_id != home.volume_id:
-            return home, ""  # it has moved, or goes for good, while EC2 took its time
+            return home, ""  # it was moved or deleted during the calls
         return await self._records.save(replace(now, size_gib=size_gib)), ""
 
     async def attach(self, lease: Lease, instance: Instance, wanted: Callable[[], bool]) -> None:
         """Attach the lease's home, waiting while another instance holds it and it is `wanted`.
 
-        EC2's own view of the volume is looked at before each try, so that one which is elsewhere,
-        held or gone is known as that. Raises `HomeGone`, `HomeElsewhere`, and `CloudError`, with
-        code `VolumeInUse` when it was not let go in time.
+        The volume is read from EC2 before each attempt, to find out whether it is in another zone,
+        attached or deleted. Raises `HomeGone`, `HomeElsewhere`, and `CloudError`, with code
+        `VolumeInUse` if it was not detached in time.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
@@ -306,12 +213,12 @@ class HomeVolumes:
         await self._cloud.attach_volume(volume.volume_id, instance.instance_id)
 
     async def _is_gone(self, home: Home) -> None:
-        """Unless there is another one in its place: an admin's, or that from which it has moved.
-        Raises `HomeGone`, `HomeElsewhere`."""
-        await self.take_up_volumes()
+        """Raises `HomeGone`, unless another volume takes its place: an admin's, or the one that it
+        was moved from. Raises `HomeElsewhere` for the latter."""
+        await self.listing.refresh()
         if self._records.find(home.home_id) != home:
             return
-        await self._back_to_the_old_one(home)
+        await self._return_to_previous(home)
         self._records.gone.add(home.home_id)
         newest = self._records.newest.get(home.home_id)
         log.error(
@@ -325,14 +232,14 @@ class HomeVolumes:
         )
         raise HomeGone(home, newest)
 
-    async def _back_to_the_old_one(self, home: Home) -> None:
-        """The volume from which it moved is there until a server got ready with the new one.
-        Raises `HomeElsewhere` where it is the home again."""
+    async def _return_to_previous(self, home: Home) -> None:
+        """The volume that it was moved from exists until a server got ready with the new one.
+        Raises `HomeElsewhere` if it is the home again."""
         move = home.move
         if move is None or move.volume_id != home.volume_id:
             return
         old = await self._cloud.volume(move.from_volume_id)
-        if old is None or old.state in ENDING_STATES or self._records.find(home.home_id) != home:
+        if old is None or old.state in DELETED_STATES or self._records.find(home.home_id) != home:
             return
         log.error(
             "%s of %r/%r does not exist any more: %s, from which it moved, is the home again",
@@ -371,8 +278,8 @@ class HomeVolumes:
         )
 
     async def _is_there(self, home_id: str, volume_id: str) -> bool:
-        """Looks until it is seen, or has not been for as many times as count: listings lag. One
-        that was found gone already has been looked for so often."""
+        """Reads it until it is there, at most `READINGS_UNTIL_GONE` times: listings lag. Once if it
+        was found deleted before."""
         for _ in range(1 if home_id in self._records.gone else READINGS_UNTIL_GONE):
             if await self._cloud.volume(volume_id) is not None:
                 return True
@@ -410,23 +317,3 @@ class HomeVolumes:
             encrypted=rules.encrypted,
             kms_key=rules.kms_key,
         )
-
-
-def _newest(volumes: Sequence[Volume]) -> Volume:
-    def age(volume: Volume) -> tuple[Any, ...]:
-        made = volume.created_at
-        return (volume.attached_to is not None, made is not None, made, volume.volume_id)
-
-    return max(volumes, key=age)
-
-
-def _owner_tags(tags: Mapping[str, str]) -> tuple[str, str]:
-    return tags.get(USER, ""), tags.get(SERVER, "")
-
-
-def _foreign_message(volume_id: str, store_id: str) -> str:
-    return (
-        f"the home of this server is {volume_id}, which another store of this hub made. "
-        f"If that store is lost, an administrator can hand the volume over: set its tag "
-        f"{STORE} to {store_id} and restart the hub"
-    )

@@ -1,7 +1,7 @@
-"""Moves of homes to another zone, each seen to by every pass until it has come to its end.
+"""Moves homes to another zone; each pass continues every move until it is complete.
 
-The record says how far a move is, EC2 what there is of it. Nothing of the old place is deleted
-before a server has got ready with the new one.
+The record holds the progress of a move, EC2 its snapshots and volumes. Nothing in the old zone is
+deleted before a server has got ready with the new volume.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ REPORTED_PERCENT = 10
 """Percent between two reports to a waiting user: each is a write to the store."""
 
 PACE = 2.5
-"""Between two looks at one home that has to wait for EC2, in busy intervals: five seconds."""
+"""Between two checks of a home that waits for EC2, in busy intervals: five seconds."""
 
 FULL = frozenset(
     {"ConcurrentSnapshotLimitExceeded", "SnapshotCreationPerVolumeRateExceeded", "IncorrectState"}
 )
-"""Refusals of a snapshot that pass by themselves."""
+"""Codes of temporary errors of CreateSnapshot."""
 
 
 @dataclass(slots=True)
@@ -52,12 +52,12 @@ class ZoneMigrations:
     _percent: dict[str, int] = field(default_factory=dict)
     """By move id: how much of its snapshot EC2 had copied at the last listing."""
     _busy: set[str] = field(default_factory=set)
-    """Ids of the homes whose move is being looked at."""
+    """Ids of the homes whose move is being checked."""
     _read_at: dict[str, float] = field(default_factory=dict)
-    """By move id: when it was looked at last, on the loop's clock."""
+    """By move id: when it was checked last, on the loop's clock in seconds."""
 
     async def begin(self, home: Home, zone: str) -> None:
-        """Let a home move: its user has asked for it, and knows what it takes.
+        """Begin to move a home, as its user requested.
 
         One that is in progress continues to its first destination.
         """
@@ -75,7 +75,7 @@ class ZoneMigrations:
             discard=(*before.discard, before.from_volume_id) if before else (),
         )
         if before is not None and before.opened_at is None:
-            # Nobody has written to the new volume: the old one is still the home, copied already.
+            # The new volume has not been written to: the old one is still the home.
             move = replace(
                 move,
                 move_id=before.move_id,
@@ -90,11 +90,11 @@ class ZoneMigrations:
         )
 
     def percent(self, move_id: str) -> int:
-        """How much of the move's snapshot is copied, as EC2 said last."""
+        """How much of the move's snapshot is copied, as of the last listing, in percent 0–100."""
         return self._percent.get(move_id, 0)
 
     async def reconcile(self, now: datetime) -> None:
-        """See to every home that is on its way."""
+        """Continue every move that is due, in the background. Never raises."""
         latest = asyncio.get_running_loop().time() - PACE * self.state.settings.busy_interval
         self._read_at = {each: at for each, at in self._read_at.items() if at > latest}
         for home in self.state.homes.live():
@@ -105,7 +105,7 @@ class ZoneMigrations:
             self.tasks.spawn(work, f"move of {home.home_id}")
 
     def _waits(self, home: Home, move: Move) -> bool:
-        """For its user, or for its next look: EC2 counts our calls, and passes come often."""
+        """Waits for its user or its next check: passes are frequent, and EC2 limits our calls."""
         step = next_step(move, None, was_ready=self._was_ready(home), now=self.state.clock.now())
         return step is MoveStep.OPEN or move.move_id in self._read_at
 
@@ -118,7 +118,7 @@ class ZoneMigrations:
             self._read_at[move_id] = asyncio.get_running_loop().time()
 
     async def _advance(self, home_id: str) -> bool:
-        """Do the next step. True where another one may follow at once. Raises `CloudError`."""
+        """Do the next step. True if another one may follow at once. Raises `CloudError`."""
         home = self.state.homes.find(home_id)
         if home is None or home.move is None:
             return False
@@ -146,7 +146,7 @@ class ZoneMigrations:
     # --- the steps ---
 
     async def _copy_of(self, move: Move) -> VolumeSnapshot | None:
-        """The move's snapshot; of two, which a lost answer can make, the one furthest on."""
+        """The move's snapshot; of two, which a lost response can cause, the more complete one."""
         found = await self._copies_of(move)
         order = [CopyState.COMPLETED, CopyState.PENDING]
         usable = [copy for copy in found if copy.state in order]
@@ -182,7 +182,9 @@ class ZoneMigrations:
                 await self._give_up(home, error.message)
             else:
                 log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
-                if error.code in FULL | THROTTLES:  # none was made: the next look asks again
+                if (
+                    error.code in FULL | THROTTLES
+                ):  # none was made: the next check requests it again
                     await self.state.homes.save(
                         replace(home, move=replace(move, snapshot_asked_at=None))
                     )
@@ -199,7 +201,7 @@ class ZoneMigrations:
             if error.retryable:
                 raise
             if error.code == "IdempotentParameterMismatch":
-                # The answer was lost, and the configuration has changed since: ask anew, and
+                # The response was lost, and the configuration has changed since: repeat it, and
                 # remember what there may be of the first.
                 await self._ask_anew(home, move)
             else:
@@ -231,13 +233,13 @@ class ZoneMigrations:
         await self.state.homes.save(replace(home, move=move))
 
     async def _volumes_of(self, move: Move) -> list[str]:
-        """Ids of those that it made: more than one where an answer was lost."""
+        """Ids of those that it made: more than one if a response was lost."""
         mine = {MOVE: move.move_id, STORE: self.state.store_id}.items()
         listed = await self.cloud.list_volumes(self.state.settings.hub)
         return [each.volume_id for each in listed if mine <= each.tags.items()]
 
     async def _clean_up(self, home: Home, move: Move) -> None:
-        """The files are where they were wanted, and a server has got ready with them."""
+        """The files are in their new zone, and a server has got ready with them."""
         old = {move.from_volume_id, *move.discard, *await self._volumes_of(move)}
         for volume_id in sorted(old - {home.volume_id}):
             await self.cloud.delete_volume(volume_id)
@@ -269,7 +271,7 @@ class ZoneMigrations:
         for copy in await self._copies_of(move):
             await self.cloud.delete_snapshot(copy.snapshot_id)
 
-    # --- what leases report, and are notified of ---
+    # --- what leases report, and their users see ---
 
     def _was_ready(self, home: Home) -> bool:
         """Whether a server has got ready since the new volume was first attached."""

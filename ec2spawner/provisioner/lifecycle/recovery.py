@@ -125,7 +125,7 @@ class Recovery:
             volume_id=saved.volume_id,
             zone=saved.zone,
         )
-        await self.volumes.restore(home)
+        await self.volumes.listing.restore(home)
 
     def _rebuilt(self, user: str, server: str, saved: SavedServer, instance: Instance) -> Lease:
         spec = LaunchSpec(

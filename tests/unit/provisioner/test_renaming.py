@@ -95,7 +95,7 @@ async def test_tags_that_could_not_be_set_follow_later(world: World) -> None:
     await rename(world, "old", "new")
     await until(lambda: len(world.cloud.of("tag")) > before, "tried")
     assert tagged_server(world) == "old"
-    await world.provisioner.homes.volumes.take_up_volumes()
+    await world.provisioner.homes.list_volumes()
     assert tagged_server(world) == "new"
 
 
