@@ -1,4 +1,4 @@
-"""How things stand, in numbers: read from memory at the moment somebody looks."""
+"""Figures of the provisioner, computed from memory when they are requested."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Figures:
     leases: Mapping[LeaseState, int]
     """Open ones, by state."""
     longest_wait: float
-    """Of the starts that are not ready; 0 where nobody waits."""
+    """Of the starts that are not ready; 0 if there are none."""
     leases_usd_per_hour: float
     overhead_usd_per_hour: float
-    """Of instances that run and are no lease's."""
+    """Of running instances without a lease."""
     unknown_prices: int
     """Running instances whose price is in neither sum."""
     leases_usd: float
@@ -36,13 +36,13 @@ class Figures:
     sold_out: Mapping[ErrorClass, int]
     """Marks that hold: of an offer, a quota, a subnet, a type in a zone."""
     pass_age: float | None
-    """Since the last pass that went through; None before the first."""
+    """Since the last pass that succeeded; None before the first."""
     listing_age: float | None
     """Since the last complete listing of instances."""
 
 
 def figures(state: State, market: MarketData, passed_at: float | None) -> Figures:
-    """All of them, now. `passed_at` is the uptime of the last pass that went through."""
+    """All of them, now. `passed_at` is the uptime of the last pass that succeeded, in seconds."""
     now, uptime = state.clock.now(), state.clock.uptime()
     leases = list(state.leases.open())
     listed = state.instances.listed

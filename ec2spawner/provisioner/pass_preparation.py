@@ -1,4 +1,4 @@
-"""What each pass does before it concludes anything: the clock, the store, what is old."""
+"""What each pass does first: tick the clock, verify the store, forget what is old."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .store.store import Store
 log = logging.getLogger(__name__)
 
 ENDED_KEPT: Final = timedelta(minutes=10)
-"""Ended leases stay in memory so long: a late heartbeat is answered 410 instead of 404."""
+"""How long ended leases stay in memory: a late heartbeat is answered 410 instead of 404."""
 
 
 @dataclass(slots=True)
 class ClockUpkeep:
-    """Ticks the clock, and moves with it what is measured by the wall clock."""
+    """Ticks the clock, and adjusts wall-clock instants in memory when the clock was set."""
 
     state: State
     tasks: TaskGroup
@@ -37,7 +37,7 @@ class ClockUpkeep:
 
 @dataclass(slots=True)
 class StoreUpkeep:
-    """Proves that the store is held, stores what is late, and forgets what is old."""
+    """Verifies that the store is held, retries late writes, and forgets what is old."""
 
     state: State
     store: Store
@@ -51,7 +51,7 @@ class StoreUpkeep:
         state.spending.follow(self.tasks)
         for lease in state.leases.forget_ended(now - ENDED_KEPT):
             state.spending.forgotten(lease)
-        # What no listing shows and no lease holds: nothing grows for as long as the hub runs.
+        # What no listing shows and no lease holds: memory must not grow while the hub runs.
         listed = state.instances.listed
         leased = {lease.instance_id for lease in state.leases.open() if lease.instance_id}
         state.claims.forget_gone(listed.keys() | leased)

@@ -1,8 +1,8 @@
-"""The pass: keeps instances and leases in step with what the cloud shows.
+"""The pass: reconciles leases and instances with what the cloud shows.
 
-Level-triggered. A pass looks at the waiting list, the last listing and the calls under way,
-and does what is missing; nothing is remembered as a step. Everything may be killed between any
-two lines: the next pass, or the next process, continues from what is there.
+Level-triggered: a pass reads the waiting list, the last listing and the calls in progress, and does
+what is missing; nothing is remembered as a step. The process may be killed between any two lines:
+the next pass, or the next process, continues from what is there.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from .store.store import StoreError
 log = logging.getLogger(__name__)
 
 PASS_INTERVAL = 5.0
-"""Seconds between two passes at most; events and deadlines make them sooner."""
+"""Maximum seconds between two passes; events and deadlines begin one sooner."""
 
-SHORTEST_WAIT = 0.25
-"""Seconds between two passes at least, when a deadline is all that there is."""
+MIN_WAIT = 0.25
+"""Minimum seconds before a pass that only a deadline begins."""
 
 
 class Controller(Protocol):
-    """Compares one thing that should be with what is, and does what is missing."""
+    """Compares one desired state with the actual one, and does what is missing."""
 
     async def reconcile(self, now: datetime) -> None:
-        """Its part of a pass. Raises `CloudError` or `StoreError`: the pass ends there."""
+        """Its part of a pass at `now`, UTC. A `CloudError` or `StoreError` ends the pass."""
 
 
 @dataclass(eq=False)
 class Reconciler:
-    """Passes, one after the other: each lets every controller do what is missing, in order."""
+    """Runs passes, one after the other: each calls every controller, in order."""
 
     state: State
     controllers: Sequence[Controller]
     passed_at: float | None = None
-    """Uptime when the last pass went through, in seconds."""
+    """Uptime at the end of the last pass that succeeded, in seconds."""
 
     async def run(self) -> None:
-        """Pass after pass until the task is cancelled."""
+        """Run passes until the task is cancelled."""
         while not await self.state.instances.first_listing(timeout=PASS_INTERVAL):
             log.info("Waiting for the first complete listing of instances")
         supervised = Supervised("A reconcile pass")
@@ -70,7 +70,7 @@ class Reconciler:
             await asyncio.sleep(self.state.settings.batch_window)
 
     async def reconcile(self) -> None:
-        """One pass: look at everything once, and do what is missing."""
+        """One pass. Raises `CloudError`, `StoreError`."""
         now = self.state.clock.now()
         for controller in self.controllers:
             await controller.reconcile(now)
@@ -78,7 +78,7 @@ class Reconciler:
     async def run_on(self, event: asyncio.Event, controller: Controller) -> None:
         """Besides the passes, let one controller act whenever the event is set.
 
-        For what a person waits for, and what must continue while the store fails a pass.
+        For what a user waits for, and what must continue while the store fails the passes.
         """
         supervised = Supervised(type(controller).__name__)
         while True:
@@ -89,4 +89,4 @@ class Reconciler:
 
     def _until_next_deadline(self) -> float:
         left = seconds_until_due(self.state)
-        return min([PASS_INTERVAL, *(max(each, SHORTEST_WAIT) for each in left if each > -1)])
+        return min([PASS_INTERVAL, *(max(each, MIN_WAIT) for each in left if each > -1)])

@@ -1,1 +1,1 @@
-"""Instances without a lease: the claims they make, and the supply they are."""
+"""Instances without a lease: listing, claims, inventory, termination, overhead."""

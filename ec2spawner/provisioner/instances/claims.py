@@ -1,7 +1,7 @@
-"""Instances that phone home: who they are, which key speaks for them, and how long they wait.
+"""Claims: an instance calls the hub, proves its identity, binds its key and waits for a lease.
 
 The first valid claim binds its key to its instance for good, before any user's code runs there.
-The same key always gets the same answer; another key is refused and is an alarm.
+The same key always gets the same answer; another key is refused, and is a security alert.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LAUNCH_TIME_TOLERANCE = timedelta(minutes=5)
 the slack is for a store of another time zone's making or a stopped and started instance."""
 
 LISTING_PAUSE = 1.0
-"""Seconds a claim waits at most for a listing that shows its instance, before it looks again."""
+"""Maximum seconds a claim waits for a listing that shows its instance, before it checks again."""
 
 LISTING_LAG = timedelta(minutes=5)
 """EC2's listings show an instance within seconds of its launch; minutes would be an outage."""
@@ -39,11 +39,11 @@ class ClaimRefused(Exception):
 
 
 class SecondKey(ClaimRefused):
-    """Somebody on that instance tries to act as its agent: an alarm."""
+    """Another program on that instance tries to act as its agent: a security alert."""
 
 
 class InstanceUnwanted(Exception):
-    """410: nobody needs this instance; it shall power off."""
+    """410: no lease needs this instance; it must power off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Claimant:
     account_id: str
     pending_time: datetime
     protocol: int = PROTOCOL
-    """What its agent speaks."""
+    """Version of the agent's protocol."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Granted:
 
     lease: Lease
     home: Home | None
-    """What the instance shall mount; None for a lease that keeps no files."""
+    """The home that the instance mounts; None for a lease that keeps no files."""
     token: str
     """The lease token: goes to the agent and nowhere else."""
 
@@ -126,7 +126,7 @@ class Claims:
         return instance
 
     def _booted_anew(self, claimant: Claimant, key_sha256: str) -> Kept | None:
-        """Set for the first agent of a stopped instance that we have had EC2 start."""
+        """Set for the first claim of a stopped instance that we had EC2 start."""
         binding = self.state.claims.binding(claimant.instance_id)
         if binding and hmac.compare_digest(binding.key_sha256, key_sha256):
             return None
@@ -141,7 +141,7 @@ class Claims:
             raise InstanceUnwanted("this instance is being terminated")
 
     def _should_be_listed(self, claimant: Claimant) -> bool:
-        """Old enough, and not one that a single listing may lack for once."""
+        """Old enough to be listed, and not missing from a single listing only."""
         age = self.state.clock.now() - claimant.pending_time
         return age > LISTING_LAG and not self.state.claims.is_bound(claimant.instance_id)
 

@@ -1,4 +1,4 @@
-"""What waits for an instance, and which instance serves it. Decides from the state alone."""
+"""Which leases wait for an instance, and which instance serves them. Reads the state only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNNING: Final = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
 def needs(state: State) -> list[Need]:
-    """Of the leases that wait for any instance that fits: not for one that is kept for them."""
+    """Of the leases that wait for any instance that fits, and not for one retained for them."""
     return [
         need_of(state, lease)
         for lease in state.leases.open(LeaseState.WAITING)
@@ -52,7 +52,7 @@ def need_of(state: State, lease: Lease) -> Need:
 
 
 def _waits_for_its_home(state: State, lease: Lease) -> bool:
-    """A machine would only cost money while the files are on their way to its zone."""
+    """An instance would only cost money while the files are copied to its zone."""
     return lease.home_kind == "ebs" and state.homes.is_moving(lease.user, lease.server)
 
 
@@ -92,13 +92,13 @@ def wake_claims_for(state: State, lease: Lease) -> None:
 
 
 def _free_supplies(state: State) -> list[Supply]:
-    """What the last pass found to be able to take a lease, and that has none since."""
+    """Instances that the last pass found free, and that have got no lease since."""
     leased = {lease.instance_id for lease in state.leases.open()}
     return [supply for supply in state.stock.supplies if supply.supply_id not in leased]
 
 
 def has_served(state: State, instance: Instance) -> bool:
-    """Whether it has been a lease's: never another user's again."""
+    """Whether it has served a lease: it is never assigned to another user."""
     return LEASE in instance.tags or instance.instance_id in state.leases.served()
 
 
@@ -137,5 +137,5 @@ def _taker_after_boot(state: State, kept: Kept, pending_time: datetime) -> Lease
 
 
 def silent_seconds(state: State, kept: Kept) -> float:
-    """Since the agent of a lingering instance was heard; a stopped one has none."""
+    """Uptime since the agent of a lingering instance called; 0 for a stopped one, without agent."""
     return state.claims.silent_seconds(kept.instance_id) if kept.then == "linger" else 0.0

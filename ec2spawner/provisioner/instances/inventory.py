@@ -1,4 +1,4 @@
-"""What can still take a lease: promises, answers that no listing shows yet, and instances."""
+"""What can still take a lease: instances, launched ones not listed yet, and launch calls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Inventory:
 
 
 def take_stock(state: State) -> Stock:
-    """All of ours that is not a lease's, weighed against what waits."""
+    """All our instances without a lease, compared with the leases that wait."""
     supplies: list[Supply] = []
     dead: list[Instance] = []
     unknown: list[Instance] = []
@@ -61,7 +61,7 @@ def take_stock(state: State) -> Stock:
         for instance_id, expected in state.launches.expected.items()
         if instance_id not in seen
     ]
-    # Last, so that a booted instance is not given up for a promise that may be broken.
+    # Last, so that a booted instance is not surplus because of a launch call that may fail.
     supplies += state.launches.outstanding()
     result = balance(needs(state), supplies)
     return Stock(
@@ -75,7 +75,7 @@ def take_stock(state: State) -> Stock:
 
 
 def _is_ours(state: State, instance: Instance) -> bool:
-    """Carries our store's id and is not somebody's copy of our tags."""
+    """Carries our store's id, and its tags are not copied from another instance."""
     return (
         instance.tags.get(STORE) == state.store_id
         and instance.state not in GONE
@@ -92,7 +92,7 @@ def _is_of_unknown_lease(state: State, instance: Instance) -> bool:
 
 
 def _is_dead(state: State, instance: Instance) -> bool:
-    """Used, stopped, of a call given up, or fallen silent."""
+    """Used, stopped, of a failed launch call, or silent."""
     instance_id = instance.instance_id
     if instance_id in state.claims.unwanted or LEASE in instance.tags:
         return True
@@ -106,7 +106,7 @@ def _is_dead(state: State, instance: Instance) -> bool:
 
 
 def _never_spoke(state: State, instance: Instance) -> bool:
-    """Its agent has not phoned home in time: the hub's own, whatever the clocks say."""
+    """Its agent has not called in time, by the uptime of this hub: no clock that is set counts."""
     if state.claims.is_bound(instance.instance_id):
         return False
     return state.instances.seen_seconds(instance.instance_id) > state.settings.boot_timeout

@@ -1,4 +1,4 @@
-"""The one task that lists our instances, by tag: often while something starts or ends.
+"""The one task that lists our instances, by tag: often while something starts or stops.
 
 An error keeps the last listing: unknown is not gone.
 """
@@ -21,13 +21,13 @@ LISTING_TIMEOUT = 60.0
 """Seconds for one complete listing; 2000 instances are 40 pages."""
 
 MIN_PAUSE = 0.25
-"""Share of the busy interval that passes between two listings however much they are wanted: a
-claim of anybody's instance wants one, and EC2 counts our calls."""
+"""Minimum pause between two listings, as a share of the busy interval: any instance's claim
+requests one, and EC2 limits our calls."""
 
 
 @dataclass(slots=True)
 class Listing:
-    """Keeps the state's instances as EC2 shows them."""
+    """Updates the state's instances from EC2."""
 
     state: State
     cloud: Cloud
@@ -50,7 +50,7 @@ class Listing:
                     await state.instances.wanted.wait()
 
     async def list_once(self) -> None:
-        """One complete listing, or none at all."""
+        """One complete listing, or none."""
         try:
             async with asyncio.timeout(LISTING_TIMEOUT):
                 listing = await self.cloud.list_instances(self.state.settings.hub)
@@ -70,7 +70,7 @@ class Listing:
 
 
 def is_in_motion(state: State) -> bool:
-    """True while something starts or ends, so that listings are worth their call."""
+    """True while something starts or stops: frequent listings are worth their calls."""
     moving = state.leases.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
     return (
         any(True for _ in moving)
@@ -80,6 +80,6 @@ def is_in_motion(state: State) -> bool:
 
 
 def _may_be_gone(state: State, lease: Lease) -> bool:
-    """True for a server that is checked after the hub's start, and that EC2 does not list."""
+    """True for a server under check after the hub's start whose instance EC2 does not list."""
     unheard = not state.leases.contact(lease.lease_id).heartbeats
     return unheard and state.instances.is_missing(lease.instance_id or "")

@@ -1,4 +1,4 @@
-"""What instances cost while they are no lease's: the hub's overhead, stored sooner or later."""
+"""What instances cost without a lease: the hub's overhead, stored by the write-behind queue."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Overhead:
     async def before_lease(
         self, instance: Instance, start: datetime, end: datetime, kept: Kept | None
     ) -> None:
-        """The time that it waited, for somebody who no longer wanted it or for nobody."""
+        """The time that it waited for a lease."""
         segment = self.prices.segment(instance, start, end)
         key = overhead_key(instance.launched_at, kept.lease_id if kept else "")
         await self.save(segment, key)
 
     async def of_retained(self, kept: Kept, instance: Instance, start: datetime) -> None:
-        """Of a retained instance that ran for nobody since `start`, up to now."""
+        """Of a retained instance that ran without a lease since `start`, up to now."""
         segment = self.prices.segment(instance, start, max(self.state.clock.now(), start))
         key = overhead_key(instance.launched_at, kept.lease_id)
         await self.save(segment, key)
@@ -43,8 +43,8 @@ class Overhead:
             await self._of_unleased(instance, now)
 
     async def _of_unleased(self, instance: Instance, until: datetime) -> None:
-        """All of it is done again by a later pass where the store fails, also what is read: the
-        next listing may not show the instance any more."""
+        """If the store fails, a later pass repeats all of it, reading included: the next listing
+        may not show the instance any more."""
         # One that just ended may not be stored yet.
         remembered = self.state.leases.last_served(instance.instance_id)
 
@@ -55,11 +55,11 @@ class Overhead:
             segment = self.prices.segment(instance, start, max(until, start))
             await self._store_now(segment, overhead_key(instance.launched_at, follows))
 
-        about = f"overhead of {instance.instance_id}, which served nobody at its end"
+        about = f"overhead of {instance.instance_id}, without a lease at its end"
         await self.store.write_behind.now_or_later(about, save)
 
     async def save(self, segment: Segment, key: str) -> None:
-        """Store time of no lease, with a later pass where that fails: it was paid for already."""
+        """Store time of no lease, with a later pass if that fails: it is paid for already."""
         about = f"overhead of {segment.instance_id} since {key}"
         await self.store.write_behind.now_or_later(about, lambda: self._store_now(segment, key))
 

@@ -1,4 +1,4 @@
-"""An instance, or the promise of one, as supply: what it is, or may become. Pure."""
+"""Instances, and launched ones that no listing shows yet, as supply. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..state.zones import Zones
 
 
 def supply_of(instance: Instance) -> Supply:
-    """An instance as supply: it is what it is."""
+    """A listed instance: type, zone and market are known."""
     return Supply(
         supply_id=instance.instance_id,
         base_key=base_of(instance.tags.get(LAUNCH_KEY, "")),
@@ -22,7 +22,7 @@ def supply_of(instance: Instance) -> Supply:
 
 
 def supply_of_expected(expected: Expected, zones: Zones) -> Supply:
-    """What a launch answered with, as far as the answer says what it is."""
+    """An instance in a launch response: a replayed call does not say its type and zone."""
     launched, spec = expected.launched, expected.intent.request.spec
     return Supply(
         supply_id=launched.instance_id,

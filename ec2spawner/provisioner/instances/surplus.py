@@ -1,4 +1,4 @@
-"""Instances that serve nobody are terminated, and what they cost is the hub's overhead."""
+"""Terminates instances that no lease needs; what they cost is the hub's overhead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 async def terminate(state: State, cloud: Cloud, instance_ids: Collection[str]) -> None:
-    """Terminate; a failure is logged and made good by the next pass."""
+    """Terminate; a failure is logged, and the next pass retries."""
     if not instance_ids:
         return
     state.terminated_at |= dict.fromkeys(instance_ids, asyncio.get_running_loop().time())
@@ -42,7 +42,7 @@ class InstanceTermination:
     overhead: Overhead
     tasks: TaskGroup
     _calling: set[str] = field(default_factory=set)
-    """Ids of the instances that a call under way terminates."""
+    """Ids of the instances that a call in progress terminates."""
 
     async def reconcile(self, now: datetime) -> None:
         """Never raises: the calls are made in the background."""
@@ -59,7 +59,7 @@ class InstanceTermination:
         self.tasks.spawn(self._terminate(unwanted, unleased), f"terminate {len(unwanted)}")
 
     def _unknown(self, instances: Sequence[Instance]) -> Sequence[Instance]:
-        """Of the instances whose lease the store does not hold, those that shall end.
+        """Of the instances whose lease is not in the store, those to be terminated.
 
         After a store was lost or restored, JupyterHub asks for the servers on them first.
         """

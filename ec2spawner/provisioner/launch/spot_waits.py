@@ -1,4 +1,4 @@
-"""Starts that wait for spot: whose turn it is to ask EC2, and what their users agree to instead."""
+"""Starts that wait for spot: when each asks EC2 again, and when its user accepts on-demand."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class NotWaiting(Exception):
 
 
 def spot_turns(missing: Iterable[Lease], offers: Offers, now: datetime) -> list[tuple[Lease, Turn]]:
-    """What each lease does for which no instance is on the way: ask EC2, wait or end.
+    """What each of these leases, which lack an instance, does now: ask EC2, wait or end.
 
-    A hundred leases that wait for the same cost one scan of the offers.
+    A hundred leases with the same spec cost one scan of the offers.
     """
     open_: dict[LaunchSpec, bool] = {}
     turns: list[tuple[Lease, Turn]] = []
@@ -41,14 +41,16 @@ class SpotWaits:
     state: State
 
     def is_waiting(self, lease: Lease) -> bool:
-        """True while nothing is bought for it, or on its way, because nothing is to be had."""
+        """True while nothing is requested for it because all its offers are sold out."""
         return (
             lease.state is LeaseState.WAITING
             and lease.lease_id in self.state.launches.waiting_for_spot
         )
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
-        """The user of a waiting start agrees to an on-demand price, USD/hour; None is any.
+        """Let a waiting start buy on-demand up to a price in USD/hour that its user accepts.
+
+        None accepts any price.
 
         Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
         """
@@ -71,6 +73,6 @@ class SpotWaits:
 
 
 def _asked_at(lease: Lease) -> datetime | None:
-    """Its last launch call; None where that brought an instance, which is lost now."""
+    """When its last launch call was made; None if that brought an instance, since lost."""
     last = lease.attempts[-1] if lease.attempts else None
     return None if last is None or last.outcome is AttemptOutcome.FOUND else last.at

@@ -1,4 +1,4 @@
-"""What the admin decides about the provisioner, as plain values. Durations in seconds."""
+"""The provisioner's settings as plain values. Durations in seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .cloud import ImageQuery
 
 @dataclass(frozen=True, slots=True)
 class HomeRules:
-    """What homes of kind `ebs` are made of, and what becomes of them."""
+    """How homes of kind `ebs` are created, snapshotted and deleted."""
 
     volume_type: str = "gp3"
     encrypted: bool = True
@@ -33,31 +33,31 @@ class Settings:
     region: str
     subnets: tuple[str, ...]
     boot_timeout: float = 600.0
-    """An instance whose agent has not phoned home by then is terminated."""
+    """An instance whose agent has not called by then is terminated."""
     agent_silent_after: float = 300.0
-    """A server whose agent has been silent for so long, on a running instance, is ended."""
+    """How long the agent of a server may be silent, on a running instance, before it is ended."""
     ready_timeout: float = 600.0
-    """A start that has held an instance for so long is ended: home or notebook do not come up."""
+    """How long a start may hold an instance before it is ended: home or notebook do not come up."""
     stop_timeout: float = 60.0
-    """The agent has so long to save, stop the notebook and unmount."""
+    """Time for the agent to save, stop the notebook and unmount."""
     batch_window: float = 0.05
     """Starts that arrive within this window share one launch call. Karpenter's idle window is
-    35 ms; a little more costs nobody a visible delay."""
+    35 ms; a little more is not a visible delay."""
     launch_timeout: float = 120.0
-    """A launch call that EC2 throttles or does not answer is repeated for so long, with its token.
+    """How long a launch call that EC2 throttles or does not answer is repeated, with its token.
     What it may have started nevertheless is found by the listing."""
     launch_pause: float = 1.0
-    """Before the first repetition at most; the pauses grow to 15 times as much."""
+    """Maximum pause before the first repetition; later pauses grow to 15 times as much."""
     replacements: int = 3
-    """So many instances may die under one start before it fails."""
+    """How many instances of one start are replaced before it fails."""
     busy_interval: float = 2.0
-    """Between listings while something starts or ends."""
+    """Between listings while something starts or stops."""
     quiet_interval: float = 30.0
     """Between listings otherwise."""
     missing_listings: int = 3
     """An instance is gone when this many complete listings in a row lack it."""
     recovery_grace: float = 180.0
-    """After a hub start, a stored lease that JupyterHub knows nothing of is ended after this."""
+    """After a hub start: when stored leases that JupyterHub does not know are ended."""
     catalogue_interval: float = 86400.0
     """Between readings of which instance types the zones have, and what they are."""
     catalogue_retry: float = 300.0
@@ -78,6 +78,6 @@ class Settings:
     """Between refreshes of spot prices."""
     home: HomeRules = HomeRules()
     reap_interval: float = 600.0
-    """Between looks for disks and network interfaces that are left over."""
+    """Between scans for disks and network interfaces that are left over."""
     template_interval: float = 86400.0
     """Between deletions of launch templates that are no longer used."""

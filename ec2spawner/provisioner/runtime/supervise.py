@@ -1,4 +1,4 @@
-"""An endless loop continues after a bug in one of its turns."""
+"""Log a failed iteration and continue the loop."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ log = logging.getLogger(__name__)
 
 
 class Supervised:
-    """`with supervised:` around one turn: its failure is logged, and goes no further.
+    """`with supervised:` around one iteration: its exception is logged and suppressed.
 
-    The same failure again is one line without its traceback. What is no `Exception`, such as a
+    If it is the same as the last one, without its traceback. What is not an `Exception`, such as a
     cancellation, is raised.
     """
 
     def __init__(self, what: str) -> None:
-        """`what` runs, for the log."""
+        """`what` is the name of the loop in the log."""
         self._what = what
         self._logged = ""
 

@@ -1,4 +1,4 @@
-"""Work in the background of one provisioner: held until it is done, and ended with it."""
+"""Background tasks of one provisioner: referenced until they are done, cancelled with it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ log = logging.getLogger(__name__)
 
 
 class TaskGroup:
-    """The tasks under way."""
+    """The tasks in progress."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run in the background, held; a failure is logged, and the next pass continues."""
+        """Run in the background; a failure is logged, and the next pass retries what is missing."""
 
         async def guarded() -> None:
             try:
@@ -39,11 +39,11 @@ class TaskGroup:
         task.add_done_callback(done)
 
     def names(self) -> set[str]:
-        """Of the tasks under way."""
+        """Names of the tasks in progress."""
         return {task.get_name() for task in self._tasks}
 
     async def end(self) -> None:
-        """Cancel everything, and wait until it has ended."""
+        """Cancel all tasks, and wait until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

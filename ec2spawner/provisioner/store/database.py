@@ -1,4 +1,4 @@
-"""What a store asks of the database that keeps it, and the errors that come of it."""
+"""What the store requires of a database, and the errors that it raises."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class StoreError(Exception):
 
 
 class StoreHeldError(StoreError):
-    """Another process holds the store: it may be a hub that is just ending."""
+    """Another process holds the store: it may be a hub that is shutting down."""
 
 
 class StoreAwayError(StoreError):
-    """The database server does not answer: it may be just starting."""
+    """The database server does not answer: it may be starting."""
 
 
 class Database(Protocol):
@@ -36,16 +36,16 @@ class Database(Protocol):
         """Connect and hold the database against every other hub. Raises `StoreHeldError`."""
 
     def taken_over(self, epoch: int) -> None:
-        """This process is the store's holder number `epoch`, and stays it as long as nobody else
-        has been."""
+        """This process is the store's holder number `epoch`, and remains it until another process
+        becomes holder."""
 
     def hold(self) -> None:
-        """Return only while this process still is the one that holds the database."""
+        """Return only if this process still holds the database. Raises `StoreError`."""
 
     def transaction(self, work: Callable[[Connection], T], *, writes: bool) -> T:
         """Do `work` in a transaction that cannot commit unless the database is still held.
 
-        It may be done again where the connection was lost on the way.
+        It may be repeated if the connection was lost.
         """
 
     def peek(self, work: Callable[[Connection], T]) -> T:
@@ -55,7 +55,7 @@ class Database(Protocol):
         """Whether another process holds the database: a hub runs."""
 
     def explained(self, error: Exception) -> str:
-        """One line for a person: what failed and how to fix it."""
+        """One line for the admin: what failed and how to fix it."""
 
     def close(self) -> None:
         """Release the database. Never raises; a second call does nothing."""

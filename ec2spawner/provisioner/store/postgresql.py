@@ -252,7 +252,7 @@ class PostgreSQL:
             "timezone": "UTC",
             "statement_timeout": f"{STATEMENT_SECONDS}s",
             "idle_in_transaction_session_timeout": f"{STATEMENT_SECONDS}s",
-            # An intent is stored before money is spent: it shall survive a power cut too.
+            # An intent is stored before money is spent: it must survive a power cut.
             "synchronous_commit": "on",
             "tcp_keepalives_idle": "5",
             "tcp_keepalives_interval": "5",

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry
 
 BUSY_SECONDS: Final = 5.0
-"""How long SQLite waits for another program that holds the file, such as a backup."""
+"""Seconds for which SQLite waits for another program that locks the file, such as a backup."""
 
 T = TypeVar("T")
 
 
 class SQLite:
-    """See `Database`. The lock ends with the process, so what is held stays held."""
+    """See `Database`. The lock ends with the process and cannot be lost before."""
 
     def __init__(self, url: URL) -> None:
         self.name = f"the store {url.render_as_string(hide_password=True)}"
@@ -61,13 +61,13 @@ class SQLite:
         if self._engine is None:
             raise StoreError("the store is closed")
         with self._engine.connect() as connection, connection.begin():
-            # IMMEDIATE takes the write lock at once: a transaction that asks for it later can be
-            # refused unwaited. A reader waits for nobody.
+            # IMMEDIATE takes the write lock at once: a transaction that requests it later can be
+            # refused without waiting. A reader needs no lock.
             connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
             return work(connection)
 
     def peek(self, work: Callable[[Connection], T]) -> T:
-        """Do `work` in a transaction that only reads, whoever holds the file."""
+        """Do `work` in a transaction that only reads, without the lock."""
         path = _path(self._url)
         if path is None or not path.exists():
             raise StoreError(f"{self.name} does not exist: nothing was ever launched from it")
@@ -113,7 +113,7 @@ class SQLite:
 
 
 class _FileLock:
-    """Held from construction to `release`, or to the end of the process however it ends."""
+    """Held from construction to `release`, or to the end of the process."""
 
     def __init__(self, path: Path) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -133,7 +133,7 @@ class _FileLock:
         self._descriptor = descriptor
 
     def release(self) -> None:
-        # The file stays: to unlink it would let two processes lock two files of one name.
+        # The file stays: after unlinking it, two processes could lock two files of one name.
         os.close(self._descriptor)
 
 
@@ -147,7 +147,7 @@ def _prepare_connection(connection: DBAPIConnection, _record: ConnectionPoolEntr
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")
-    # An intent is stored before money is spent: it shall survive a power cut too.
+    # An intent is stored before money is spent: it must survive a power cut.
     cursor.execute("PRAGMA synchronous = FULL")
     cursor.execute("PRAGMA foreign_keys = ON")
     cursor.close()

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 
 class KeyAlreadyBound(Exception):
-    """The instance is bound to another agent's key: the claim is not from whom it says."""
+    """The instance is bound to another key: the claim does not come from its agent."""
 
     def __init__(self, instance_id: str) -> None:
         super().__init__(f"instance {instance_id} is bound to another key")
@@ -71,7 +71,7 @@ class Store:
     """Random, made once with the schema; in the tags of all that this store launched."""
 
     write_behind: WriteBehindQueue
-    """What has happened and could not be stored yet."""
+    """Writes that are not stored yet."""
 
     def __init__(self, url: str, since: datetime) -> None:
         self.write_behind = WriteBehindQueue()
@@ -108,10 +108,10 @@ class Store:
         return store
 
     async def hold(self) -> None:
-        """Return while this process is the one that may act on what the store says.
+        """Return if this process still holds the store, and may act on it.
 
-        Raises `StoreError` where another hub may have taken it over, or has. A file is held for
-        as long as the process lives, also where it cannot be written.
+        Raises `StoreError` if another hub has taken it over, or may have. A file is held for as
+        long as the process lives, even if it cannot be written.
         """
         await self._thread.run(self._database.hold)
 
@@ -175,7 +175,7 @@ class Store:
         )
 
     async def forget_kept(self, instance_id: str) -> None:
-        """The instance is a lease's again, or gone; one that is not kept is no error."""
+        """The instance has a lease again, or is gone; one that is not retained is no error."""
         column = tables.kept_table.c.instance_id
         await self._write(
             lambda connection: connection.execute(
@@ -190,7 +190,7 @@ class Store:
         )
 
     async def delete_home(self, home_id: str) -> None:
-        """Forget a home whose volume is gone; one that is not there is no error."""
+        """Delete the record of a home; one that is not there is no error."""
 
         def write(connection: Connection) -> None:
             column = tables.home_table.c
@@ -199,7 +199,7 @@ class Store:
         await self._write(write)
 
     async def save_overhead(self, segment: Segment, key: str) -> None:
-        """Keep a segment that belongs to no lease, in the place of what was kept by its `key`.
+        """Insert a segment that belongs to no lease, or replace the one with the same `key`.
 
         See `core.pricing.money.overhead_key`.
         """
@@ -237,7 +237,7 @@ class Store:
     async def start_durations(self, profile: str, limit: int = 30) -> Mapping[Step, float]:
         """Median seconds of each step over the profile's last `limit` starts that got ready.
 
-        Starts that lost an instance on their way are left out: they are not usual.
+        Starts that lost an instance are excluded: their durations are not typical.
         """
         return await self._read(
             lambda connection: queries.start_durations(connection, profile, limit)
@@ -294,7 +294,7 @@ def _replace(connection: Connection, table: Table, lease_id: str, new: Sequence[
         connection.execute(_insert_into(table), new)
 
 
-# Made once each: to make one, and to find it among those compiled, takes longer than to execute it.
+# Cached: building one, and finding it among the compiled ones, takes longer than executing it.
 
 
 @cache

@@ -43,7 +43,7 @@ class Instant(TypeDecorator[datetime]):
         """An aware instant in UTC."""
         if value is None:
             return None
-        # SQLite keeps no time zone; what is in it was converted on its way in.
+        # SQLite stores no time zone; values were converted to UTC when they were written.
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
@@ -60,9 +60,10 @@ store_table = Table(
     "store",
     metadata,
     Column("store_id", String, primary_key=True),
-    # How often the store was opened: who has lost it and gets it back sees whether it was away.
+    # How often the store was opened: a hub that lost it and gets it back sees whether another
+    # hub has had it.
     Column("epoch", Integer, nullable=False, server_default="0"),
-    # Host and port at which the agents of its servers reach the hub: a copy is found out by it.
+    # Host and port at which agents reach the hub: a copied store is detected by it.
     Column("agents_at", String, nullable=False, server_default=""),
 )
 

@@ -23,7 +23,7 @@ from tests.unit.provisioner.world import World
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses that a person does not see, shortened; nothing is left out."""
     monkeypatch.setattr(reconciler, "PASS_INTERVAL", 0.03)
-    monkeypatch.setattr(reconciler, "SHORTEST_WAIT", 0.005)
+    monkeypatch.setattr(reconciler, "MIN_WAIT", 0.005)
     monkeypatch.setattr(claims, "LISTING_PAUSE", 0.02)
     monkeypatch.setattr(heartbeats, "CHOICE_PAUSE", 0.05)
     monkeypatch.setattr(homes, "ATTACH_PAUSE", 0.01)
