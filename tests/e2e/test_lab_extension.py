@@ -416,7 +416,7 @@ def test_a_hidden_tab_shows_the_last_minute_in_its_title(new_page: Any, server: 
     expect(new_page).to_have_title(title)
 
 
-def test_what_is_written_after_the_spot_notice_is_saved_too(page: Any, server: Server) -> None:
+def test_changes_after_the_spot_notice_are_saved_too(page: Any, server: Server) -> None:
     open_lab(page, server)
     end = datetime.now(UTC) + timedelta(seconds=28)
     server.says(status(interruption_at=end))

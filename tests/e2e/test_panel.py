@@ -432,7 +432,7 @@ def test_eight_gpus_are_listed_each_with_its_problems(lab: Lab) -> None:
     assert lines(panel)["a long name of a notebook, number 0.ipynb"].startswith("GPU 0-3, 5 ·")
 
 
-def test_without_an_agent_it_shows_the_machine_and_no_cost(lab: Lab) -> None:
+def test_without_an_agent_it_shows_the_instance_and_no_cost(lab: Lab) -> None:
     standalone = {"managed": False, "agent_connected": False, "cost": None, "idle_policy": None}
     panel = lab.shows(working(**standalone))
     expect(panel.get_by_role("heading", name="Activity")).to_be_visible()

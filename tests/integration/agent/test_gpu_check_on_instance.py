@@ -36,7 +36,7 @@ async def test_a_broken_gpu_is_reported_in_the_first_claim_and_410_powers_off(
     await until(lambda: machine.powered_off, 20, "off")
 
 
-async def test_a_slow_gpu_is_logged_and_the_machine_serves(
+async def test_a_slow_gpu_is_logged_and_the_instance_serves(
     machine: Machine, hub: StubHub, cuda: FakeCuda
 ) -> None:
     hub.give(machine.lease(command=machine.small_server()))

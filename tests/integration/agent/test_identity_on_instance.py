@@ -52,7 +52,7 @@ async def metadata() -> AsyncIterator[MetadataService]:
     await runner.cleanup()
 
 
-async def test_an_answer_in_two_segments_is_read_to_its_end(metadata: MetadataService) -> None:
+async def test_a_response_in_two_segments_is_read_completely(metadata: MetadataService) -> None:
     async with aiohttp.ClientSession() as http:
         identity = await read_identity(metadata.url, http, give_up_after=5)
     assert identity.document == DOCUMENT

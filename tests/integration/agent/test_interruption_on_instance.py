@@ -83,7 +83,7 @@ async def spot() -> AsyncIterator[SpotInstance]:
         await runner.cleanup()
 
 
-async def test_a_notice_is_reported_while_it_stands_and_its_end_once(
+async def test_a_notice_is_reported_while_valid_and_its_end_once(
     spot: SpotInstance, caplog: pytest.LogCaptureFixture
 ) -> None:
     spot.watch()

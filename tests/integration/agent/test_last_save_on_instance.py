@@ -72,7 +72,7 @@ async def test_changes_that_an_open_page_saves_after_the_stop_are_in_the_home(
     assert "open documents saved after" in machine.log()
 
 
-async def test_an_extension_that_reports_nothing_holds_up_the_stop_for_seconds_only(
+async def test_a_silent_extension_delays_the_stop_by_seconds_only(
     machine: Machine, hub: StubHub
 ) -> None:
     await machine.boot()

@@ -107,7 +107,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_it_starts_the_agent(machine: Machine) -> None:
+def test_user_data_starts_the_agent(machine: Machine) -> None:
     machine.program("ec2spawner-agent", AGENT)
     instance, said = machine.boot(user_data(HUB))
     assert instance.returncode == 0, "cloud-init can finish"

@@ -64,7 +64,7 @@ async def test_a_history_is_in_order_over_all_pages(cloud: EC2Cloud, ec2: Script
     }
 
 
-async def test_a_history_is_asked_for_by_types_zones_and_start(
+async def test_a_history_is_requested_by_types_zones_and_start(
     cloud: EC2Cloud, ec2: ScriptedEC2
 ) -> None:
     ec2.will("DescribeSpotPriceHistory", history())

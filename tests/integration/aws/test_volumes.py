@@ -73,7 +73,7 @@ async def test_create_as_the_admin_says_from_a_snapshot(cloud: EC2Cloud, ec2: Sc
     assert not {"Encrypted", "KmsKeyId", "SnapshotId"} & unencrypted.keys()
 
 
-async def test_one_volume_as_it_is_now(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_one_volume_is_described(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
     ec2.will("DescribeVolumes", ATTACHED, shown())
     found = await cloud.volume("vol-1")
     assert found is not None

@@ -78,7 +78,7 @@ def test_wrong_credentials_are_refused_in_the_words_of_the_service(
     assert len(lab.control("calls")) == before
 
 
-def test_what_is_not_signed_is_refused(lab: Any) -> None:
+def test_unsigned_requests_are_refused(lab: Any) -> None:
     endpoint = lab.facts.ec2_endpoint
     launch = {"Action": "RunInstances", "ImageId": lab.facts.image_id, "MinCount": 1, "MaxCount": 1}
     before = len(lab.control("instances"))

@@ -156,7 +156,7 @@ async def test_a_notebook_requires_tls_with_a_client_certificate(
         assert file.stat().st_mode & 0o077 == 0, f"{file} is for others, too"
 
 
-async def test_what_runs_in_the_notebook_reaches_the_hub(ann: Server) -> None:
+async def test_code_in_the_notebook_reaches_the_hub(ann: Server) -> None:
     """At its own port, with the notebook's certificate and the hub's authority."""
     said = await ann.in_terminal(
         'curl --silent --cacert "$JUPYTERHUB_SSL_CLIENT_CA" --key "$JUPYTERHUB_SSL_KEYFILE" '

@@ -45,7 +45,7 @@ def test_the_share_of_the_page_without_the_widget_is_subtracted() -> None:
     assert figures["status_p50_ms"] == 2
 
 
-def test_what_was_not_measured_is_unknown() -> None:
+def test_unmeasured_figures_are_unknown() -> None:
     found = {"bare": measured([]), "ours": measured([], browser=1.0)}
     figures = figures_of(found, {}, ["other"])
     theirs = {name: figure for name, figure in figures.items() if name.startswith("other_")}

@@ -69,7 +69,7 @@ def can_all_be_served(needs: Sequence[Need], supplies: Sequence[Supply]) -> bool
 
 
 @given(needs_of(5), supplies_of(5))
-def test_the_served_are_those_who_waited_longest_of_all_that_can_be(
+def test_the_longest_waiting_of_all_servable_needs_are_served(
     needs: list[Need], supplies: list[Supply]
 ) -> None:
     """This holds more than a maximum matching: no need is skipped for one that waited less."""

@@ -79,7 +79,7 @@ def bought(purchase: Purchase | None) -> tuple[Offer, ...]:
 
 
 @given(some_offers(), st.sets(some_keys), some_places, st.sampled_from(PRICES))
-def test_nothing_above_the_limit_is_ever_bought(
+def test_nothing_above_the_price_limit_is_bought(
     offers: list[Offer], asked: set[OfferKey], places: dict[str, int], limit: float
 ) -> None:
     purchase = next_purchase(ranked(offers), asked, places, limit)
@@ -101,7 +101,7 @@ def test_a_used_discount_leaves_an_unknown_price() -> None:
 
 
 @given(some_offers(), some_hints, st.randoms(use_true_random=False))
-def test_order_does_not_depend_on_the_order_it_is_given(
+def test_the_order_does_not_depend_on_the_input_order(
     offers: list[Offer], hinted: frozenset[OfferKey], random: Random
 ) -> None:
     found = ranked(offers, hinted)
@@ -188,7 +188,7 @@ def test_spot_that_is_not_cheaper_than_on_demand_is_dropped(offers: list[Offer])
 
 
 @given(some_offers(), st.frozensets(some_keys), some_places)
-def test_purchase_is_of_one_market_of_open_offers_not_asked_yet_best_first(
+def test_a_purchase_has_untried_open_offers_of_one_market_best_first(
     offers: list[Offer], asked: frozenset[OfferKey], places: Mapping[str, int]
 ) -> None:
     open_offers = ranked(offers)

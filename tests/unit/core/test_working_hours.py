@@ -39,7 +39,7 @@ def are_on(week: WorkingHours, at: datetime) -> bool:
         ("Mon-Sun 22:00-06:00 Asia/Kolkata", [*range(7)], 1320, 360, "Asia/Kolkata"),
     ],
 )
-def test_a_week_is_read_as_it_is_written(
+def test_a_week_is_parsed_as_written(
     when: str, days: list[int], from_minute: int, to_minute: int, timezone: str
 ) -> None:
     read = hours(when)

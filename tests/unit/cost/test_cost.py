@@ -28,8 +28,8 @@ from ec2spawner.cost.agent import (
     SOCKET,
     read,
 )
-from tests.agent_says import AgentSays, agent_that_says
-from tests.agent_says import cost as reported
+from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
+from tests.stub_agent_socket import cost as reported
 
 STANDALONE = f"(cost unknown: {NOT_OURS})"
 
@@ -42,10 +42,10 @@ def standalone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     """A spot instance at 3.60 USD/hour: a tenth of a cent each second."""
     monkeypatch.setattr(agent_line, "FRESH", 0.0)
-    with agent_that_says(reported()) as running:
+    with stub_agent_socket(reported()) as running:
         monkeypatch.setenv(SOCKET, running.path)
         yield running
 
@@ -71,7 +71,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> Moved:
 
 
 def test_a_block_reports_its_cost_time_and_price(
-    agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
+    agent: StubAgentSocket, ahead: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with cost.track("preparing") as block:
         ahead.ahead += 83
@@ -82,7 +82,7 @@ def test_a_block_reports_its_cost_time_and_price(
     assert said == "preparing: $0.083 in 1 min 23 s (estimate in USD; $3.60/h, spot)\n"
 
 
-def test_a_price_change_counts_from_then_on(agent: AgentSays, ahead: Moved) -> None:
+def test_a_price_change_counts_from_then_on(agent: StubAgentSocket, ahead: Moved) -> None:
     """Half an hour at 3.60, half an hour at 7.20: the total shows it, the last rate does not."""
     begun = datetime.now(UTC)
     with cost.track(quiet=True) as block:
@@ -91,7 +91,9 @@ def test_a_price_change_counts_from_then_on(agent: AgentSays, ahead: Moved) -> N
     assert block.usd == pytest.approx(5.4, abs=0.01)
 
 
-def test_the_first_minute_costs_work_what_its_time_costs(agent: AgentSays, ahead: Moved) -> None:
+def test_the_first_minute_costs_work_what_its_time_costs(
+    agent: StubAgentSocket, ahead: Moved
+) -> None:
     """The bill counts it whole from the start: `as_of` is its end."""
     agent.say(reported(0.06, 3.6, as_of=datetime.now(UTC) + timedelta(seconds=60)))
     before = cost.now()
@@ -104,14 +106,14 @@ def test_the_first_minute_costs_work_what_its_time_costs(agent: AgentSays, ahead
     assert block.usd == pytest.approx(0.03, abs=1e-3)
 
 
-def test_without_the_agent_the_last_rate_is_used(agent: AgentSays, ahead: Moved) -> None:
+def test_without_the_agent_the_last_rate_is_used(agent: StubAgentSocket, ahead: Moved) -> None:
     with cost.track(quiet=True) as block:
         ahead.ahead += 1000
         os.environ[SOCKET] = "/nowhere"
     assert block.usd == pytest.approx(1.0, abs=0.01)
 
 
-def test_a_price_learned_during_the_block_counts(agent: AgentSays, ahead: Moved) -> None:
+def test_a_price_learned_during_the_block_counts(agent: StubAgentSocket, ahead: Moved) -> None:
     agent.say(reported(None, None))
     with cost.track(quiet=True) as block:
         ahead.ahead += 1000
@@ -123,8 +125,8 @@ def test_a_price_learned_during_the_block_counts(agent: AgentSays, ahead: Moved)
     ("says", "why"),
     [(reported(None, None), "the price of this machine is not known"), (None, NOT_YET)],
 )
-def test_unknown_is_said_to_be_unknown(
-    agent: AgentSays, capsys: pytest.CaptureFixture[str], says: None, why: str
+def test_unknown_costs_are_shown_as_unknown(
+    agent: StubAgentSocket, capsys: pytest.CaptureFixture[str], says: None, why: str
 ) -> None:
     agent.say(says)
     with cost.track("work") as block:
@@ -236,7 +238,7 @@ def test_a_broken_output_breaks_nothing() -> None:
 
 
 def test_epochs_report_their_cost_the_total_and_the_forecast(
-    agent: AgentSays, ahead: Moved, capsys: pytest.CaptureFixture[str]
+    agent: StubAgentSocket, ahead: Moved, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for epoch in cost.epochs(range(4)):
         ahead.ahead += 200 if epoch == 0 else 100
@@ -309,7 +311,7 @@ def test_an_empty_loop_is_reported_too(capsys: pytest.CaptureFixture[str]) -> No
 # --- now ---
 
 
-def test_now_extrapolates_from_the_hubs_last_figure(agent: AgentSays, ahead: Moved) -> None:
+def test_now_extrapolates_from_the_hubs_last_figure(agent: StubAgentSocket, ahead: Moved) -> None:
     agent.say(reported(1.0, 3.6, today_usd=2.0, month_usd=9.0, saved_usd=0.7, price_source="EC2"))
     ahead.ahead += 50
     now = cost.now()
@@ -325,7 +327,7 @@ def test_now_extrapolates_from_the_hubs_last_figure(agent: AgentSays, ahead: Mov
         now.usd = 0  # type: ignore[misc]
 
 
-def test_now_has_none_for_unknown_figures(agent: AgentSays) -> None:
+def test_now_has_none_for_unknown_figures(agent: StubAgentSocket) -> None:
     agent.say(reported(None, 0.5))
     now = cost.now()
     assert now is not None
@@ -333,7 +335,7 @@ def test_now_has_none_for_unknown_figures(agent: AgentSays) -> None:
 
 
 def test_a_response_is_cached_for_a_second(
-    agent: AgentSays, monkeypatch: pytest.MonkeyPatch
+    agent: StubAgentSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(agent_line, "FRESH", 60.0)
     first = read()
@@ -433,7 +435,7 @@ for child in children:
 """
 
 
-def test_twenty_scripts_at_once_all_learn_their_cost(agent: AgentSays) -> None:
+def test_twenty_scripts_at_once_all_learn_their_cost(agent: StubAgentSocket) -> None:
     """And a permanent connection, as the extension's, is kept."""
     with socket.socket(socket.AF_UNIX) as extension:
         extension.connect(agent.path)

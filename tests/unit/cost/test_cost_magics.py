@@ -11,22 +11,22 @@ from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
 from ec2spawner.cost import agent as agent_line
-from tests.agent_says import AgentSays, agent_that_says
-from tests.agent_says import cost as reported
+from tests.stub_agent_socket import StubAgentSocket, stub_agent_socket
+from tests.stub_agent_socket import cost as reported
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s \(estimate in USD; \$3\.60/h, spot\)\n"
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[AgentSays]:
+def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[StubAgentSocket]:
     monkeypatch.setattr(agent_line, "_last", ("", 0.0, agent_line.Reading()))
-    with agent_that_says(reported()) as running:
+    with stub_agent_socket(reported()) as running:
         monkeypatch.setenv(agent_line.SOCKET, running.path)
         yield running
 
 
 @pytest.fixture
-def shell(agent: AgentSays) -> Iterator[InteractiveShell]:
+def shell(agent: StubAgentSocket) -> Iterator[InteractiveShell]:
     config = Config()
     config.HistoryManager.enabled = False
     InteractiveShell.clear_instance()
@@ -106,7 +106,7 @@ def test_cells_without_the_magic_are_unchanged(
 
 
 def test_a_line_reports_the_current_cost_or_measures_code(
-    shell: InteractiveShell, agent: AgentSays, capsys: pytest.CaptureFixture[str]
+    shell: InteractiveShell, agent: StubAgentSocket, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(shell, "v = %cost sum(range(10))").success
     assert shell.user_ns["v"] == 45
@@ -177,7 +177,7 @@ def test_a_failing_line_reports_its_cost_and_the_error(
 )
 def test_a_line_says_what_is_unknown(
     shell: InteractiveShell,
-    agent: AgentSays,
+    agent: StubAgentSocket,
     capsys: pytest.CaptureFixture[str],
     says: Any,
     said: str,

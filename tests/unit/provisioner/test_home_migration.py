@@ -260,7 +260,7 @@ async def test_a_home_may_move_again_before_it_is_opened(
     assert world.cloud.snapshots == {}
 
 
-async def test_what_was_written_after_the_first_move_moves_with_the_second(world: World) -> None:
+async def test_files_written_after_the_first_move_move_with_the_second(world: World) -> None:
     """The new volume was attached, but no server got ready: it may have been written to."""
     await with_a_file(world)
     lease = await move(world)
@@ -282,7 +282,7 @@ async def test_what_was_written_after_the_first_move_moves_with_the_second(world
     assert world.cloud.files[volume.volume_id] == {"thesis", "new chapter"}
 
 
-async def test_what_a_move_makes_is_tagged_in_the_creating_call(world: World) -> None:
+async def test_resources_of_a_move_are_tagged_in_the_creating_call(world: World) -> None:
     await with_a_file(world)
     await served(world, await move(world))
     _, of_snapshot = world.cloud.of("create_snapshot")[0].arguments

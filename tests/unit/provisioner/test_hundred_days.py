@@ -21,12 +21,12 @@ from rich.table import Table
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from tests.simulated_cloud import Machine
-from tests.unit.provisioner.inhabited_world import (
+from tests.unit.provisioner.populated_world import (
     HUB_LOST_AFTER,
     REAL_PAUSES,
     START_TIMEOUT,
     Inhabitant,
-    InhabitedWorld,
+    PopulatedWorld,
 )
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 from tests.unit.provisioner.workdays import DAY, MEANING, MINUTE, Workdays
@@ -119,7 +119,7 @@ class Ledger:
     _running: dict[tuple[str, str], float] = field(default_factory=dict)
     """Instance id and use -> for how many seconds, without a pause."""
 
-    def note(self, world: InhabitedWorld) -> None:
+    def note(self, world: PopulatedWorld) -> None:
         leases = {x.instance_id: x for x in world.provisioner._state.leases.open()}
         waiting = any(x.state is LeaseState.WAITING for x in leases.values())
         before, self._running = self._running, {}
@@ -143,7 +143,7 @@ class Ledger:
             kind.beyond += 1
             self.leaks[instance_id] = f"{seconds:.0f} s: {use}"
 
-    def _note_ends(self, world: InhabitedWorld) -> None:
+    def _note_ends(self, world: PopulatedWorld) -> None:
         for lease in world.ended:
             reason = lease.stop.reason if lease.stop else "unknown"
             self.ends[lease.lease_id] = reason
@@ -157,7 +157,7 @@ class Ledger:
         return sum(use.beyond for use in self.uses.values())
 
 
-def who_ends(world: InhabitedWorld, agent: Inhabitant) -> str:
+def who_ends(world: PopulatedWorld, agent: Inhabitant) -> str:
     """Who has to end an unused instance."""
     if world.is_up:
         calls = ("list_instances", "terminate", "detach_volume")
@@ -168,7 +168,7 @@ def who_ends(world: InhabitedWorld, agent: Inhabitant) -> str:
 
 
 def what_for(
-    world: InhabitedWorld, machine: Machine, lease: Lease | None, somebody_waits: bool
+    world: PopulatedWorld, machine: Machine, lease: Lease | None, somebody_waits: bool
 ) -> str:
     """What an instance is for in this minute."""
     now, agent = world.cloud.clock(), world.agents[machine.instance.instance_id]
@@ -253,7 +253,7 @@ def test_no_unassigned_instance_runs_beyond_the_bounds(
     monkeypatch.setattr(secrets, "token_bytes", random.Random(0).randbytes)
     shutil.copy(empty_store, tmp_path / "store.sqlite")
     loop = VirtualTimeLoop()
-    world = InhabitedWorld(tmp_path, loop)
+    world = PopulatedWorld(tmp_path, loop)
     days, ledger = Workdays(world, random.Random(SEED), PEOPLE), Ledger()
 
     async def live() -> None:

@@ -47,13 +47,13 @@ from ec2spawner.provisioner.model.cloud import CloudError, LaunchRequest
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.reconciler import PASS_INTERVAL
 from ec2spawner.wire import Market
-from tests.unit.provisioner.inhabited_world import (
+from tests.unit.provisioner.populated_world import (
     BUSY,
     CALLS,
     LOST,
     REAL_PAUSES,
     HubIsDown,
-    InhabitedWorld,
+    PopulatedWorld,
 )
 from tests.unit.provisioner.virtual_time import VirtualTimeLoop
 from tests.unit.provisioner.world import SPEC, Agent
@@ -142,7 +142,7 @@ class Story(RuleBasedStateMachine):
         self.failures = failures
         failures.clear()
         self.loop = VirtualTimeLoop()
-        self.world = InhabitedWorld(folder, self.loop)
+        self.world = PopulatedWorld(folder, self.loop)
         cloud, store_id = self.world.distant, "not-ours"
         self.strangers = {
             cloud.strange("i-untagged"),
@@ -546,7 +546,7 @@ def assert_no_overlap(segments: Sequence[Segment]) -> None:
 
 
 @pytest.mark.parametrize(("steps", "stories"), [FEW, MANY])
-def test_whatever_happens_the_invariants_hold(
+def test_the_invariants_hold_whatever_happens(
     steps: int,
     stories: int,
     tmp_path: Path,

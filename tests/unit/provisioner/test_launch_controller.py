@@ -729,7 +729,7 @@ async def test_an_instance_that_arrives_while_others_are_abandoned_is_kept(
     assert sorted(states) == [LeaseState.ENDED, LeaseState.STARTING]
 
 
-async def test_nothing_more_is_bought_where_a_home_no_longer_allows_it(world: World) -> None:
+async def test_nothing_more_is_bought_when_a_home_no_longer_permits_it(world: World) -> None:
     """A home that is made while its server waits binds it to one zone: another round's."""
     world.cloud.sell_out(SPOT)
     gate = world.cloud.hold("launch", after=True)

@@ -162,7 +162,7 @@ async def test_the_cost_of_an_unneeded_instance_is_accounted_for_later(world: Wo
     assert segment.end is not None
 
 
-async def test_it_is_accounted_for_also_where_the_store_cannot_be_read_at_its_end(
+async def test_its_cost_is_accounted_for_even_if_the_store_is_unreadable_at_its_end(
     world: World,
 ) -> None:
     begun = world.clock()

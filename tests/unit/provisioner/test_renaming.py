@@ -52,7 +52,7 @@ async def test_a_home_follows_its_server_with_its_tags(world: World) -> None:
     assert list(world.cloud.volumes) == [home.volume_id]
 
 
-async def test_what_is_saved_during_a_rename_has_the_new_name(world: World) -> None:
+async def test_changes_saved_during_a_rename_have_the_new_name(world: World) -> None:
     home = await stopped(world, "old")
     renaming = asyncio.create_task(rename(world, "old", "new"))
     await asyncio.sleep(0)  # its write has begun

@@ -411,7 +411,7 @@ async def test_a_quota_refusal_is_named_and_offers_no_further_start(
     assert world.cloud.stopped() == [agent.instance_id]
 
 
-async def test_a_throttled_start_is_asked_again(world: World) -> None:
+async def test_a_throttled_start_is_retried(world: World) -> None:
     await kept(world, STOP)
     world.cloud.fail("start", BUSY, times=2)
     lease = await again(world, STOP)
@@ -445,7 +445,7 @@ async def test_a_started_but_silent_instance_is_not_reported_as_refused(
     assert not world.provisioner._retention.why_not_started(lease.lease_id)
 
 
-async def test_a_throttled_stop_is_asked_again(world: World) -> None:
+async def test_a_throttled_stop_is_retried(world: World) -> None:
     world.cloud.fail("stop", BUSY, times=2)
     await kept(world, STOP)
 

@@ -327,7 +327,7 @@ async def test_a_new_price_does_not_open_the_account_of_a_server_that_ended_mean
     assert world.now(second).segments[-1].end is not None
 
 
-async def test_an_unknown_price_is_said_to_be_unknown_until_it_is_known(world: World) -> None:
+async def test_an_unknown_price_is_reported_as_unknown_until_it_is_known(world: World) -> None:
     lease, agent = await world.ready()
     cost = (await agent.heartbeat()).cost
     assert (cost.usd, cost.usd_per_hour) == (None, None)

@@ -90,7 +90,7 @@ async def test_a_termination_that_is_refused_is_not_repeated_at_full_speed(
     assert after[1] - before[1] <= 15
 
 
-async def test_claims_of_strangers_do_not_make_listings_run_at_full_speed(world: World) -> None:
+async def test_claims_of_foreign_instances_do_not_cause_constant_listings(world: World) -> None:
     await world.restart(busy_interval=0.4)
     before = len(world.cloud.of("list_instances"))
     for _ in range(50):

@@ -14,7 +14,7 @@ from datetime import timedelta
 from ec2spawner.core import tags
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.wire import Market
-from tests.unit.provisioner.inhabited_world import BUSY, CALLS, LOST, InhabitedWorld
+from tests.unit.provisioner.populated_world import BUSY, CALLS, LOST, PopulatedWorld
 
 MINUTE = 60.0
 DAY = 1440
@@ -43,7 +43,7 @@ class Session:
 
 @dataclass(slots=True)
 class Workdays:
-    world: InhabitedWorld
+    world: PopulatedWorld
     random: random.Random
     people: int
     minute: int = 0

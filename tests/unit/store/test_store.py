@@ -350,7 +350,7 @@ async def test_a_move_of_the_home_is_no_part_of_usual_durations(store: Store) ->
 # --- concurrency, faults, crashes ---
 
 
-async def test_writes_take_effect_in_the_order_in_which_they_were_asked_for(store: Store) -> None:
+async def test_writes_take_effect_in_the_order_requested(store: Store) -> None:
     await asyncio.gather(*(store.save_lease(lease(replaced=n)) for n in range(50)))
     assert [one.replaced for one in (await store.load()).leases] == [49]
 

@@ -194,7 +194,7 @@ class DistantCloud(SimulatedCloud):
             machine.hidden = False
 
 
-class InhabitedWorld(World):
+class PopulatedWorld(World):
     def __init__(self, folder: Path, loop: VirtualTimeLoop) -> None:
         super().__init__(folder)
         self.loop = loop
@@ -365,7 +365,7 @@ class Inhabitant(Agent):
     """An instance's own life. `temper`: good, `mute` (never phones home), `stuck` (never gets
     ready), `silent` (says nothing any more)."""
 
-    def __init__(self, world: InhabitedWorld, instance_id: str, temper: str) -> None:
+    def __init__(self, world: PopulatedWorld, instance_id: str, temper: str) -> None:
         super().__init__(world, instance_id)
         self.place = world
         self.temper = temper

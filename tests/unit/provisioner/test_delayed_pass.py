@@ -174,7 +174,7 @@ async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
 
 
 @in_virtual_time
-async def test_an_instance_given_away_while_failed_starts_are_stored_stays(begin: Begin) -> None:
+async def test_an_instance_assigned_while_failed_starts_are_stored_is_kept(begin: Begin) -> None:
     world = await begin()
     other = await world.request("ada")
     [surplus] = await world.boot(1)

@@ -40,7 +40,7 @@ def cost(usd: float | None = 1.0, usd_per_hour: float | None = 3.6, **changes: A
     return Cost(**given | changes)
 
 
-class AgentSays:
+class StubAgentSocket:
     """Its socket sends each client the state that was pushed last."""
 
     def __init__(self, run_dir: Path) -> None:
@@ -83,9 +83,9 @@ class AgentSays:
 
 
 @contextlib.contextmanager
-def agent_that_says(first: Cost | None) -> Iterator[AgentSays]:
+def stub_agent_socket(first: Cost | None) -> Iterator[StubAgentSocket]:
     with tempfile.TemporaryDirectory(prefix="sock") as run_dir:
-        agent = AgentSays(Path(run_dir))
+        agent = StubAgentSocket(Path(run_dir))
         agent.say(first)
         try:
             yield agent
