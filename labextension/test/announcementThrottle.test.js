@@ -18,7 +18,7 @@ test('what holds at the beginning is no news, and neither is that it became know
   assert.deepEqual(heard([0, ''], [3, IN_USE]), ['', '']);
 });
 
-test('a change is told once, at once, and stays while it holds', () => {
+test('a change is announced once, at once, and stays while it holds', () => {
   assert.deepEqual(heard([0, IN_USE], [3, AWAY], [4, AWAY], [300, AWAY]), ['', AWAY, AWAY, AWAY]);
 });
 
@@ -30,7 +30,7 @@ test('what no longer holds goes at once, and what follows it waits for the pause
   );
 });
 
-test('what went away and came back within the pause is not told again', () => {
+test('a notice that returns within the pause is not announced again', () => {
   assert.deepEqual(
     heard([0, IN_USE], [3, AWAY], [6, IN_USE], [9, AWAY], [99, AWAY], [100, IN_USE]),
     ['', AWAY, '', '', '', IN_USE]

@@ -45,7 +45,7 @@ const cost = (changes = {}) => ({
 
 const values = text => Object.fromEntries(text.lines.map(line => [line.name, line.value]));
 
-test('the cost is told with what it is made of', () => {
+test('the cost is shown with its parts', () => {
   const text = costText(cost(), NOW, trans);
   assert.equal(text.amount, '$1.37');
   assert.equal(text.mark, 'USD, estimate');
@@ -106,7 +106,7 @@ test('GPUs have a title', () => {
   assert.equal(simulated, 'A10G · 24 GB · simulated');
 });
 
-test('heat, power and clocks are told where they are known', () => {
+test('heat, power and clocks are shown when known', () => {
   assert.equal(heatText(gpu(), trans), '61 °C · 212 of 300 W');
   assert.equal(plain(heatText(gpu({ power_w: 9, power_limit_w: null }), trans)), '61 °C · 9 W');
   assert.equal(heatText(gpu({ power_w: null, temperature_c: null }), trans), '');
@@ -117,13 +117,13 @@ test('heat, power and clocks are told where they are known', () => {
   assert.equal(clockText(gpu({ clock_mhz: null }), trans), '');
 });
 
-test('troubles of a GPU are told in trans', () => {
-  const told = changes => gpuTroubles(gpu(changes), NOW, trans).map(each => each.text);
-  assert.deepEqual(told({}), []);
-  assert.deepEqual(told({ ecc_corrected: 1 }), ['1 memory error was corrected.']);
-  assert.match(told({ ecc_uncorrected: 2 })[0], /^2 memory errors could not be corrected/);
-  assert.match(told({ xid: 79 })[0], /Xid 79/);
-  assert.deepEqual(told({ lost: true, xid: 79, ecc_corrected: 3 }).length, 1);
+test('problems of a GPU are worded', () => {
+  const texts = changes => gpuTroubles(gpu(changes), NOW, trans).map(each => each.text);
+  assert.deepEqual(texts({}), []);
+  assert.deepEqual(texts({ ecc_corrected: 1 }), ['1 memory error was corrected.']);
+  assert.match(texts({ ecc_uncorrected: 2 })[0], /^2 memory errors could not be corrected/);
+  assert.match(texts({ xid: 79 })[0], /Xid 79/);
+  assert.deepEqual(texts({ lost: true, xid: 79, ecc_corrected: 3 }).length, 1);
 });
 
 test('a number takes the same room whatever it is', () => {
@@ -147,7 +147,7 @@ const worker = (changes = {}) => ({
   ...changes
 });
 
-test('workers are told with what they use', () => {
+test('workers are listed with what they use', () => {
   assert.equal(workerName(worker(), trans), 'train.ipynb');
   const terminal = worker({ kind: 'terminal', name: 'python', terminal: '2' });
   assert.equal(workerName(terminal, trans), 'Terminal 2, python');
@@ -182,7 +182,7 @@ const policy = (changes = {}) => ({
   ...changes
 });
 
-test('the policy is told in plain words', () => {
+test('the policy is described in plain words', () => {
   assert.match(policySentences(policy(), trans)[0], /^It stops after 1 hour idle: no/);
   const never = policySentences(policy({ server_seconds: 0 }), trans);
   assert.deepEqual(never, ['It does not stop when idle.']);
@@ -268,7 +268,7 @@ const notice = (changes = {}) => ({
   ...changes
 });
 
-test('a notice counts down, and tells whose the buttons are', () => {
+test('a notice counts down, and names the owner of its buttons', () => {
   assert.equal(
     noticeText(notice(), NOW, view(), trans),
     'This server stops in 9 minutes\nFiles are kept; kernel memory is lost.'

@@ -101,17 +101,17 @@ test('the gravest state wins', () => {
   assert.equal(stateOf({ phase: 'loading', status: null, now: 0 }).kind, 'loading');
 });
 
-test('a stop is told with its reason, by the clock of the reader, and when it is over', () => {
-  const told = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), trans)[0];
+test('a stop is shown with its reason, local time, and its end', () => {
+  const sentence = (phase, stop) => sentences(view({ stop, idleness: idle(-1) }, phase), trans)[0];
   const idleStop = { reason: 'idle', message: 'It had been idle for 1 hour' };
   const since = /It had been idle since (?!.*UTC)/;
-  assert.match(told('live', idleStop), /^This server is being stopped\. /);
-  assert.match(told('live', idleStop), since);
-  assert.match(told('away', idleStop), /^This server has been stopped\. It had been idle/);
+  assert.match(sentence('live', idleStop), /^This server is being stopped\. /);
+  assert.match(sentence('live', idleStop), since);
+  assert.match(sentence('away', idleStop), /^This server has been stopped\. It had been idle/);
   const requested = { reason: 'user', message: 'You stopped it from the notebook', by: '' };
-  assert.equal(told('away', requested), 'This server has been stopped. You requested it.');
+  assert.equal(sentence('away', requested), 'This server has been stopped. You requested it.');
   const failed = { reason: 'failed', message: '', by: '' };
-  assert.equal(told('away', failed), 'This server has been stopped.');
+  assert.equal(sentence('away', failed), 'This server has been stopped.');
 });
 
 test('of a server that has gone the hub says when and why', () => {
@@ -146,7 +146,7 @@ test('of what ends nothing says that it stays on, whatever runs', () => {
   assert.equal(stopText(ends[0], trans).sentence, sentences(ends[0], trans)[0]);
 });
 
-test('a full disk is told beside a hub that is not reached', () => {
+test('a full disk is shown beside an unreachable hub', () => {
   const full = view({ full_disks: [FULL], hub_reachable: false });
   assert.equal(sentences(full, trans)[0], sentenceText(FULL, trans));
   assert.match(sentences(full, trans)[1], /^Hub unreachable/);
@@ -190,7 +190,7 @@ test('several GPUs are shown as one', () => {
   assert.equal(shown[0], '2× A10G 75 % · 24.0/48 GB');
 });
 
-test('a number that one GPU does not tell is left out', () => {
+test('a number that one GPU does not report is left out', () => {
   const gpus = [gpu(), gpu({ use_percent: null })];
   const shown = plain(parts(view({ telemetry: { gpu_source: 'nvml', gpus } }), 'wide', trans));
   assert.equal(shown[0], '2× A10G · 24.0/48 GB');
@@ -252,7 +252,7 @@ test('what a tab knew before it was hidden offers no instant that has passed', (
   assert.equal(nextKeep(later), NOW + 240 * MINUTE);
 });
 
-test('with whom a server is shared has no buttons, and is told whose they are', () => {
+test('users whom a server is shared with get no buttons, and see whose they are', () => {
   const shared = { can_control: false, idleness: idle(9) };
   assert.equal(canControl(view().status), true);
   assert.equal(canControl(view(shared).status), false);
