@@ -14,17 +14,13 @@ from typing import Any, Literal
 
 import aiohttp
 
-from ..core.idle.policy import bounds, shortest_limit
+from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
 from ..wire import (
     SAVE_SECONDS,
     HeartbeatResponse,
     LeaseGrant,
-    NotebookReply,
-    NotebookRequest,
     Observation,
-    Sentence,
-    sentence,
 )
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
@@ -40,6 +36,7 @@ from .notebook_server.certificates import NotebookCertificates
 from .notebook_server.local_socket import LocalSocket
 from .notebook_server.process import NotebookError, NotebookProcess
 from .settings import Settings
+from .user_requests import UserRequests
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +81,6 @@ class LeaseRun:
         self._identity = identity
         self._grant = grant
         self._notebook = notebook
-        self._hub = hub
         self._http = http
         self._mounts = Mounts(grant, settings, identity)
         self._certificates: NotebookCertificates | None = None
@@ -104,8 +100,9 @@ class LeaseRun:
         self._heartbeat = Heartbeat(hub, self._status, self._on_response)
         metadata = Metadata(settings.metadata_endpoint, http)
         self._interruption = InterruptionWatch(metadata, self._on_interruption)
+        requests = UserRequests(hub, self._status, self._push)
         self._socket = LocalSocket(
-            settings.run_dir, settings.user, self._observe, self._request, self._saved.set
+            settings.run_dir, settings.user, self._observe, requests.answer, self._saved.set
         )
 
     async def run(self) -> None:
@@ -298,7 +295,7 @@ class LeaseRun:
                 self._notebook.bound_log()
                 if self._assess() or time.monotonic() - pushed_at >= PUSH_SECONDS:
                     pushed_at = time.monotonic()
-                    self._socket.push(self._status.state())
+                    self._push()
                 if time.monotonic() - tidied_at >= TIDY_SECONDS:
                     tidied_at = time.monotonic()
                     await asyncio.to_thread(self._notebook.tidy)
@@ -319,7 +316,7 @@ class LeaseRun:
                 codes = ", ".join(each.code for each in full)
                 log.warning("full disks: %s", codes or "none any more")
                 self._status.full_disks = full
-                self._socket.push(self._status.state())
+                self._push()
             await asyncio.sleep(TIDY_SECONDS)
 
     def _assess(self) -> bool:
@@ -349,6 +346,9 @@ class LeaseRun:
         is_idle = self._status.idle_seconds() >= limit and not self._status.is_extended()
         return is_idle or self._status.is_too_old() or self._end.done()
 
+    def _push(self) -> None:
+        self._socket.push(self._status.state())
+
     def _finish(self, end: End) -> None:
         if not self._end.done():
             self._end.set_result(end)
@@ -360,7 +360,7 @@ class LeaseRun:
 
     def _on_response(self, answer: HeartbeatResponse) -> None:
         self._status.learn(answer)
-        self._socket.push(self._status.state())
+        self._push()
         if answer.stop is not None:
             self._is_retained = answer.stop.then != "terminate"
             self._finish(End("stopped", answer.stop.message or answer.stop.reason))
@@ -369,7 +369,7 @@ class LeaseRun:
         """Notify hub and notebook at once, and flush the home: users save their work now."""
         if at != self._status.interruption_at:
             self._status.interruption_at = at
-            self._socket.push(self._status.state())
+            self._push()
             self._heartbeat.news()
         if at is not None:
             await self._mounts.flush()
@@ -377,45 +377,6 @@ class LeaseRun:
     def _observe(self, observation: Observation) -> None:
         self._status.observe(observation)
         self._observed.set()
-
-    async def _request(self, request: NotebookRequest) -> NotebookReply:
-        """Pass a request of the user on to the hub, which decides."""
-        try:
-            if request.type == "stop":
-                await self._hub.stop()
-                granted = None
-            elif request.type == "idle":
-                granted = await self._choose_idle(request.seconds or 3600.0)
-            else:
-                granted = await self._extend(request.seconds or 3600.0)
-        except HubError as error:
-            detail = getattr(error, "message", "")
-            why = sentence("refused", detail=detail) if detail else sentence("hub-silent")
-            return NotebookReply(id=request.id, ok=False, sentence=why)
-        return NotebookReply(id=request.id, ok=True, sentence=granted)
-
-    async def _extend(self, seconds: float) -> Sentence | None:
-        """None if the hub granted exactly what was requested."""
-        answer = await self._hub.extend(seconds)
-        self._status.extended_until = answer.extended_until
-        self._status.assess()
-        self._socket.push(self._status.state())
-        return sentence("extension-bounded") if answer.bounded else None
-
-    async def _choose_idle(self, seconds: float) -> Sentence | None:
-        """None if the hub granted exactly what was requested."""
-        answer = await self._hub.choose_idle(seconds)
-        self._status.follow(answer.idle)
-        self._socket.push(self._status.state())
-        if not answer.bounded:
-            return None
-        shortest, longest = bounds(answer.idle)
-        return sentence(
-            "idle-time-bounded",
-            min_seconds=shortest,
-            max_seconds=longest,
-            seconds=answer.idle.server_seconds,
-        )
 
 
 def _sentence(text: str) -> str:

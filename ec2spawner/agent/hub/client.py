@@ -84,31 +84,30 @@ class HubClient:
 
     async def report(self, event: AgentEvent) -> None:
         """Report a step. Raises `HubError`."""
-        await self._post(self._of_lease("events"), event)
+        await self._call("events", event)
 
     async def heartbeat(self, heartbeat: Heartbeat) -> HeartbeatResponse:
         """Send a heartbeat, which the hub may hold. Raises `HubError`."""
-        _, body = await self._post(self._of_lease("beat"), heartbeat, heartbeat.hold_seconds)
+        body = await self._call("beat", heartbeat, heartbeat.hold_seconds)
         return _parse(HeartbeatResponse, body)
 
     async def extend(self, seconds: float) -> ExtendResponse:
         """Postpone the idle stop on the owner's behalf. Raises `HubError`."""
-        request = ExtendRequest(seconds=seconds)
-        _, body = await self._post(self._of_lease("extend"), request)
-        return _parse(ExtendResponse, body)
+        return _parse(ExtendResponse, await self._call("extend", ExtendRequest(seconds=seconds)))
 
     async def choose_idle(self, seconds: float) -> IdleResponse:
         """Choose the idle limit on the owner's behalf. Raises `HubError`."""
         request = IdleRequest(server_seconds=seconds)
-        _, body = await self._post(self._of_lease("idle"), request)
-        return _parse(IdleResponse, body)
+        return _parse(IdleResponse, await self._call("idle", request))
 
     async def stop(self) -> None:
         """Ask for the server's stop on the owner's behalf. Raises `HubError`."""
-        await self._post(self._of_lease("stop"), StopRequest())
+        await self._call("stop", StopRequest())
 
-    def _of_lease(self, call: str) -> str:
-        return f"leases/{self._lease_id}/{call}"
+    async def _call(self, call: str, message: BaseModel, hold: float = 0.0) -> bytes:
+        """A call about the lease, which the hub may hold for `hold` seconds; the body."""
+        _, body = await self._post(f"leases/{self._lease_id}/{call}", message, hold)
+        return body
 
     async def _post(self, path: str, message: BaseModel, hold: float = 0.0) -> tuple[int, bytes]:
         headers = {"Content-Type": "application/json"}

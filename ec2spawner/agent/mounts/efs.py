@@ -19,6 +19,7 @@ from ..settings import Settings
 from .home import SKELETON, HomeError
 from .mount_points import (
     MountError,
+    bind,
     chown_contents,
     link_in_place_of,
     make_folder,
@@ -110,19 +111,9 @@ class EfsHome:
         folder, is_new = await asyncio.to_thread(self._open_home, self._base)
         try:
             await asyncio.to_thread(self._user.home.mkdir, parents=True, exist_ok=True)
-            # By descriptor: a name could have been replaced by a link.
-            status, output = await run(
-                "mount",
-                "--no-canonicalize",
-                "--bind",
-                f"/proc/self/fd/{folder}",
-                str(self._user.home),
-                pass_fds=(folder,),
-            )
+            await bind(folder, self._user.home)
         finally:
             os.close(folder)
-        if status != 0:
-            raise HomeError(f"the home cannot be mounted: {output}")
         if is_new:
             await self._fill_new_home()
 

@@ -16,6 +16,7 @@ from ..command import run
 from ..settings import Settings
 from .mount_points import (
     MountError,
+    bind,
     link_in_place_of,
     make_folder,
     make_mount_point,
@@ -111,19 +112,9 @@ class Scratch:
         place = await self._make(self._path)
         folder = await asyncio.to_thread(self._open_own)
         try:
-            # By descriptor: where users may write, a name could have been replaced by a link.
-            status, output = await run(
-                "mount",
-                "--no-canonicalize",
-                "--bind",
-                f"/proc/self/fd/{folder}",
-                str(place),
-                pass_fds=(folder,),
-            )
+            await bind(folder, place)
         finally:
             os.close(folder)
-        if status != 0:
-            raise MountError(output)
         self._mounted.append(place)
         await asyncio.to_thread(self._give, place)
 

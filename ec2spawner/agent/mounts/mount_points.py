@@ -98,6 +98,17 @@ def open_folder(parent: int, name: str, *, path: str) -> int:
         raise MountError(f"{path}: {name} is a link or not a folder ({error.strerror})") from error
 
 
+async def bind(folder: int, place: Path) -> None:
+    """Bind-mount an open folder at `place`. Raises `MountError`.
+
+    By descriptor: a name could have been replaced by a link.
+    """
+    argv = ("mount", "--no-canonicalize", "--bind", f"/proc/self/fd/{folder}", str(place))
+    status, output = await run(*argv, pass_fds=(folder,))
+    if status != 0:
+        raise MountError(output)
+
+
 def chown_contents(folder: Path, uid: int, gid: int) -> None:
     """Change the owner of everything in a folder; of links themselves, not of their targets.
 

@@ -1,0 +1,65 @@
+"""Passes what a user requests in the notebook on to the hub, which decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.idle.policy import bounds
+from ..wire import NotebookReply, NotebookRequest, Sentence, sentence
+from .hub.client import HubClient, HubError
+from .lease_status import LeaseStatus
+
+DEFAULT_SECONDS = 3600.0
+"""Of a request without a duration."""
+
+
+class UserRequests:
+    """The stop, an extension or another idle time, for the owner of one server.
+
+    What the hub grants is applied to `status`, and `push` shows it to the user.
+    """
+
+    def __init__(self, hub: HubClient, status: LeaseStatus, push: Callable[[], None]) -> None:
+        self._hub = hub
+        self._status = status
+        self._push = push
+
+    async def answer(self, request: NotebookRequest) -> NotebookReply:
+        """The hub's decision, or that it does not answer. Raises nothing of the hub's."""
+        seconds = request.seconds or DEFAULT_SECONDS
+        try:
+            if request.type == "stop":
+                await self._hub.stop()
+                granted = None
+            elif request.type == "idle":
+                granted = await self._choose_idle(seconds)
+            else:
+                granted = await self._extend(seconds)
+        except HubError as error:
+            detail = getattr(error, "message", "")
+            why = sentence("refused", detail=detail) if detail else sentence("hub-silent")
+            return NotebookReply(id=request.id, ok=False, sentence=why)
+        return NotebookReply(id=request.id, ok=True, sentence=granted)
+
+    async def _extend(self, seconds: float) -> Sentence | None:
+        """None if the hub granted exactly what was requested."""
+        answer = await self._hub.extend(seconds)
+        self._status.extended_until = answer.extended_until
+        self._status.assess()
+        self._push()
+        return sentence("extension-bounded") if answer.bounded else None
+
+    async def _choose_idle(self, seconds: float) -> Sentence | None:
+        """None if the hub granted exactly what was requested."""
+        answer = await self._hub.choose_idle(seconds)
+        self._status.follow(answer.idle)
+        self._push()
+        if not answer.bounded:
+            return None
+        shortest, longest = bounds(answer.idle)
+        return sentence(
+            "idle-time-bounded",
+            min_seconds=shortest,
+            max_seconds=longest,
+            seconds=answer.idle.server_seconds,
+        )
