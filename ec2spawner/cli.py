@@ -105,23 +105,22 @@ def _demo(demo: argparse.ArgumentParser) -> None:
     )
 
 
-def _check(check: argparse.ArgumentParser) -> None:
-    check.add_argument(
+def _hub_config(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
         "-f",
         "--config",
         default="jupyterhub_config.py",
         help="the hub's own file (default: %(default)s)",
     )
+
+
+def _check(check: argparse.ArgumentParser) -> None:
+    _hub_config(check)
     check.add_argument("--json", action="store_true", help="print the findings as one line of JSON")
 
 
 def _reap(reap: argparse.ArgumentParser) -> None:
-    reap.add_argument(
-        "-f",
-        "--config",
-        default="jupyterhub_config.py",
-        help="the hub's own file (default: %(default)s)",
-    )
+    _hub_config(reap)
     reap.add_argument(
         "--yes", action="store_true", help="delete it; without this, nothing is changed"
     )

@@ -18,7 +18,7 @@ from traitlets import default
 
 from .config.traits import OptionTraits
 from .core.names import lease_id as new_lease_id
-from .hub.api import server_end
+from .hub.api.environment import notebook_environment
 from .hub.api.jupyterhub_server_api import stop_for
 from .hub.app import service
 from .hub.app.orphaned_tokens import revoke_left_tokens
@@ -105,8 +105,6 @@ class EC2Spawner(OptionTraits, Spawner):
     def _apply_user_options_default(self) -> Any:
         return user_options.resolve
 
-    # --- certificates: signed at the claim, because the instance's address is unknown before ---
-
     async def create_certs(self) -> dict[str, str]:
         """No certificates yet: the hub signs at the claim, when the instance's address is known."""
         return {}
@@ -143,13 +141,9 @@ class EC2Spawner(OptionTraits, Spawner):
         idle = await policy_of(options, self, choice.profile, choice.server_idle_seconds)
         running, provisioner = await self._answering()
         running.spawners[self.lease_id] = self
-        environment, hub_api_url = self._environment(running)
-        start = NotebookStart(
-            environment=environment,
-            command=[*self.cmd, *self.get_args()],
-            api_token=self.api_token,
-            base_url=self.server.base_url,
-        )
+        environment, hub_api_url = notebook_environment(self, running)
+        command = [*self.cmd, *self.get_args()]
+        start = NotebookStart(environment, command, self.api_token, self.server.base_url)
         diagnosis = Diagnosis(self, options, provisioner)
         try:
             async with asyncio.timeout_at(deadline):
@@ -224,9 +218,7 @@ class EC2Spawner(OptionTraits, Spawner):
             timeout = provisioner.settings.stop_timeout + STOP_MARGIN
             await provisioner.wait_ended(lease.lease_id, timeout)
         except TimeoutError:
-            self.log.warning(
-                "%s is still being released; the provisioner continues", self._log_name
-            )
+            self.log.warning("%s is not released yet; the provisioner continues", self._log_name)
         except (CloudError, StoreError) as error:
             self.log.error("Stopping %s is not complete yet: %s", self._log_name, error)
 
@@ -271,11 +263,10 @@ class EC2Spawner(OptionTraits, Spawner):
     def start_polling(self) -> None:
         """Called at the end of the check after a hub start: add this server's route at once."""
         super().start_polling()
-        running = service.current()
-        if self._check_pending and running is not None and running.provisioner is not None:
+        provisioner = service.current_provisioner()
+        if self._check_pending and provisioner is not None:
             # JupyterHub clears `_check_pending` right after this call.
-            following = self.start_check.done(self)
-            running.provisioner.spawn(following, f"check of {self._log_name}")
+            provisioner.spawn(self.start_check.done(self), f"check of {self._log_name}")
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """All events of the start from its beginning, for every browser that connects."""
@@ -295,18 +286,16 @@ class EC2Spawner(OptionTraits, Spawner):
     @property
     def stop_notice(self) -> StopNotice | None:
         """How this server's last run ended, for its pages; None if its user ended it."""
-        running = service.current()
-        if running is None or running.provisioner is None:
-            return None
-        return notice_of(running.provisioner.last_ended(self.user.name, self.name))
+        provisioner = service.current_provisioner()
+        last = provisioner.last_ended(self.user.name, self.name) if provisioner else None
+        return notice_of(last)
 
     # --- state ---
 
     def get_state(self) -> dict[str, Any]:
         """JupyterHub's record of a running server, from which a lost lease is rebuilt."""
         state: dict[str, Any] = super().get_state()
-        running = service.current()
-        provisioner = running.provisioner if running else None
+        provisioner = service.current_provisioner()
         lease = provisioner.lease(self.lease_id) if provisioner else None
         if provisioner and lease and lease.state is LeaseState.READY:
             home = provisioner.homes.for_lease(lease)
@@ -329,7 +318,8 @@ class EC2Spawner(OptionTraits, Spawner):
     def _take_token_back(self, sealed_start: str) -> None:
         """Restore the server's token from an earlier process, so that a stop can revoke it.
 
-        At once: JupyterHub records which token to revoke before it polls.
+        At once: JupyterHub records which token to revoke before it polls. `revoke_left_tokens`
+        finds tokens by the server's URL, which has changed if the user was renamed since.
         """
         try:
             start = Seal(self.user.settings["cookie_secret"]).open(sealed_start)
@@ -372,7 +362,7 @@ class EC2Spawner(OptionTraits, Spawner):
 
         Restores the token that only our store still knows.
         """
-        running = await self._service()
+        running, _ = await self._running()
         self.lease_id = lease.lease_id
         self._recovered = True
         running.spawners[self.lease_id] = self
@@ -382,32 +372,10 @@ class EC2Spawner(OptionTraits, Spawner):
             following = follow_configuration(running.options, self, provisioner, lease)
             provisioner.spawn(following, f"idle policy of {lease.lease_id}")
 
-    def _environment(self, running: HubService) -> tuple[dict[str, str], str]:
-        """The notebook's environment, and the hub's API as agents reach it."""
-        environment: dict[str, str] = self.get_env()
-        secret = self.user.settings["cookie_secret"]
-        environment[server_end.ADDRESS] = server_end.address(
-            self.hub.base_url, secret, self.lease_id
-        )
-        own = environment["JUPYTERHUB_API_URL"]
-        reachable = running.options.hub_api_url.rstrip("/") or own
-        if running.authority is not None:
-            # A notebook with certificates trusts only JupyterHub's own authorities.
-            return environment, reachable
-        for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
-            environment[name] = environment[name].replace(own, reachable, 1)
-        return environment, reachable
-
-    async def _service(self) -> HubService:
-        await self._provisioner()
-        running = service.current()
-        assert running is not None
-        return running
-
     async def _answering(self) -> tuple[HubService, Provisioner]:
         """For a user's request. Raises `SpawnError` while EC2 has not answered."""
         try:
-            return await self._service(), await self._provisioner()
+            return await self._running()
         except CloudError as error:
             raise SpawnError(
                 "The hub gets no answer from EC2, so no server can start. Try again in a minute",
@@ -417,11 +385,15 @@ class EC2Spawner(OptionTraits, Spawner):
             ) from error
 
     async def _provisioner(self) -> Provisioner:
+        return (await self._running())[1]
+
+    async def _running(self) -> tuple[HubService, Provisioner]:
         """Raises `CloudError` while EC2 has not answered since the hub's start."""
         timeout = HUB_START_TIMEOUT if self._check_pending else CLICK_TIMEOUT
         provisioner = await service.wait_for_provisioner(timeout)
-        if provisioner is None:
+        running = service.current()
+        if running is None or provisioner is None:
             raise CloudError(
                 "Unknown", "EC2 has not answered since the hub started", retryable=True
             )
-        return provisioner
+        return running, provisioner

@@ -133,7 +133,6 @@ async def _begin(app: JupyterHub) -> None:
     service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))
     publish(service)
     cloud = EC2Cloud(options.region, options.endpoint_url or None)
-    collector: metrics.ProvisionerCollector | None = None
     provisioner = Provisioner(
         cloud,
         store,
@@ -154,16 +153,14 @@ async def _begin(app: JupyterHub) -> None:
             with attempt:
                 await provisioner.start()
         service.started(provisioner)
-        collector = metrics.show(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
         gc.freeze()
-        await asyncio.get_running_loop().create_future()
+        with metrics.on_metrics_endpoint(provisioner):
+            await asyncio.get_running_loop().create_future()
     finally:
         publish(None)
         verifier.close()
-        if collector is not None:
-            metrics.hide(collector)
         await provisioner.close()
         await cloud.close()
 

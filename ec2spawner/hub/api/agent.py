@@ -47,14 +47,12 @@ from ..security.notebook_certificates import CannotSign
 from ..security.sealed_start import SealBroken
 from .agent_handler import STOPPING, AgentHandler
 
-VOLUME_LISTINGS = 3
-"""Listings to wait for an instance's data volumes: EC2 knows them from the launch on."""
-
 
 class ClaimsHandler(AgentHandler):
     """`POST claims`: verify the identity, bind the key, and grant or wait for a lease."""
 
     async def post(self) -> None:
+        """200 with a lease, 202 with none yet; 400, 403, 410, 429 or 503 as refused."""
         unfit = why_unfit(self.read(Spoken).protocol, needs=self.service.needs_protocol)
         claim = self.read(Claim, instead=unfit)
         try:
@@ -148,13 +146,11 @@ class ClaimsHandler(AgentHandler):
 
     async def data(self, lease: Lease) -> list[DataMount]:
         """The instance's data volumes, by what EC2 reports as attached."""
-        for _ in range(VOLUME_LISTINGS):
-            instance = self.provisioner.instance(lease.instance_id)
-            mounts = data_mounts(lease.spec, instance.volumes) if instance else None
-            if mounts is not None:
-                return list(mounts)
-            await self.provisioner.next_listing(timeout=10)
-        return self.retry_later("EC2 does not report this instance's data volumes yet")
+        return list(
+            await self.listed(
+                lease, lambda each: data_mounts(lease.spec, each.volumes), "data volumes"
+            )
+        )
 
     async def certificates(self, lease: Lease) -> Certificates | None:
         """For a hub with `internal_ssl`. Raises `CannotSign`."""
@@ -203,11 +199,14 @@ class EventsHandler(LeaseHandler):
     """`POST leases/{id}/events`: a step of the start, or the end of the notebook."""
 
     async def call(self, lease: Lease) -> None:
+        """Apply the event; 204."""
         event = self.read(AgentEvent)
         provisioner = self.provisioner
         provisioner.agents.heard(lease.lease_id)
         if event.step == "stopped":
-            await self.stopped(lease, event)
+            # On request, or by itself.
+            message = event.message or "The notebook server ended"
+            await provisioner.agents.stopped(lease, message)
         else:
             address = await self.address(lease)
             scheme = "https" if self.service.authority else "http"
@@ -215,16 +214,12 @@ class EventsHandler(LeaseHandler):
             await provisioner.agents.event(lease, event, url)
         self.set_status(204)
 
-    async def stopped(self, lease: Lease, event: AgentEvent) -> None:
-        """The agent has stopped the notebook on request, or the notebook ended by itself."""
-        message = event.message or "The notebook server ended"
-        await self.provisioner.agents.stopped(lease, message)
-
 
 class HeartbeatHandler(LeaseHandler):
     """`POST leases/{id}/beat`: held until there is news or `hold_seconds` are over."""
 
     async def call(self, lease: Lease) -> None:
+        """Answer a `HeartbeatResponse`; 400 for a protocol that the hub does not speak."""
         heartbeat = self.read(Heartbeat)
         if unfit := why_unfit(heartbeat.protocol):
             self.refuse(400, unfit)
@@ -241,6 +236,7 @@ class ExtendHandler(LeaseHandler):
     """`POST leases/{id}/extend`: keep the server, bounded by its policy; 409 unless it is ready."""
 
     async def call(self, lease: Lease) -> None:
+        """Answer until when the server is kept."""
         request = self.read(ExtendRequest)
         self.refuse_unless_ready(lease)
         self.answer(200, await self.provisioner.agents.extend(lease, request.seconds))
@@ -250,6 +246,7 @@ class IdleHandler(LeaseHandler):
     """`POST leases/{id}/idle`: the user's idle time; 403 if the policy leaves no choice."""
 
     async def call(self, lease: Lease) -> None:
+        """Answer the policy that is now in force."""
         request = self.read(IdleRequest)
         self.refuse_unless_ready(lease)
         answer = await self.provisioner.agents.choose_idle(lease, request.server_seconds)
@@ -262,6 +259,7 @@ class StopHandler(LeaseHandler):
     """`POST leases/{id}/stop`: begin the stop that the user requested in the notebook."""
 
     async def call(self, lease: Lease) -> None:
+        """End the lease; 204."""
         self.read(StopRequest)
         stop = Stop(reason="user", message="You stopped it from the notebook")
         await self.provisioner.end(lease.lease_id, stop)

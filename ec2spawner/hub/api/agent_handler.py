@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 from jupyterhub.apihandlers.base import APIHandler
 from pydantic import ValidationError
 from tornado.web import Finish, stream_request_body
 
+from ...provisioner.model.cloud import Instance
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
@@ -30,10 +32,11 @@ send their bodies in one piece; a slow sender holds a file descriptor of the hub
 LIMITED_PAUSE = 1.0
 """Seconds before a call is answered 429."""
 
-ADDRESS_LISTINGS = 3
-"""Listings to wait for an instance's address: EC2 knows it from the launch on."""
+LISTINGS = 3
+"""Listings to wait for what EC2 knows of an instance from the launch on."""
 
 M = TypeVar("M", bound=Message)
+T = TypeVar("T")
 
 
 @stream_request_body
@@ -134,11 +137,14 @@ class AgentHandler(APIHandler):
 
     async def address(self, lease: Lease) -> str:
         """The instance's private address as EC2 reports it, never as the instance does."""
-        address = None
-        for _ in range(ADDRESS_LISTINGS):
+        return await self.listed(lease, lambda each: each.private_address or None, "address")
+
+    async def listed(self, lease: Lease, read: Callable[[Instance], T | None], what: str) -> T:
+        """What `read` finds of the lease's instance; ends the request with 503 if EC2 does not
+        report it within `LISTINGS` listings."""
+        for _ in range(LISTINGS):
             instance = self.provisioner.instance(lease.instance_id)
-            address = instance and instance.private_address
-            if address:
-                break
+            if instance is not None and (found := read(instance)) is not None:
+                return found
             await self.provisioner.next_listing(timeout=10)
-        return address or self.retry_later("EC2 does not report this instance's address yet")
+        return self.retry_later(f"EC2 does not report this instance's {what} yet")

@@ -55,9 +55,9 @@ class ServerHandler(UserServerAPIHandler):
             raise
 
     def _resume_check(self, spawner: Spawner | None) -> None:
-        running = service.current()
-        if spawner is not None and running is not None and running.provisioner is not None:
-            spawner.start_check.resume(spawner, running.provisioner)
+        provisioner = service.current_provisioner()
+        if spawner is not None and provisioner is not None:
+            spawner.start_check.resume(spawner, provisioner)
 
     def _under_check(self, user_name: str, server_name: str) -> Spawner | None:
         """The server's spawner while JupyterHub checks it after a hub start."""

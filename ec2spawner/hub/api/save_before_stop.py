@@ -43,8 +43,7 @@ def saving_before_stop(proxy_class: type[Proxy]) -> type[Proxy]:
 
 async def _stop_first(owner: str, spawner: Any) -> None:
     """Begin the stop of a running server, and wait until its pages have saved."""
-    running = service.current()
-    provisioner = running.provisioner if running else None
+    provisioner = service.current_provisioner()
     lease_id = getattr(spawner, "lease_id", "")
     if provisioner is None or not lease_id or not _runs(provisioner, lease_id):
         return

@@ -52,13 +52,13 @@ class EndHandler(APIHandler):
 
 
 def _end_of(lease_id: str) -> ServerEnd | None:
-    running = service.current()
-    if running is None or running.provisioner is None:
+    provisioner = service.current_provisioner()
+    if provisioner is None:
         raise HTTPError(503)
-    lease = running.provisioner.remembered(lease_id)
+    lease = provisioner.remembered(lease_id)
     if lease is None:
         return None
-    newest = running.provisioner.lease_of(lease.user, lease.server)
+    newest = provisioner.lease_of(lease.user, lease.server)
     is_running = newest is not None and newest.state is LeaseState.READY
     return ServerEnd(running=is_running, stop=lease.stop, ended_at=lease.ended_at)
 

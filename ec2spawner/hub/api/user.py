@@ -19,9 +19,11 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 from tornado.web import HTTPError
 
 from ...provisioner.launch.spot_waits import NotWaiting
+from ...provisioner.provisioner import Provisioner
 from ...provisioner.store.store import StoreError
 from ...wire import Market
 from ..app import service
+from ..app.service import HubService
 from ..pages.profile_card import Bounds, Card, OfferSeen
 from ..pages.profile_card_text import risk
 from ..pages.spawn_page import cards_of
@@ -137,8 +139,8 @@ class ProfileModel(Model):
     """Best first, sold out ones too."""
     history: History | None
     interruptions: str
-    """How often the cheapest spot offer is taken back: `rarely`, `sometimes`, `often`; empty where
-    that is unknown."""
+    """How often AWS reclaims the cheapest spot offer: `rarely`, `sometimes`, `often`; empty if
+    unknown."""
     usual_start_seconds: float | None
     value: ValueModel | None
     elsewhere: ElsewhereModel | None
@@ -169,15 +171,20 @@ class ProfilesHandler(APIHandler):
             raise HTTPError(403, "only users have profiles: log in, or send a user's token")
         if not self.has_scope(f"{SCOPE}!user={user.name}"):
             raise HTTPError(403, f"the token needs the scope {SCOPE} for its user")
-        running = service.current()
-        if running is None or running.provisioner is None:
-            self.set_header("Retry-After", "2")
-            raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
-        provisioner = running.provisioner
+        running, provisioner = _running(self)
         options, cards = await cards_of(user.spawner, running.options, provisioner)
         self.finish(
             await asyncio.to_thread(profiles_json, options.region, cards, provisioner.now())
         )
+
+
+def _running(handler: APIHandler) -> tuple[HubService, Provisioner]:
+    """What the hub process holds. Raises `HTTPError` (503) until store and cloud have answered."""
+    running, provisioner = service.current(), service.current_provisioner()
+    if running is None or provisioner is None:
+        handler.set_header("Retry-After", "2")
+        raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
+    return running, provisioner
 
 
 def profiles_json(region: str, cards: Sequence[Card], now: datetime) -> str:
@@ -276,17 +283,12 @@ class OnDemandHandler(APIHandler):
             agreed = Agreement.model_validate_json(self.request.body)
         except ValidationError as error:
             raise HTTPError(400, 'send {"max_usd_per_hour": 0.53}, or null') from error
-        running = service.current()
-        if running is None or running.provisioner is None:
-            self.set_header("Retry-After", "2")
-            raise HTTPError(503, "the hub is starting, or gets no answer from EC2; try again")
-        lease = running.provisioner.lease_of(user_name, server_name)
+        _, provisioner = _running(self)
+        lease = provisioner.lease_of(user_name, server_name)
         try:
             if lease is None:
                 raise NotWaiting("there is no such start")
-            await running.provisioner.spot_waits.buy_on_demand(
-                lease.lease_id, agreed.max_usd_per_hour
-            )
+            await provisioner.spot_waits.buy_on_demand(lease.lease_id, agreed.max_usd_per_hour)
         except NotWaiting as error:
             raise HTTPError(409, str(error)) from error
         except StoreError as error:

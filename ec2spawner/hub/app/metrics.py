@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from prometheus_client import REGISTRY, Counter
@@ -56,16 +57,15 @@ class ProvisionerCollector:
             return ()
 
 
-def show(provisioner: Provisioner) -> ProvisionerCollector:
-    """Register a collector for this provisioner; remove it with `hide`."""
+@contextmanager
+def on_metrics_endpoint(provisioner: Provisioner) -> Iterator[None]:
+    """Show the gauges of this provisioner until the end of the block."""
     collector = ProvisionerCollector(provisioner)
     REGISTRY.register(collector)
-    return collector
-
-
-def hide(collector: ProvisionerCollector) -> None:
-    """Remove the collector: the provisioner has stopped."""
-    REGISTRY.unregister(collector)
+    try:
+        yield
+    finally:
+        REGISTRY.unregister(collector)
 
 
 def families(now: Figures) -> Iterator[Metric]:

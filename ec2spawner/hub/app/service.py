@@ -86,6 +86,11 @@ def current() -> HubService | None:
     return _service
 
 
+def current_provisioner() -> Provisioner | None:
+    """The provisioner of this process's hub; None until store and cloud have answered."""
+    return _service.provisioner if _service else None
+
+
 def publish(service: HubService | None) -> None:
     """Make a service the current one, or end it with None."""
     global _service
@@ -103,9 +108,9 @@ async def wait_for_provisioner(timeout: float) -> Provisioner | None:
     """The provisioner once it runs; None when it does not within `timeout` seconds."""
     with suppress(TimeoutError):
         async with asyncio.timeout(timeout):
-            while _service is None or _service.provisioner is None:
+            while (provisioner := current_provisioner()) is None:
                 await _changed.wait()
-            return _service.provisioner
+            return provisioner
     return None
 
 

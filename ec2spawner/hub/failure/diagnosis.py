@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...config import Options, Profile
-from ...core.pricing.money import price_words
 from ...core.profiles.choices import MARKETS_OF, open_markets
 from ...core.text.durations import approximate
 from ...provisioner.model.cloud import CloudError
@@ -15,6 +14,7 @@ from ...provisioner.model.error_hints import describe_error
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market, Step, Stop
+from ..pages.attempt_text import at_price
 from ..pages.progress import current_step
 from ..spawn.allowed_profiles import allowed_profiles
 from ..spawn.home_migration import home_zone_of
@@ -119,12 +119,9 @@ def start_other(alternative: Alternative) -> Action:
 
     `spot from` names the lowest of several prices.
     """
-    usd_per_hour = alternative.usd_per_hour
-    if usd_per_hour is None:
-        price = ", price unknown"
-    else:
-        price = f" {'from' if alternative.may_cost_more else 'at'} {price_words(usd_per_hour)}"
-    label = f"{alternative.name}, {alternative.market}{price}"
+    at = "from" if alternative.may_cost_more else "at"
+    price = at_price(alternative.market, alternative.usd_per_hour, at)
+    label = f"{alternative.name}, {price}"
     return Action(ActionKind.START_OTHER, label, alternative.user_options)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ...config import Options, Profile
-from ...core.offers.purchase import Offer
 from ...core.profiles.choices import ONCE
 from ...provisioner.model.lease import Home
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
+from ..pages.attempt_text import at_price
 from ..spawn.home_choice import EMPTY
 from ..spawn.home_migration import cheapest_elsewhere, consequence_of_move, may_move
 from .start_failure import Action, ActionKind
@@ -29,9 +29,10 @@ def move_actions(
     best = cheapest_elsewhere(provisioner, home, profile, markets)
     if best is None:
         return ()
+    price = at_price(best.market, best.usd_per_hour)
     move = Action(
         kind=ActionKind.MOVE_HOME,
-        label=f"Move my files to {best.zone} and start {_described(profile, best)}",
+        label=f"Move my files to {best.zone} and start {profile.display_name}, {price}",
         user_options={**_same_choice(profile, user_options), "move_home": best.zone},
         consequence=consequence_of_move(provisioner, home, best.zone),
     )
@@ -71,11 +72,6 @@ def replacement_actions(
         )
     )
     return tuple(actions)
-
-
-def _described(profile: Profile, offer: Offer) -> str:
-    price = "price unknown" if offer.usd_per_hour is None else f"${offer.usd_per_hour:.2f}/h"
-    return f"{profile.display_name}, {offer.market} at {price}"
 
 
 def _same_choice(profile: Profile, user_options: Mapping[str, object]) -> dict[str, str]:

@@ -118,3 +118,10 @@ def home_note(attempts: Sequence[Attempt], home_zone: str) -> str:
     if not refused or not bound:
         return ""
     return f"Only {home_zone} was tried: your files are there, and no other zone can open them."
+
+
+def at_price(what: str, usd_per_hour: float | None, at: str = "at") -> str:
+    """Such as `spot at $0.53/h`, or `spot, price unknown`."""
+    if usd_per_hour is None:
+        return f"{what}, price unknown"
+    return f"{what} {at} {price_words(usd_per_hour)}"

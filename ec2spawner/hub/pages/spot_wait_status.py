@@ -10,6 +10,7 @@ from ...core.pricing.money import price_words
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
 from ...wire import Market
+from .attempt_text import at_price
 
 
 def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] | None:
@@ -32,7 +33,7 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
         and {
             "market": instead.market,
             "usd_per_hour": instead.usd_per_hour,
-            "words": f"Start {instead.market} {_at(instead)}",
+            "words": f"Start {at_price(instead.market, instead.usd_per_hour)}",
         },
     }
 
@@ -54,12 +55,6 @@ def _other_price(instead: Offer | None) -> str:
     if instead is None or instead.usd_per_hour is None:
         return ""
     return f" On-demand costs {price_words(instead.usd_per_hour)}."
-
-
-def _at(offer: Offer) -> str:
-    return (
-        "(price unknown)" if offer.usd_per_hour is None else f"at {price_words(offer.usd_per_hour)}"
-    )
 
 
 def _cheapest(offers: Sequence[Offer]) -> float | None:

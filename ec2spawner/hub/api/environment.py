@@ -1,0 +1,28 @@
+"""The environment of a notebook server, with the addresses at which it reaches the hub."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..app.service import HubService
+from . import server_end
+
+if TYPE_CHECKING:
+    from jupyterhub.spawner import Spawner
+
+
+def notebook_environment(spawner: Spawner, running: HubService) -> tuple[dict[str, str], str]:
+    """The notebook's environment, and the hub's API as agents reach it."""
+    environment: dict[str, str] = spawner.get_env()
+    secret = spawner.user.settings["cookie_secret"]
+    environment[server_end.ADDRESS] = server_end.address(
+        spawner.hub.base_url, secret, spawner.lease_id
+    )
+    own = environment["JUPYTERHUB_API_URL"]
+    reachable = running.options.hub_api_url.rstrip("/") or own
+    if running.authority is not None:
+        # A notebook with certificates trusts only JupyterHub's own authorities.
+        return environment, reachable
+    for name in ("JUPYTERHUB_API_URL", "JUPYTERHUB_ACTIVITY_URL"):
+        environment[name] = environment[name].replace(own, reachable, 1)
+    return environment, reachable
