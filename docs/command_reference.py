@@ -10,13 +10,10 @@ import argparse
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from generated_page import extension
 
 from ec2spawner.cli import command_line
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 PAGE = Path(__file__).parent / "reference" / "commands.md"
 
@@ -100,12 +97,4 @@ def _help(command: argparse.ArgumentParser, action: argparse.Action) -> str:
     return re.sub(r" \(default: [^)]*\)", "", text).replace("|", "\\|")
 
 
-def _write(_app: Sphinx, _config: Config) -> None:
-    page = render()
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        PAGE.write_text(page, encoding="utf-8")
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("config-inited", _write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+setup = extension(PAGE, render)

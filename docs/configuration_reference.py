@@ -13,9 +13,10 @@ import types
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeGuard, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
+from generated_page import extension
 from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, BeforeValidator, ValidationError
 from pydantic.fields import FieldInfo
@@ -43,10 +44,6 @@ from ec2spawner.config import (
 from ec2spawner.config.profile import DiskBounds, IdleBounds
 from ec2spawner.config.values import Code, SpawnerFunction
 from ec2spawner.spawner import EC2Spawner
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 PAGE = Path(__file__).parent / "reference" / "configuration.md"
 
@@ -318,12 +315,4 @@ def _other_defaults() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write(_app: Sphinx, _config: Config) -> None:
-    page = render()
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        PAGE.write_text(page, encoding="utf-8")
-
-
-def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("config-inited", _write)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+setup = extension(PAGE, render)

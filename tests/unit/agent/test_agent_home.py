@@ -6,7 +6,6 @@ import asyncio
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -113,25 +112,14 @@ async def test_a_regular_file_is_no_volume(
 
 
 @pytest.fixture
-def disk(tmp_path: Path, devices: Path, user: NotebookUser) -> Iterator[Path]:
+def volume(disk: Path, devices: Path) -> Path:
     """A blank block device, found by its serial."""
-    image = tmp_path / "disk.img"
-    with image.open("wb") as file:
-        file.truncate(64 * 2**20)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
-    )
-    if made.returncode != 0:
-        pytest.skip(f"NOT TESTED: mounting a home needs root and loop devices: {made.stderr}")
-    device = made.stdout.strip()
-    (devices / DEVICE).symlink_to(device)
-    yield Path(device)
-    subprocess.run(["umount", user.home], capture_output=True, check=False)
-    subprocess.run(["losetup", "--detach", device], check=True)
+    (devices / DEVICE).symlink_to(disk)
+    return disk
 
 
 async def test_a_blank_disk_is_formatted_once_and_kept(
-    disk: Path, devices: Path, user: NotebookUser
+    volume: Path, devices: Path, user: NotebookUser
 ) -> None:
     home = ebs(devices, user)
     await home.mount()
@@ -152,7 +140,7 @@ async def test_a_blank_disk_is_formatted_once_and_kept(
 
 
 async def test_mounts_of_the_user_in_the_home_do_not_block_unmounting(
-    disk: Path, devices: Path, user: NotebookUser
+    volume: Path, devices: Path, user: NotebookUser
 ) -> None:
     home = ebs(devices, user)
     await home.mount()
@@ -164,13 +152,13 @@ async def test_mounts_of_the_user_in_the_home_do_not_block_unmounting(
 
 
 async def test_a_disk_with_contents_is_never_formatted(
-    disk: Path, devices: Path, user: NotebookUser
+    volume: Path, devices: Path, user: NotebookUser
 ) -> None:
-    with disk.open("r+b") as file:
+    with volume.open("r+b") as file:
         file.seek(4096)
         file.write(b"something of somebody's")
     with pytest.raises(HomeError, match="not formatted"):
         await ebs(devices, user).mount()
-    with disk.open("rb") as file:
+    with volume.open("rb") as file:
         file.seek(4096)
         assert file.read(9) == b"something"

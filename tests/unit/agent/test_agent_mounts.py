@@ -375,23 +375,6 @@ async def test_mount_options_of_the_file_system(
 # --- with root's rights -------------------------------------------------------------------------
 
 
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Path]:
-    """A blank block device."""
-    image = tmp_path / "disk.img"
-    with image.open("wb") as file:
-        file.truncate(64 * 2**20)
-    made = subprocess.run(
-        ["losetup", "--find", "--show", image], capture_output=True, text=True, check=False
-    )
-    if made.returncode != 0:
-        pytest.skip(f"NOT TESTED: mounting needs root and loop devices: {made.stderr}")
-    device = made.stdout.strip()
-    yield Path(device)
-    subprocess.run(["umount", "--all-targets", device], capture_output=True, check=False)
-    subprocess.run(["losetup", "--detach", device], check=True)
-
-
 async def command(*argv: str | Path) -> None:
     await asyncio.to_thread(subprocess.run, argv, check=True, capture_output=True)
 

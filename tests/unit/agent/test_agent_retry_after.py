@@ -22,23 +22,12 @@ from ec2spawner.wire import (
     Claim,
     Cost,
     HeartbeatResponse,
-    HomeMount,
     IdlePolicy,
-    LeaseGrant,
     Message,
 )
+from tests.unit.agent.lease_grant import lease_grant
 
-GRANT = LeaseGrant(
-    lease_id="l",
-    lease_token="t",
-    environment={},
-    command=["jupyterhub-singleuser"],
-    base_url="/",
-    port=8888,
-    home=HomeMount(kind="none"),
-    idle=IdlePolicy(),
-    profile="T4",
-)
+GRANT = lease_grant(IdlePolicy())
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 ANSWER = HeartbeatResponse(
     state=1, cost=Cost(usd=0, usd_per_hour=1, as_of=NOW, since=NOW), idle=GRANT.idle

@@ -24,27 +24,16 @@ from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.wire import (
     Cost,
     HeartbeatResponse,
-    HomeMount,
     IdlePolicy,
     KernelState,
-    LeaseGrant,
     Observation,
     Stop,
 )
+from tests.unit.agent.lease_grant import lease_grant
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 POLICY = IdlePolicy(server_seconds=3600)
-GRANT = LeaseGrant(
-    lease_id="l",
-    lease_token="t",
-    environment={},
-    command=["jupyterhub-singleuser"],
-    base_url="/",
-    port=8888,
-    home=HomeMount(kind="none"),
-    idle=POLICY,
-    profile="T4",
-)
+GRANT = lease_grant(POLICY)
 
 
 class Clock:
