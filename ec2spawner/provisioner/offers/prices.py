@@ -17,12 +17,7 @@ from typing import Any
 
 from ...core.pricing.discounts import Discount
 from ...core.pricing.money import Segment
-from ...core.pricing.price_history import (
-    WEEK,
-    PricePoint,
-    merged,
-    price_at,
-)
+from ...core.pricing.price_history import WEEK, PricePoint, merged, price_at
 from ...core.profiles.profiles import InstanceType
 from ...data import PRICES_REGION, PRICES_SOURCE
 from ...wire import Market
@@ -103,12 +98,6 @@ class PriceCache:
     def history(self, instance_type: str, zone: str) -> Sequence[PricePoint]:
         """The spot prices of the last seven days, oldest first; empty while unknown."""
         return self._spot.get((instance_type, zone), ())
-
-    def cheapest(self, market: Market, instance_types: Iterable[str]) -> Price | None:
-        """The lowest known price of these types in any of the configured zones."""
-        zones = self._state.zones.all() if market is Market.SPOT else [""]
-        known = [self.price(market, name, zone) for name in instance_types for zone in zones]
-        return min((p for p in known if p), key=lambda price: price.usd_per_hour, default=None)
 
     # --- discounts ---
 
