@@ -13,12 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ..core.instances.leaks import (
-    Kind,
-    Known,
-    Thing,
-    verdict,
-)
+from ..core.instances.leaks import Kind, Known, Thing, verdict
 from .model import metrics
 from .model.cloud import Cloud, CloudError
 from .runtime.supervise import Supervised

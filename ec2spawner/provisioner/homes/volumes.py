@@ -12,17 +12,8 @@ from dataclasses import replace
 
 from ...core.homes.zone_migration import LISTING_GRACE
 from ...core.names import client_token
-from ...core.tags import (
-    HOME,
-)
-from ..model.cloud import (
-    Cloud,
-    CloudError,
-    Instance,
-    Volume,
-    VolumeSnapshot,
-    VolumeSpec,
-)
+from ...core.tags import HOME
+from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, VolumeSpec
 from ..model.lease import Home, Lease
 from ..state.state import State
 from ..store.store import StoreError

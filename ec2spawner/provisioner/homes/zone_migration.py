@@ -11,12 +11,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ...core.homes.zone_migration import (
-    CopyState,
-    Move,
-    MoveStep,
-    next_step,
-)
+from ...core.homes.zone_migration import CopyState, Move, MoveStep, next_step
 from ...core.names import client_token, new_id
 from ...core.offers.launch_errors import THROTTLES
 from ...core.tags import MOVE, SNAPSHOT, STORE

@@ -5,18 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Final
 
-from ...core.instances.matching import (
-    Need,
-    Supply,
-    fits,
-    lease_for,
-)
-from ...core.instances.retention_rules import (
-    CLAIM_SILENCE,
-    Kept,
-    is_of_a_later_boot,
-    may_take,
-)
+from ...core.instances.matching import Need, Supply, fits, lease_for
+from ...core.instances.retention_rules import CLAIM_SILENCE, Kept, is_of_a_later_boot, may_take
 from ...core.tags import LEASE
 from ..model.cloud import GONE, Instance, InstanceState
 from ..model.launch_key import base_key_of, fit_key_of

@@ -14,33 +14,15 @@ from ...core.offers.spot_wait import Turn
 from ...core.pricing.money import price_words
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
-from ..model.cloud import (
-    CloudError,
-    FleetResponse,
-    Launched,
-    LaunchRequest,
-    LaunchSpec,
-)
-from ..model.lease import (
-    Attempt,
-    Intent,
-    IntentState,
-    Lease,
-    LeaseState,
-)
+from ..model.cloud import CloudError, FleetResponse, Launched, LaunchRequest, LaunchSpec
+from ..model.lease import Attempt, Intent, IntentState, Lease, LeaseState
 from ..offers.offers import Offers, Order
 from ..runtime.task_group import TaskGroup
 from ..state.launches import Round
 from ..state.state import State
 from . import attempts
 from .fleet_calls import FleetCalls
-from .fleet_response import (
-    Outcome,
-    done_with,
-    is_busy,
-    is_refused,
-    without_summary,
-)
+from .fleet_response import Outcome, done_with, is_busy, is_refused, without_summary
 from .launch_failure import launch_failure, with_user_limits
 from .spot_waits import spot_turns
 

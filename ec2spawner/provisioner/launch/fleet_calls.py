@@ -8,19 +8,8 @@ import logging
 from ...core.names import client_token
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.quotas import quota_in_log
-from ...core.tags import (
-    HUB,
-    INTENT,
-    LAUNCH_KEY,
-    STORE,
-)
-from ..model.cloud import (
-    Cloud,
-    CloudError,
-    FleetResponse,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ...core.tags import HUB, INTENT, LAUNCH_KEY, STORE
+from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
 from ..model.launch_key import launch_key_of
 from ..model.lease import Intent, IntentState
 from ..offers.images import ImageCache

@@ -13,11 +13,7 @@ from ...core.offers.sold_out import Mark
 from ...core.pricing.money import price_words
 from ...wire import Stop
 from ..model.error_hints import FIX, fix_of
-from .attempts import (
-    SKIP_REASONS,
-    error_words,
-    zones_words,
-)
+from .attempts import SKIP_REASONS, error_words, zones_words
 from .fleet_response import Outcome
 
 MAX_CHARACTERS = 500

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...wire import (
-    AgentEvent,
-    ExtendResponse,
-    Heartbeat,
-    HeartbeatResponse,
-    IdleResponse,
-    Stop,
-)
+from ...wire import AgentEvent, ExtendResponse, Heartbeat, HeartbeatResponse, IdleResponse, Stop
 from ..instances.claims import Claimant, Granted
 from ..model.lease import Lease, LeaseState
 from ..state.state import State

@@ -9,12 +9,7 @@ from ...core.instances.matching import lease_for
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import (
-    GONE,
-    SPOT_TERMINATION,
-    Instance,
-    InstanceState,
-)
+from ..model.cloud import GONE, SPOT_TERMINATION, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..state.state import RECLAIMED, State
 from .start_timeout import POWERED_OFF, STOPPED_GRACE

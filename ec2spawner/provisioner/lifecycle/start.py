@@ -9,20 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from ...core.names import lease_token, sha256_hex
-from ...wire import (
-    AgentEvent,
-    Market,
-    Step,
-    Stop,
-)
+from ...wire import AgentEvent, Market, Step, Stop
 from ..instances import claims
-from ..instances.claims import (
-    Claimant,
-    Claims,
-    Granted,
-    InstanceUnwanted,
-    SecondKey,
-)
+from ..instances.claims import Claimant, Claims, Granted, InstanceUnwanted, SecondKey
 from ..instances.demand import has_served, would_serve
 from ..instances.overhead import Overhead
 from ..model import metrics

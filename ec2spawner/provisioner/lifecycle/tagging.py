@@ -8,12 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from ...core.names import tag_value
-from ...core.tags import (
-    LEASE,
-    NAME,
-    STORE,
-    USER,
-)
+from ...core.tags import LEASE, NAME, STORE, USER
 from ..model.cloud import Cloud, CloudError
 from ..model.lease import Lease, LeaseState
 from ..runtime.task_group import TaskGroup

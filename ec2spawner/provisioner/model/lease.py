@@ -18,12 +18,7 @@ from ...core.instances.retention_rules import AfterStop, Kept
 from ...core.offers.launch_errors import LaunchError
 from ...core.offers.spot_wait import Wait
 from ...core.pricing.money import Segment
-from ...wire import (
-    IdlePolicy,
-    Market,
-    Step,
-    Stop,
-)
+from ...wire import IdlePolicy, Market, Step, Stop
 from .cloud import Image, LaunchRequest, LaunchSpec
 from .mounts import Mounts
 

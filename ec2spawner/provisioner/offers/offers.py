@@ -10,23 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
-from ...core.offers.purchase import (
-    Offer,
-    OfferKey,
-    affordable,
-    next_purchase,
-    ranked,
-)
+from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
 from ...core.offers.sold_out import Mark, SoldOut
 from ...wire import Market
-from ..model.cloud import (
-    MAX_OFFERS,
-    CloudError,
-    FleetResponse,
-    Instance,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
 from .instance_types import Catalogue
 from .prices import PriceCache

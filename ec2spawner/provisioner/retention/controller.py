@@ -19,12 +19,7 @@ from ...core.tags import LEASE
 from ...wire import Step, Stop
 from ..instances.demand import RUNNING, silent_seconds, taker
 from ..instances.overhead import Overhead
-from ..model.cloud import (
-    Cloud,
-    CloudError,
-    Instance,
-    InstanceState,
-)
+from ..model.cloud import Cloud, CloudError, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup

@@ -9,14 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from ...core.names import tag_value
-from ...core.tags import (
-    HOME,
-    HUB,
-    NAME,
-    SERVER,
-    STORE,
-    USER,
-)
+from ...core.tags import HOME, HUB, NAME, SERVER, STORE, USER
 from ..model.cloud import Volume, VolumeSnapshot
 from ..model.lease import Home, Lease
 from ..model.settings import Settings

@@ -6,12 +6,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 
 from ..model import metrics
-from ..model.cloud import (
-    GONE,
-    SPOT_TERMINATION,
-    CloudError,
-    Instance,
-)
+from ..model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
 from ..model.lease import Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock

@@ -14,13 +14,7 @@ from datetime import datetime, timedelta
 from ...core.instances.matching import Supply
 from ...core.tags import INTENT, STORE
 from ...wire import Market
-from ..model.cloud import (
-    FleetResponse,
-    Instance,
-    InstanceState,
-    Launched,
-    LaunchSpec,
-)
+from ..model.cloud import FleetResponse, Instance, InstanceState, Launched, LaunchSpec
 from ..model.launch_key import base_key_of
 from ..model.lease import Intent, IntentState, Lease
 from ..store.store import Store

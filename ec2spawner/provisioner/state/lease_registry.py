@@ -15,14 +15,7 @@ from typing import Any
 
 from ...core.pricing.money import close
 from ...wire import PROTOCOL, Step, Telemetry
-from ..model.lease import (
-    ENDED_LATELY,
-    OPEN,
-    Lease,
-    LeaseState,
-    Snapshot,
-    StepEvent,
-)
+from ..model.lease import ENDED_LATELY, OPEN, Lease, LeaseState, Snapshot, StepEvent
 from ..runtime.clock import Clock
 from ..store.store import Store
 

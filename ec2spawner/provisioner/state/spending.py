@@ -10,14 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
-from ...core.pricing.money import (
-    Segment,
-    add_days,
-    midnight,
-    total,
-    usd_between,
-    usd_by_day,
-)
+from ...core.pricing.money import Segment, add_days, midnight, total, usd_between, usd_by_day
 from ..model.lease import Lease
 from ..runtime.clock import Clock
 from ..runtime.task_group import TaskGroup

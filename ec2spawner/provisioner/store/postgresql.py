@@ -18,12 +18,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from . import tables
-from .database import (
-    StoreAwayError,
-    StoreError,
-    StoreHeldError,
-    explained,
-)
+from .database import StoreAwayError, StoreError, StoreHeldError, explained
 
 if TYPE_CHECKING:
     from sqlalchemy.pool import ConnectionPoolEntry

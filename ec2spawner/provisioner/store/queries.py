@@ -11,12 +11,7 @@ from typing import Any, Final
 
 from sqlalchemy import CompoundSelect, Connection, Select, func, or_, select, union
 
-from ...core.pricing.money import (
-    Segment,
-    add_days,
-    midnight,
-    usd_by_day,
-)
+from ...core.pricing.money import Segment, add_days, midnight, usd_by_day
 from ...wire import Step
 from ..model.lease import (
     ENDED_LATELY,

@@ -18,16 +18,7 @@ from ...core.offers.spot_wait import Wait
 from ...core.pricing.money import Segment
 from ...wire import IdlePolicy, Market, Step, Stop
 from ..model.cloud import Image, LaunchRequest, LaunchSpec
-from ..model.lease import (
-    Attempt,
-    Binding,
-    Home,
-    Intent,
-    IntentState,
-    Lease,
-    LeaseState,
-    StepEvent,
-)
+from ..model.lease import Attempt, Binding, Home, Intent, IntentState, Lease, LeaseState, StepEvent
 from ..model.mounts import Mounts
 
 Row = Mapping[str, Any]

@@ -35,13 +35,7 @@ from sqlalchemy import (
 from ...core.instances.retention_rules import Kept
 from ...core.pricing.money import Segment
 from ...wire import Step
-from ..model.lease import (
-    Binding,
-    Home,
-    Intent,
-    Lease,
-    Snapshot,
-)
+from ..model.lease import Binding, Home, Intent, Lease, Snapshot
 from . import queries, rows, tables
 from .backends import DEFAULT_URL, open_database
 from .database import StoreAwayError, StoreError, StoreHeldError
