@@ -1,7 +1,7 @@
-"""Faults on order: the next calls of an action fail in a chosen way.
+"""Fault injection: the next calls of an action fail in a chosen way.
 
-CreateFleet reports the failure of a single offer as an entry in its answer's `Errors`, with HTTP
-200 and instances of other offers beside it: a fault of kind `entry:<Code>` does the same.
+CreateFleet reports the failure of a single offer as an entry in its response's `Errors`, with HTTP
+200 and with instances of other offers: a fault of kind `entry:<Code>` does the same.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ HTTP_500, HANG, CUT_BEFORE, CUT_AFTER = "http-500", "hang", "cut-before", "cut-a
 TRANSPORT_KINDS = frozenset({HTTP_500, HANG, CUT_BEFORE, CUT_AFTER})
 
 ENTRY = "entry:"
-"""What a kind begins with that strikes single offers of a CreateFleet."""
+"""Prefix of kinds that affect single offers of a CreateFleet."""
 
 HANG_LIMIT = 600.0
 """Seconds after which a hanging call is closed: every client has timed out by then."""
 
 
 class ConnectionCutError(Exception):
-    """The connection is to be closed without an answer."""
+    """The connection must be closed without a response."""
 
 
 class PlainServerError(Exception):
@@ -33,69 +33,69 @@ class PlainServerError(Exception):
 
 @dataclass
 class Fault:
-    """An order, as far as it is not used up."""
+    """A fault, with the number of calls that it still affects."""
 
     action: str
     """`*` for any."""
     kind: str
     times: int
     zones: frozenset[str] = frozenset()
-    """Of an entry: only offers in these; none is all."""
+    """For `entry:`: only offers in these zones; empty is all."""
     instance_types: frozenset[str] = frozenset()
-    """Of an entry: only offers of these; none is all."""
+    """For `entry:`: only offers of these types; empty is all."""
 
     @property
     def is_entry(self) -> bool:
-        """Whether it affects offers of a fleet instead of the call."""
+        """Whether it affects offers of a fleet instead of the whole call."""
         return self.kind.startswith(ENTRY)
 
-    def strikes(self, offer: Offer) -> bool:
-        """Whether an entry's fault is for this offer."""
+    def affects(self, offer: Offer) -> bool:
+        """Whether an `entry:` fault affects this offer."""
         return (not self.zones or offer.zone in self.zones) and (
             not self.instance_types or offer.instance_type in self.instance_types
         )
 
     def entry(self) -> EC2Error:
-        """What stands in the answer for an offer that is struck."""
+        """The entry in the response for an offer that it affects."""
         code = self.kind.removeprefix(ENTRY)
         return EC2Error(code, f"Injected fault: {code}.")
 
 
 class Faults:
-    """What is still to strike, in the order in which it was ordered."""
+    """The faults still to be injected, oldest first."""
 
     def __init__(self) -> None:
-        self._ordered: list[Fault] = []
+        self._faults: list[Fault] = []
 
-    def order(self, fault: Fault) -> None:
-        """Add a fault; those ordered first strike first."""
-        self._ordered.append(fault)
+    def add(self, fault: Fault) -> None:
+        """Add a fault; earlier ones are injected first."""
+        self._faults.append(fault)
 
     def next_for(self, action: str) -> str | None:
-        """The kind of fault that strikes this whole call, used up once; None mostly."""
+        """The kind of fault for this whole call, counted as injected; None for no fault."""
         fault = self._use(action, entries=False)
         return fault.kind if fault is not None else None
 
     def next_entry_for(self, action: str) -> Fault | None:
-        """The fault that strikes offers of this call, used up once; None mostly."""
+        """The fault for offers of this call, counted as injected; None for no fault."""
         return self._use(action, entries=True)
 
     def clear(self) -> None:
-        """Nothing that was ordered strikes any more."""
-        self._ordered.clear()
+        """Cancel all faults."""
+        self._faults.clear()
 
     def _use(self, action: str, entries: bool) -> Fault | None:
-        for fault in self._ordered:
+        for fault in self._faults:
             if fault.action in ("*", action) and fault.is_entry == entries:
                 fault.times -= 1
                 if fault.times <= 0:
-                    self._ordered.remove(fault)
+                    self._faults.remove(fault)
                 return fault
         return None
 
 
-async def strike(kind: str, client_gone: asyncio.Event) -> None:
-    """Let a fault other than `cut-after` happen: always raises."""
+async def inject(kind: str, client_gone: asyncio.Event) -> None:
+    """Inject a fault other than `cut-after`: always raises."""
     if kind == HANG:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(client_gone.wait(), HANG_LIMIT)

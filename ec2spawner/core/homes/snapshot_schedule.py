@@ -1,4 +1,4 @@
-"""Scheduled snapshots of a home: when the next one is due, and which are too many. Pure."""
+"""Scheduled snapshots of a home: when the next one is due, and which ones to delete. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ class Schedule:
     every: float
     """Seconds."""
     keep: int
-    """So many completed ones of each home."""
+    """Completed snapshots retained of each home."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A snapshot that was made by schedule."""
+    """A snapshot that the schedule made."""
 
     snapshot_id: str
     started_at: datetime
@@ -38,8 +38,8 @@ def is_due(
 ) -> bool:
     """Whether a home gets a snapshot now.
 
-    One that nobody has used since its newest snapshot gets none: it would be the same, and push
-    an older state out. `made_at` is the home's own beginning.
+    A home that was not used since its newest snapshot gets none: it would be identical, and would
+    displace an older state. `made_at` is when the home was created.
     """
     copies = [copy for copy in copies if copy.state != "error"]
     if any(copy.state == "pending" for copy in copies):
@@ -51,7 +51,7 @@ def is_due(
 
 
 def too_many(keep: int, copies: Iterable[Copy]) -> tuple[str, ...]:
-    """Ids of those to delete: what failed, and the oldest beyond `keep` completed ones."""
+    """Ids of the snapshots to delete: failed ones, and the oldest beyond `keep` completed ones."""
     ordered = sorted(copies, key=lambda copy: (copy.started_at, copy.snapshot_id), reverse=True)
     completed = [copy.snapshot_id for copy in ordered if copy.state == "completed"]
     failed = [copy.snapshot_id for copy in ordered if copy.state == "error"]

@@ -1,7 +1,7 @@
-"""A home on its way to another zone: what comes next, and what it takes. Pure.
+"""The migration of a home to another zone: its next step, its duration and its cost. Pure.
 
-An EBS volume cannot change its zone. So a snapshot is made of it, and a new volume from that in
-the other zone. The old volume stays until the new one has been opened by a server that got ready.
+An EBS volume cannot change its zone, so a new volume is created in the other zone from a snapshot.
+The old volume stays until a server has become ready with the new one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from enum import StrEnum
 from typing import Final
 
 LISTING_GRACE: Final = timedelta(seconds=60)
-"""A snapshot that was asked for, with the answer lost, is looked for so long before it is asked
-for again: CreateSnapshot has no ClientToken, and EC2's listings lag."""
+"""If the response to CreateSnapshot was lost, listings are searched for its snapshot for this long
+before the call is repeated: it has no ClientToken, and EC2's listings lag."""
 
 FIXED_SECONDS: Final = (30.0, 120.0)
-"""Of a move whatever its size: our assumption, low and high."""
+"""Duration of a move of any size: our assumption, low and high."""
 
 MIB_PER_SECOND: Final = (250.0, 40.0)
-"""Copied into a snapshot: our assumption, high and low. AWS promises no rate."""
+"""Rate of the copy into a snapshot: our assumption, high and low. AWS promises no rate."""
 
 VOLUME_USD_PER_GIB_MONTH: Final = 0.08
 SNAPSHOT_USD_PER_GIB_MONTH: Final = 0.05
@@ -28,16 +28,16 @@ by up to a factor of two."""
 
 HOURS_OF_A_MONTH: Final = 730.0
 HOURS_KEPT: Final = 1.0
-"""Both volumes and the snapshot are paid for at the same time for about so long."""
+"""Hours for which both volumes and the snapshot cost money at the same time, about."""
 
 
 WORTH_MOVING: Final = 0.8
-"""A price in another zone of at most this share of the one at home is worth a move. Our choice: a
+"""A price in another zone of at most this share of the price at home is worth a move. Our choice: a
 move takes minutes and cents, and spot prices of neighbouring zones drift by some 10 % a week."""
 
 
 def is_worth_moving(usd_here: float | None, usd_there: float | None) -> bool:
-    """Whether a move would save noticeably, in USD/hour; None is unknown, and is never a reason."""
+    """Whether the price difference, in USD/hour, is worth a move; never if a price is unknown."""
     if usd_here is None or usd_there is None:
         return False
     return usd_there <= WORTH_MOVING * usd_here
@@ -45,12 +45,12 @@ def is_worth_moving(usd_here: float | None, usd_there: float | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """What a home's record holds of its move; what is in EC2 is found by `move_id`."""
+    """The move in a home's record; its resources in EC2 are found by `move_id`."""
 
     move_id: str
     """In the tags of the snapshot and of the new volume."""
     zone: str
-    """Where to."""
+    """The target zone."""
     from_volume_id: str
     from_zone: str
     volume_token: str
@@ -59,16 +59,16 @@ class Move:
     """Stored before the call."""
     snapshot_id: str | None = None
     volume_id: str | None = None
-    """The new one. The record has named it as the home since."""
+    """The new volume. The record names it as the home from then on."""
     opened_at: datetime | None = None
-    """Stored before the new volume was first attached: from then on it may hold what the old one
-    does not."""
+    """Stored before the new volume was first attached: from then on it may hold data that the old
+    one lacks."""
     discard: tuple[str, ...] = ()
-    """Volumes of earlier moves that did not come to their end, to be deleted with this one's."""
+    """Volumes of earlier moves that were not completed, to be deleted with this one's."""
 
     def given_up(self, home_volume_id: str, now: datetime) -> Move | None:
-        """What is left to do when it does not take place: the volumes of earlier ones still wait
-        for a server that gets ready with the home as it is."""
+        """What is left to do if the move is abandoned: volumes of earlier moves are still deleted
+        when a server has become ready with the present home."""
         if not self.discard:
             return None
         return replace(
@@ -92,16 +92,16 @@ class CopyState(StrEnum):
 
 
 class MoveStep(StrEnum):
-    """What to do next."""
+    """The next step of a move."""
 
     SNAPSHOT = "snapshot"
-    """Ask for one."""
+    """Create one."""
     WAIT = "wait"
     """For the listing, or for the snapshot."""
     VOLUME = "volume"
-    """Ask for the new one, and let the record name it."""
+    """Create the new one, and name it in the record."""
     OPEN = "open"
-    """Wait for a server that got ready with it."""
+    """Wait for a server that becomes ready with it."""
     CLEAN_UP = "clean-up"
     """Delete old volume and snapshot, and end the move."""
     GIVE_UP = "give-up"
@@ -109,7 +109,7 @@ class MoveStep(StrEnum):
 
 
 def next_step(move: Move, copy: str | None, *, was_ready: bool, now: datetime) -> MoveStep:
-    """`copy` is the state of its snapshot in a complete listing, None where there is none;
+    """`copy` is the state of the move's snapshot in a complete listing, None if there is none;
     `was_ready`: a server was ready with the new volume."""
     if move.volume_id is not None:
         return MoveStep.CLEAN_UP if was_ready and move.opened_at is not None else MoveStep.OPEN
@@ -120,23 +120,23 @@ def next_step(move: Move, copy: str | None, *, was_ready: bool, now: datetime) -
     asked = move.snapshot_asked_at
     if copy is None and asked is not None and now - asked < LISTING_GRACE:
         return MoveStep.WAIT
-    if copy is not None or move.snapshot_id is not None:  # it failed, or somebody deleted it
+    if copy is not None or move.snapshot_id is not None:  # it failed or was deleted
         return MoveStep.GIVE_UP
     return MoveStep.SNAPSHOT
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What a move takes. All of it is an estimate."""
+    """Estimated duration and cost of a move."""
 
     seconds: tuple[float, float]
-    """Estimates of the minimum and the maximum."""
+    """Minimum and maximum."""
     usd: float
-    """For the snapshot and the second volume while both are there, at list prices."""
+    """For the snapshot and the second volume while they exist, at list prices."""
 
 
 def estimate(size_gib: int, stored_gib: float | None) -> Estimate:
-    """For a volume of this size of which `stored_gib` has ever been written; None is unknown."""
+    """For a volume of `size_gib` of which `stored_gib` was ever written; None is unknown."""
     copied = (0.0 if stored_gib is None else stored_gib, float(size_gib))
     most = copied[1] if stored_gib is None else min(stored_gib * 1.2, copied[1])
     seconds = (

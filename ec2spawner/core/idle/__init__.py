@@ -1,1 +1,1 @@
-"""Is a server idle, since when, and when does it stop? Pure."""
+"""Whether a server is idle, since when, and when it stops. Pure."""

@@ -1,8 +1,8 @@
-"""What works on a server, and when somebody or something was last active there. Pure.
+"""What is working on a server, and the last instant of activity there. Pure.
 
-Work lasts for a while and keeps the server: a busy kernel, a terminal's foreground job, a GPU
-or the user's programs above the policy's threshold. Activity is an instant and starts the idle
-time over: an execution, a key or pointer event. An open tab is neither.
+Work has a duration, during which the server is not idle: a busy kernel, a terminal's foreground
+job, a GPU or the user's programs above the policy's threshold. Activity is an instant that restarts
+the idle time: an execution, a key or pointer event. An open tab is neither.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from ...wire import Code, IdlePolicy, KernelState, Sentence, TerminalState, Work
 from .policy import shortest_limit
 
 STARTING_LIMIT = timedelta(seconds=120)
-"""A kernel that is starting, or of which nothing is known, counts as work for this long at most."""
+"""A kernel that is starting, or whose state is unknown, counts as work for at most this long."""
 
 WINDOW_MIN = timedelta(seconds=2)
 WINDOW_MAX = timedelta(seconds=60)
-"""GPU and CPU use is averaged over a twentieth of the idle limit within these bounds: what a page
-load or an autosave takes for a second is not work, what a training run takes is."""
+"""GPU and CPU use is averaged over a twentieth of the idle limit, within these bounds, so that a
+page load or an autosave of a second is not work and a training run is."""
 
 LONGEST_GAP = timedelta(seconds=5)
-"""A reading stands for the time since the one before, but for no longer than this: what nobody
-sampled counts as nothing."""
+"""A reading covers the time since the one before, but at most this long: time without samples
+counts as no use."""
 
 WAITING_FOR_A_PERSON = frozenset(
     {"less", "more", "most", "man", "tmux", "screen", "script", "mc", "ranger", "watch"}
@@ -33,8 +33,8 @@ WAITING_FOR_A_PERSON = frozenset(
     | {"vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacs-nox", "joe", "micro"}
     | {"top", "htop", "btop", "atop", "iotop", "nvtop", "gpustat", "nvitop"}
 )
-"""Foreground programs that do nothing unless somebody looks or types. What runs inside a `tmux`
-has a terminal of its own there."""
+"""Foreground programs that do nothing without a viewer or input. What runs inside a `tmux` has a
+terminal of its own there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,39 +50,39 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """Everything that idleness is derived from. Instants in UTC."""
+    """Everything from which idleness is derived. Instants in UTC."""
 
     started_at: datetime
-    """When the server started; nothing is idle longer than that."""
+    """When the server started; no idle time begins earlier."""
     kernels: Sequence[KernelState] = ()
     terminals: Sequence[TerminalState] = ()
     last_input: datetime | None = None
     """The last key or pointer event of a person."""
     extended_until: datetime | None = None
-    """The user asked to keep the server until then."""
+    """Until when the user has extended the server."""
     gpu: Sequence[Reading] = ()
     """Oldest first; only the last two minutes matter."""
     cpu: Sequence[Reading] = ()
-    """Of kernels, terminals and what they have started; Jupyter's own server is not the user's."""
+    """Of kernels, terminals and their child processes, without Jupyter's own server."""
     workers: Sequence[Worker] | None = None
-    """Who uses GPUs and CPU now; a kernel that is not among them uses none. None: not known."""
+    """The users of GPUs and CPU now; a kernel that is not listed uses none. None is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What keeps a server on."""
+    """What keeps a server from being idle."""
 
     what: Sentence
     kernel_id: str = ""
     path: str = ""
-    """Of its notebook, where it has one."""
+    """Path of its notebook; empty without one."""
 
 
 def work(signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]) -> Work | None:
-    """What works now; None when nothing does. `silent` kernels do not (`stuck_kernels`)."""
+    """What is working now; None if nothing is. `silent` kernels do not count (`stuck_kernels`)."""
     busy = [x for x in signals.kernels if x.execution_state == "busy" and x.id not in silent]
     if busy:
-        # The one that does most is what people want to look at; `workers` begins with it.
+        # Name the busiest one: `workers` begins with it.
         order = {each.kernel_id: place for place, each in enumerate(signals.workers or ())}
         first = min(busy, key=lambda kernel: order.get(kernel.id, len(order)))
         return Work(sentence("kernel-running", name=plain(first.name)), first.id, first.path)
@@ -101,7 +101,7 @@ def work(signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]) 
 
 
 def in_english(what: Sentence) -> str:
-    """What works, for the hub's pages and logs; the browser has words of its own."""
+    """The work in English, for the hub's pages and logs; the browser words it itself."""
     name = str(what.params["name"])
     match what.code:
         case "kernel-running":
@@ -119,9 +119,9 @@ def in_english(what: Sentence) -> str:
 def instants(
     signals: Signals, policy: IdlePolicy, now: datetime, silent: Set[str]
 ) -> Iterable[datetime]:
-    """Instants at which somebody or something was active."""
+    """The last instants of activity, by source."""
     for kernel in signals.kernels:
-        # A kernel that runs something is active now, by its own word.
+        # A kernel reports itself as active while it executes.
         if kernel.id not in silent:
             yield kernel.last_activity
     if signals.last_input is not None:
@@ -137,22 +137,22 @@ def instants(
 
 
 def has_job(foreground: str) -> bool:
-    """Whether a terminal's foreground program works by itself."""
+    """Whether a terminal's foreground program works without input."""
     program = foreground.split(" ", 1)[0].rsplit("/", 1)[-1].rstrip(":")
     return bool(program) and program not in WAITING_FOR_A_PERSON
 
 
 def computes(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
-    """Whether a GPU or the user's programs compute, whoever does it."""
+    """Whether a GPU or any of the user's programs is in use."""
     return in_use(signals.gpu, policy.gpu_busy_percent, policy, now) or in_use(
         signals.cpu, policy.cpu_busy_percent, policy, now
     )
 
 
 def is_watched(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
-    """Whether use of the CPU was read without a gap as long as it is averaged over.
+    """Whether CPU use was sampled without a gap for the whole averaging window.
 
-    Where a driver hangs, or the machine swaps, the reading stops and the work may not.
+    If a driver hangs or the instance swaps, sampling stops, and work may continue.
     """
     window = averaging_window(policy)
     return all(
@@ -161,7 +161,7 @@ def is_watched(signals: Signals, policy: IdlePolicy, now: datetime) -> bool:
     )
 
 
-# --- who uses it -----------------------------------------------------------------------------
+# --- users of GPU and CPU --------------------------------------------------------------------
 
 
 def _in_use_by(signals: Signals, user: Worker | None, code: Code) -> Work:
@@ -184,7 +184,7 @@ def _cpu_user(workers: Sequence[Worker]) -> Worker | None:
 
 
 def plain(name: str) -> str:
-    """A name that the user gave, fit for a sentence: printable, and its end where it is long."""
+    """A name that the user chose, for use in a sentence: printable, and cut to its end if long."""
     printable = "".join(letter if letter.isprintable() else " " for letter in name).strip()
     return printable if len(printable) <= 80 else "…" + printable[-79:]
 
@@ -193,7 +193,7 @@ def plain(name: str) -> str:
 
 
 def averaging_window(policy: IdlePolicy) -> timedelta:
-    """Over how long GPU and CPU use is averaged."""
+    """The period over which GPU and CPU use is averaged."""
     share = timedelta(seconds=(shortest_limit(policy) or 3600) / 20)
     return min(max(share, WINDOW_MIN), WINDOW_MAX)
 
@@ -201,7 +201,7 @@ def averaging_window(policy: IdlePolicy) -> timedelta:
 def in_use(
     readings: Sequence[Reading], threshold: float, policy: IdlePolicy, now: datetime
 ) -> bool:
-    """In use is used within the last quarter of a window: a pause between batches is no end."""
+    """Whether there was use within the last quarter of a window: batches have pauses."""
     window = averaging_window(policy)
     last = _last_use(readings, threshold, window, now)
     return last is not None and now - last <= max(window / 4, WINDOW_MIN)
@@ -227,7 +227,7 @@ def _last_use(
 
 
 def _weight(before: Reading | None, reading: Reading) -> float:
-    """For how many seconds a reading stands: since the one before, if that is not long ago."""
+    """Seconds that a reading covers: since the one before, at most `LONGEST_GAP`."""
     if before is None:
         return 1.0
     return min((reading.at - before.at).total_seconds(), LONGEST_GAP.total_seconds())

@@ -1,7 +1,7 @@
-"""Until when a user may ask to keep an idle server, and which of these instants change anything.
+"""The extensions of an idle server that a user may choose, and which of them have an effect. Pure.
 
-Pure. An extension never adds to an earlier one: it is an instant before which the server is not
-stopped for being idle. So a choice is the instant itself, and not a duration.
+An extension is an instant before which the server is not stopped for being idle, so a choice is an
+instant and not a duration: extensions do not add up.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from ...wire import IdlePolicy, KeepChoice
 from .stop_decision import stop_at
 
 CHOICES = tuple(timedelta(hours=hours) for hours in (1, 2, 4))
-"""From now, as far as the policy allows."""
+"""From now, within the policy's bounds."""
 
 ROUND_FROM = timedelta(minutes=30)
 STEP = timedelta(minutes=5)
-"""A choice at least so far away is a time of day in such steps, rounded down: people read it, and
-it does not change with every minute."""
+"""A choice at least this far away is rounded down to this step, so that the time of day is easy to
+read and does not change every minute."""
 
 GAIN = 0.1
-"""A choice that moves the stop by less than this share of its duration changes nothing: pressing
-any key does as much."""
+"""A choice that moves the stop by less than this share of its duration counts as no change: any key
+event does the same."""
 
 
 def keep_choices(
@@ -31,9 +31,9 @@ def keep_choices(
     extended_until: datetime | None,
     now: datetime,
 ) -> list[KeepChoice]:
-    """What to offer at `now`, the nearest first; empty where nothing stops an idle server.
+    """The choices at `now`, nearest first; empty if the policy stops no idle server.
 
-    A server that works is taken as one that falls idle now: nothing stops it sooner.
+    A server that is working counts as idle from now on: its earliest possible stop.
     """
     allowed = timedelta(seconds=policy.user_may_extend_seconds)
     since = idle_since or now

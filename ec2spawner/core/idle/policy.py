@@ -1,4 +1,4 @@
-"""An idle policy with what its user chose of it. Pure."""
+"""An idle policy combined with its user's choice. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from ...wire import IdlePolicy
 
 
 def in_force(policy: IdlePolicy) -> IdlePolicy:
-    """The policy as it counts: the user's choice, within its bounds, in the place of the limits.
+    """The effective policy: the user's choice, within its bounds, replaces the limits.
 
-    A warning that would come before the idle time begins comes at half of it.
+    A warning that would come before the idle time begins is moved to half of it.
     """
     update: dict[str, object] = {}
     chosen = policy.user_server_seconds
@@ -25,7 +25,7 @@ def in_force(policy: IdlePolicy) -> IdlePolicy:
 
 
 def bounded(policy: IdlePolicy, seconds: float) -> float | None:
-    """What a user gets who asks for this limit; None where the policy leaves no choice."""
+    """A requested limit, in seconds, moved into the bounds; None if the policy leaves no choice."""
     least, most = bounds(policy)
     return min(max(seconds, least), most) if most > 0 else None
 
@@ -33,7 +33,7 @@ def bounded(policy: IdlePolicy, seconds: float) -> float | None:
 def bounds(policy: IdlePolicy) -> tuple[float, float]:
     """The shortest and the longest limit, in seconds, that a user may choose; 0 is no choice.
 
-    Nobody chooses a limit beyond the server's greatest age.
+    The longest is never above the server's maximum age.
     """
     most = policy.user_server_max_seconds
     if policy.max_age_seconds:
@@ -42,7 +42,7 @@ def bounds(policy: IdlePolicy) -> tuple[float, float]:
 
 
 def shortest_limit(policy: IdlePolicy) -> float:
-    """The shortest time, in seconds, without work after which this policy stops; 0 for never."""
+    """The shortest idle time, in seconds, after which this policy stops a server; 0 for never."""
     hours = policy.working_hours
     limits = (policy.server_seconds, hours.server_seconds if hours else 0.0)
     return min((limit for limit in limits if limit), default=0.0)

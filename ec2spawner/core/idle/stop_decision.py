@@ -1,10 +1,10 @@
-"""Does anything work here? Signals + policy + now -> since when not, when it stops, what to say.
+"""Signals + policy + now -> since when a server is idle, when it stops, and why it does not. Pure.
 
-Pure. `assess` is folded over time: what it returns as `Past` goes into the next call, so that work
-that has left the signals (a kernel shut down, a terminal closed) is not forgotten.
+`assess` is folded over time: the `Past` that it returns goes into the next call, so that work that
+has left the signals (a kernel shut down, a terminal closed) still counts.
 
-`activity` says what works, `stuck_kernels` which busy kernels do not, and `working_hours` which
-limit applies at an hour of the week.
+`activity` finds what is working, `stuck_kernels` busy kernels that do nothing, and `working_hours`
+the limit for an hour of the week.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from . import stuck_kernels, working_hours
 from .activity import Signals, computes, in_english, instants, is_watched, work
 
 CLOCK_SET = timedelta(seconds=5)
-"""Wall clock and monotonic clock apart by more than this between two calls: somebody set the
-clock. Idle time is unknown then, so it starts over: better an hour too long than a job lost."""
+"""If wall clock and monotonic clock differ by more than this between two calls, the clock was set.
+Idle time is unknown then and starts again: an hour too long is better than a lost job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What one assessment hands to the next."""
+    """What one assessment passes to the next."""
 
     last_active: datetime
     """The latest end of work or instant of activity seen so far."""
     assessed_at: datetime
     clock_set_at: datetime | None = None
-    """When somebody last set the clock: nothing counts as idle from before."""
+    """When the clock was last set: no idle time begins earlier."""
     silences: Mapping[str, stuck_kernels.Silence] = field(default_factory=dict)
     """Of busy kernels, by their ids."""
 
@@ -42,10 +42,10 @@ def assess(
     past: Past | None = None,
     elapsed: float | None = None,
 ) -> tuple[Idleness, Past]:
-    """Idleness at `now`, and what to give to the next call.
+    """Idleness at `now`, and the `past` of the next call.
 
-    `elapsed` is the time since `past.assessed_at` by a monotonic clock, in seconds; by it a wall
-    clock that was set is noticed.
+    `elapsed` is the time since `past.assessed_at` by a monotonic clock, in seconds; it shows
+    whether the wall clock was set.
     """
     clock_set_at = _clock_set_at(past, now, elapsed)
     silences = _silences(signals, policy, now, past, elapsed)
@@ -56,7 +56,7 @@ def assess(
         known.append(past.last_active)
     if clock_set_at is not None:
         known.append(clock_set_at)
-    # What is later than now comes from a clock that has been set back since.
+    # Instants after now are from before the clock was set back.
     believed = (instant for instant in known if instant <= now + CLOCK_SET)
     last_active = now if works else min(max(believed, default=now), now)
     idle_since = None if works else last_active
@@ -75,7 +75,7 @@ def assess(
 
 
 def _clock_set_at(past: Past | None, now: datetime, elapsed: float | None) -> datetime | None:
-    """When the wall clock was last set, as it reads now."""
+    """When the wall clock was last set, by its present time."""
     if past is None:
         return None
     by_wall = now - past.assessed_at
@@ -102,9 +102,9 @@ def stop_at(
     idle_since: datetime | None,
     extended_until: datetime | None,
 ) -> datetime | None:
-    """When a server must stop if nothing happens; None while something works and may continue.
+    """When a server stops if its state stays as it is; None for never.
 
-    The instance says it to its user by this, and the hub decides by this.
+    The instance shows it to its user, and the hub stops by it.
     """
     ends = idle_stop_at(policy, idle_since, extended_until) if idle_since is not None else None
     if policy.max_age_seconds:
@@ -116,7 +116,7 @@ def stop_at(
 def idle_stop_at(
     policy: IdlePolicy, idle_since: datetime, extended_until: datetime | None
 ) -> datetime | None:
-    """The same by idleness alone, whatever the server's age; None for never."""
+    """The same without the maximum age; None for never."""
     limit, ends = policy.server_seconds, None
     if policy.working_hours is not None:
         ends = working_hours.stop_after(idle_since, limit, policy.working_hours)
@@ -140,10 +140,10 @@ def _kernels_to_cull(
 ) -> list[str]:
     """Ids of kernels idle for too long, the longest idle first.
 
-    None while the GPU or the CPU works: a thread of an idle kernel may be what works. None where
-    nobody has looked at the CPU all the time. None while the user has asked to keep the server, or
-    works here in other ways: what a kernel holds in memory is what they would miss. A silent kernel
-    is idle since it counts as work no more.
+    Empty while the GPU or the CPU is in use: a thread of an idle kernel may use it. Empty if CPU
+    use was not sampled all the time. Empty while the user has extended the server or is active
+    otherwise: they would miss what a kernel holds in memory. A silent kernel is idle since it
+    stopped counting as work.
     """
     limit = policy.kernel_seconds
     latest = now - timedelta(seconds=limit)

@@ -1,7 +1,7 @@
-"""Kernels that run something and do nothing: they wait for input, a lock, a service elsewhere.
+"""Busy kernels that do nothing: they wait for input, a lock, a remote service. Pure.
 
-Pure. Folded over time like `core.idle`, by elapsed time and not by the wall clock, so that a clock
-that is set makes no kernel silent.
+Folded over time like `stop_decision`, by elapsed time instead of the wall clock, so that setting
+the clock makes no kernel silent.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from ...wire import IdlePolicy, Worker
 from .activity import LONGEST_GAP, Signals
 
 NOTHING_PERCENT = 3.0
-"""Of a core in the mean, or of a GPU: whoever uses less does nothing. A kernel that waits in
-`input()` looks for an answer a hundred times a second: measured, 1.1 % of a core."""
+"""Percent of a core on average, or of a GPU: less counts as doing nothing. A kernel that waits in
+`input()` polls a hundred times a second: measured, 1.1 % of a core."""
 
 MIN_INTERVAL = 2.0
 MAX_INTERVAL = 60.0
-"""Seconds. Use is looked at over stretches of a twentieth of the limit, within these bounds: Linux
+"""Seconds. Use is measured over intervals of a twentieth of the limit, within these bounds: Linux
 counts CPU time in hundredths of a second."""
 
 MAX_WORKERS = 50
-"""`Telemetry.workers` has no more."""
+"""The maximum length of `Telemetry.workers`."""
 
 LONGEST_STEP = 60.0
-"""What lies between two looks farther apart, in seconds, was seen by nobody and counts for less."""
+"""Seconds. A longer time between two samples counts as this long: nothing is known of the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """What is known of one kernel that is busy. Durations in seconds."""
+    """What is known of one busy kernel. Durations in seconds."""
 
     seconds: float = 0.0
-    """For how long neither it nor a GPU has done anything."""
+    """How long neither it nor a GPU has done anything."""
     interval: float = 0.0
-    """Length of the interval that is being looked at,"""
+    """Length of the current interval,"""
     cpu_seconds: float = 0.0
-    """what the kernel and all it has started have used in it,"""
+    """CPU time of the kernel and its child processes in it,"""
     gpu: bool = False
-    """and whether a GPU did something."""
+    """and whether a GPU was in use in it."""
 
 
 def follow(
@@ -52,14 +52,14 @@ def follow(
 ) -> dict[str, Silence]:
     """The silences by kernel id, `elapsed` seconds after those of `before`.
 
-    A kernel of which nothing can be known, such as one on another machine, is not silent.
+    A kernel that cannot be measured, such as one on another machine, is not silent.
     """
     if not policy.silent_kernel_seconds or signals.workers is None:
         return {}
     use = _use(signals, signals.workers)
     step = min(max(elapsed, 0.0), LONGEST_STEP)
     gpu = _gpu_did_something(signals, now, max(timedelta(seconds=step), LONGEST_GAP))
-    # If there are more workers than are reported, a missing one may do anything.
+    # If more workers exist than are reported, the use of a missing one is unknown.
     unreported = 0.0 if len(signals.workers) < MAX_WORKERS else None
     silences = {}
     for kernel in signals.kernels:
@@ -71,9 +71,9 @@ def follow(
 
 
 def _use(signals: Signals, workers: Sequence[Worker]) -> dict[str, float | None]:
-    """Percent of a core by kernel id; None where nobody knows what it does.
+    """Percent of a core by kernel id; None where the kernel's use is unknown.
 
-    Such as one that holds memory of a GPU whose use the driver does not report (slices of one).
+    It is unknown if it holds memory of a GPU whose use the driver does not report (GPU slices).
     """
     return {
         each.kernel_id: None if each.gpus and not signals.gpu else each.cpu_percent
@@ -83,7 +83,7 @@ def _use(signals: Signals, workers: Sequence[Worker]) -> dict[str, float | None]
 
 
 def counted_out(silences: Mapping[str, Silence], policy: IdlePolicy) -> dict[str, float]:
-    """Kernels that are silent for too long to count as work, and since how many seconds."""
+    """Kernels silent for too long to count as work -> seconds since they stopped counting."""
     limit = policy.silent_kernel_seconds
     return {
         kernel_id: silence.seconds - limit

@@ -1,4 +1,4 @@
-"""Hours of the week in which another idle time counts, in the time zone where people work. Pure."""
+"""Hours of the week with a different idle limit, in the time zone of the users. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from ...wire import WorkingHours
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 WHOLE_WEEK = 9
-"""Days after which everything that a week has was seen, whatever its clocks do."""
+"""Days that contain a whole week of windows, whatever changes of the clock occur."""
 
 
 def stop_after(idle_since: datetime, outside: float, hours: WorkingHours) -> datetime | None:
-    """The first instant at which nothing has worked for as long as is allowed at that instant.
+    """The first instant at which the idle time reaches the limit that applies at that instant.
 
-    `outside` is the limit outside of these hours, in seconds; 0 on either side is no limit. None:
-    never.
+    `outside` is the limit outside of these hours, in seconds; a limit of 0 is none. None is never.
     """
     limits = sorted({limit for limit in (outside, hours.server_seconds) if limit})
     for limit in limits:
@@ -33,7 +32,7 @@ def stop_after(idle_since: datetime, outside: float, hours: WorkingHours) -> dat
 
 @cache
 def zone(name: str) -> ZoneInfo | None:
-    """The time zone of an IANA name; None where this machine does not know it."""
+    """The time zone of an IANA name; None if it is not installed."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -43,9 +42,9 @@ def zone(name: str) -> ZoneInfo | None:
 def _pieces(
     hours: WorkingHours, outside: float, start: datetime
 ) -> Iterator[tuple[datetime, datetime | None, float]]:
-    """From `start` on: (begin, end, limit in seconds) of the hours and of what is between them.
+    """From `start` on: (begin, end, limit in seconds) of the hours and of the time between them.
 
-    No longer than it takes to see everything that a week has.
+    For a whole week.
     """
     if not hours.days or zone(hours.timezone) is None:
         yield start, None, outside
@@ -58,10 +57,10 @@ def _pieces(
 
 
 def _windows(hours: WorkingHours, start: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Begin and end of these hours, each time that they end after `start`, for a whole week.
+    """Begin and end of each window of these hours that ends after `start`, for a whole week.
 
-    A window belongs to the day on which it begins, and its end does not belong to it. Where clocks
-    change, it is as long as its two ends on the clock are apart then.
+    A window belongs to the day on which it begins, and excludes its end. When the clock changes,
+    its begin and end are times of day, so its length changes too.
     """
     place = zone(hours.timezone)
     if place is None:
@@ -78,6 +77,6 @@ def _windows(hours: WorkingHours, start: datetime) -> Iterator[tuple[datetime, d
 
 
 def _instant(day: date, minute: int, place: ZoneInfo) -> datetime:
-    # Within one zone Python adds on the clock, as people do.
+    # Within one zone, Python adds to the time of day.
     on_the_clock = datetime(day.year, day.month, day.day, tzinfo=place) + timedelta(minutes=minute)
     return on_the_clock.astimezone(UTC)

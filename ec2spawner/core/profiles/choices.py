@@ -1,7 +1,7 @@
 """What a user chose: a profile, and within its bounds the market, the disk and the idle time.
 
-Pure. The form sends texts, REST sends JSON, stored options are whatever was sent before: all
-are judged here, and by nothing else.
+Pure. The form sends strings, REST sends JSON, and stored options are what was sent before: all are
+validated here, and nowhere else.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ MARKETS_OF: Mapping[str, tuple[Market, ...]] = {
     "spot-only": (Market.SPOT,),
     "on-demand": (Market.ON_DEMAND,),
 }
-"""A profile's or a user's word for it, and the markets that it means, in order."""
+"""The value of `market` -> the markets to try, in order."""
 
 WAITS = "spot-wait"
-"""The word for a start that waits while spot is sold out, instead of ending."""
+"""The value of `market` for a start that waits while spot is sold out, instead of failing."""
 
 ONCE = ("move_home", "replace_home", "afresh")
-"""Options that hold for one start, and for no later one."""
+"""Options that apply to one start only."""
 
 OPTIONS = ("profile", "market", "max_usd_per_hour", "disk_gib", "idle", "home_gib", *ONCE)
 """What a user may send, all of it optional."""
 
 MAX_LIMIT = 100_000.0
-"""USD/hour: a limit above this is a slip. The dearest instance type costs a hundredth of it."""
+"""USD/hour: a higher limit is a mistake. The most expensive instance type costs a hundredth."""
 
 MAX_NAMED = 20
-"""More profiles than this help nobody in one line."""
+"""Profiles named in one message; more do not help."""
 
 
 class OptionsRefused(ValueError):
-    """User options that cannot be followed: names the option, its bounds and how to fix it.
+    """Invalid user options: the message names the option, its bounds and the fix.
 
-    One short line of plain text, whatever was sent.
+    It is one short line of plain text, whatever was sent.
     """
 
 
 class Bounds(Protocol):
-    """Both are allowed themselves."""
+    """An inclusive range."""
 
     @property
     def min(self) -> float:
@@ -59,7 +59,7 @@ class Bounds(Protocol):
 
 
 class ProfileOptions(Protocol):
-    """What a profile leaves to its user; None and empty leave nothing."""
+    """The choices that a profile opens to its user; None and empty open none."""
 
     @property
     def market(self) -> Sequence[str]:
@@ -75,11 +75,11 @@ class ProfileOptions(Protocol):
 
     @property
     def idle(self) -> Bounds | None:
-        """Seconds."""
+        """Bounds of the idle limit in seconds."""
 
 
 class Profile(profiles.Profile, Protocol):
-    """A profile with its market, and with what it leaves to its user."""
+    """A profile with its market and the choices of its user."""
 
     @property
     def market(self) -> str:
@@ -95,7 +95,7 @@ P = TypeVar("P", bound=Profile)
 
 @dataclass(frozen=True, slots=True)
 class Choice(Generic[P]):
-    """A profile, and what its user chose of it. None: as the profile and the hub say."""
+    """A profile and its user's choices. None is the default of the profile or the hub."""
 
     profile: P
     markets: tuple[Market, ...]
@@ -105,23 +105,23 @@ class Choice(Generic[P]):
     """Stop the server after it has been idle for this long."""
     home_gib: int | None = None
     move_home: str | None = None
-    """The zone to which the home shall move first."""
+    """The zone to which the home is moved before the start."""
     replace_home: str | None = None
-    """What shall take the place of a home whose volume is gone: a snapshot's id, or `empty`."""
+    """What replaces a home whose volume no longer exists: a snapshot's id, or `empty`."""
     afresh: bool = False
-    """Give up the machine that is kept for this server."""
+    """Give up the instance that is retained for this server."""
     max_usd_per_hour: float | None = None
-    """Nothing dearer is bought; None is no limit."""
+    """Maximum price of an offer; None is no limit."""
     waits: bool = False
-    """While nothing of `markets` is to be had."""
+    """Whether to wait while nothing in `markets` is available."""
     otherwise: tuple[Market, ...] = ()
-    """Of one who waits: the further markets that the profile leaves to its user."""
+    """If it waits: the other markets that the profile opens to its user."""
 
 
 def open_markets(profile: Profile) -> tuple[str, ...]:
-    """The words for `market` that the profile's users may send: the profile's own is the first.
+    """The values of `market` that the profile's users may send: the profile's own comes first.
 
-    Who gets spot may wait for it: that never costs more.
+    A user who gets spot may also wait for it: that never costs more.
     """
     own, chosen = profile.market, profile.profile_options
     waits = chosen.wait_for_spot and Market.SPOT in MARKETS_OF[own]
@@ -134,10 +134,10 @@ def apply_user_options(
     user_options: Mapping[str, object],
     home_sizes: Bounds | None = None,
 ) -> Choice[P]:
-    """What the form, the REST API or stored options ask for; `{}` is the default profile.
+    """The choice in the form, the REST API or stored options; `{}` is the default profile.
 
-    `visible` are those of all profiles that this user may use, `home_sizes` what they may choose
-    for their home, in GiB. Raises `OptionsRefused`.
+    `visible` are the profiles in `every` that this user may use, `home_sizes` the bounds of their
+    home in GiB. Raises `OptionsRefused`.
     """
     unknown = [str(key) for key in user_options if key not in OPTIONS]
     if unknown:
@@ -202,7 +202,7 @@ def _slugs(visible: Sequence[Profile]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "none is open to you"
 
 
-# --- what a profile opens --------------------------------------------------------------------
+# --- choices within a profile ----------------------------------------------------------------
 
 
 def _market(profile: Profile, asked: object) -> str:
@@ -271,7 +271,7 @@ def _afresh(user_options: Mapping[str, object]) -> bool:
 
 def _size(option: str, asked: object, bounds: Bounds) -> int:
     fix = f"Send a whole number of GiB from {bounds.min:g} to {bounds.max:g}, or leave it out"
-    # Ten digits are more than any disk has, and Python refuses to read thousands of them.
+    # Ten digits are more than any disk needs, and Python refuses to parse thousands of them.
     if isinstance(asked, str) and re.fullmatch("[0-9]{1,10}", asked):
         asked = int(asked)
     if isinstance(asked, bool) or not isinstance(asked, int):
@@ -305,7 +305,7 @@ def _opened(option: str, profile: Profile, bounds: Bounds | None) -> Bounds:
     return bounds
 
 
-# --- what users sent, fit for a message ------------------------------------------------------
+# --- values of users, safe for a message -----------------------------------------------------
 
 
 def _name(profile: Profile) -> str:
@@ -313,7 +313,7 @@ def _name(profile: Profile) -> str:
 
 
 def _shown(asked: object) -> str:
-    """Numbers and texts as sent, others by what they are."""
+    """Numbers and strings as sent, other values by their type."""
     if isinstance(asked, str):
         return _quoted([asked])
     if isinstance(asked, bool) or not isinstance(asked, int | float):
@@ -322,7 +322,7 @@ def _shown(asked: object) -> str:
 
 
 def _kind(asked: object) -> str:
-    """What JSON calls it."""
+    """JSON's name of the type."""
     if asked is None:
         return "null"
     names: dict[type, str] = {bool: "true or false", dict: "an object", list: "a list"}
@@ -330,5 +330,5 @@ def _kind(asked: object) -> str:
 
 
 def _quoted(texts: Sequence[str]) -> str:
-    """Short and on one line."""
+    """Shortened, on one line."""
     return ", ".join(f'"{"".join(c for c in text[:60] if c.isprintable())}"' for text in texts[:5])

@@ -1,7 +1,7 @@
-"""Which machines a profile means, in types and in words.
+"""The instance types that a profile matches, and their description.
 
-Pure: the table of instance types is handed in, so that a bundled table and the answer of
-DescribeInstanceTypes serve alike.
+Pure: the table of instance types is an argument, so that the bundled table and the response of
+DescribeInstanceTypes both serve.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 MAX_TYPES = 8
-"""Instance types of one profile: enough for spot to find room, few enough to read in a log."""
+"""Instance types of one profile: enough to find spot capacity, few enough to read in a log."""
 
 PRICE_FACTOR = 2.0
-"""A match may cost at most this many times the cheapest match, on demand: a start that finds
-the small machine sold out never lands, unasked, on one at four times its price."""
+"""A match may cost at most this many times the cheapest match, on demand: if the small machine is
+sold out, a start must not buy one at four times its price without being asked."""
 
 BURSTABLE = ("t2.", "t3.", "t3a.", "t4g.")
-"""Families that bill CPU credits on top of their price, so that the price shown would be false.
-They are used only where the admin names them."""
+"""Families that bill CPU credits on top of their price, so that the displayed price would be wrong.
+They are used only if the admin names them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class InstanceType:
 
 
 class Wish(Protocol):
-    """The machine that a profile asks for; `ec2spawner.config.Profile` is one."""
+    """The machine that a profile describes; `ec2spawner.config.Profile` is one."""
 
     @property
     def gpu(self) -> str | None:
@@ -104,7 +104,7 @@ P = TypeVar("P", bound=Profile)
 def resolve(
     wish: Wish, instance_types: Mapping[str, InstanceType], architecture: str = "x86_64"
 ) -> tuple[InstanceType, ...]:
-    """The instance types that fulfil the wish, cheapest on-demand price first; empty for none.
+    """The instance types that match the wish, cheapest on-demand price first; empty for none.
 
     Types that the admin names keep the admin's order. Otherwise a GPU wish means whole GPUs of
     exactly this model and count, and a wish without a GPU means machines without one; at most
@@ -152,23 +152,23 @@ def _affordable(matches: Sequence[InstanceType]) -> Sequence[InstanceType]:
     ]
 
 
-# --- what to say about them ------------------------------------------------------------------
+# --- their description -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What a person gets, whichever of the types it becomes: the least of each."""
+    """What a user gets with any of the types: the minimum of each value."""
 
     gpu_text: str
     """Such as `1 × T4, 16 GB`; empty without a GPU."""
     vcpus: int
     memory_gib: float
     scratch_gb: int
-    """Local disk, lost at the stop; 0 for none."""
+    """Instance store in GB, lost at the stop; 0 for none."""
 
 
 def describe(types: Sequence[InstanceType]) -> Hardware:
-    """The words for a profile's types, which must not be empty."""
+    """The description of a profile's types, of which there must be one at least."""
     least = min(types, key=lambda kind: (kind.gpu_count * kind.gpu_memory_mib, _by_price(kind)))
     return Hardware(
         gpu_text=gpu_text(least),
@@ -190,7 +190,7 @@ def gpu_text(kind: InstanceType) -> str:
 
 
 def nominal_gb(memory_mib: int) -> int:
-    """GPU memory as its maker prints it.
+    """GPU memory in GB, as in the manufacturer's datasheet.
 
     EC2 gives some models in binary units (T4: 16384 MiB, sold as 16 GB) and some in decimal
     (A10G: 22888 MiB, sold as 24 GB).
@@ -200,7 +200,7 @@ def nominal_gb(memory_mib: int) -> int:
     return round(memory_mib * 1024 * 1024 / 1e9)
 
 
-# --- where nobody chooses --------------------------------------------------------------------
+# --- the default -----------------------------------------------------------------------------
 
 
 def default_profile(profiles: Sequence[P]) -> P | None:

@@ -1,1 +1,1 @@
-"""Text and durations: made fit to be shown, and read. Pure."""
+"""Text of others made safe to show, and durations parsed and worded. Pure."""

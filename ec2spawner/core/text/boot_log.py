@@ -1,7 +1,7 @@
-"""The last lines of an instance's boot log, fit to be shown. Pure.
+"""The last lines of an instance's boot log, safe to show. Pure.
 
-The text is the instance's own, and so hostile: it may hold terminal escapes, control characters
-and lines of any length. Whoever puts the result on a page escapes it like anything else.
+The text comes from the instance, and so is hostile: it may hold terminal escapes, control
+characters and lines of any length. A page must escape the result like any other text.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from .untrusted import without_escapes
 
 MAX_LINES: Final = 3
 MAX_LINE: Final = 130
-"""Characters. All of them have room in a `Stop.message`, beside the sentence that says why."""
+"""Characters. `MAX_LINES` lines fit into a `Stop.message`, beside the sentence with the reason."""
 
 READ_CHARACTERS: Final = 8192
 READ_LINES: Final = 200
-"""So much of the end is searched, in a few milliseconds whatever it holds: EC2 returns 64 KiB."""
+"""How much of the end is searched, in a few milliseconds at most: EC2 returns 64 KiB."""
 
 _PREFIX: Final = re.compile(r"^\[ *\d+\.\d+\] (?:cloud-init\[\d+\]: )?")
-"""The kernel's time stamp, and who wrote it."""
+"""The kernel's time stamp and the name of the writer."""
 
 
 def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tuple[str, ...]:
-    """The last lines that say something, oldest first."""
+    """The last lines with any letter or digit, oldest first."""
     found: list[str] = []
     end = re.split(r"[\r\n]+", text[-READ_CHARACTERS:])
     for line in reversed(end[-READ_LINES:]):
@@ -38,6 +38,6 @@ def last_lines(text: str, lines: int = MAX_LINES, width: int = MAX_LINE) -> tupl
 
 
 def quoted(text: str) -> str:
-    """As the end of a message for people; empty where the log says nothing."""
+    """A sentence for the end of a message; empty if the log has no such line."""
     lines = last_lines(text)
     return f"The end of its boot log: {' / '.join(lines)}" if lines else ""

@@ -1,11 +1,11 @@
-"""Durations as people write them: `"20m"`, `"1h30m"`, or a number of seconds."""
+"""Durations in configuration and messages: `"20m"`, `"1h30m"`, or a number of seconds. Pure."""
 
 from __future__ import annotations
 
 import re
 
 MAX_SECONDS = 10 * 365 * 86400.0
-"""The longest duration: a longer one is a slip, and much longer ones end beyond the last date."""
+"""The longest duration: a longer one is a mistake, and much longer ones overflow `datetime`."""
 
 FIX = 'write a number with s, m, h or d, such as "20m" or "1h30m"; a bare number is seconds'
 
@@ -15,11 +15,11 @@ _PART = re.compile(r"([0-9.]+)([smhd])")
 
 
 class NotADuration(ValueError):
-    """Says in words what is wrong: "is no duration", "is negative", "is longer than 10 years"."""
+    """The message is "is no duration", "is negative" or "is longer than 10 years"."""
 
 
 def seconds(value: object) -> float:
-    """A duration in seconds, 0 or more. Raises `NotADuration` for everything else."""
+    """A duration in seconds, 0 or more. Raises `NotADuration` for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise NotADuration("is no duration")
     text = str(value) if isinstance(value, str | float) else _digits(value)
@@ -34,7 +34,7 @@ def seconds(value: object) -> float:
 
 
 def in_words(seconds: float) -> str:
-    """A duration for people: "1 hour 30 minutes", "45 seconds"."""
+    """A duration in its two largest units: "1 hour 30 minutes", "45 seconds"."""
     left = max(round(seconds), 0)
     parts = []
     for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
@@ -64,7 +64,7 @@ def _digits(value: int) -> str:
 
 
 def _total(text: str) -> float:
-    """NaN for what is no duration."""
+    """Seconds; NaN for text that is no duration."""
     if _WITH_UNITS.fullmatch(text):
         return sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(text))
     try:

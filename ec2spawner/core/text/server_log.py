@@ -1,6 +1,6 @@
-"""What a notebook server's log says of its end, in one line that is fit to be shown. Pure.
+"""Why a notebook server ended, by its log, in one line that is safe to show. Pure.
 
-The log is the user's own, and so hostile.
+The log comes from the user, and so is hostile.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ MAX_WORDS: Final = 300
 _SERIOUS: Final = re.compile(
     r"\[[CE] |(?:CRITICAL|ERROR|FATAL)\b|(?:\w+\.)*\w*(?:Error|Exception|Exit)\b(?::|$)"
 )
-"""What a line that says why begins with: traitlets' and logging's levels, and the end of a Python
-traceback. After it, a server that ends writes what it tidies up."""
+"""The beginning of a line with the reason: levels of traitlets and logging, and the end of a Python
+traceback. After it, a server logs its clean-up."""
 
 
 def last_words(text: str, length: int = MAX_WORDS) -> str:
-    """From the last critical or error line on, else the last lines."""
+    """The log from the last critical or error line on; without one, its last lines."""
     lines = [line for each in text.splitlines() if (line := without_escapes(each))]
     serious = [place for place, line in enumerate(lines) if _SERIOUS.match(line)]
     if not serious:

@@ -1,8 +1,8 @@
-"""Text that others wrote, made fit for a terminal, a log or a page. Pure.
+"""Untrusted text made safe for a terminal, a log or a page. Pure.
 
 Tags, names and messages come from anybody in the AWS account, from users and from instances. A
-terminal obeys escape sequences in them, and marks that turn the direction of writing around make
-them look like other words.
+terminal obeys escape sequences in them, and marks that reverse the direction of writing make them
+look like other words.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _ESCAPES: Final = re.compile(
 """Colours and the like, as programs write them: control sequences, titles, two-character ones."""
 
 _ACTIVE: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
-"""Categories of characters that are obeyed instead of shown, or that mean nothing."""
+"""Unicode categories of characters that are obeyed instead of shown, or have no meaning."""
 
 
 def visible(text: str) -> str:
     """The text with every active character as Python writes it: `\\x1b`, `\\u202e`, `\\n`.
 
-    For names and messages: who reads them sees that something is wrong with them.
+    For names and messages, in which the reader should see that something is wrong.
     """
     if text.isprintable():
         return text
@@ -35,7 +35,7 @@ def visible(text: str) -> str:
 def without_escapes(line: str) -> str:
     """A line of a program's output without its colours and active characters.
 
-    For logs, in which colours are usual and say nothing.
+    For logs, in which colours are common and carry no information.
     """
     plain = _ESCAPES.sub("", line).replace("\t", " ")
     return "".join(each for each in plain if not _is_active(each)).strip()

@@ -1,7 +1,7 @@
-"""The control calls: what tests, benches and curious people may ask and order.
+"""The control calls, by which tests, benches and people inspect and change the simulation.
 
-They stand beside EC2's own API on the same endpoint, below `/embedded/`, and speak JSON. Each needs
-the control token, which is another one at every start.
+They are on the endpoint of EC2's API, below `/embedded/`, and speak JSON. Each needs the control
+token, which is random at every start.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from ..network import Network
 from ..runtime.instance_runtime import InstanceRuntime
 from ..storage.file_systems import FileSystems
 from .requests import (
-    AddressesOrder,
-    BootOrder,
-    CapacityOrder,
-    FaultOrder,
-    FileSystemOrder,
-    InterruptOrder,
-    LimitsOrder,
-    PriceOrder,
-    ReservationsOrder,
+    AddressesRequest,
+    BootRequest,
+    CapacityRequest,
+    FaultRequest,
+    FileSystemRequest,
+    InterruptRequest,
+    LimitsRequest,
+    PriceRequest,
+    ReservationsRequest,
     in_words,
 )
 
 
 @dataclass(frozen=True)
 class Controls:
-    """Everything that can be steered, and the token that it takes."""
+    """What the control calls read and change, and the token that they need."""
 
     token: str
 
@@ -68,10 +68,10 @@ class Controls:
 
 
 class ControlHandler(RequestHandler):
-    """Base: JSON out, JSON in, errors in words."""
+    """Base of all control calls: JSON in, JSON out, errors as a message."""
 
     def initialize(self, controls: Controls) -> None:
-        """Called by tornado with what can be steered."""
+        """Called by tornado for each request."""
         self.controls = controls
 
     def prepare(self) -> None:
@@ -83,18 +83,18 @@ class ControlHandler(RequestHandler):
             )
 
     def write_error(self, status_code: int, **context: Any) -> None:
-        """The reason as `error`, for the person who tries a call."""
+        """Answer with the reason as `error`."""
         error = context.get("exc_info", (None, None))[1]
         known = isinstance(error, HTTPError) and error.log_message
         self.finish({"error": error.log_message % error.args if known else self._reason})
 
     def log_exception(self, *error: Any) -> None:
-        """A refused call is no error of the simulation."""
+        """Do not log a refused call: it is no error of the simulation."""
         if not isinstance(error[1], HTTPError):
             super().log_exception(*error)
 
-    def order(self, model: type[Any]) -> Any:
-        """The body as this model; 400 that names the field and how to fix it."""
+    def body(self, model: type[Any]) -> Any:
+        """The body as this model; 400 with the field and the fix if it is invalid."""
         try:
             found = model.model_validate_json(self.request.body or b"{}")
         except ValidationError as error:
@@ -170,35 +170,35 @@ class CapacityHandler(ControlHandler):
 
     def post(self) -> None:
         """Set the number of places; 400 for an unknown instance type or zone."""
-        order = self.order(CapacityOrder)
-        self.check_offer(order.instance_type, order.zone)
-        self.controls.capacity.set(order.market, order.instance_type, order.zone, order.available)
+        body = self.body(CapacityRequest)
+        self.check_offer(body.instance_type, body.zone)
+        self.controls.capacity.set(body.market, body.instance_type, body.zone, body.available)
         self.finish({"ok": True})
 
 
 class FaultsHandler(ControlHandler):
-    """`POST` and `DELETE /embedded/faults`: order faults, or cancel all of them."""
+    """`POST` and `DELETE /embedded/faults`: add a fault, or cancel all of them."""
 
     def post(self) -> None:
-        """Add a fault behind those that are ordered; 400 for an unknown type or zone."""
-        order = self.order(FaultOrder)
-        for zone in order.zones:
+        """Add a fault after earlier ones; 400 for an unknown instance type or zone."""
+        body = self.body(FaultRequest)
+        for zone in body.zones:
             self.check_offer(ANY, zone)
-        for instance_type in order.instance_types:
+        for instance_type in body.instance_types:
             self.check_offer(instance_type, ANY)
-        self.controls.faults.order(
+        self.controls.faults.add(
             Fault(
-                order.action,
-                order.kind,
-                order.times,
-                frozenset(order.zones),
-                frozenset(order.instance_types),
+                body.action,
+                body.kind,
+                body.times,
+                frozenset(body.zones),
+                frozenset(body.instance_types),
             )
         )
         self.finish({"ok": True})
 
     def delete(self) -> None:
-        """Cancel every fault that has not struck yet."""
+        """Cancel all faults that are still to be injected."""
         self.controls.faults.clear()
         self.finish({"ok": True})
 
@@ -208,17 +208,17 @@ class PricesHandler(ControlHandler):
 
     def post(self) -> None:
         """Set a price in USD/hour; 400 for an unknown type or zone, or for any type."""
-        order = self.order(PriceOrder)
-        self.check_offer(order.instance_type, order.zone or ANY)
-        if order.instance_type == ANY:
+        body = self.body(PriceRequest)
+        self.check_offer(body.instance_type, body.zone or ANY)
+        if body.instance_type == ANY:
             raise HTTPError(400, "instance_type: a price is of one instance type")
-        if order.market == "on-demand":
-            self.controls.on_demand_prices.set(order.instance_type, order.usd_per_hour)
+        if body.market == "on-demand":
+            self.controls.on_demand_prices.set(body.instance_type, body.usd_per_hour)
         else:
-            zones = self.controls.network.subnets if order.zone == ANY else [order.zone]
+            zones = self.controls.network.subnets if body.zone == ANY else [body.zone]
             now = datetime.now(UTC)
             for zone in zones:
-                self.controls.spot_prices.set(order.instance_type, zone, order.usd_per_hour, now)
+                self.controls.spot_prices.set(body.instance_type, zone, body.usd_per_hour, now)
         self.finish({"ok": True})
 
 
@@ -227,12 +227,12 @@ class AddressesHandler(ControlHandler):
 
     async def post(self) -> None:
         """Set the number of free addresses; 400 for an unknown subnet."""
-        order = self.order(AddressesOrder)
+        body = self.body(AddressesRequest)
         moto, network = self.controls.moto, self.controls.network
-        if order.subnet_id not in network.subnets.values():
+        if body.subnet_id not in network.subnets.values():
             known = ", ".join(network.subnets.values())
             raise HTTPError(400, "%s", f"subnet_id: write one of {known}")
-        await moto.run(lambda: network.set_free_addresses(moto, order.subnet_id, order.available))
+        await moto.run(lambda: network.set_free_addresses(moto, body.subnet_id, body.available))
         self.finish({"ok": True})
 
 
@@ -241,7 +241,7 @@ class FileSystemsHandler(ControlHandler):
 
     async def post(self) -> None:
         """Create it with a mount target in each zone; one that exists stays as it is."""
-        await self.controls.file_systems.create(self.order(FileSystemOrder).file_system)
+        await self.controls.file_systems.create(self.body(FileSystemRequest).file_system)
         self.finish({"ok": True})
 
 
@@ -250,13 +250,13 @@ class ReservationsHandler(ControlHandler):
 
     def post(self) -> None:
         """Replace all of them; 400 for an unknown type or zone."""
-        order = self.order(ReservationsOrder)
-        for reservation in order.reservations:
+        body = self.body(ReservationsRequest)
+        for reservation in body.reservations:
             self.check_offer(reservation.instance_type, reservation.zone or ANY)
         self.controls.reservations.set(
             [
                 Reservation(**reservation.model_dump(exclude_none=True))
-                for reservation in order.reservations
+                for reservation in body.reservations
             ]
         )
         self.finish({"ok": True})
@@ -267,7 +267,7 @@ class BootHandler(ControlHandler):
 
     def post(self) -> None:
         """Set the seconds of a boot; boots in progress keep theirs."""
-        self.controls.lifecycles.boot_seconds = self.order(BootOrder).seconds
+        self.controls.lifecycles.boot_seconds = self.body(BootRequest).seconds
         self.finish({"ok": True})
 
 
@@ -276,11 +276,11 @@ class LimitsHandler(ControlHandler):
 
     def post(self) -> None:
         """Set what is named, and answer with all limits; 400 for an unknown class."""
-        order = self.order(LimitsOrder)
-        if order.token_buckets is not None:
-            self.controls.throttle.enabled = order.token_buckets
-        if order.quotas is not None:
-            for market, by_class in order.quotas.model_dump(by_alias=True).items():
+        body = self.body(LimitsRequest)
+        if body.token_buckets is not None:
+            self.controls.throttle.enabled = body.token_buckets
+        if body.quotas is not None:
+            for market, by_class in body.quotas.model_dump(by_alias=True).items():
                 self._set_quotas(market, by_class)
         self.finish(
             {
@@ -309,7 +309,7 @@ class InterruptHandler(ControlHandler):
 
     def post(self, instance_id: str) -> None:
         """Give notice; 409 unless it is a spot instance that is pending or running."""
-        order = self.order(InterruptOrder)
+        body = self.body(InterruptRequest)
         try:
             life = self.controls.lifecycles.get(instance_id)
         except EC2Error as error:
@@ -318,7 +318,7 @@ class InterruptHandler(ControlHandler):
             raise HTTPError(409, "%s", f"{instance_id} is on-demand: only spot is interrupted")
         if life.state not in ("pending", "running"):
             raise HTTPError(409, "%s", f"{instance_id} is {life.state}")
-        self.controls.lifecycles.interrupt(life, order.notice_seconds)
+        self.controls.lifecycles.interrupt(life, body.notice_seconds)
         self.finish({"ok": True})
 
 

@@ -23,11 +23,11 @@ from ..market.capacity import ANY
 MAX_SECONDS = 7 * 86400.0
 
 FAULTY_SERVICES = ("ec2", "iam", "pricing", "service-quotas", "ssm", "sts")
-"""Services of whose calls a fault may be ordered, as botocore names their models."""
+"""Services whose calls can be made to fail, as botocore names their models."""
 
 
-class Order(BaseModel):
-    """Base of all bodies: a field that is not known is refused, for it is a slip of the pen."""
+class ControlRequest(BaseModel):
+    """Base of all bodies: an unknown field is refused, because it is probably misspelled."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -36,8 +36,8 @@ Price = Annotated[float, Field(gt=0, le=10_000)]
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS)]
 
 
-class CapacityOrder(Order):
-    """Instances available of an offer; `*` is any, None is no limit."""
+class CapacityRequest(ControlRequest):
+    """Number of available instances of an offer; `*` is any, None is no limit."""
 
     market: Literal["spot", "on-demand", "*"]
     instance_type: str
@@ -45,8 +45,8 @@ class CapacityOrder(Order):
     available: Annotated[int, Field(ge=0)] | None
 
 
-class FaultOrder(Order):
-    """The next `times` calls of `action` fail in the manner of `kind`."""
+class FaultRequest(ControlRequest):
+    """The next `times` calls of `action` fail as `kind` says."""
 
     action: str
     kind: str
@@ -70,7 +70,7 @@ class FaultOrder(Order):
         return value
 
     @model_validator(mode="after")
-    def _entries_are_of_a_fleet(self) -> FaultOrder:
+    def _entries_are_of_a_fleet(self) -> FaultRequest:
         if self.kind.startswith(ENTRY):
             if self.action != "CreateFleet":
                 raise ValueError(f"{ENTRY}<Code> is for the action CreateFleet")
@@ -79,7 +79,7 @@ class FaultOrder(Order):
         return self
 
 
-class PriceOrder(Order):
+class PriceRequest(ControlRequest):
     """USD/hour from now on; without a zone, or with `*`, in every zone."""
 
     instance_type: str
@@ -88,7 +88,7 @@ class PriceOrder(Order):
     zone: str | None = None
 
     @model_validator(mode="after")
-    def _zone_of_spot(self) -> PriceOrder:
+    def _zone_of_spot(self) -> PriceRequest:
         if self.market == "spot" and self.zone is None:
             raise ValueError(f"zone: a spot price is of a zone, or of all: {ANY}")
         if self.market == "on-demand" and self.zone is not None:
@@ -96,13 +96,13 @@ class PriceOrder(Order):
         return self
 
 
-class BootOrder(Order):
+class BootRequest(ControlRequest):
     """Seconds that a boot takes."""
 
     seconds: Seconds
 
 
-class InterruptOrder(Order):
+class InterruptRequest(ControlRequest):
     """Seconds from the spot notice to the end of the instance."""
 
     notice_seconds: Seconds = 120.0
@@ -112,30 +112,30 @@ Vcpus = Annotated[
     dict[str, Annotated[int, Field(ge=0)] | None],
     BeforeValidator(lambda given: given if isinstance(given, dict) else {ANY: given}),
 ]
-"""By class of instance types; a number alone is for each of them."""
+"""By class of instance types; a single number applies to every class."""
 
 
-class QuotaOrder(Order):
+class QuotaRequest(ControlRequest):
     """vCPUs by market and class."""
 
     spot: Vcpus = {}
     on_demand: Vcpus = Field(default={}, alias="on-demand")
 
 
-class AddressesOrder(Order):
-    """Free addresses of a subnet; None is all."""
+class AddressesRequest(ControlRequest):
+    """Number of free addresses of a subnet; None is all."""
 
     subnet_id: str
     available: Annotated[int, Field(ge=0)] | None
 
 
-class FileSystemOrder(Order):
+class FileSystemRequest(ControlRequest):
     """The id of the file system to create, in EFS's format."""
 
     file_system: Annotated[str, Field(pattern=r"^fs-(?:[0-9a-f]{8}|[0-9a-f]{17})$")]
 
 
-class ReservationOrder(Order):
+class ReservationRequest(ControlRequest):
     """One Reserved Instance offering of the account."""
 
     instance_type: str
@@ -146,21 +146,21 @@ class ReservationOrder(Order):
     zone: str = ""
 
 
-class ReservationsOrder(Order):
+class ReservationsRequest(ControlRequest):
     """All reservations of the account; earlier ones are replaced."""
 
-    reservations: list[ReservationOrder]
+    reservations: list[ReservationRequest]
 
 
-class LimitsOrder(Order):
-    """What is absent stays as it is."""
+class LimitsRequest(ControlRequest):
+    """Limits to change; absent ones stay as they are."""
 
     token_buckets: bool | None = None
-    quotas: QuotaOrder | None = None
+    quotas: QuotaRequest | None = None
 
 
 def in_words(error: ValidationError, model: type[BaseModel]) -> str:
-    """What is wrong with a body, and what may stand in it."""
+    """What is wrong with a body, and the fields that it may have."""
     fields = ", ".join(field.alias or name for name, field in model.model_fields.items())
     return (
         "; ".join(

@@ -1,1 +1,1 @@
-"""What each EC2 request passes on its way to moto: validation, throttling, dry runs."""
+"""The gateway in front of moto: validation, throttling, dry runs, routing of EC2 requests."""

@@ -8,16 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 KEPT = 20_000
+"""Calls."""
 
 
 class Calls:
-    """Every API call received: when, which, and how it went; the oldest are forgotten."""
+    """Every API call received, with time, action and outcome; the latest `KEPT` are retained."""
 
     def __init__(self) -> None:
         self._calls: deque[dict[str, Any]] = deque(maxlen=KEPT)
 
     def received(self, action: str) -> dict[str, Any]:
-        """Log a call as under way. The caller sets `outcome` when it knows it."""
+        """Log a call without a result. The caller sets its `outcome` when it is known."""
         call = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "action": action,

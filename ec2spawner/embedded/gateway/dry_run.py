@@ -1,4 +1,4 @@
-"""DryRun: what EC2 checks of a request before it says that it would have succeeded."""
+"""DryRun: what EC2 validates before it answers that a request would have succeeded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Check = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class DryRuns:
-    """Answers any action that carries DryRun, and changes nothing."""
+    """Answers any action with DryRun; changes nothing."""
 
     def __init__(self, moto: Moto, instances: Instances, fleets: Fleets, volumes: Volumes) -> None:
         self._moto = moto
@@ -38,7 +38,7 @@ class DryRuns:
         }
 
     async def refuse(self, action: str, parameters: Mapping[str, Any]) -> EC2Error:
-        """The error that a dry run always is. Raises what EC2 says of parameters it checks."""
+        """The error that every valid dry run gets. Raises EC2's errors for invalid parameters."""
         check = self._checks.get(action)
         if check is not None:
             await check(parameters)

@@ -1,6 +1,6 @@
-"""Which filters a Describe action has: EC2 refuses any other, where moto lists nothing or all.
+"""The filters of a Describe action: EC2 refuses any other, where moto returns nothing or all.
 
-The names are those of EC2's API reference, as botocore's model of EC2 brings them along: the
+The names are those of EC2's API reference, which botocore's model of EC2 contains: the
 documentation of an action's `Filters` is a list with a name at the start of each item.
 """
 
@@ -17,13 +17,13 @@ from ..api import protocol
 from ..api.protocol import EC2Error
 
 MAX_VALUES = 200
-"""Of one filter, from "Filter API results" in EC2's developer guide."""
+"""Values of one filter, from "Filter API results" in EC2's developer guide."""
 
 MAX_LENGTH = 255
 """Characters of one value, as EC2's `FilterLimitExceeded` says."""
 
 OF_TAG = "tag:<key>"
-"""Stands for the filters of any tag. The reference writes it in two ways."""
+"""The filter for any tag. The reference writes it in two ways."""
 
 _ALSO_CALLED = re.compile(r"also use <code>([^<]+)</code>")
 

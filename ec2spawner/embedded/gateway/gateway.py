@@ -1,8 +1,8 @@
 """The gateway: EC2's Query protocol over HTTP, in front of moto.
 
-A call that no valid access key has signed is refused. Every other one is logged, may be struck by
-an ordered fault, pays its tokens, and is then answered: by the gateway where it knows better than
-moto, by moto word for word otherwise.
+A call without a valid signature is refused. Any other call is logged, may get an injected fault,
+takes its tokens, and is then answered: by the gateway where moto would be wrong, else by moto
+verbatim.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .throttle import Throttle
 log = logging.getLogger(__name__)
 
 SERVICES = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
-"""AWS services that one endpoint answers for; distinguished by the request's signature."""
+"""AWS services on this one endpoint; the request's signature names the service."""
 
 EC2_DENIALS = {
     Denial.MISSING: ("MissingAuthenticationToken", 403),
@@ -69,14 +69,14 @@ JSON_DENIALS = {
 """Those of the services that speak JSON."""
 
 CLOSING_TIMEOUT = 10.0
-"""Seconds that calls under way have when the gateway closes."""
+"""Seconds for current calls to end when the gateway closes."""
 
 Answer = dict[str, Any]
 Action = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 
 
 class Gateway:
-    """Answers one API request at a time, any number at once."""
+    """Answers API requests, any number concurrently."""
 
     def __init__(
         self,
@@ -130,10 +130,10 @@ class Gateway:
     async def answer(
         self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
     ) -> RawResponse:
-        """The answer to a request whose signature is valid and names `service`, errors included.
+        """The response, or error response, to a request with a valid signature for `service`.
 
-        Raises `ConnectionCutError` or `PlainServerError` where a fault was ordered. A request
-        that has come in takes effect also when its client goes away meanwhile.
+        Raises `ConnectionCutError` or `PlainServerError` as injected faults. A request that has
+        arrived takes effect even if its client disconnects.
         """
         task = asyncio.ensure_future(self._logged_answer(service, body, headers, client_gone))
         self._under_way.add(task)
@@ -141,7 +141,7 @@ class Gateway:
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Wait for calls under way."""
+        """Wait for current calls."""
         await self._tokens.close()
         if self._under_way:
             await asyncio.wait(self._under_way, timeout=CLOSING_TIMEOUT)
@@ -157,7 +157,7 @@ class Gateway:
         try:
             if kind is not None and kind != faults.CUT_AFTER:
                 call["outcome"] = kind
-                await faults.strike(kind, client_gone)
+                await faults.inject(kind, client_gone)
             answer = await self._answer(service, action, form, body, headers)
             if kind is not None:
                 call["outcome"] = kind
@@ -165,7 +165,7 @@ class Gateway:
             call["outcome"] = "ok" if answer.status < 400 else _error_code(answer)
             return answer
         except EC2Error as error:
-            if kind == faults.CUT_AFTER:  # whatever the answer was
+            if kind == faults.CUT_AFTER:  # whatever the response was
                 call["outcome"] = kind
                 raise ConnectionCutError from error
             call["outcome"] = error.code
@@ -208,7 +208,7 @@ class Gateway:
         if own is None:
             return await self._answer_of_moto(action, form, parameters, headers)
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
-        # A page of prices takes tens of milliseconds to word.
+        # Rendering a page of prices takes tens of milliseconds.
         rendered = await asyncio.to_thread(protocol.render, action, result)
         return RawResponse(200, protocol.CONTENT_TYPE, rendered)
 
@@ -233,7 +233,7 @@ class Gateway:
         return RawResponse(answer.status, answer.content_type, shown)
 
     async def _answer_json(self, service: str, action: str, body: bytes) -> RawResponse | None:
-        """A JSON service's own answer; None where moto is to give it."""
+        """A JSON service's own response; None if moto answers."""
         if service not in self._json_services:
             return None
         try:
@@ -246,7 +246,7 @@ class Gateway:
         return RawResponse(200, json_service.CONTENT_TYPE, json.dumps(answer).encode())
 
     async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawResponse:
-        """The gateway chooses the page, moto words it."""
+        """The gateway selects the page, moto renders it."""
         ids, token = await self._instances.page(parameters)
         if not ids:
             empty = protocol.render("DescribeInstances", {"Reservations": []})
@@ -291,7 +291,7 @@ class GatewayHandler(RequestHandler):
         self.finish(answer.body)
 
     def on_connection_close(self) -> None:
-        """End a call that hangs by order: its caller has disconnected."""
+        """End a call that hangs by an injected fault: its caller has disconnected."""
         self._client_gone.set()
 
     def log_exception(self, *error: Any) -> None:

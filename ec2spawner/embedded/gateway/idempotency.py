@@ -1,4 +1,4 @@
-"""ClientToken: the same call with the same token has the same answer, and happens once."""
+"""ClientToken: a repeated call with the same token gets the same response, with no new effect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _Call:
 
 
 class ClientTokens:
-    """Answers by action and token. A call that failed is forgotten and may be tried again."""
+    """Responses by action and token. A failed call is forgotten and may be repeated."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str, str], _Call] = {}
@@ -29,7 +29,7 @@ class ClientTokens:
     async def once(
         self, action: str, parameters: Mapping[str, Any], call: Callable[[], Awaitable[Answer]]
     ) -> Answer:
-        """The answer of `call`, or of the same call before it.
+        """The response of `call`, or of the same call before it.
 
         Raises `IdempotentParameterMismatch` when the token was used with other parameters. The
         call continues when its caller disconnects, as one that has reached EC2 does.
@@ -54,7 +54,7 @@ class ClientTokens:
         return await asyncio.shield(before.answer)
 
     async def close(self) -> None:
-        """Wait for calls under way."""
+        """Wait for current calls."""
         running = [call.answer for call in self._calls.values() if not call.answer.done()]
         await asyncio.gather(*running, return_exceptions=True)
 

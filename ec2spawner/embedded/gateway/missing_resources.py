@@ -1,4 +1,4 @@
-"""Ids of things that are not there: EC2 refuses them also where moto lets them pass."""
+"""Ids of resources that do not exist: EC2 refuses them, moto accepts some of them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..instances.lifecycle import Lifecycles
 
 
 class References:
-    """Checks what an action names before moto acts on it."""
+    """Checks the ids in a request before moto acts on it."""
 
     def __init__(self, moto: Moto, lifecycles: Lifecycles) -> None:
         self._moto = moto
         self._lifecycles = lifecycles
 
     async def check(self, action: str, parameters: Mapping[str, Any]) -> None:
-        """Raises `...NotFound` of the kind of the first id that is not there."""
+        """Raises EC2's `...NotFound` for the first id that does not exist."""
         if action == "CreateTags":
             await self._check_resources(parameters.get("Resources") or ())
         elif action in ("DeleteLaunchTemplate", "DescribeLaunchTemplates"):
@@ -33,7 +33,7 @@ class References:
                 self._lifecycles.get(each)
             elif each.startswith("eni-"):
                 await self._moto.call("DescribeNetworkInterfaces", NetworkInterfaceIds=[each])
-            else:  # moto knows, and sets nothing where there is nothing to set
+            else:  # moto checks the id even if there is no tag to set
                 await self._moto.call("CreateTags", Resources=[each], Tags=[])
 
     async def _check_templates(self, ids: Iterable[str]) -> None:

@@ -1,7 +1,7 @@
-"""The form of ids: EC2 refuses one that cannot be an id before it searches for it.
+"""The format of ids: EC2 refuses a malformed id before it searches for it.
 
 Codes and messages are those of "Error codes for the Amazon EC2 API" and of EC2's answers. EC2 has
-no such code for subnets and VPCs: a malformed id of those is merely not found, as moto says.
+no such code for subnets and VPCs: a malformed id of those is not found, as in moto.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Kind:
     message: str
 
     def check(self, given: str) -> None:
-        # Eight digits until 2016 and 17 since; both are in use.
+        # Eight digits until 2016, 17 since; both are in use.
         if not re.fullmatch(rf"{self.prefix}-(?:[0-9a-f]{{8}}|[0-9a-f]{{17}})", given):
             raise EC2Error(self.code, self.message.format(given))
 
@@ -54,7 +54,7 @@ KINDS: Mapping[str, _Kind] = {
     "VolumeId": _VOLUME,
     "VolumeIds": _VOLUME,
 }
-"""What a parameter of a request holds the ids of, whatever the action."""
+"""Parameter of a request, of any action -> the kind of id that it holds."""
 
 
 def check(parameters: Mapping[str, Any]) -> None:

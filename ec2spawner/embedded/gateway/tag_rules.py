@@ -1,4 +1,4 @@
-"""What a tag may be. From "Tag your Amazon EC2 resources", with EC2's own messages."""
+"""The rules for tags, from "Tag your Amazon EC2 resources", with EC2's own messages."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ MAX_VALUE = 256
 MAX_TAGS = 50
 """Of one resource."""
 RESERVED = "aws:"
-"""AWS's own keys begin so, in any case of letters."""
+"""Prefix of AWS's own keys, in upper or lower case."""
 
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML 1.0, and so an answer of EC2's, cannot hold. All others may be in a tag."""
+"""Characters that XML 1.0, and so a response of EC2, cannot contain. All others are allowed."""
 
 
 def check(parameters: Mapping[str, Any]) -> None:
     """Raises `InvalidParameterValue` or `TagLimitExceeded` for the tags of a request.
 
-    Those of CreateTags, those that come with what a request creates, and those in the content of
+    It checks the tags of CreateTags, of the resources that a request creates, and in the content of
     a launch template.
     """
     for tags in _lists_of_tags(parameters):

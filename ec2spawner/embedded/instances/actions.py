@@ -1,4 +1,4 @@
-"""The actions on instances: run, list, start, stop, end, read the console."""
+"""The actions on instances: run, list, start, stop, terminate, read the console."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ OWN_FILTERS: Mapping[str, Callable[[Any], str | None]] = {
         shown.network_interfaces[0].id if shown.network_interfaces else None
     ),
 }
-"""DescribeInstances' filters that moto lacks -> an instance's value."""
+"""DescribeInstances' filters that moto lacks -> the value of moto's instance."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a RunInstances asks for."""
+    """A validated RunInstances request."""
 
     blueprint: Blueprint
     offer: Offer
@@ -41,7 +41,7 @@ class _Plan:
 
 
 class Instances:
-    """Answers the actions on instances that moto alone would answer wrongly."""
+    """Answers the actions on instances for which moto's response would be wrong."""
 
     def __init__(
         self, moto: Moto, launcher: Launcher, lifecycles: Lifecycles, runtime: InstanceRuntime
@@ -66,11 +66,11 @@ class Instances:
         )
 
     async def check_run(self, parameters: Mapping[str, Any]) -> None:
-        """What a dry run of RunInstances checks: what it names is there, not whether it is free."""
+        """What a dry run of RunInstances validates: ids and types, not capacity."""
         await self._plan(parameters)
 
     def check_exist(self, parameters: Mapping[str, Any]) -> None:
-        """Raises `InvalidInstanceID.NotFound` for the first that is not there."""
+        """Raises `InvalidInstanceID.NotFound` for the first id that does not exist."""
         self._lifecycles.get_all(parameters.get("InstanceIds") or ())
 
     async def _plan(self, parameters: Mapping[str, Any]) -> _Plan:
@@ -154,7 +154,7 @@ class Instances:
     def _select(
         self, filters: Sequence[Mapping[str, Any]], ids: Sequence[str]
     ) -> list[tuple[int, str]]:
-        """Matching instances in launch order, each with a position that stays its own."""
+        """Matching instances in launch order, each with its permanent position."""
         by_name = {f.get("Name", ""): f.get("Values") or [] for f in filters}
         for_moto = {name: v for name, v in by_name.items() if name not in OWN_FILTERS}
         own = {name: v for name, v in by_name.items() if name in OWN_FILTERS}

@@ -1,7 +1,7 @@
-"""CreateFleet of type `instant`: which offers serve it, and the launches that follow.
+"""CreateFleet of type `instant`: the order of its offers, and the launches.
 
-The gateway turns a fleet into explicit launches, because moto's own CreateFleet drops most of the
-launch template and always takes the first override.
+A fleet becomes explicit launches, because moto's own CreateFleet drops most of the launch template
+and always takes the first override.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_LAUNCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One override, as an offer in the market that the plan is for."""
+    """One override, as an offer in the market of its plan."""
 
     offer: Offer
     subnet_id: str
@@ -40,12 +40,12 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Purchase:
-    """What one candidate gave of what it was asked for."""
+    """What a candidate provided of the instances requested from it."""
 
     candidate: Candidate
     instance_ids: Sequence[str]
     error: EC2Error | None
-    """Why it gave less, or nothing."""
+    """Why it provided fewer, or none."""
 
 
 async def fill(
@@ -53,9 +53,9 @@ async def fill(
     wanted: int,
     buy: Callable[[Candidate, int], Awaitable[Purchase]],
 ) -> list[Purchase]:
-    """Buy `wanted` instances from the candidates, in their order, each asked for what is missing.
+    """Buy `wanted` instances from the candidates in order, the missing ones from each.
 
-    Candidates after the last one needed are not tried, and so not refused.
+    Candidates after the last one needed are not tried, and so cause no errors.
     """
     purchases: list[Purchase] = []
     missing = wanted
@@ -77,7 +77,7 @@ def favourites_first(
     strategy: str,
     headroom: Callable[[Offer, int], int],
 ) -> list[Candidate]:
-    """The candidates in the strategy's order; `headroom` says how many of a number an offer has."""
+    """The candidates in the strategy's order; `headroom` is how many of a number an offer has."""
 
     def price(candidate: Candidate) -> float:
         return candidate.price if candidate.price is not None else math.inf
@@ -97,7 +97,7 @@ def favourites_first(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a request asks of one market."""
+    """The part of a request for one market."""
 
     candidates: Sequence[Candidate]
     """In the strategy's order."""
@@ -122,17 +122,17 @@ class Fleets:
         self._faults = faults
 
     async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """Raises EC2's errors where the request as a whole is wrong: no offer was asked then."""
+        """CreateFleet; raises EC2's errors if the whole request is invalid, before any launch."""
         plans = await self._plan(parameters)
         answer: dict[str, Any] = {"FleetId": f"fleet-{uuid.uuid4()}", "Instances": [], "Errors": []}
-        struck = self._faults.next_entry_for("CreateFleet")
+        fault = self._faults.next_entry_for("CreateFleet")
         for plan in plans:
-            for purchase in await self._fill(plan, answer["FleetId"], struck):
+            for purchase in await self._fill(plan, answer["FleetId"], fault):
                 _enter(purchase, plan.templates, answer)
         return answer
 
     async def check(self, parameters: Mapping[str, Any]) -> None:
-        """What a dry run checks: raises what `create` raises, and changes nothing."""
+        """What a dry run validates: raises what `create` raises, and changes nothing."""
         await self._plan(parameters)
 
     async def _plan(self, parameters: Mapping[str, Any]) -> list[_Plan]:
@@ -165,17 +165,17 @@ class Fleets:
             plans.append(_Plan(ordered, wanted, templates, blueprints))
         return plans
 
-    async def _fill(self, plan: _Plan, fleet_id: str, struck: Fault | None) -> list[Purchase]:
+    async def _fill(self, plan: _Plan, fleet_id: str, fault: Fault | None) -> list[Purchase]:
         ordered = plan.candidates
-        if struck is not None:
-            # Asked first, so that what was ordered shows also where another offer would do.
-            ordered = sorted(ordered, key=lambda c: not struck.strikes(c.offer))
+        if fault is not None:
+            # Tried first, so that the fault occurs even if another offer would serve.
+            ordered = sorted(ordered, key=lambda c: not fault.affects(c.offer))
 
         refusals = [await self._refusal(blueprint) for blueprint in plan.blueprints]
 
         async def buy(candidate: Candidate, missing: int) -> Purchase:
-            if struck is not None and struck.strikes(candidate.offer):
-                raise struck.entry()
+            if fault is not None and fault.affects(candidate.offer):
+                raise fault.entry()
             self._check_zone(candidate.offer)
             _check_price(candidate)
             if (refusal := refusals[candidate.template]) is not None:
@@ -193,7 +193,7 @@ class Fleets:
         return await fill(ordered, plan.wanted, buy)
 
     async def _refusal(self, blueprint: Blueprint) -> EC2Error | None:
-        """What every offer of a template is refused for."""
+        """The error of every offer of a template."""
         try:
             await self._launcher.check_references(blueprint)
         except EC2Error as error:
@@ -201,7 +201,7 @@ class Fleets:
         return None
 
     def _check_zone(self, offer: Offer) -> None:
-        """A fleet has a code of its own for what RunInstances calls `Unsupported`."""
+        """A fleet has its own code for RunInstances' `Unsupported`."""
         if offer.zone not in self._launcher.zones_with(offer.instance_type):
             raise EC2Error(
                 "InvalidFleetConfiguration",
@@ -247,7 +247,7 @@ def _check_price(candidate: Candidate) -> None:
 def _enter(
     purchase: Purchase, templates: Sequence[Mapping[str, Any]], answer: dict[str, Any]
 ) -> None:
-    """Put a purchase into CreateFleet's answer, where instances and errors both count."""
+    """Add a purchase to CreateFleet's response, which may have both instances and errors."""
     candidate = purchase.candidate
     about = {
         "LaunchTemplateAndOverrides": _which(candidate, templates),
@@ -269,7 +269,7 @@ def _enter(
 
 
 def _targets(specification: Mapping[str, Any]) -> dict[str, int]:
-    """Market -> instances wanted: what the total has beyond both markets is the default's."""
+    """Market -> instances wanted: the default market gets what the total exceeds both by."""
     targets = {
         "on-demand": int(specification.get("OnDemandTargetCapacity") or 0),
         "spot": int(specification.get("SpotTargetCapacity") or 0),

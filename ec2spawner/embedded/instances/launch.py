@@ -1,4 +1,4 @@
-"""From a launch template, overrides and a call's own parameters to instances in moto."""
+"""Launches instances in moto from a launch template, overrides and a call's own parameters."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ Tags = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What to launch, all decided but where and how it is bought."""
+    """What to launch, except for the offer to buy."""
 
     parameters: Mapping[str, Any]
-    """RunInstances' parameters, a template's included, without type, place, count and tags."""
+    """RunInstances' parameters merged with a template's, without type, place, count and tags."""
     tags: Tags
     architecture: str
     user_data: bytes
     template: tuple[str, str] | None = None
-    """Id and version of the launch template it is from."""
+    """Id and version of its launch template."""
 
 
 class Launcher:
@@ -105,11 +105,10 @@ class Launcher:
         )
 
     async def check_references(self, blueprint: Blueprint) -> None:
-        """Raises EC2's error where a security group, key pair, snapshot or instance profile is not
-        there.
+        """Raises EC2's error for a security group, key pair, snapshot or instance profile that does
+        not exist.
 
-        A fleet meets these errors with each offer, and puts them into its answer's `Errors`;
-        RunInstances fails by them.
+        A fleet lists these errors for each offer in its response's `Errors`; RunInstances fails.
         """
         asked = blueprint.parameters
         await self._moto.call("DescribeSecurityGroups", GroupIds=asked["SecurityGroupIds"])
@@ -129,7 +128,7 @@ class Launcher:
                 )
 
     async def subnet_for(self, subnet_id: str | None, zone: str | None) -> tuple[str, str]:
-        """Subnet and zone that a request means: by subnet, by zone, or EC2's choice."""
+        """Subnet and zone of a request: by subnet, by zone, or EC2's choice."""
         if subnet_id:
             if subnet_id not in self._zones:
                 found = await self._moto.call("DescribeSubnets", SubnetIds=[subnet_id])
@@ -143,9 +142,9 @@ class Launcher:
     def available(
         self, blueprint: Blueprint, offer: Offer, wanted: int
     ) -> tuple[int, EC2Error | None]:
-        """How many of `wanted` can be had, and EC2's error for the rest.
+        """How many of `wanted` are available, and EC2's error for the rest.
 
-        Raises EC2's error where the offer cannot be had at all, whatever is left of it.
+        Raises EC2's error if the offer is invalid, whatever its capacity.
         """
         facts = self._check_offer(blueprint, offer)
         by_capacity = self.room_for(offer, wanted)
@@ -190,7 +189,7 @@ class Launcher:
         return instance_type_facts(instance_type, self._moto.region).zones
 
     def room_for(self, offer: Offer, wanted: int) -> int:
-        """How many of `wanted` this offer has places for."""
+        """How many of `wanted` this offer has capacity for."""
         left = self._capacity.left(offer)
         return wanted if left is None else min(left, wanted)
 
@@ -214,11 +213,11 @@ class Launcher:
         client_token: str | None = None,
         fleet_id: str | None = None,
     ) -> dict[str, Any]:
-        """Launch `count` instances; returns RunInstances' answer.
+        """Launch `count` instances; returns RunInstances' response.
 
-        The caller has asked what is `available`. Capacity and quota are taken first, so that of
-        two requests at once the second sees it, and given back on an error. Raises
-        `InsufficientFreeAddressesInSubnet` when the subnet has not one for each.
+        The caller has checked `available`. Capacity and quota are taken first, so that a concurrent
+        request sees it, and given back on an error. Raises `InsufficientFreeAddressesInSubnet` if
+        the subnet has too few addresses.
         """
         self._capacity.take(offer, count)
         vcpus = count * instance_type_facts(offer.instance_type, self._moto.region).vcpus
@@ -283,7 +282,7 @@ class Launcher:
     def _finish(
         self, blueprint: Blueprint, offer: Offer, instance_id: str, fleet_id: str | None
     ) -> Lifecycle:
-        """What moto's RunInstances does not do, before anyone can list the instance."""
+        """Complete what moto's RunInstances leaves out, before the instance can be listed."""
         shown = self._moto.instance(instance_id)
         backend = self._moto.backend
         system_tags = {"aws:ec2:fleet-id": fleet_id} if fleet_id else {}
@@ -320,14 +319,14 @@ class Launcher:
         return life
 
     def _data_volumes(self, shown: Any) -> tuple[tuple[str, str], ...]:
-        """Volume and snapshot id of each volume of an instance that was made from a snapshot."""
+        """Volume and snapshot id of each of its volumes that was created from a snapshot."""
         volumes = self._moto.backend.volumes
         attached = [volumes[each.volume_id] for each in shown.block_device_mapping.values()]
         return tuple((each.id, each.snapshot_id) for each in attached if each.snapshot_id)
 
 
 def _profile_name(profile: Mapping[str, str]) -> str:
-    """Of an IamInstanceProfile, which says a name or an ARN; empty for none."""
+    """The name in an IamInstanceProfile, which has a name or an ARN; empty for none."""
     return profile.get("Name") or profile.get("Arn", "").rpartition("/")[2]
 
 
@@ -360,7 +359,7 @@ def _merge_tags(template: Tags, call: Tags) -> dict[str, dict[str, str]]:
 def _flatten_interface(parameters: dict[str, Any]) -> tuple[list[str], Mapping[str, Any]]:
     """Security groups and the first interface of a request; the groups may stand in either.
 
-    An instance here has one interface and no public address, so the rest of it says nothing.
+    An instance here has one interface and no public address, so its other fields are ignored.
     """
     interfaces = parameters.pop("NetworkInterfaces", None) or [{}]
     interface = interfaces[0]

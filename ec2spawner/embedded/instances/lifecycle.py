@@ -1,7 +1,7 @@
-"""The life of instances in time: pending, running, stopping, gone.
+"""The states of instances over time: pending, running, stopping, terminated.
 
-moto changes states at once and forgets nothing. Here a timer and the instance runtime decide, and
-what they decide is set on moto's object, so that moto's listings, filters and answers show it.
+moto changes states at once and never removes an instance. Here a timer and the instance runtime
+decide, and the state is set on moto's object, so that moto's listings and filters show it.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class Lifecycle:
     moto_instance: Any
     state: str = "pending"
     position: int = 0
-    """Grows with every launch: where pages of a listing begin."""
+    """Number of its launch: pages of a listing begin at it."""
     change: asyncio.Task[None] | None = None
-    """The last transition: the next begins when it is done."""
+    """The latest transition: the next one begins when it is done."""
     boot_timer: asyncio.TimerHandle | None = None
     interruption_timer: asyncio.TimerHandle | None = None
 
@@ -67,7 +67,7 @@ class Lifecycle:
 
     @property
     def uses_capacity(self) -> bool:
-        """Whether EC2 counts it: not once it is stopped or terminated."""
+        """Whether it counts against capacity and quota: not once it is stopped or terminated."""
         return self.state in ("pending", "running", "stopping", "shutting-down")
 
     def set_state(self, state: str, reason: str = "") -> None:
@@ -87,7 +87,7 @@ class Lifecycle:
 
 
 class Lifecycles:
-    """All instances of this embedded EC2, and what happens to them next."""
+    """All instances of this embedded EC2, and their transitions."""
 
     def __init__(
         self,
@@ -132,14 +132,17 @@ class Lifecycles:
         )
 
     def begin(self, life: Lifecycle) -> None:
-        """A launched instance: pending now, running after the boot."""
+        """Add a launched instance: pending now, running after the boot."""
         self._launched += 1
         life.position = self._launched
         self._lifecycles[life.instance_id] = life
         self._boot(life)
 
     def start(self, life: Lifecycle) -> None:
-        """Raises `IncorrectInstanceState` unless it is stopped, or capacity's error."""
+        """Start a stopped instance; does nothing to one that is pending or running.
+
+        Raises `IncorrectInstanceState` or `InsufficientInstanceCapacity`.
+        """
         if life.state in ("pending", "running"):
             return
         if life.state != "stopped":
@@ -176,12 +179,12 @@ class Lifecycles:
         self._then(life, self._stop(life, reason))
 
     def reboot(self, life: Lifecycle) -> None:
-        """Does nothing unless the instance runs, as EC2."""
+        """Does nothing unless the instance is running, as on EC2."""
         if life.state == "running":
             self._then(life, self._reboot(life))
 
     def terminate(self, life: Lifecycle, reason: str = USER_INITIATED) -> None:
-        """Ending what has ended is no error."""
+        """Terminate; one that is terminated already is no error."""
         if life.state in ("shutting-down", "terminated"):
             return
         gives_back = life.uses_capacity and reason != SPOT_TERMINATION
@@ -191,7 +194,7 @@ class Lifecycles:
         self._then(life, self._terminate(life, reason, gives_back))
 
     def interrupt(self, life: Lifecycle, notice_seconds: float) -> None:
-        """EC2 takes a spot instance back: notice now, gone after it."""
+        """EC2 reclaims a spot instance: notice now, termination after `notice_seconds`."""
         now = datetime.now(UTC)
         life.instance.notice_at = now
         life.instance.interruption_at = now + timedelta(seconds=notice_seconds)
@@ -210,13 +213,13 @@ class Lifecycles:
         if what == "reboot":
             self.reboot(life)
         elif behavior == "terminate" or life.offer.market == "spot":
-            # A one-time spot instance cannot be stopped: powering off ends it.
+            # A one-time spot instance cannot be stopped: powering off terminates it.
             self.terminate(life, INSTANCE_INITIATED)
         else:
             self.stop(life, INSTANCE_INITIATED)
 
     async def close(self) -> None:
-        """Stop all timers; the instance runtime ends what runs."""
+        """Cancel all timers and transitions; the instance runtime ends the processes."""
         for life in self._lifecycles.values():
             for timer in (life.boot_timer, life.interruption_timer):
                 if timer is not None:
@@ -258,7 +261,7 @@ class Lifecycles:
         self._lifecycles.pop(life.instance_id, None)
 
     def _end_in_moto(self, life: Lifecycle) -> None:
-        """Volumes detached or deleted, interfaces deleted, the address free for the next."""
+        """Detach or delete its volumes, delete its interfaces, and free its address."""
         shown = life.moto_instance
         for interface in shown.nics.values():
             interface.delete_on_termination = True
@@ -266,7 +269,7 @@ class Lifecycles:
         shown.__class__ = _terminated_class()
         # moto would give the addresses back a second time when the object is collected.
         shown._private_ips.clear()
-        # moto has just said `terminated`; the listing shall not say so before we do.
+        # moto has set `terminated`, which must not be listed before we set it.
         life.set_state("shutting-down")
 
     def _forget_in_moto(self, life: Lifecycle) -> None:
@@ -279,7 +282,7 @@ class Lifecycles:
         backend.tags.pop(life.instance_id, None)
 
     def _then(self, life: Lifecycle, transition: Coroutine[Any, Any, None]) -> None:
-        """One transition of an instance after the other, each to its end."""
+        """Run the transitions of an instance one after the other, each to its end."""
         if life.boot_timer is not None:
             life.boot_timer.cancel()
             life.boot_timer = None
@@ -304,7 +307,7 @@ async def _after(before: asyncio.Task[None] | None, transition: Coroutine[Any, A
 
 @cache
 def _terminated_class() -> type:
-    """moto's instance, but without the interfaces and addresses that it has no more."""
+    """moto's instance without the interfaces and addresses that it no longer has."""
     from moto.ec2.models.instances import Instance
 
     class Terminated(Instance):

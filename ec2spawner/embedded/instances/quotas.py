@@ -20,13 +20,13 @@ class Quotas:
         self._vcpus: dict[tuple[Market, str], int | None] = dict.fromkeys(QUOTAS)
 
     def set(self, market: str, vcpus: int | None) -> None:
-        """Every class of the market has this quota from now on."""
+        """Set the quota of every class of the market."""
         for key in self._vcpus:
             if key[0] == market:
                 self._vcpus[key] = vcpus
 
     def set_class(self, market: str, name: str, vcpus: int | None) -> None:
-        """Raises KeyError for a class that is none."""
+        """Set the quota of one class. Raises KeyError for an unknown one."""
         key = (Market(market), name)
         if key not in self._vcpus:
             raise KeyError(name)

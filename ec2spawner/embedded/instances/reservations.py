@@ -16,7 +16,7 @@ TERM = timedelta(days=365)
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Some Reserved Instances of one type, without any other way to pay than these two."""
+    """Reserved Instances of one type, paid by the hour, upfront, or both."""
 
     instance_type: str
     count: int
@@ -41,13 +41,13 @@ FILTERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 class Reservations:
-    """Answers DescribeReservedInstances; none are there until `set`."""
+    """Answers DescribeReservedInstances; there are none until `set`."""
 
     def __init__(self) -> None:
         self._reservations: Sequence[Reservation] = ()
 
     def set(self, reservations: Sequence[Reservation]) -> None:
-        """These, and no others."""
+        """Replace all reservations."""
         self._reservations = tuple(reservations)
 
     async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""S3 as far as buckets to mount need it: moto's, behind the same endpoint as EC2.
+"""S3 as far as mounted buckets need it: moto's, on the same endpoint as EC2.
 
-Addresses have the bucket in their path, as boto3 writes them for an endpoint by number. Objects
-live in moto's memory and go with the embedded EC2; they are as large as one request may be.
+The bucket is in the path, as boto3 writes it for an endpoint with an IP address. Objects are in
+moto's memory and end with the embedded EC2; they are at most as large as one request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NOT_PASSED_ON = frozenset({"connection", "content-length", "server", "date", "t
 
 
 class BucketHandler(RequestHandler):
-    """Hands a request of S3's REST protocol to moto, and back what it says."""
+    """Forwards requests of S3's REST protocol to moto."""
 
     def initialize(self, moto: Moto, keys: AccessKeys) -> None:
         """Called by tornado for each request."""
@@ -39,14 +39,14 @@ class BucketHandler(RequestHandler):
         self._keys = keys
 
     def check_xsrf_cookie(self) -> None:
-        """No browser's business."""
+        """Not needed: pages in browsers are refused, see `api.loopback`."""
 
     async def _pass_on(self) -> None:
         request = self.request
         assert request.method is not None
         try:
             service = self._keys.authenticate(request)
-            # moto would answer as the service that the signature names.
+            # moto answers as the service that the signature names.
             if service != "s3":
                 raise DeniedError(Denial.NOT_ALLOWED, service)
         except DeniedError as error:
@@ -64,10 +64,10 @@ class BucketHandler(RequestHandler):
         self.set_status(answer.status)
         for name, value in answer.headers:
             lower = name.lower()
-            # moto opens every answer to pages of any site.
+            # moto allows every site to read its responses.
             if lower not in _NOT_PASSED_ON and not lower.startswith("access-control-"):
                 self.set_header(name, value)
-        # Also an empty body is one to tornado, and a 204 has none.
+        # To tornado an empty body is a body, and a 204 must have none.
         self.finish(answer.body if answer.body and request.method != "HEAD" else None)
 
     def _refuse(self, error: DeniedError) -> None:

@@ -1,7 +1,7 @@
-"""EFS file systems: a folder each, and what EC2 shows of their mount targets.
+"""EFS file systems: a folder each, and their mount targets as EC2 shows them.
 
-There is no EFS API here. A file system is made by a control call, has a mount target in each
-subnet, and outlives a stop like volumes do. One that was not made cannot be mounted.
+There is no EFS API here. A control call creates a file system; it has a mount target in each subnet
+and persists across a stop, as volumes do. One that was not created cannot be mounted.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class FileSystems:
         self._folder = data_dir / FILE_SYSTEMS
 
     async def restore(self) -> None:
-        """Make the mount targets of the last run's file systems again."""
+        """Create the mount targets of the last run's file systems again."""
         for name in await asyncio.to_thread(self._made):
             await self._moto.run(lambda name=name: self._make_targets(name))  # type: ignore[misc]
 
     async def create(self, file_system: str) -> None:
-        """Make one; nothing where it is there already."""
+        """Create one, unless it exists."""
         if file_system not in await asyncio.to_thread(self._made):
             await asyncio.to_thread((self._folder / file_system).mkdir, mode=0o711)
             await self._moto.run(lambda: self._make_targets(file_system))

@@ -1,7 +1,7 @@
-"""EBS snapshots: moto's records, folders with the files, and a file that outlives both.
+"""EBS snapshots: moto's records, folders with the files, and a register that persists.
 
-moto's snapshots are complete at once and hold nothing. Here one takes time, and holds a copy of
-its volume's files as they were when it was asked for.
+moto's snapshots are complete at once and empty. Here a snapshot takes time, and contains a copy of
+its volume's files as of the call.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from ..api.protocol import EC2Error
 from ..runtime.instance_runtime import InstanceRuntime
 
 SECONDS = 2.0
-"""From the call until a snapshot is complete. Simulated: EC2 takes minutes to hours."""
+"""Seconds from the call until a snapshot is complete. Simulated: EC2 takes minutes to hours."""
 
 MAX_PENDING = 5
-"""Of one gp2 or gp3 volume, from "Quotas for Amazon EBS"."""
+"""Pending snapshots of one gp2 or gp3 volume, from "Quotas for Amazon EBS"."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Snapshots:
         self._lock = asyncio.Lock()
 
     async def restore(self) -> None:
-        """Make the snapshots of the last run again. Raises ValueError for a damaged register."""
+        """Load the snapshots of the last run. Raises ValueError for a damaged register."""
         if not self._register.exists():
             return
         try:
@@ -96,7 +96,7 @@ class Snapshots:
         return {}
 
     async def check_source(self, snapshot_id: str, size_gib: int | None) -> None:
-        """Whether a volume can be made of it. Raises as CreateVolume does."""
+        """Raises CreateVolume's errors if a volume cannot be created from it."""
         found = await self.describe({"SnapshotIds": [snapshot_id]})
         snapshot = found["Snapshots"][0]
         if snapshot["State"] != "completed":
@@ -111,7 +111,7 @@ class Snapshots:
             )
 
     def holds(self, snapshot_id: str) -> bool:
-        """Whether it has files: snapshots of moto's own have none."""
+        """Whether it has files: moto's own snapshots have none."""
         return snapshot_id in self._copies
 
     # --- in moto's thread --------------------------------------------------------------------
@@ -130,7 +130,7 @@ class Snapshots:
             )
 
     def _freeze(self, snapshot_id: str) -> None:
-        """It stays as its volume was, whose size may grow."""
+        """Keep the volume's attributes as of now: the volume may grow."""
         snapshot = self._moto.backend.snapshots[snapshot_id]
         snapshot.volume = copy.copy(snapshot.volume)
         snapshot.status = "pending"
@@ -162,7 +162,7 @@ class Snapshots:
         draft.replace(self._register)
 
     def _restore(self, snapshots: Sequence[Mapping[str, Any]]) -> None:
-        """Under their old ids, which no API lets one choose; their volumes may be gone."""
+        """With their old ids, which no API accepts; their volumes may no longer exist."""
         backend = self._moto.backend
         for saved in snapshots:
             volume = backend.create_volume(
@@ -176,7 +176,7 @@ class Snapshots:
             backend.create_tags([snapshot.id], saved["tags"])
             self._copies[snapshot.id] = _Copy(0.0, saved["stored"])
 
-    # --- as EC2 words it ---------------------------------------------------------------------
+    # --- as EC2 shows it ---------------------------------------------------------------------
 
     def _as_it_is(self, snapshot: Mapping[str, Any]) -> dict[str, Any]:
         made = self._copies.get(snapshot["SnapshotId"])

@@ -13,7 +13,7 @@ DEFAULT_TYPE = "gp2"
 
 @dataclass(frozen=True, slots=True)
 class VolumeType:
-    """Bounds of one type, both ends included; None is what cannot be chosen."""
+    """Inclusive bounds of one type; None cannot be chosen."""
 
     gib: tuple[int, int]
     iops: tuple[int, int] | None = None
@@ -33,7 +33,7 @@ TYPES: Mapping[str, VolumeType] = {
 
 
 def check_volume(parameters: Mapping[str, Any]) -> None:
-    """What CreateVolume checks of a volume before it knows zone and snapshot. Raises as it does."""
+    """CreateVolume's checks that need neither zone nor snapshot. Raises its errors."""
     name = parameters.get("VolumeType") or DEFAULT_TYPE
     kind = TYPES.get(name)
     if kind is None:
@@ -52,7 +52,7 @@ def check_volume(parameters: Mapping[str, Any]) -> None:
 
 
 def check_size(name: str, size_gib: int) -> None:
-    """Raises `InvalidParameterValue` for a size that the type, one of `TYPES`, does not have."""
+    """Raises `InvalidParameterValue` for a size out of the bounds of the type, one of `TYPES`."""
     least, most = TYPES[name].gib
     if least <= size_gib <= most:
         return

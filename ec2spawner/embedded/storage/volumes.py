@@ -1,7 +1,7 @@
-"""EBS volumes: moto's records, the instance runtime's folders, and a file that outlives both.
+"""EBS volumes: moto's records, the instance runtime's folders, and a register that persists.
 
-moto's state is memory. Volumes made by CreateVolume are written down, so that an embedded EC2
-that is stopped and started again finds the homes: same ids, tags, zones and files.
+moto's state is in memory. Volumes from CreateVolume are saved, so that homes persist when an
+embedded EC2 is stopped and started again: same ids, tags, zones and files.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from .snapshots import Snapshots
 PERSISTED = ("size", "volume_type", "encrypted", "iops", "throughput")
 
 GROW_SECONDS = 0.5
-"""From ModifyVolume until the new size takes effect. Simulated: EC2 takes seconds to minutes."""
+"""Seconds from ModifyVolume until the new size takes effect. EC2 takes seconds to minutes."""
 
 COOLDOWN = 6 * 3600.0
 """Seconds between two changes of a volume, from AWS's page on ModifyVolume."""
 
 ATTACHABLE = ("running", "stopping", "stopped")
-"""States of an instance that may be given a volume."""
+"""States of an instance to which a volume can be attached."""
 
 
 class Volumes:
@@ -55,11 +55,11 @@ class Volumes:
         self._runtime = runtime
         self._register = register
         self._kept: set[str] = set()
-        # One change of a volume at a time: a check and what follows it are not to be parted.
+        # One change of a volume at a time: a check and its change are one step.
         self._lock = asyncio.Lock()
 
     async def restore(self) -> None:
-        """Make the volumes of the last run again. Raises ValueError for a damaged register."""
+        """Load the volumes of the last run. Raises ValueError for a damaged register."""
         if not self._register.exists():
             return
         try:
@@ -84,7 +84,7 @@ class Volumes:
         return answer
 
     async def check_create(self, parameters: Mapping[str, Any]) -> None:
-        """Raises what CreateVolume says of a volume that cannot be."""
+        """Raises CreateVolume's errors for an invalid request."""
         volume_rules.check_volume(parameters)
         zone = parameters.get("AvailabilityZone", "")
         if await self._moto.run(lambda: self._moto.backend.get_zone_by_name(zone)) is None:
@@ -156,7 +156,7 @@ class Volumes:
             volume.size = size
 
     async def close(self) -> None:
-        """What is growing stops to."""
+        """Cancel changes of size in progress."""
         for growing in self._growing:
             growing.cancel()
         await asyncio.gather(*self._growing, return_exceptions=True)
@@ -209,7 +209,7 @@ class Volumes:
                     f"The volume '{volume_id}' is not attached to instance "
                     f"'{parameters['InstanceId']}'",
                 )
-            # The instance loses it first: from EC2's answer on, nothing of it can write.
+            # The instance loses it first: after EC2's response, none of its processes can write.
             await self._runtime.detach(attached["InstanceId"], volume_id)
             answer = await self._moto.call(
                 "DetachVolume", VolumeId=volume_id, InstanceId=attached["InstanceId"]
@@ -218,7 +218,7 @@ class Volumes:
         return answer
 
     async def tags_changed(self, parameters: Mapping[str, Any]) -> None:
-        """To be called after CreateTags and DeleteTags."""
+        """Save the tags; call it after CreateTags and DeleteTags."""
         if self._kept.intersection(parameters.get("Resources", ())):
             async with self._lock:
                 await self._save()
@@ -251,7 +251,7 @@ class Volumes:
         draft.replace(self._register)
 
     def _restore(self, volumes: Sequence[Mapping[str, Any]]) -> None:
-        """Volumes of the last run under their old ids, which no API lets one choose."""
+        """Volumes of the last run with their old ids, which no API accepts."""
         backend = self._moto.backend
         for saved in volumes:
             volume = backend.create_volume(
