@@ -11,21 +11,21 @@ from ..runtime.clock import Clock
 from ..store.store import KeyAlreadyBound, Store, StoreError
 
 FORGET_AFTER: Final = 300.0
-"""Seconds of uptime for which what is known of an instance outlives its last listing."""
+"""Seconds of uptime after its last call for which an unlisted instance stays in memory."""
 
 
 class ClaimRegistry:
-    """The bindings, and one waiter for each instance that waits for a lease."""
+    """The key bindings of instances, and one waiter for each that waits for a lease."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._bindings: dict[str, Binding] = {}
         self._former: dict[str, str] = {}
-        """By instance id: SHA-256 of the key before the last boot. EC2 cuts no connection of an
-        instance that it stops, so a claim of that boot may still wait here: it is no intruder's."""
+        """By instance id: SHA-256 of the key before the last boot. EC2 closes no connection of an
+        instance that it stops, so a claim of that boot may still wait here: it is no attack."""
         self.waiting: dict[str, asyncio.Event] = {}
-        """By instance id: set to make the waiter look again."""
+        """By instance id: set to make the waiter check again."""
         self._last_claim: dict[str, float] = {}
         """By instance id: uptime at which its agent last claimed, in seconds."""
         self.unwanted: dict[str, float] = {}
@@ -64,7 +64,7 @@ class ClaimRegistry:
     # --- changing ---
 
     def heard(self, instance_id: str) -> None:
-        """Its agent is there: its silence begins anew."""
+        """Its agent has called: its silence begins at zero."""
         self._last_claim[instance_id] = self._clock.uptime()
 
     def turn_away(self, instance_ids: Iterable[str]) -> None:
@@ -76,7 +76,7 @@ class ClaimRegistry:
     def forget_gone(self, here: Collection[str]) -> None:
         """Drop what is known of instances that are not `here` and have not been heard for long.
 
-        The store keeps every binding: a key that memory forgot still counts.
+        The store keeps every binding: a key that is not in memory is still binding.
         """
         latest = self._clock.uptime() - FORGET_AFTER
         last = self.unwanted | self._last_claim
@@ -85,16 +85,16 @@ class ClaimRegistry:
                 known.pop(instance_id, None)
 
     async def bind(self, instance_id: str, key_sha256: str) -> None:
-        """The first key, for good. Raises `StoreError`, `KeyAlreadyBound`."""
+        """Bind the first key, permanently. Raises `StoreError`, `KeyAlreadyBound`."""
         self._bindings[instance_id] = binding = self._binding(instance_id, key_sha256)
         try:
             await asyncio.shield(self._store.save_binding(binding))
         except (StoreError, KeyAlreadyBound):
-            del self._bindings[instance_id]  # bound is only what is stored
+            del self._bindings[instance_id]  # only a stored binding counts
             raise
 
     async def rebind(self, instance_id: str, key_sha256: str) -> None:
-        """The key of a new boot, in the place of the boot before: once for each start of ours.
+        """Bind the key of a new boot in place of the previous one: once for each start of ours.
 
         Raises `StoreError`.
         """
@@ -117,14 +117,14 @@ class ClaimRegistry:
     # --- waiting ---
 
     def wake(self, instance_id: str) -> None:
-        """Let the claim of this instance look again, where one waits."""
+        """Let the claim of this instance check again, if one waits."""
         if event := self.waiting.get(instance_id):
             event.set()
 
     async def wait(self, instance_id: str, timeout: float) -> bool:
         """Wait until something changes for this instance, `timeout` seconds at most.
 
-        False when a newer waiter has taken this one's place: this one must not come back.
+        False when a newer waiter has replaced this one, which must not wait again.
         """
         self.wake(instance_id)
         event = self.waiting[instance_id] = asyncio.Event()

@@ -17,8 +17,8 @@ from ..runtime.clock import Clock
 from ..store.store import Store, StoreError
 
 FORGOTTEN_KEPT: Final = timedelta(days=1)
-"""A home that was deleted for good is known as that so long: whoever was at work on it has come to
-an end by then, and no listing shows its volume any more."""
+"""How long a deleted home is remembered: by then, operations on it that were in progress have ended
+and no listing shows its volume any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Forgotten:
 
 
 class HomeRecords:
-    """All homes of this store, and what is said of them from memory."""
+    """All homes of this store, in memory."""
 
     def __init__(self, store: Store, settings: Settings, clock: Clock) -> None:
         self._store = store
@@ -44,7 +44,7 @@ class HomeRecords:
         self._found: dict[tuple[str, str], Volume] = {}
         """Volumes of this store without a record, by tags of user and server: handed over."""
         self.newest: Mapping[str, VolumeSnapshot] = {}
-        """The newest complete snapshot of each home, by its id, as the last look showed it."""
+        """The newest complete snapshot of each home, by home id, as of the last scan."""
         self.gone: set[str] = set()
         """Ids of the homes whose volume was found deleted when it was wanted."""
 
@@ -92,7 +92,7 @@ class HomeRecords:
     def remember_found(self, volumes: Mapping[str, Volume]) -> None:
         """The volumes of this store that a listing shows and no record names, by home id.
 
-        What is being deleted for good, or was lately, is nobody's.
+        Excluded are homes that are being deleted, or were deleted lately.
         """
         known = self._leaving.keys() | self._forgotten.keys()
         self._found = {
@@ -111,33 +111,33 @@ class HomeRecords:
         return frozenset(each for each in found if each)
 
     def for_lease(self, lease: Lease) -> Home | None:
-        """The home that a lease uses; None where it keeps no files, whatever was kept before."""
+        """The home that a lease uses; None if it keeps no files, even if earlier leases did."""
         return self.of(lease.user, lease.server) if lease.home_kind == "ebs" else None
 
     def zone_of(self, user: str, server: str) -> str | None:
-        """The zone that a server's home binds it to; None while any will do."""
+        """The zone that a server's home restricts it to; None for any."""
         home = self.of(user, server)
         if home is not None and home.move is not None and home.move.volume_id is None:
             return home.move.zone
         return home.zone if home else None
 
     def is_moving(self, user: str, server: str) -> bool:
-        """Whether its files are still on their way to another zone."""
+        """Whether its files are still being moved to another zone."""
         home = self._homes.get((user, server))
         return home is not None and home.move is not None and home.move.volume_id is None
 
     # --- changing ---
 
     async def save(self, home: Home) -> Home:
-        """Remember a change. Raises `StoreError`, and then nothing has changed."""
+        """Store a change. Raises `StoreError`, and then nothing has changed."""
         if home.delete_at is None:
-            # It was given up while somebody was at work on it: what that made goes, too.
+            # It was deleted while an operation was in progress: what that created is deleted, too.
             leaving = self._leaving.get(home.home_id)
             gone = self._forgotten.get(home.home_id)
             given_up = leaving.delete_at if leaving else gone.wanted_at if gone else None
             home = replace(home, delete_at=given_up)
         before = self.find(home.home_id)
-        if before is not None:  # it may have been renamed while somebody was at work on it
+        if before is not None:  # it may have been renamed meanwhile
             home = replace(home, user=before.user, server=before.server)
         self._put(home)
         try:
@@ -168,7 +168,7 @@ class HomeRecords:
             del self._homes[place]
 
     async def rename(self, home: Home, server: str) -> Home:
-        """Its server has another name. Raises `StoreError`, and then nothing has changed."""
+        """Rename its server. Raises `StoreError`, and then nothing has changed."""
         renamed = replace(home, server=server)
         was_recorded = self._homes.pop((home.user, home.server), None) is not None
         # Before the write: what others save meanwhile is written later, and has the new name.
@@ -184,11 +184,11 @@ class HomeRecords:
         return renamed
 
     async def leave(self, home: Home) -> None:
-        """Its user or server is gone for good: volume, snapshots and record shall go."""
+        """Delete its volume, snapshots and record, in the background. Raises `StoreError`."""
         await self.save(replace(home, delete_at=self._clock.now()))
 
     async def forget(self, home: Home) -> None:
-        """Its volume and snapshots are deleted."""
+        """Delete its record: volume and snapshots are deleted. Raises `StoreError`."""
         await asyncio.shield(self._store.delete_home(home.home_id))
         self._leaving.pop(home.home_id, None)
         now = self._clock.now()
@@ -201,7 +201,7 @@ class HomeRecords:
         self._found.pop((tag_value(home.user), tag_value(home.server)), None)
 
     def tags(self, home: Home) -> dict[str, str]:
-        """Of a home's volumes and snapshots."""
+        """The tags of a home's volumes and snapshots."""
         return {
             HUB: self._settings.hub,
             STORE: self._store.store_id,

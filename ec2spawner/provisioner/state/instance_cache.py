@@ -20,11 +20,11 @@ class InstanceCache:
         self._clock = clock
         self._next = asyncio.Event()
         self.wanted = asyncio.Event()
-        """Set by whoever wants a listing now."""
+        """Set to request a listing now."""
         self.listed: Mapping[str, Instance] = {}
         """By instance id, in any state."""
         self.listings = 0
-        """Complete listings so far; 0 means that nothing is known yet."""
+        """Number of complete listings; 0 means that nothing is known yet."""
         self.listed_at: float | None = None
         """Uptime of the last complete listing, in seconds; None before the first."""
         self.failure: CloudError | None = None
@@ -36,7 +36,7 @@ class InstanceCache:
         """By the loop's clock, in seconds."""
 
     def refresh_soon(self) -> None:
-        """List at once, and once more where a listing is under way."""
+        """List now, and once more if a listing is in progress."""
         self.wanted.set()
 
     async def next_listing(self, timeout: float) -> bool:
@@ -84,7 +84,7 @@ class InstanceCache:
         self._seen_at = {each: at for each, at in self._seen_at.items() if each in self.listed}
 
     def replace(self, listing: Iterable[Instance]) -> None:
-        """Another complete listing takes the place of the last one."""
+        """Replace the last listing by another complete one."""
         found = {instance.instance_id: instance for instance in listing}
         self.failure = None
         self._count_missing(found)

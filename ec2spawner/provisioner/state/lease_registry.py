@@ -1,7 +1,6 @@
 """All open leases in memory, each change of them also in the store.
 
-Memory changes at once and in order; the store follows in the same order through its one writing
-thread, by its write-behind queue.
+Memory changes at once; the store follows in the same order, by its write-behind queue.
 """
 
 from __future__ import annotations
@@ -22,29 +21,29 @@ from ..store.store import Store
 
 @dataclass(slots=True)
 class Contact:
-    """What the hub knows of a lease's agent right now; not stored, beats bring it back."""
+    """What the hub knows of a lease's agent now. Not stored: heartbeats report it again."""
 
     heard_at: float | None = None
     """By the hub's uptime (`Clock.uptime`), in seconds: the wall clock can be set."""
     idle_since: datetime | None = None
     busy_because: str = ""
     interruption_at: datetime | None = None
-    """When EC2 takes the spot instance back, where its agent has seen the notice."""
+    """When EC2 reclaims the spot instance, if its agent has seen the notice."""
     telemetry: Telemetry | None = None
     protocol: int = PROTOCOL - 1
-    """What its agent speaks: the oldest until it has said so."""
+    """Version of the agent's protocol: the oldest supported one until it is reported."""
     state: int = 1
-    """`HeartbeatResponse.state`: grows with everything worth telling the agent."""
+    """`HeartbeatResponse.state`: grows with each change that the agent is notified of."""
     heartbeats: int = 0
-    """Beats so far: a newer one lets an older one that is still held go."""
+    """Number of heartbeats: a newer one releases an older one that is still held."""
     woke_at: float = float("-inf")
-    """When its beats last began a pass, on the loop's clock in seconds."""
+    """When a heartbeat last began a pass, on the loop's clock in seconds."""
     chose_at: float = float("-inf")
     """When its user last chose another idle limit, on the loop's clock in seconds."""
     agent_stopped: asyncio.Event = field(default_factory=asyncio.Event)
     """Of an ending lease: set when notebook and home are closed, or nothing is left to close."""
     reckoned: tuple[tuple[object, ...], datetime | None] | None = None
-    """From what it was last reckoned when its server ends, and the end: each pass asks for it."""
+    """When its server will end, and from which inputs that was computed: each pass reads it."""
 
 
 class LeaseRegistry:
@@ -191,7 +190,7 @@ class LeaseRegistry:
     def story(
         self, lease_id: str, step: Step, message: str, detail: str = ""
     ) -> tuple[StepEvent, ...]:
-        """The lease's lines with one more. The same line twice in a row is one line."""
+        """The events of the lease with one more; an equal one in a row is not repeated."""
         events = self._leases[lease_id].events
         last = events[-1] if events else None
         if last is not None and (last.step, last.message, last.detail) == (step, message, detail):
@@ -199,7 +198,7 @@ class LeaseRegistry:
         return (*events, StepEvent(step, self._clock.now(), message, detail))
 
     def notify_agent(self, lease_id: str) -> None:
-        """Let the held beat be answered now."""
+        """Let the hub respond to the held heartbeat now."""
         self.contact(lease_id).state += 1
         self.announce(lease_id)
 
@@ -246,7 +245,7 @@ class LeaseRegistry:
     async def be_stored(self, lease_id: str) -> None:
         """Return once the store has the lease as it is now. Raises `StoreError`.
 
-        For what is said once, or believed for good: memory alone would be lost with the process.
+        For what is reported only once: memory alone would be lost with the process.
         """
         await self._store.write_behind.flush(lease_id)
 

@@ -47,7 +47,7 @@ class RetainedInstances:
         return iter(list(self._kept.values()))
 
     def holds(self, instance_id: str) -> bool:
-        """True for an instance that is nobody else's business, whatever state it is in."""
+        """Whether the instance is retained, in any state."""
         return instance_id in self._kept
 
     def holds_for(self, lease: Lease) -> bool:
@@ -112,17 +112,17 @@ class RetainedInstances:
             raise
 
     async def forget(self, instance_id: str) -> None:
-        """It is a lease's again, or gone. Raises `StoreError`."""
+        """It has a lease again, or is gone. Raises `StoreError`."""
         if self._kept.pop(instance_id, None) is not None:
             await asyncio.shield(self._store.forget_kept(instance_id))
 
     async def take_start_back(self, instance_id: str) -> None:
-        """It was started in vain, as if nobody had asked. The next pass stops it, and begins anew
-        from there for whoever waits for it. Raises `StoreError`, and then nothing has changed."""
+        """Forget that it was started: the next pass stops it, and starts it again for a lease that
+        waits for it. Raises `StoreError`, and then nothing has changed."""
         await self.save(replace(self._kept[instance_id], started_for=""))
 
     async def give_up(self, user: str, server: str) -> None:
-        """What is retained for a server shall end: its user begins afresh, or is gone."""
+        """End the retention of a server's instances. Raises `StoreError`."""
         now = self._clock.now()
         for kept in self.of_server(user, server):
             await self.save(replace(kept, until=now))
@@ -133,7 +133,7 @@ class RetainedInstances:
             await self.save(replace(kept, server=new))
 
     def clock_was_set(self, by: timedelta) -> bool:
-        """What is measured by the wall clock moves with it. True where `save_all` shall follow."""
+        """Adjust wall-clock instants. True if `save_all` must follow."""
         if not by or not self._kept:
             return False
         now = self._clock.now()

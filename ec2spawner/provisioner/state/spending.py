@@ -1,7 +1,7 @@
 """What each user has spent today and in this month, from memory at any moment.
 
-The leases in memory are asked anew each time. Those that have left it are kept as a sum for each
-day: read from the store once, in the background, and added to as leases are forgotten.
+Leases in memory are summed at each call. Those that have left it are kept as a sum for each day:
+read from the store once, in the background, and added to as leases are forgotten.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Spending:
         """Of what belonged to no lease, since this process began, as far as prices are known."""
 
     def begin(self) -> None:
-        """From now on it counts: what there is was paid before, also what is found only later."""
+        """Count from now on: what exists was paid before, even if it is found only later."""
         self._begun_at = self._clock.now()
         self._read_until = _month(self._begun_at)
 
@@ -83,7 +83,7 @@ class Spending:
             self._is_reading = False
 
     def forgotten(self, lease: Lease) -> None:
-        """An ended lease leaves memory: from now on it counts here."""
+        """Count an ended lease that leaves memory."""
         now = self._clock.now()
         self._forgotten_usd += self._known_usd(lease, now)
         days = usd_by_day(lease.segments, now, _month(now))
@@ -119,7 +119,7 @@ class Spending:
     def count_overhead(self, segment: Segment, since: str) -> None:
         """Time of no lease since what `since` names; counted again, it is the same.
 
-        Without the minimum of a minute: mostly a lease has paid that.
+        Without EC2's minimum of 60 seconds: mostly a lease has paid that.
         """
         key, now = (segment.instance_id, since), self._clock.now()
         lasted = max((segment.end or now) - segment.start, timedelta())

@@ -1,4 +1,4 @@
-"""How long starts usually take, as the store knows it: for pages, which wait for no slow store."""
+"""How long starts usually take, by the store: for pages, which do not wait for a slow store."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class StartDurations:
     store: Store
     tasks: TaskGroup
     _last: dict[str, Mapping[Step, float]] = field(default_factory=dict)
-    """By profile: what the store said last."""
+    """By profile: as read from the store last."""
     _readings: dict[str, asyncio.Event] = field(default_factory=dict)
-    """By profile: set when the reading under way is done. All who ask meanwhile share it, so that a
-    slow store is not asked by each page anew."""
+    """By profile: set when the reading in progress is done. Concurrent pages share it, so that a
+    slow store is not read for each page."""
 
     async def of_steps(self, profile: str) -> Mapping[Step, float]:
         """Median seconds of each step over the last starts of a profile; empty when unknown."""

@@ -56,19 +56,19 @@ class State:
         self.stock = Stock()
         """As the last pass found it."""
         self.offered: frozenset[str] = frozenset()
-        """Instances that could take a lease in the last pass, until their end is looked for."""
+        """Instances that could take a lease in the last pass, until `InstanceLoss` checks them."""
         self.lost: dict[str, tuple[Lease, Instance | None]] = {}
-        """By lease id: starts whose instance ended before the server was ready, as far as it is
-        known which, until they get another one, or end."""
+        """By lease id: starts whose instance ended before the server was ready, with the instance
+        if it is known, until they get another one or end."""
         self.judged: set[str] = set()
-        """Starts of which it is being found out why they do not get ready."""
+        """Starts whose failure is being diagnosed."""
         self.held_since: dict[tuple[str, str | None], float] = {}
         """By lease and instance id: uptime since which a start has held its instance, in
         seconds."""
         self.condemned: set[str] = set()
         """Instances to be terminated by this pass, whose cost is accounted for."""
         self.terminated_at: dict[str, float] = {}
-        """By instance id: when its termination was last asked for, on the loop's clock."""
+        """By instance id: when its termination was last requested, on the loop's clock in s."""
         self.loaded_at: float | None = None
         """Uptime at which the store was read, in seconds."""
         self.pass_wanted = asyncio.Event()
@@ -112,7 +112,7 @@ class State:
         return since is None or self.clock.uptime() - since < self.settings.recovery_grace
 
     def admit_ends(self, ends: Sequence[T], why: str) -> Sequence[T]:
-        """The same, or nothing where that would end too many servers. `why` is for the admin."""
+        """The same, or nothing if that would end too many servers. `why` is for the admin."""
         running = sum(1 for _ in self.leases.open(LeaseState.READY))
         return self.brake.admit(ends, running, why)
 
@@ -121,7 +121,7 @@ class State:
     async def end(self, lease_id: str, stop: Stop) -> None:
         """Let a lease end; the first reason stays. Returns once that is stored, or cannot be.
 
-        From here on termination sees to it.
+        Termination does the rest.
         """
         lease = self.leases.get(lease_id)
         if lease is None or lease.state in {LeaseState.ENDING, LeaseState.ENDED}:
@@ -136,7 +136,7 @@ class State:
             log.error("That %s ends is not stored yet: %s", lease_id, error)
 
     def _as_ec2_announced(self, lease: Lease, stop: Stop) -> Stop:
-        """A machine that EC2 takes is shut down, or falls silent, before a listing says why."""
+        """An instance that EC2 reclaims shuts down, or falls silent, before a listing says why."""
         current = lease.segments[-1] if lease.segments else None
         is_announced = (
             lease.state is LeaseState.READY
@@ -164,7 +164,7 @@ class State:
         return _in_words(stop, decision)
 
     def lose(self, lease: Lease, instance: Instance | None) -> None:
-        """The instance that a start has, or would have had, is gone: another one, or the end."""
+        """The instance of a start is gone: `LostStarts` replaces it or ends the start."""
         if lease.lease_id not in self.judged:
             self.lost.setdefault(lease.lease_id, (lease, instance))
             self.start_lost.set()
@@ -180,7 +180,7 @@ class State:
         ]
 
     def knows_instance(self, instance_id: str) -> bool:
-        """Whether a listing shows it, or a launch has been answered with it."""
+        """Whether a listing or a launch response has named it."""
         return instance_id in self.instances.listed or instance_id in self.launches.expected
 
 

@@ -10,17 +10,17 @@ from ..model.cloud import Instance
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """All of ours that is not a lease's, weighed against what waits."""
+    """All our instances without a lease, compared with the leases that wait."""
 
     supplies: tuple[Supply, ...] = ()
     """What can still take a lease."""
     dead: tuple[Instance, ...] = ()
-    """Instances that never will."""
+    """Instances that never will take one."""
     unknown: tuple[Instance, ...] = ()
     """Instances that serve a lease which this store does not hold: it may be an old copy."""
     silent: tuple[Instance, ...] = ()
     """Of the dead, those whose agent never called."""
     missing: frozenset[str] = frozenset()
-    """Ids of the waiting leases for which nothing is on its way."""
+    """Ids of the waiting leases for which no instance is being launched."""
     surplus: tuple[Instance, ...] = ()
     """Instances that could take a lease and that no lease needs."""

@@ -1,4 +1,4 @@
-"""The brake: what we conclude by ourselves never ends many servers at once."""
+"""The brake: our own conclusions never end many servers at once."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BRAKE_COUNT = 3
 BRAKE_SHARE = 0.2
 BRAKE_WINDOW = 600.0
 """Seconds of uptime. More than max(3, 20 %) of the running servers are never ended by our own
-conclusion within the window: a pass that would do so ends none and alerts. A window, because what
-fails at once (a network) is noticed one by one."""
+conclusion within the window: a pass that would do so ends none and alerts. A window, because a
+simultaneous failure (of a network) is noticed one server at a time."""
 
 ALERT_INTERVAL = 300.0
 """Seconds of uptime between two alerts."""
@@ -30,11 +30,11 @@ class Brake:
 
     clock: Clock
     _ended_at: list[float] = field(default_factory=list)
-    """Uptime at which it let an end pass, within the window: no clock that is set counts."""
+    """Uptimes at which it admitted an end, within the window; independent of the wall clock."""
     _alerted_at: float | None = None
 
     def admit(self, ends: Sequence[T], running: int, why: str) -> Sequence[T]:
-        """The same, or nothing where that would end too many of the `running` servers.
+        """The same, or nothing if that would end too many of the `running` servers.
 
         `why` is for the admin.
         """
