@@ -13,7 +13,7 @@ function heard(...texts) {
   return texts.map(([second, text]) => announcements.next(text, second * 1000));
 }
 
-test('what holds at the beginning is no news, and neither is that it became known', () => {
+test('the first state is not announced, nor is becoming known', () => {
   assert.deepEqual(heard([0, IN_USE], [3, IN_USE]), ['', '']);
   assert.deepEqual(heard([0, ''], [3, IN_USE]), ['', '']);
 });
@@ -22,7 +22,7 @@ test('a change is announced once, at once, and stays while it holds', () => {
   assert.deepEqual(heard([0, IN_USE], [3, AWAY], [4, AWAY], [300, AWAY]), ['', AWAY, AWAY, AWAY]);
 });
 
-test('what no longer holds goes at once, and what follows it waits for the pause', () => {
+test('an expired notice is removed at once, and the next one waits for the pause', () => {
   const pause = PAUSE_MS / 1000;
   assert.deepEqual(
     heard([0, IN_USE], [3, AWAY], [6, IDLE], [3 + pause - 1, IDLE], [3 + pause, IDLE]),
@@ -37,7 +37,7 @@ test('a notice that returns within the pause is not announced again', () => {
   );
 });
 
-test('with nothing to say, nothing stands there, and it is no news either', () => {
+test('without notices there is no text and no announcement', () => {
   assert.deepEqual(heard([0, IN_USE], [3, AWAY], [5, ''], [99, ''], [100, AWAY]), [
     '',
     AWAY,

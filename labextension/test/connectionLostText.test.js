@@ -22,16 +22,16 @@ const view = (changes = {}, status = {}) => ({
   ...changes
 });
 
-test('while the server answers nothing is lost', () => {
+test('while the server responds there is no dialog', () => {
   assert.equal(connectionLostText(view({ phase: 'live' }), false, trans), null);
   assert.equal(connectionLostText(view({ phase: 'loading', status: null }), false, trans), null);
 });
 
-test('without an agent JupyterLab says it', () => {
+test('without an agent JupyterLab shows its own dialog', () => {
   assert.equal(connectionLostText(view({}, { managed: false }), false, trans), null);
 });
 
-test('a server of which nobody knows why it is silent cannot be started', () => {
+test('a server that is silent for an unknown reason cannot be started', () => {
   for (const silent of [view(), view({ end: end({ running: true, stop: null }) })]) {
     const { kind, level, startable } = connectionLostText(silent, false, trans);
     assert.deepEqual([kind, level, startable], ['away', 'warning', false]);
@@ -46,12 +46,12 @@ test('a server that was stopped says when and why, and can be started by its own
   assert.equal(shared.startable, false);
 });
 
-test('a stop that somebody asked for is no error', () => {
+test('a requested stop is no error', () => {
   const asked = end({ stop: { reason: 'user', message: '' } });
   assert.equal(connectionLostText(view({ end: asked }), false, trans).level, 'warning');
 });
 
-test('who has changes that are not saved is asked to leave the page open', () => {
+test('a user with unsaved changes is asked to leave the page open', () => {
   assert.match(connectionLostText(view({ end: end() }), true, trans).text, /Keep this page open/);
   assert.match(connectionLostText(view(), true, trans).text, /Keep this page open/);
 });

@@ -3,14 +3,14 @@ import { test } from 'node:test';
 
 import { ConnectionState } from '../lib/model/connectionState.js';
 
-test('a 404 before the first answer means that the extension is not there', () => {
+test('a 404 before the first response means that the extension is missing', () => {
   const server = new ConnectionState();
   assert.equal(server.phase, 'loading');
   server.failed(404);
   assert.equal(server.phase, 'absent');
 });
 
-test('a 404 after an answer is a failure like any other', () => {
+test('a 404 after a response is an ordinary failure', () => {
   const server = new ConnectionState();
   server.answered();
   server.failed(404);
@@ -23,7 +23,7 @@ test('a 404 after an answer is a failure like any other', () => {
   assert.equal(server.phase, 'live');
 });
 
-test('one lost request is no news, also the first', () => {
+test('one lost request changes nothing, not even the first', () => {
   const server = new ConnectionState();
   server.failed(null);
   assert.equal(server.phase, 'loading');

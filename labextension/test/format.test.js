@@ -9,11 +9,11 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 
-test('percent has room for three digits', () => {
+test('percentages have the width of three digits', () => {
   assert.deepEqual([7, 42.4, 100].map(format.percent).map(plain), ['  7 %', ' 42 %', '100 %']);
 });
 
-test('money that is spent is never zero', () => {
+test('a positive cost is never shown as zero', () => {
   assert.equal(format.usd(0), '$0.000');
   assert.equal(format.usd(0.0004), '<$0.001');
   assert.equal(format.usd(0.137), '$0.137');
@@ -21,7 +21,7 @@ test('money that is spent is never zero', () => {
   assert.equal(format.usd(1234.5), '$1234.50');
 });
 
-test('a price has digits that mean something', () => {
+test('a price has significant digits', () => {
   const prices = [55.04, 0.42, 0.0416, 0.0052, 0].map(format.usdPerHour);
   assert.deepEqual(prices, ['$55.04/h', '$0.42/h', '$0.042/h', '$0.0052/h', '$0.00/h']);
 });
@@ -32,7 +32,7 @@ test('a countdown ends at zero', () => {
   assert.deepEqual(times.map(format.countdown), shown);
 });
 
-test('durations are trans', () => {
+test('durations are translated', () => {
   const shown = milliseconds => format.duration(milliseconds, trans);
   assert.equal(shown(59 * SECOND), '59 seconds');
   assert.equal(shown(1 * SECOND), '1 second');
@@ -49,7 +49,7 @@ test('short durations round', () => {
   assert.equal(shown(2 * HOUR + 5 * MINUTE), '2 h 5 min');
 });
 
-test('a time of another day says which', () => {
+test('a time on another day has its date', () => {
   const at = Date.UTC(2026, 10, 20, 11, 42);
   const today = format.timeOfDay(at, at + HOUR, 'UTC');
   const later = format.timeOfDay(at, at + 24 * HOUR, 'UTC');
@@ -73,7 +73,7 @@ test('GPUs have the names that people use', () => {
   }
 });
 
-test('GPU memory is counted as its maker does', () => {
+test("GPU memory is the vendor's figure", () => {
   // MiB as EC2 lists them and as drivers report them.
   const sold = {
     15360: '16', // T4, driver

@@ -11,7 +11,7 @@ const hour = (at, values, gpus = [0]) => ({
   gpus: gpus.map(index => ({ index, name: '', use_percent: values, memory_percent: values }))
 });
 
-test('news follow what is known, and nothing comes twice', () => {
+test('new samples are appended without repetition', () => {
   const known = hour([1000, 1005, 1010], [1, 2, 3]);
   const all = merged(known, hour([1010, 1015], [30, 4]));
   assert.deepEqual(all.at, [1000, 1005, 1010, 1015]);
@@ -21,25 +21,25 @@ test('news follow what is known, and nothing comes twice', () => {
   assert.equal(since(null), 0);
 });
 
-test('no news change nothing', () => {
+test('an empty response changes nothing', () => {
   const known = hour([1000, 1005], [1, 2]);
   assert.deepEqual(merged(known, hour([], [])), known);
 });
 
-test('what is older than an hour goes', () => {
+test('samples older than an hour are dropped', () => {
   const known = hour([1000, 1005, 1010], [1, 2, 3]);
   const all = merged(known, hour([1005 + HOUR_SECONDS], [4]));
   assert.deepEqual(all.at, [1010, 1005 + HOUR_SECONDS]);
   assert.deepEqual(all.memory_percent, [3, 4]);
 });
 
-test('another machine begins anew', () => {
+test('another instance starts a new history', () => {
   const known = hour([1000, 1005], [1, 2]);
   assert.deepEqual(merged(known, hour([1010], [3], [0, 1])).at, [1010]);
   assert.deepEqual(merged(known, hour([995, 1000], [3, 4])).at, [995, 1000]);
 });
 
-test('what was not measured counts for nothing', () => {
+test('unmeasured samples are not counted', () => {
   assert.deepEqual(summary([null, 10, 30, null]), { mean: 20, max: 30 });
   assert.equal(summary([null]), null);
   assert.equal(summary([]), null);

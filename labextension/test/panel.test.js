@@ -56,7 +56,7 @@ test('the cost is shown with its parts', () => {
   assert.equal(text.budget.percent, 31);
 });
 
-test('all that grows grows between answers', () => {
+test('growing figures are extrapolated between responses', () => {
   const text = costText(cost(), NOW + 60 * MINUTE, trans);
   assert.equal(text.amount, '$1.79');
   assert.equal(values(text)['Today'], '$4.62');
@@ -64,7 +64,7 @@ test('all that grows grows between answers', () => {
   assert.equal(values(text)['Saved by spot'], '$2.51');
 });
 
-test('what is not known is left out or said, and never zero', () => {
+test('unknown figures are omitted or named, never zero', () => {
   const nothing = { usd: null, usd_per_hour: null, saved_usd: null, today_usd: null };
   const text = costText(cost({ ...nothing, month_usd: null, market: null }), NOW, trans);
   assert.equal(text.amount, 'cost unknown');
@@ -126,7 +126,7 @@ test('problems of a GPU are worded', () => {
   assert.deepEqual(texts({ lost: true, xid: 79, ecc_corrected: 3 }).length, 1);
 });
 
-test('a number takes the same room whatever it is', () => {
+test('every number has the same width', () => {
   const used = [0, 5, 9.96, 24].map(gb => memoryText((gb * 1e9) / 2 ** 20, 22888, trans));
   assert.equal(new Set(used.map(text => text.length)).size, 1);
   assert.equal(memoryText(null, 22888, trans), '–');
@@ -159,7 +159,7 @@ test('workers are listed with what they use', () => {
   assert.equal(workerUse(worker({ gpus: [], cpu_percent: null }), 1, trans), '');
 });
 
-test('the busiest are shown, in an order that does not jump', () => {
+test('the busiest workers are shown in a stable order', () => {
   const names = [...'hgfedcbaz'];
   const { shown, more } = shownWorkers([
     worker({ kind: 'program', name: 'p', gpus: [] }),
@@ -212,7 +212,7 @@ function view(changes = {}) {
   return { phase: 'live', status, now: NOW, problem: '' };
 }
 
-test('an idle server says when it stops, since when, and what is kept', () => {
+test('an idle server shows its stop, its idle time and what is kept', () => {
   const text = stopText(view(), trans);
   assert.equal(text.headline, 'in 10 min 00 s');
   assert.equal(text.urgent, false);
@@ -247,7 +247,7 @@ test('the user chooses within the bounds of the policy, and only where they may'
   assert.deepEqual(choices(null), []);
 });
 
-test('one idle time holds where the user chose it, or no working hours have another', () => {
+test('one idle time applies when the user chose it or working hours have no other', () => {
   const hours = { working_hours: { server_seconds: 10800 } };
   assert.equal(oneLimit(policy()), 3600);
   assert.equal(oneLimit(policy(hours)), null);
@@ -279,7 +279,7 @@ test('a notice counts down, and names the owner of its buttons', () => {
   assert.match(noticeText(notice(), NOW, shared, trans), /only its owner can keep it on/);
 });
 
-test('a notice says since when nothing has worked in the words and the time of the panel', () => {
+test('a notice words the idle time as the panel does', () => {
   const { sentence } = stopText(view(), trans);
   assert.match(sentence, /^This server has been idle since /);
   assert.equal(

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 
 import { ResponseOrder } from '../lib/api/responseOrder.js';
 
-test('an earlier question that is answered later brings back nothing', () => {
+test('a late response to an earlier request restores nothing', () => {
   const newest = new ResponseOrder();
   const [first, second] = [newest.ask(), newest.ask()];
   assert.equal(newest.takes(second, 2000), true);
@@ -11,14 +11,14 @@ test('an earlier question that is answered later brings back nothing', () => {
   assert.equal(newest.takes(newest.ask(), 3000), true);
 });
 
-test('an earlier question may have the later answer', () => {
+test('an earlier request may have the later response', () => {
   const newest = new ResponseOrder();
   const [first, second] = [newest.ask(), newest.ask()];
   assert.equal(newest.takes(second, 1000), true);
   assert.equal(newest.takes(first, 2000), true);
 });
 
-test('after an earlier question with a later answer, an older answer is still old', () => {
+test('after an earlier request with a later response, an older response is still outdated', () => {
   const newest = new ResponseOrder();
   const [first, second, third] = [newest.ask(), newest.ask(), newest.ask()];
   assert.equal(newest.takes(third, 1000), true);
@@ -26,7 +26,7 @@ test('after an earlier question with a later answer, an older answer is still ol
   assert.equal(newest.takes(second, 2000), false);
 });
 
-test('a clock that is set back, however far, keeps no answer away', () => {
+test('a clock set back does not block responses', () => {
   const newest = new ResponseOrder();
   for (const at of [100_000, 90_000, 5]) {
     assert.equal(newest.takes(newest.ask(), at), true);

@@ -32,7 +32,7 @@ test('every code is worded, with each of its parameters', () => {
   }
 });
 
-test('a code of a later version is shown as it is', () => {
+test('a code of a later version is shown unchanged', () => {
   assert.equal(text('code-of-later'), 'code-of-later');
 });
 
@@ -42,14 +42,14 @@ test('a name is optional where the server may not know it', () => {
   assert.equal(text('gpu-in-use', { name: '' }), 'The GPU is in use');
 });
 
-test('the reply to a choice that is not allowed says what is, and what holds', () => {
+test('the reply to a refused choice has the bounds and the current value', () => {
   const bounds = { min_seconds: 900, max_seconds: 28800, seconds: 3600 };
   const several = text('idle-time-bounded', bounds);
   assert.match(several, /15 minutes to 8 hours.*1 hour/);
   assert.match(text('idle-time-bounded', { ...bounds, min_seconds: 28800 }), /8 hours only/);
 });
 
-test('a stop names who requested it, and what the hub knows of a failure', () => {
+test('a stop names its requester, or the failure that the hub reported', () => {
   const reason = (changes, isOwner = true) =>
     stopReason({ reason: 'user', message: '', by: '', ...changes }, isOwner, trans);
   assert.match(reason({}), /^You/);

@@ -74,7 +74,7 @@ test('cost counts from its own instant and never backwards', () => {
   assert.equal(costAt({ ...cost, usd_per_hour: null }, NOW + 60 * MINUTE), 1.37);
 });
 
-test('the gravest state wins', () => {
+test('the most severe state wins', () => {
   const kinds = changes => stateOf(view(changes)).kind;
   const stop = { reason: 'idle', message: '' };
   assert.equal(kinds({}), 'in-use');
@@ -114,7 +114,7 @@ test('a stop is shown with its reason, local time, and its end', () => {
   assert.equal(sentence('away', failed), 'This server has been stopped.');
 });
 
-test('of a server that has gone the hub says when and why', () => {
+test('for a stopped server the hub reports when and why', () => {
   const stop = { reason: 'interruption', message: 'AWS took the machine back' };
   const gone = { ...view({}, 'away'), end: { running: false, stop, ended_at: at(-1) } };
   const clock = timeOfDay(NOW - MINUTE, NOW);
@@ -127,7 +127,7 @@ test('of a server that has gone the hub says when and why', () => {
   assert.equal(sentences(gone, trans).length, 2, 'what happened and what it has cost');
 });
 
-test('a server that does not answer is not said to stay on', () => {
+test('an unresponsive server is not reported as staying on', () => {
   const away = view({}, 'away');
   assert.ok(!sentences(away, trans).some(text => text.includes('train.ipynb')));
   assert.equal(stopText(away, trans).sentence, '');
@@ -135,7 +135,7 @@ test('a server that does not answer is not said to stay on', () => {
   assert.ok(!sentences(taken, trans).some(text => /save your work/i.test(text)));
 });
 
-test('of what ends nothing says that it stays on, whatever runs', () => {
+test('a stopping server is never reported as staying on', () => {
   const stop = { reason: 'user', message: 'You pressed Stop now.' };
   const ends = [view({ stop }), view({ stop }, 'away'), view({ interruption_at: at(2) })];
   for (const each of ends) {
@@ -153,12 +153,12 @@ test('a full disk is shown beside an unreachable hub', () => {
   assert.ok(parts(full, 'narrow', trans).includes('disk full'));
 });
 
-test('a server that is stopped for its age is warned about though it works', () => {
+test('max age shows a warning even on an active server', () => {
   const idleness = { ...idle(5), idle_since: null };
   assert.equal(stateOf(view({ idleness })).kind, 'warned');
 });
 
-test('a screen reader hears trans and no number', () => {
+test('a screen reader hears words and no numbers', () => {
   const heard = [view(), view({ idleness: idle(5) }), view({ idleness: idle(50) })];
   heard.push(view({ hub_reachable: false }), view({}, 'away'));
   const texts = heard.map(each => announcement(each, trans));
@@ -169,7 +169,7 @@ test('a screen reader hears trans and no number', () => {
   assert.equal(new Set(texts).size, texts.length);
 });
 
-test('a spot machine that is taken back counts down, and cannot be kept', () => {
+test('a spot interruption counts down, and cannot be extended', () => {
   const taken = view({ interruption_at: at(2), idleness: idle(9) });
   assert.deepEqual(parts(taken, 'narrow', trans), ['$1.37', 'reclaimed in 2:00']);
   assert.match(sentences(taken, trans)[0], /Save your work now.* Files are kept/);
@@ -231,14 +231,14 @@ test('an unknown price is unknown, never zero', () => {
   assert.ok(!nothing.some(text => text.includes('$')));
 });
 
-test('what a bill says is no estimate', () => {
+test('a billed amount is not marked as an estimate', () => {
   const cost = { ...view().status.cost, estimate: false };
   assert.ok(
     sentences(view({ cost }), trans)[0].startsWith('This server has cost $1.37 (USD) since')
   );
 });
 
-test('a server is kept until the next instant that changes something', () => {
+test('an extension ends at the next useful instant', () => {
   const until = found => found.map(each => (each.until - NOW) / MINUTE);
   assert.deepEqual(until(keepChoices(view())), [60, 120, 240]);
   assert.equal(nextKeep(view()), NOW + 120 * MINUTE);
@@ -247,7 +247,7 @@ test('a server is kept until the next instant that changes something', () => {
   assert.equal(nextKeep({ status: null, now: NOW }), null);
 });
 
-test('what a tab knew before it was hidden offers no instant that has passed', () => {
+test('a tab that was hidden offers no past instant', () => {
   const later = { ...view(), now: NOW + 130 * MINUTE };
   assert.equal(nextKeep(later), NOW + 240 * MINUTE);
 });

@@ -13,7 +13,7 @@ test('the schema has the same settings and defaults', () => {
   assert.deepEqual(Object.fromEntries(defaults), DEFAULT_SETTINGS);
 });
 
-test('what a person chose holds', () => {
+test("the user's settings apply", () => {
   const chosen = { ...DEFAULT_SETTINGS, notices: false, temperatureUnit: 'fahrenheit' };
   assert.deepEqual(readSettings(chosen), chosen);
 });
