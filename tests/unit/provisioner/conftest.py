@@ -42,20 +42,31 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+def unsynced_engine(url: Any, **options: Any) -> Engine:
+    """An engine whose commits do not wait for the disk: no test cuts the power."""
+
+    def set_off(connection: Any, *_: Any) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    engine = create_engine(url, **options)
+    event.listen(engine, "checkout", set_off)
+    return engine
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "create_engine", unsynced_engine)
+
+
 @pytest.fixture
-def one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+def one_engine(unsynced: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One engine for all processes of all hubs: each would compile the same statements again."""
     engines: dict[object, Engine] = {}
 
     def engine_of(url: Any, **options: Any) -> Engine:
         if url not in engines:
-            engines[url] = create_engine(url, **options)
-            event.listen(engines[url], "checkout", forget_power_cuts)
+            engines[url] = unsynced_engine(url, **options)
         return engines[url]
-
-    def forget_power_cuts(connection: Any, *_: Any) -> None:
-        # What one would lose is of no interest here, and each commit would wait for the disk.
-        connection.execute("PRAGMA synchronous = OFF")
 
     monkeypatch.setattr(sqlite, "create_engine", engine_of)
 
