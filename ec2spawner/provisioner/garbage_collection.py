@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from ..core.instances.leaks import Kind, Known, Thing, verdict
+from ..core.instances.leaks import Kind, Known, Resource, verdict
 from .model import metrics
 from .model.cloud import Cloud, CloudError
 from .runtime.supervise import Supervised
@@ -36,7 +36,7 @@ class GarbageCollection:
     state: State
     cloud: Cloud
     _free_since: dict[str, float] = field(default_factory=dict)
-    """By id, in seconds of uptime: since when this process has seen a thing attached to nothing."""
+    """By id, in seconds of uptime: since when this process has seen a resource unattached."""
 
     async def run(self) -> None:
         """Scan at the start and then every `reap_interval`, until cancelled."""
@@ -53,42 +53,48 @@ class GarbageCollection:
         """Delete what has been unattached for long. Raises `CloudError` where listing fails."""
         free = await self._free()
         now = self.state.clock.uptime()
-        self._free_since = {t.thing_id: self._free_since.get(t.thing_id, now) for t in free}
+        self._free_since = {t.resource_id: self._free_since.get(t.resource_id, now) for t in free}
         # The volumes of all homes that the store knows are a second lock beside their tag. Read
         # after the listing: a home that was made meanwhile is known by now.
         homes = self.state.homes.volume_ids()
         known = Known(self.state.settings.hub, self.state.store_id, homes=homes)
         deleted = 0
-        for thing in free:
-            seconds = now - self._free_since[thing.thing_id]
-            thing = Thing(thing.kind, thing.thing_id, thing.state, thing.tags, seconds)
-            if deleted < MAX_DELETED and verdict(thing, known).ends:
-                await self._delete(thing)
+        for resource in free:
+            seconds = now - self._free_since[resource.resource_id]
+            resource = Resource(
+                resource.kind, resource.resource_id, resource.state, resource.tags, seconds
+            )
+            if deleted < MAX_DELETED and verdict(resource, known).ends:
+                await self._delete(resource)
                 deleted += 1
 
-    async def _free(self) -> list[Thing]:
+    async def _free(self) -> list[Resource]:
         volumes = await self.cloud.free_volumes(self.state.settings.hub)
         interfaces = await self.cloud.free_interfaces(self.state.settings.hub)
         return [
-            *(Thing(Kind.VOLUME, each.volume_id, each.state, each.tags) for each in volumes),
+            *(Resource(Kind.VOLUME, each.volume_id, each.state, each.tags) for each in volumes),
             *(
-                Thing(Kind.INTERFACE, each.interface_id, each.state, each.tags)
+                Resource(Kind.INTERFACE, each.interface_id, each.state, each.tags)
                 for each in interfaces
             ),
         ]
 
-    async def _delete(self, thing: Thing) -> None:
+    async def _delete(self, resource: Resource) -> None:
         """A failure is logged, and the next look tries again: EC2 refuses what is in use."""
         delete: Callable[[str], Awaitable[None]] = (
-            self.cloud.delete_volume if thing.kind is Kind.VOLUME else self.cloud.delete_interface
+            self.cloud.delete_volume
+            if resource.kind is Kind.VOLUME
+            else self.cloud.delete_interface
         )
         try:
-            await delete(thing.thing_id)
+            await delete(resource.resource_id)
         except CloudError as error:
-            log.warning("Deleting %s %s: %s; trying again", thing.kind, thing.thing_id, error)
+            log.warning(
+                "Deleting %s %s: %s; trying again", resource.kind, resource.resource_id, error
+            )
         else:
-            metrics.REAPED.labels(thing.kind.value).inc()
-            log.warning("Deleted %s %s: it was left over", thing.kind, thing.thing_id)
+            metrics.REAPED.labels(resource.kind.value).inc()
+            log.warning("Deleted %s %s: it was left over", resource.kind, resource.resource_id)
 
     async def run_templates(self) -> None:
         """Delete launch templates that are no longer used, once a day, until cancelled."""

@@ -1,4 +1,4 @@
-"""One row for each thing that carries the hub's tag: what it is, and what becomes of it. Pure."""
+"""One row for each resource with the hub's tag: what it is, and whether it is deleted. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from ..aws.templates import Template
-from ..core.instances.leaks import GRACE, Kind, Known, Thing, Verdict, verdict
+from ..core.instances.leaks import GRACE, Kind, Known, Resource, Verdict, verdict
 from ..core.tags import HOME, INTENT, LEASE, SERVER, STORE, USER
 from ..provisioner.garbage_collection import TEMPLATES_KEPT
 from ..provisioner.model.cloud import GONE, Instance, Interface, Volume, VolumeSnapshot
@@ -50,7 +50,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of each thing."""
+    """What the verdict on each resource depends on."""
 
     known: Known
     now: datetime
@@ -59,9 +59,9 @@ class Question:
     other_store: str = ""
     """Id of one that the operator named as lost."""
 
-    def verdict(self, thing: Thing) -> Verdict:
+    def verdict(self, resource: Resource) -> Verdict:
         """Whether a resource is deleted, by the rules of the hub's own garbage collection."""
-        return verdict(thing, self.known, self.grace, self.other_store)
+        return verdict(resource, self.known, self.grace, self.other_store)
 
     def age(self, since: datetime | None) -> float | None:
         """Seconds since an instant; None if EC2 does not say."""
@@ -139,59 +139,61 @@ def _held_by_tags(instance: Instance, peek: Peek) -> str:
 
 def _instance_row(instance: Instance, account: Account, asked: Question) -> Row:
     age = asked.age(instance.launched_at)
-    thing = Thing(Kind.INSTANCE, instance.instance_id, instance.state, instance.tags, age)
+    resource = Resource(Kind.INSTANCE, instance.instance_id, instance.state, instance.tags, age)
     words = f"{instance.state}, {instance.instance_type}, {instance.market}, {instance.zone}"
     usd = account.usd_per_hour.get(instance.instance_id)
-    return _row(thing, asked.verdict(thing), age, usd, words)
+    return _row(resource, asked.verdict(resource), age, usd, words)
 
 
 def _volume_row(volume: Volume, asked: Question) -> Row:
     age = asked.age(volume.created_at)
-    thing = Thing(Kind.VOLUME, volume.volume_id, volume.state, volume.tags, age)
+    resource = Resource(Kind.VOLUME, volume.volume_id, volume.state, volume.tags, age)
     words = f"{volume.state}, {volume.size_gib} GiB, {volume.zone}"
-    return _row(thing, asked.verdict(thing), age, None, words)
+    return _row(resource, asked.verdict(resource), age, None, words)
 
 
 def _interface_row(interface: Interface, asked: Question) -> Row:
     """EC2 does not report its age: it is checked twice before it is deleted (`termination`)."""
-    thing = Thing(
+    resource = Resource(
         Kind.INTERFACE, interface.interface_id, interface.state, interface.tags, asked.grace
     )
-    return _row(thing, asked.verdict(thing), None, 0.0, interface.state)
+    return _row(resource, asked.verdict(resource), None, 0.0, interface.state)
 
 
 def _template_row(template: Template, asked: Question) -> Row:
     age = asked.age(template.created_at)
     old = age is not None and age >= TEMPLATES_KEPT.total_seconds()
-    thing = Thing(Kind.TEMPLATE, template.template_id, "", template.tags, age if old else None)
-    found = asked.verdict(thing)
+    resource = Resource(
+        Kind.TEMPLATE, template.template_id, "", template.tags, age if old else None
+    )
+    found = asked.verdict(resource)
     if found.ends:
         found = Verdict(True, "older than 7 days; a launch that needs it makes it again")
-    elif not old and replace(asked, grace=0.0).verdict(replace(thing, nobodys_seconds=0.0)).ends:
+    elif not old and replace(asked, grace=0.0).verdict(replace(resource, unused_seconds=0.0)).ends:
         found = Verdict(False, "younger than 7 days")
-    return _row(thing, found, age, 0.0, "")
+    return _row(resource, found, age, 0.0, "")
 
 
 def _snapshot_row(snapshot: VolumeSnapshot, asked: Question) -> Row:
     age = asked.age(snapshot.started_at)
-    thing = Thing(Kind.SNAPSHOT, snapshot.snapshot_id, snapshot.state, snapshot.tags, age)
+    resource = Resource(Kind.SNAPSHOT, snapshot.snapshot_id, snapshot.state, snapshot.tags, age)
     words = f"{snapshot.state}, of {snapshot.volume_id}"
-    return _row(thing, asked.verdict(thing), age, None, words)
+    return _row(resource, asked.verdict(resource), age, None, words)
 
 
 def _row(
-    thing: Thing, found: Verdict, age: float | None, usd_per_hour: float | None, state: str
+    resource: Resource, found: Verdict, age: float | None, usd_per_hour: float | None, state: str
 ) -> Row:
     return Row(
-        kind=thing.kind,
-        id=thing.thing_id,
+        kind=resource.kind,
+        id=resource.resource_id,
         state=state,
         ends=found.ends,
         why=found.why,
-        user=_server(thing.tags.get(USER, ""), thing.tags.get(SERVER, "")),
+        user=_server(resource.tags.get(USER, ""), resource.tags.get(SERVER, "")),
         age_seconds=age,
         usd_per_hour=usd_per_hour,
-        store=thing.tags.get(STORE, ""),
+        store=resource.tags.get(STORE, ""),
     )
 
 

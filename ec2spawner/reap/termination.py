@@ -1,4 +1,4 @@
-"""Ends what was listed as ending, and says of each thing how that went."""
+"""Deletes what was listed as leaked, and reports the outcome for each resource."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECOND_CHECK: Final = 15.0
 async def end(
     cloud: EC2Cloud, hub: str, rows: Sequence[Row], second_check: float
 ) -> dict[str, str]:
-    """Thing -> what went wrong; empty for what has ended. Instances first: they cost most.
+    """Resource id -> what went wrong; empty for what was deleted. Instances first: they cost most.
 
     `second_check` in seconds, see `SECOND_CHECK`.
     """

@@ -1,7 +1,7 @@
-"""What of a hub's things in the cloud nobody needs any more: what ends, what is spared, and why.
+"""Which of a hub's resources in the cloud are leaked and deleted, which are spared, and why.
 
-One pure decision for the hub's own reaper and for `ec2spawner reap`. In doubt a thing is spared:
-one that stays costs cents, one that was somebody's is lost.
+One pure decision for the hub's own reaper and for `ec2spawner reap`. In doubt a resource is spared:
+one that stays costs cents, a deleted one may be somebody's data.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final
 from ..tags import HOME, HUB, INTENT, STORE
 
 GRACE: Final = 600.0
-"""Seconds that a thing must have been nobody's: EC2's listings lag its answers by seconds, an
-instance is stored after it was launched, and an interface exists before it is attached."""
+"""Seconds for which a resource must have been unused: EC2's listings lag its responses by seconds,
+an instance is stored after its launch, and an interface exists before it is attached."""
 
 
 class Kind(StrEnum):
@@ -29,16 +29,16 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
-    """One thing as a listing of the cloud showed it."""
+class Resource:
+    """A resource as a listing of the cloud showed it."""
 
     kind: Kind
-    thing_id: str
+    resource_id: str
     state: str
-    """EC2's word, such as `running`, `available` or `in-use`; empty where it has none."""
+    """EC2's state, such as `running`, `available` or `in-use`; empty where there is none."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    nobodys_seconds: float | None = None
-    """For how long it is known to have been as it is; None where that is not known."""
+    unused_seconds: float | None = None
+    """How long it has been in this state, in seconds; None is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,43 +62,43 @@ class Verdict:
     why: str
 
 
-def verdict(thing: Thing, known: Known, grace: float = GRACE, store_id: str = "") -> Verdict:
-    """Whether a thing ends. `store_id` names another store, whose things shall end as well.
+def verdict(resource: Resource, known: Known, grace: float = GRACE, store_id: str = "") -> Verdict:
+    """Whether a resource is deleted, of this store or of the one that `store_id` names.
 
-    Never what lacks the hub's tag, never a home, never what another store made unless it is named.
+    Never one without the hub's tag, never a home, never one of another store that is not named.
     """
-    if thing.tags.get(HUB) != known.hub:
+    if resource.tags.get(HUB) != known.hub:
         return Verdict(False, "it does not carry this hub's tag")
-    made_by = thing.tags.get(STORE, "")
+    made_by = resource.tags.get(STORE, "")
     if not made_by or made_by not in {known.store_id, store_id}:
         return Verdict(False, f"another store made it: {made_by or 'it names none'}")
-    if thing.kind is Kind.VOLUME and (spared := _why_no_leftover(thing, known)):
+    if resource.kind is Kind.VOLUME and (spared := _why_no_leftover(resource, known)):
         return Verdict(False, spared)
-    if thing.kind is Kind.SNAPSHOT:
+    if resource.kind is Kind.SNAPSHOT:
         return Verdict(False, "the retention of homes decides about snapshots")
-    if spared := _why_in_use(thing, known):
+    if spared := _why_in_use(resource, known):
         return Verdict(False, spared)
-    if thing.nobodys_seconds is None or thing.nobodys_seconds < grace:
+    if resource.unused_seconds is None or resource.unused_seconds < grace:
         return Verdict(False, f"it may be on its way: nobody's for less than {grace:.0f} s so far")
-    return Verdict(True, _ENDS_BECAUSE[thing.kind])
+    return Verdict(True, _ENDS_BECAUSE[resource.kind])
 
 
-def _why_no_leftover(volume: Thing, known: Known) -> str:
+def _why_no_leftover(volume: Resource, known: Known) -> str:
     """Only a disk that came with an instance is ever left over."""
-    if HOME in volume.tags or volume.thing_id in known.homes:
+    if HOME in volume.tags or volume.resource_id in known.homes:
         return "it is a home"
     if INTENT not in volume.tags:
         return "no launch of this hub made it"
     return ""
 
 
-def _why_in_use(thing: Thing, known: Known) -> str:
-    if thing.kind is Kind.INSTANCE:
-        if thing.state in {"shutting-down", "terminated"}:
+def _why_in_use(resource: Resource, known: Known) -> str:
+    if resource.kind is Kind.INSTANCE:
+        if resource.state in {"shutting-down", "terminated"}:
             return "it has ended"
-        return known.held.get(thing.thing_id, "")
-    if thing.kind in {Kind.VOLUME, Kind.INTERFACE} and thing.state != "available":
-        return f"it is {thing.state or 'in an unknown state'}"
+        return known.held.get(resource.resource_id, "")
+    if resource.kind in {Kind.VOLUME, Kind.INTERFACE} and resource.state != "available":
+        return f"it is {resource.state or 'in an unknown state'}"
     return ""
 
 
