@@ -200,6 +200,7 @@ def test_a_stopped_server_shows_when_and_why_it_stopped(page: Any, server: Serve
     expect(page.locator(PANEL)).to_contain_text("AWS reclaimed this instance.")
     expect(page.locator(PANEL)).not_to_contain_text("Save your work")
     expect(page.locator(PANEL)).not_to_contain_text("stays on")
+    expect(page.locator(PANEL)).not_to_contain_text("It stops after")
     for figures in page.locator(f"{PANEL} .ec2-Figures").all():
         expect(figures).to_be_hidden()
     picture(page, "stopped")

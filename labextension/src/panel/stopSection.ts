@@ -8,7 +8,7 @@ import type { IView } from '../model/statusModel.js';
 import type { WorkerOpener } from './workerOpener.js';
 import { choices, oneLimit, policySentences, savedByStopping, stopText } from '../text/stopText.js';
 import { Section } from './section.js';
-import { type IKeep, keepChoices } from '../model/state.js';
+import { type IKeep, keepChoices, stateOf } from '../model/state.js';
 import type { INotebookStatus } from '../api/wire.js';
 
 /** When this server stops and why it does not now; what can be done about it. */
@@ -44,7 +44,9 @@ export class StopSection extends Section {
     if (!status) {
       return;
     }
-    setText(this.heading, status.managed ? trans.__('When it stops') : trans.__('Activity'));
+    const hasStopped = stateOf(view).kind === 'stopped';
+    const when = hasStopped ? trans.__('Why it stopped') : trans.__('When it stops');
+    setText(this.heading, status.managed ? when : trans.__('Activity'));
     const text = stopText(view, trans);
     setText(this._headline, text.headline);
     show(this._headline, text.headline !== '');
@@ -57,8 +59,8 @@ export class StopSection extends Section {
     show(this._kept, this._kept.textContent !== '');
     this._writeJump(status);
     this._writeButtons(view, text.urgent);
-    this._writeChoice(status);
-    this._writePolicy(status);
+    this._writeChoice(status, hasStopped);
+    this._writePolicy(status, hasStopped);
   }
 
   private _writeJump(status: INotebookStatus): void {
@@ -103,8 +105,8 @@ export class StopSection extends Section {
     node.onclick = choice.changes ? () => void this._actions.keep(choice.until) : null;
   }
 
-  private _writeChoice(status: INotebookStatus): void {
-    const offered = choices(status);
+  private _writeChoice(status: INotebookStatus, hasStopped: boolean): void {
+    const offered = hasStopped ? [] : choices(status);
     show(this._choice, offered.length > 0);
     if (offered.length === 0 || !status.idle_policy) {
       return;
@@ -140,9 +142,9 @@ export class StopSection extends Section {
     }
   }
 
-  private _writePolicy(status: INotebookStatus): void {
+  private _writePolicy(status: INotebookStatus, hasStopped: boolean): void {
     const trans = this._trans;
-    const policy = status.managed ? status.idle_policy : null;
+    const policy = status.managed && !hasStopped ? status.idle_policy : null;
     const [first = '', ...others] = policy ? policySentences(policy, trans) : [];
     setText(
       this._rule,
