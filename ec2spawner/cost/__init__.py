@@ -1,4 +1,4 @@
-"""Cost of the work, not of the hour: of a cell, a block, an epoch.
+"""The cost of work: of a cell, a block of code or an epoch.
 
 ```python
 from ec2spawner import cost
@@ -10,10 +10,10 @@ for epoch in cost.epochs(range(10)):
 cost.now()
 ```
 
-In a notebook there are `%%cost` and `%cost`: on our instances by themselves, elsewhere after
-`%load_ext ec2spawner`. In a script it works the same.
-The figures are those of the hub, from this machine's agent; without one, only durations are
-known. Amounts in USD are of the machine's time, without its disks.
+Notebooks have `%%cost` and `%cost`, loaded on our instances and elsewhere after
+`%load_ext ec2spawner`. Scripts use the same functions.
+The figures are the hub's, from this machine's agent; without an agent only durations are known.
+Amounts are in USD for the machine's time, without its disks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the instance's agent says of this server's cost: one line from its local socket.
+"""Reads this server's cost from the instance's agent: one line from its local socket.
 
-Connect, read a state, hang up: the agent sends its last one at once. Nothing here raises, and
-nothing takes longer than `TIMEOUT`; an answer serves for a second.
+The agent sends its last state to each new connection. `read` raises nothing, takes at most
+`TIMEOUT`, and reuses a reading for a second.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ SOCKET: Final = "EC2SPAWNER_AGENT_SOCKET"
 """Set in the environment of the notebook server, and so of its kernels and terminals."""
 
 TIMEOUT: Final = 0.5
-"""Seconds that asking may take."""
+"""Seconds for one reading."""
 
 FRESH: Final = 1.0
-"""Seconds for which an answer serves."""
+"""Seconds for which a reading is reused."""
 
 SILENT: Final = 30.0
-"""The same for none: an agent that hangs must not hold up each epoch of a training."""
+"""The same without an answer: an agent that hangs must not delay each epoch of a training."""
 
 PAUSE: Final = 0.02
-"""Seconds between two tries, where the agent hung up on a crowd."""
+"""Seconds between two tries if the agent has too many connections."""
 
 MAX_LINE: Final = 4 * 1024 * 1024
 """Bytes; a state with the telemetry of 8 GPUs and 20 kernels is a hundredth of it."""
@@ -46,11 +46,11 @@ _WALL, _STEADY = time.time(), time.monotonic()
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was said, to be asked about any moment near it."""
+    """One reading of the agent, from which the cost at any instant near it is computed."""
 
     cost: Cost | None = None
     why: str = NOT_OURS
-    """Why it is unknown; empty where it is known."""
+    """Why the cost is unknown; empty if it is known."""
 
     def usd_at(self, clock: float) -> float | None:
         """Cost of this server up to an instant of `clock`, in USD; None where unknown.
@@ -75,17 +75,17 @@ def clock() -> float:
 
 
 def instant(seconds: float) -> datetime:
-    """The same as a date, in UTC."""
+    """An instant of `clock` as a date, in UTC."""
     return datetime.fromtimestamp(seconds, UTC)
 
 
 _last: tuple[str, float, Reading] = ("", 0.0, Reading())
-"""Of which socket, until when it serves, and what was said. Threads may both ask: no lock, which
-a fork could leave locked."""
+"""(path of the socket, valid until, reading). Without a lock, which a fork could leave locked: two
+threads may read at once."""
 
 
 def read() -> Reading:
-    """What the agent says now, or said a moment ago."""
+    """The agent's current figures, at most `FRESH` seconds old, or `SILENT` without an answer."""
     global _last
     path = os.environ.get(SOCKET, "")
     of, until, reading = _last
@@ -112,7 +112,7 @@ def _line(path: str, deadline: float) -> bytes:
                 agent.settimeout(_left(deadline))
                 agent.connect(path)
                 return _read_line(agent, deadline)
-        except (BlockingIOError, ConnectionResetError):  # a crowd is before us
+        except (BlockingIOError, ConnectionResetError):  # too many connections
             time.sleep(min(PAUSE, _left(deadline)))
 
 
@@ -126,7 +126,7 @@ def _read_line(agent: socket.socket, deadline: float) -> bytes:
         said += part
         if b"\n" in part:
             return bytes(said.partition(b"\n")[0])
-    raise ValueError("that is no state")
+    raise ValueError("the agent sent no complete state")
 
 
 def _left(deadline: float) -> float:
@@ -137,8 +137,8 @@ def _left(deadline: float) -> float:
 
 
 def _reading(cost: Any) -> Reading:
-    """Of the state's `cost` alone: the rest is nothing to us, whatever version wrote it."""
-    from ..wire import Cost  # a fifth of a second, the first time
+    """Parses only the state's `cost`: other fields may differ between versions."""
+    from ..wire import Cost  # takes 0.2 s the first time
 
     if cost is None:
         return Reading(why=NOT_YET)

@@ -27,7 +27,7 @@ class Now:
     month_usd: float | None
     """The same since the first of the month."""
     saved_usd: float | None
-    """What this server would have cost more on demand."""
+    """What on-demand would have cost more."""
     on_demand_usd_per_hour: float | None
     price_source: str
     """For people."""
@@ -36,12 +36,12 @@ class Now:
 def now() -> Now | None:
     """What this server has cost so far; None where there is no agent to ask, or it cannot say.
 
-    Takes a millisecond, and half a second at most; within a second the agent is asked once.
+    Takes a millisecond, at most half a second; the agent is read at most once a second.
     """
     cost, at = agent.read().cost, agent.clock()
     if cost is None:
         return None
-    # What has been added since the hub counted; nothing within a minute that is paid whole.
+    # Added since the hub's figure; nothing within the first minute, which is billed whole.
     seconds = max(at - cost.as_of.timestamp(), 0.0)
     since = None if cost.usd_per_hour is None else cost.usd_per_hour * seconds / 3600
 

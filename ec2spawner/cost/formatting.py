@@ -7,12 +7,12 @@ from math import floor, log10
 from typing import Final
 
 MIN: Final = 1e-6
-"""USD; less is said to be less."""
+"""USD; a smaller amount is shown as less than this."""
 
 
 def money(usd: float) -> str:
-    """`$0.00021`, `$0.013`, `$0.19`, `$24.48`, `$1130`: two digits at least, and no cents where it
-    is dear. What is not zero never looks like it."""
+    """`$0.00021`, `$0.013`, `$0.19`, `$24.48`, `$1130`: at least two significant
+    digits, and no cents from $1000. Only zero is shown as `$0`."""
     if usd == 0:
         return "$0"
     if usd < MIN:
@@ -22,7 +22,7 @@ def money(usd: float) -> str:
 
 
 def kind_of_amounts(is_estimate: bool) -> str:
-    """Said once of all amounts in a line: their currency, and what they are worth."""
+    """Currency and accuracy of all amounts in a line."""
     return "estimate in USD" if is_estimate else "in USD"
 
 
@@ -45,6 +45,6 @@ def lasted(seconds: float) -> str:
 
 
 def when(instant: datetime, now: datetime) -> str:
-    """`14:32 UTC`, with its day where that is another."""
+    """`14:32 UTC`, with the day if it is not that of `now`."""
     day = "" if instant.date() == now.date() else f"{instant:%d %b} "
     return f"{day}{instant:%H:%M} UTC"

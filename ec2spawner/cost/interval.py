@@ -1,4 +1,4 @@
-"""A stretch of time and what it has cost: the difference of two bills, not a rate times a time."""
+"""The cost of an interval: the difference of two costs, not a rate times a duration."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .formatting import kind_of_amounts, lasted, money
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An instant, and what the agent said about then."""
+    """An instant, and the agent's reading for it."""
 
     at: float
     reading: Reading
 
     @classmethod
     def now(cls) -> Moment:
-        """The present; asks the agent, which takes half a second at most."""
-        # Asked first: what that takes is not the work's.
+        """Now; reads from the agent, which takes at most half a second."""
+        # Read first, so that the reading's own time is not part of the interval.
         reading = agent.read()
         return cls(agent.clock(), reading)
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What has happened between two moments."""
+    """Duration and cost of an interval."""
 
     seconds: float
     usd: float | None
@@ -39,7 +39,7 @@ class Spent:
         return time if self.usd is None else f"{money(self.usd)} in {time}"
 
     def remark(self) -> str:
-        """What it is worth: `estimate in USD; $0.53/h, spot`, or why there is no amount."""
+        """Accuracy and price, `estimate in USD; $0.53/h, spot`, or why there is no amount."""
         if self.usd is None:
             return f"cost unknown: {self.last.why}" if self.last.why else "cost unknown"
         cost = self.last.cost
@@ -51,8 +51,8 @@ class Spent:
 
 
 def between(began: Moment, ended: Moment) -> Spent:
-    """The difference of the bills where both are known, so that a price that changed in the middle
-    counts from then on. Where only one is, its rate over the time."""
+    """The difference of both costs if they are known, so that a price that changed meanwhile counts
+    from then on. Otherwise the known rate times the duration."""
     seconds = max(ended.at - began.at, 0.0)
     before, after = began.reading.usd_at(began.at), ended.reading.usd_at(ended.at)
     if before is not None and after is not None:

@@ -1,4 +1,4 @@
-"""One line of output, shown anew in its place in a notebook, and written below in a terminal."""
+"""One line of output: updated in place in a notebook, appended in a terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ depth: ContextVar[int] = ContextVar("ec2spawner_cost_depth", default=0)
 
 
 class Line:
-    """Where it goes is decided when it is shown: output may be redirected meanwhile."""
+    """Its destination is chosen at each `show`, because output may be redirected meanwhile."""
 
     def __init__(self, file: TextIO | None = None, indent: int = 0) -> None:
         self._file = file
@@ -27,7 +27,7 @@ class Line:
         self._display_id = ""
 
     def show(self, text: str) -> None:
-        """Nothing that goes wrong here may end what is measured."""
+        """Show or update the line. Errors are dropped: they must not end the measured code."""
         with contextlib.suppress(Exception):
             shell = None if self._file else notebook()
             if shell is None:
@@ -38,7 +38,7 @@ class Line:
                 self._display(shell, text)
 
     def is_in_place(self) -> bool:
-        """Whether what is shown next takes the place of this."""
+        """Whether the next `show` replaces the text of this one."""
         return self._file is None and notebook() is not None
 
     def _display(self, shell: Any, text: str) -> None:

@@ -47,7 +47,7 @@ class CostMagics:
         with track(line.strip()):
             return self._run(line)
 
-    # A `{` in a line of code is no variable to be put in.
+    # IPython must not expand `{...}` in a line of code.
     cost._ipython_magic_no_var_expand = True  # type: ignore[attr-defined]
 
     def _run(self, line: str) -> Any:

@@ -1,5 +1,5 @@
-"""`ec2spawner gpu-check`: exit status 0, 1 for a slow or broken GPU, 2 where nothing could be
-measured that says anything."""
+"""`ec2spawner gpu-check`: exit status 0, 1 for a slow or broken GPU, 2 if no conclusive figure
+could be measured."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NO_TF32: dict[str, str] = {
     "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE": "0",
     "CUPY_TF32": "0",
 }
-"""FP32 shall be FP32. CUDA's libraries read these when they are loaded."""
+"""Turns TF32 off for FP32 products. CUDA's libraries read these when they are loaded."""
 
 
 def run_gpu_check(arguments: argparse.Namespace) -> int:
@@ -25,7 +25,7 @@ def run_gpu_check(arguments: argparse.Namespace) -> int:
     os.environ.update(NO_TF32)
 
     def hung(figures: Figures) -> None:
-        # The driver holds the other thread, and would hold an ordinary exit too.
+        # The main thread is blocked in the driver, which would block an ordinary exit too.
         status = _show(figures, arguments.json).exit_status
         sys.stdout.flush()
         os._exit(status)

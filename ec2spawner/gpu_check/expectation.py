@@ -26,8 +26,8 @@ HEALTHY: Final[Mapping[FigureName, float]] = {
 low: what is below them is far from anything that is healthy."""
 
 MEMORY_TOLERANCE: Final = 0.12
-"""By so much less than the model's memory the driver may show: it keeps some, and ECC takes up to
-a sixteenth of a GDDR GPU."""
+"""The share by which the driver may report less memory than the model has: it reserves some, and
+ECC takes up to a sixteenth of a GDDR GPU's."""
 
 _GB_S_PER_LANE: Final[Mapping[int, float]] = {3: 0.985, 4: 1.969, 5: 3.938}
 """PCIe's rate after its 128b/130b encoding, by generation."""
@@ -36,9 +36,9 @@ _GB_S_PER_LANE: Final[Mapping[int, float]] = {3: 0.985, 4: 1.969, 5: 3.938}
 def find_model(
     name: str, memory_mib: float, models: Iterable[GpuModel] | None = None
 ) -> GpuModel | None:
-    """The model that the driver calls so, with about this memory; None for one that is not known.
+    """The model of this name and about this memory in MiB; None for an unknown one.
 
-    By memory too: both A100s have one name, and a slice or a fraction of a GPU has its whole name.
+    Both A100s have one name, and a slice or a fraction of a GPU has the name of the whole.
     """
     words = _words(name)
     if "mig" in words:
@@ -53,7 +53,7 @@ def find_model(
 
 
 def peaks(model: GpuModel) -> dict[FigureName, float]:
-    """What the datasheet says, in the figures' units; without what it does not say."""
+    """The datasheet's figures, in their units; unknown ones are absent."""
     lane = _GB_S_PER_LANE.get(model.pcie_generation or 0)
     link = lane * model.pcie_lanes if lane and model.pcie_lanes else None
     known: dict[FigureName, float | None] = {

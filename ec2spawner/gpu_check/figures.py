@@ -24,8 +24,8 @@ UNITS: Final[dict[FigureName, str]] = {
 }
 
 MAX_USE: Final = 10.0
-"""Percent of a GPU that others may use before its figures say nothing: a desktop or a kernel that
-waits uses less."""
+"""Percent of a GPU that others may use before its figures are inconclusive: a desktop or a waiting
+kernel uses less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """One GPU, and what it did."""
+    """One GPU and its measured figures."""
 
     index: int
     name: str
@@ -51,14 +51,14 @@ class GpuFigures:
     broken: str = ""
     """For people: what shows that this GPU is broken; empty where nothing does."""
     problem: str = ""
-    """For people: what kept it from being measured, and is no fault of its own."""
+    """For people: why it could not be measured, without a fault of its own."""
     used_by_others_percent: float | None = None
     """None if the driver does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A machine."""
+    """All GPUs of a machine."""
 
     gpus: tuple[GpuFigures, ...] = ()
     problem: str = ""

@@ -28,8 +28,8 @@ WIDTH: Final = 72
 def gpu_check(line: str = "") -> None:
     """Is this machine as fast as it should be? `%gpu_check`, or `%gpu_check --short`.
 
-    Measures in a process of its own, so that no CUDA context stays behind in this kernel. What
-    this kernel holds of the GPU's memory stays where it is.
+    Measures in a process of its own, so that no CUDA context stays behind in this kernel, which
+    keeps the GPU memory that it holds.
     """
     options = line.split()
     if not set(options) <= {"--short"}:
@@ -59,7 +59,7 @@ def _check(options: Sequence[str]) -> tuple[str, str]:
         return check.communicate(timeout=SECONDS)
     except BaseException:
         check.kill()
-        # No longer than that: a driver that hangs holds its end up, and shall not hold the kernel.
+        # With a timeout: a driver that hangs delays its end, and must not block the kernel.
         with contextlib.suppress(subprocess.TimeoutExpired):
             check.communicate(timeout=END_SECONDS)
         raise

@@ -10,10 +10,10 @@ from typing import Any, Final
 from .figures import Figure, FigureName
 
 SIDES: Final = (8192, 4096, 2048)
-"""Of the square matrices, the largest that fits: below, a large GPU is not kept busy."""
+"""Of the square matrices; the largest that fits is used. Smaller ones do not fill a large GPU."""
 
 FREE_SHARE: Final = 4
-"""Three matrices take at most so small a part of what is free; the library needs some, too."""
+"""Three matrices take at most a quarter of the free memory; the library needs some too."""
 
 BYTES: Final[dict[FigureName, int]] = {"fp32": 4, "fp16": 2}
 
@@ -21,7 +21,7 @@ NO_LIBRARY: Final = "neither PyTorch nor CuPy is installed in this Python"
 
 
 class NotMeasured(Exception):
-    """In words for people."""
+    """Why a product was not measured, for people."""
 
 
 def matrix_products(index: int, seconds: float) -> tuple[Figure, ...]:
@@ -71,11 +71,11 @@ def _side(name: FigureName, free_bytes: int) -> int:
     raise NotMeasured("not enough of the GPU's memory is free")
 
 
-_Way = tuple[int, Callable[[], object], Callable[[], object], Callable[[], object]]
-"""The matrices' side; what multiplies, waits, and gives back the memory."""
+_Backend = tuple[int, Callable[[], object], Callable[[], object], Callable[[], object]]
+"""(side of the matrices, multiply, wait, release the memory)"""
 
 
-def _torch(name: FigureName, index: int) -> _Way:
+def _torch(name: FigureName, index: int) -> _Backend:
     import torch
 
     if not torch.cuda.is_available():
@@ -93,14 +93,14 @@ def _torch(name: FigureName, index: int) -> _Way:
     return side, multiply, lambda: torch.cuda.synchronize(index), torch.cuda.empty_cache
 
 
-def _cupy(name: FigureName, index: int) -> _Way:
+def _cupy(name: FigureName, index: int) -> _Backend:
     import cupy
 
     device = cupy.cuda.Device(index)
     device.use()
     side = _side(name, cupy.cuda.runtime.memGetInfo()[0])
     kind = cupy.float32 if name == "fp32" else cupy.float16
-    # CuPy takes TF32 only where CUPY_TF32 asks for it, which the command line takes away.
+    # CuPy uses TF32 only with CUPY_TF32, which `command.NO_TF32` turns off.
     a, b = (cupy.random.rand(side, side, dtype=cupy.float32).astype(kind) for _ in range(2))
     c = cupy.empty((side, side), dtype=kind)
 

@@ -22,17 +22,17 @@ from .watchdog import watchdog
 MIB: Final = 2**20
 
 PINNED_BYTES: Final = 64 * MIB
-"""Large enough that a copy's start takes under 1 % of it, small enough to be pinned in no time."""
+"""Large enough that starting a copy takes under 1 % of its time, small enough to be pinned fast."""
 
 BLOCK_BYTES: Final = 256 * MIB
 """Of the GPU's memory, twice. Twice the largest cache of a GPU (126 MB on a B200): what is copied
 comes from the memory, not from the cache."""
 
 MIN_BLOCK_BYTES: Final = 32 * MIB
-"""A smaller block says nothing: the whole copy stays in the cache of most GPUs."""
+"""A smaller block is inconclusive: the whole copy stays in the cache of most GPUs."""
 
 FREE_SHARE: Final = 4
-"""Both blocks together take at most a half of what is free."""
+"""Both blocks together take at most half of the free memory."""
 
 MAX_ROUNDS: Final = 50
 COPIES_PER_ROUND: Final = 4
@@ -65,10 +65,10 @@ FULL: Final = Plan(seconds=0.5, products=True)
 
 
 def measure(plan: Plan, hung: Callable[[Figures], None]) -> Figures:
-    """All GPUs of this machine. Raises nothing that the driver says.
+    """Measure all GPUs of this machine. The driver's errors are part of the result.
 
-    `hung` gets what is known when a GPU has stopped answering, from another thread, and must
-    end the process: what waits for the driver cannot be called back.
+    `hung` is called from another thread with the figures so far if a GPU stops responding. It must
+    end the process, because a call that waits for the driver cannot be cancelled.
     """
     try:
         driver = Driver()
@@ -102,7 +102,7 @@ def _measure_gpu(
     )
 
     def bark() -> None:
-        broken = "it stopped answering in the middle of a copy"
+        broken = "it stopped responding during a copy"
         hung(Figures((*done, replace(gpu, broken=broken))))
 
     try:
@@ -123,7 +123,7 @@ def _measure_gpu(
 
 
 class _Copies:
-    """What is copied on one GPU, and from where to where."""
+    """The buffers of one GPU, and the copies between them."""
 
     def __init__(self, context: Context, seconds: float) -> None:
         self._context = context
@@ -140,7 +140,7 @@ class _Copies:
         self._marks = context.event(), context.event()
 
     def difference(self) -> str:
-        """What came back other than it was sent, after a way through both blocks; else empty."""
+        """How data differs after a round trip through both blocks, for people; else empty."""
         noise = random.Random(self._block).randbytes(self._size)
         ctypes.memmove(self._sent, noise, self._size)
         for place in range(0, self._block - self._size + 1, self._size):
@@ -152,7 +152,7 @@ class _Copies:
             if came != noise:
                 wrong = (int.from_bytes(came) ^ int.from_bytes(noise)).bit_count()
                 bits = "1 bit" if wrong == 1 else f"{wrong} bits"
-                return f"{bits} of {self._size // MIB} MiB came back other than they were sent"
+                return f"{bits} of {self._size // MIB} MiB came back different"
         return ""
 
     def figures(self) -> tuple[Figure, ...]:

@@ -9,18 +9,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from .expectation import HEALTHY, find_model, peaks
-from .figures import LABELS, MAX_USE, UNITS, Figure, FigureName, Figures, GpuFigures
+from .figures import LABELS, MAX_USE, UNITS, FigureName, Figures, GpuFigures
 
 State = Literal["broken", "slow", "unmeasured", "busy", "unknown", "fine"]
 
-WORST_FIRST: Final[tuple[State, ...]] = (
-    "broken",
-    "slow",
-    "unmeasured",
-    "busy",
-    "unknown",
-    "fine",
-)
+WORST_FIRST: Final[tuple[State, ...]] = ("broken", "slow", "unmeasured", "busy", "unknown", "fine")
 
 EXIT_STATUS: Final[dict[State, int]] = {
     "fine": 0,
@@ -32,8 +25,8 @@ EXIT_STATUS: Final[dict[State, int]] = {
 }
 
 ANOTHER_MACHINE: Final = (
-    "Stop this server and start it again on another machine; where the hub keeps yours after a "
-    'stop, choose "Begin afresh".'
+    "Stop this server and start it again on another machine; if the hub keeps yours after a stop, "
+    'choose "Begin afresh".'
 )
 
 
@@ -100,12 +93,10 @@ def judge(figures: Figures) -> Verdict:
 def _judge_gpu(gpu: GpuFigures) -> JudgedGpu:
     model = find_model(gpu.name, gpu.memory_mib)
     known = peaks(model) if model is not None else {}
-    figures = tuple(_judged(figure, known.get(figure.name)) for figure in gpu.figures)
+    figures = tuple(
+        Judged(each.name, each.value, each.why_not, known.get(each.name)) for each in gpu.figures
+    )
     return JudgedGpu(gpu, _state(gpu, figures), figures)
-
-
-def _judged(figure: Figure, peak: float | None) -> Judged:
-    return Judged(figure.name, figure.value, figure.why_not, peak)
 
 
 def _state(gpu: GpuFigures, figures: tuple[Judged, ...]) -> State:
@@ -123,10 +114,10 @@ def _state(gpu: GpuFigures, figures: tuple[Judged, ...]) -> State:
 
 
 def _line(state: State, gpus: tuple[JudgedGpu, ...]) -> str:
-    """Of the first GPU that is so; and how many more are."""
+    """About the first GPU in this state, and how many more are in it."""
     alike = [gpu for gpu in gpus if gpu.state == state]
     first = alike[0]
-    more = f" So it is with {len(alike) - 1} more." if len(alike) > 1 else ""
+    more = f" The same holds for {len(alike) - 1} more." if len(alike) > 1 else ""
     match state:
         case "broken":
             return (
@@ -144,11 +135,11 @@ def _line(state: State, gpus: tuple[JudgedGpu, ...]) -> str:
         case "busy":
             use = first.gpu.used_by_others_percent or 0.0
             return (
-                f"These figures cannot be compared: something else used {use:.0f} % of "
-                f"{first.label} meanwhile.{more} Stop it, or wait for it, and measure again."
+                f"These figures cannot be compared: other programs used {use:.0f} % of "
+                f"{first.label} meanwhile.{more} Stop them, or wait for them, and measure again."
             )
         case "unknown":
-            return f"Nothing is known of what {first.gpu.name} should do: judge by the figures."
+            return f"The speed of {first.gpu.name} is not known here: judge by the figures."
         case "fine":
             return f"As fast as it should be: {_counted(gpus)}."
 

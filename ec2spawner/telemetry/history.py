@@ -74,7 +74,7 @@ class _Gpu:
 class HistoryBuffer:
     """Takes samples and answers the last hour. Thread-safe.
 
-    Steps go by a clock that nobody sets. Reported instants are the wall clock's; when
+    Steps follow a clock that is never set. Reported instants are the wall clock's; when
     that is set, the whole hour moves along, and stays in order.
     """
 

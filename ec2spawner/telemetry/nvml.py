@@ -32,8 +32,8 @@ because this reopens the driver, which may already be in trouble."""
 LOG_INTERVAL_SECONDS = 3600.0
 """The same message is not logged again for this long."""
 
-EVENTS_AT_ONCE = 16
-"""A GPU that fails may report errors without end; the rest is heard with the next sample."""
+MAX_EVENTS_PER_SAMPLE = 16
+"""A GPU that fails may report errors without end; the rest is read with the next sample."""
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 NVIDIA_VENDOR = "0x10de"
@@ -202,7 +202,7 @@ class NvmlGpus:
     def _read_events(self) -> None:
         """Take what the driver has reported since the last sample, without waiting."""
         nvml = self._nvml
-        for _ in range(EVENTS_AT_ONCE):
+        for _ in range(MAX_EVENTS_PER_SAMPLE):
             if self._events is None:
                 return
             try:

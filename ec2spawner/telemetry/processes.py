@@ -13,8 +13,8 @@ CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 TURNS = 10
-"""A process that is none of the user's is looked at in every tenth scan, and a thread of the kernel
-once: a machine with a hundred cores has two thousand of these in its list."""
+"""A process that is not the user's is read in every tenth scan, and a thread of the kernel once: a
+machine with a hundred cores has two thousand of these in its list."""
 
 MANY = 400
 LIST_SECONDS = 2.5

@@ -50,7 +50,7 @@ class Scanner:
         cpu_seconds = self._user_cpu_seconds(scan)
         taken, self._elapsed = cpu_seconds - self._cpu_seconds, now - self._scanned_at
         self._cpu_seconds, self._scanned_at = cpu_seconds, now
-        # A process that is buried in the middle of a scan is missed, and counts twice in the next.
+        # A process that is reaped during a scan is missed, and counts twice in the next.
         use = min(max(taken / self._elapsed, 0.0), os.cpu_count() or 1) if self._elapsed > 0 else 0
         self.user_cpu_percent = 100.0 * use
         return scan

@@ -11,7 +11,7 @@ from .message import PROTOCOL, Message, ProtocolNumber, Seconds, ShortText
 
 
 class Spoken(Message):
-    """What every claim has, whatever its protocol: enough to answer in words."""
+    """What a claim of any protocol has: enough to refuse it with a reason."""
 
     protocol: ProtocolNumber = PROTOCOL
 
@@ -34,13 +34,13 @@ class Claim(Message):
     """Seconds from kernel start to this agent's start, where known."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
     broken: ShortText = ""
-    """For people: what is broken on this machine, so that it shall not be given to anybody."""
+    """For people: what is broken on this instance, so that it is never assigned a lease."""
     interruption_at: AwareDatetime | None = None
-    """When EC2 takes this spot instance back, where there is a notice: it shall get no lease."""
+    """When EC2 reclaims this spot instance, if there is a notice: it gets no lease."""
 
 
 class HomeMount(Message):
-    """What the agent shall mount as the user's home."""
+    """What the agent mounts as the user's home."""
 
     kind: Literal["ebs", "efs", "none"]
     volume_id: str | None = None
@@ -79,14 +79,14 @@ class BucketMount(Message):
 
 
 class Certificates(Message):
-    """For a hub with `internal_ssl`: what the notebook proves itself with, and whom it believes.
+    """For a hub with `internal_ssl`: the notebook's certificate and the authorities it trusts.
 
     PEM texts. Only the certificates of the hub and its proxy are accepted.
     """
 
     key: Annotated[str, Field(repr=False)]
     certificate: str
-    """For the instance's private address and for nothing else."""
+    """Only for the instance's private address."""
     ca: str
     """The authorities of the hub and of its proxy."""
 
@@ -108,13 +108,13 @@ class LeaseGrant(Message):
     data: list[DataMount] = []
     buckets: list[BucketMount] = []
     scratch: str = ""
-    """Where the instance store is mounted for the user; empty leaves it alone."""
+    """Where the instance store is mounted for the user; empty does not mount it."""
     idle: IdlePolicy
     profile: ShortText = ""
     hub_lost_after_seconds: Seconds = 900.0
     """Without an answer from the hub for this long, an idle instance powers itself off."""
     certificates: Certificates | None = None
-    """The notebook shall speak TLS with these; since protocol 2."""
+    """The notebook serves TLS with these; since protocol 2."""
 
 
 class ClaimWait(Message):

@@ -1,4 +1,4 @@
-"""The idle policy, and what was found by it."""
+"""The idle policy, and the idleness that follows from it."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ class Idleness(Message):
 
     idle_since: AwareDatetime | None = None
     busy: Sentence | None = None
-    """What keeps the server on; None while nothing works."""
+    """What keeps the server on; None while it is idle."""
     busy_because: ShortText = ""
-    """The same in English, for the hub's pages and logs; empty while nothing works."""
+    """The same in English, for the hub's pages and logs; empty while it is idle."""
     busy_kernel_id: str = ""
     """Which kernel that is, where it is one."""
     busy_path: ShortText = ""
     """Its notebook, where it has one."""
     stop_at: AwareDatetime | None = None
-    """When the server will be stopped if nothing happens; None while something works."""
+    """When the server will be stopped unless it is used; None while it is in use."""
     warn_at: AwareDatetime | None = None
     cull_kernels: list[str] = []
     """Ids of kernels idle beyond `kernel_seconds`; the extension shuts these down."""

@@ -1,4 +1,4 @@
-"""Agent -> hub: the life of a lease; steps, beats, extension, stop."""
+"""Agent -> hub: the life of a lease; steps, heartbeats, extension, stop."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Heartbeat(Message):
 
     protocol: ProtocolNumber
     sent_at: AwareDatetime | None = None
-    """The agent's clock when it sent this: `sent_at - idle_since` is how long nothing has worked
-    by one clock, whatever the hub's says."""
+    """The agent's clock when it sent this: `sent_at - idle_since` is how long the server has been
+    idle by one clock, however the hub's differs."""
     idle_since: AwareDatetime | None = None
-    """Since when nothing works; None while something does."""
+    """Since when the server is idle; None while it is in use."""
     busy_because: ShortText = ""
     """For people: what keeps the server on, or empty."""
     interruption_at: AwareDatetime | None = None
-    """When EC2 takes this spot instance back; None where it has not said so."""
+    """When EC2 reclaims this spot instance; None without a notice."""
     telemetry: Telemetry | None = None
     hold_seconds: Annotated[float, Field(ge=0, le=55)] = 0.0
     state_seen: int = 0
@@ -124,7 +124,7 @@ class HeartbeatResponse(Message):
 
     protocol: int = PROTOCOL
     state: int
-    """Grows with every change worth telling the agent."""
+    """Grows with every change that the agent should know."""
     cost: Cost
     idle: IdlePolicy
     extended_until: AwareDatetime | None = None

@@ -1,4 +1,4 @@
-"""What every message is made of: bounded text, amounts with a unit, the protocol's number."""
+"""The parts of all messages: bounded text, amounts with a unit, the protocol's number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Percent = Annotated[float, Field(ge=0, le=100)]
 
 
 class Message(BaseModel):
-    """Base of all messages: frozen, deaf to fields of a newer protocol, and every number is one."""
+    """Base of all messages: frozen; ignores newer fields, and refuses NaN and infinity."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 

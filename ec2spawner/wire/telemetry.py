@@ -54,9 +54,9 @@ class GpuSample(Message):
     """The last critical error that the driver reported, by NVIDIA's number."""
     xid_at: AwareDatetime | None = None
     lost: bool = False
-    """The GPU was there and does not answer any more: it fell off the bus."""
+    """The GPU stopped responding: it fell off the bus."""
     mig: Annotated[list[MigSlice], Field(max_length=16)] = []
-    """Its slices, where it is cut into such; the GPU itself has no use of its own then."""
+    """Its slices in MIG mode, in which the GPU itself reports no use."""
 
 
 class Worker(Message):

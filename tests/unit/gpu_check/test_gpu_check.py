@@ -195,7 +195,7 @@ def test_a_hanging_gpu_is_broken_and_does_not_block(cuda: FakeCuda, call: str) -
     done = check(cuda.environment(hang=call), "--json", "--short", code=HANGS)
     assert done.returncode == 1, done.stderr
     [line] = done.stdout.splitlines()
-    assert "it stopped answering in the middle of a copy" in json.loads(line)["verdict"]["line"]
+    assert "it stopped responding during a copy" in json.loads(line)["verdict"]["line"]
 
 
 # --- matrix products, by a library that stands in for PyTorch ---------------------------------

@@ -127,7 +127,7 @@ def test_no_figure_of_a_shared_gpu_is_called_slow() -> None:
     busy = replace(T4, figures=figures(0.01), used_by_others_percent=85)
     verdict = judge(machine(busy))
     assert (verdict.state, verdict.exit_status) == ("busy", 2)
-    assert "something else used 85 % of GPU 0 (Tesla T4)" in verdict.line
+    assert "other programs used 85 % of GPU 0 (Tesla T4)" in verdict.line
     quiet = replace(busy, used_by_others_percent=MAX_USE)
     assert judge(machine(quiet)).state == "slow"
 
