@@ -48,11 +48,10 @@ class SpotWaits:
         )
 
     async def buy_on_demand(self, lease_id: str, max_usd_per_hour: float | None) -> None:
-        """Let a waiting start buy on-demand up to a price in USD/hour that its user accepts.
+        """Let a waiting start buy on-demand, up to the price in USD/hour that its user accepts.
 
-        None accepts any price.
-
-        Raises `NotWaiting`, and `StoreError`: then it holds in memory, and the next pass stores it.
+        None accepts any price. Raises `NotWaiting`, and `StoreError`: then it holds in memory, and
+        the next pass stores it.
         """
         lease = self.state.leases.get(lease_id)
         if lease is None or lease.wait is None or not self.is_waiting(lease):
