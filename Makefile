@@ -29,10 +29,10 @@ LAB_SOURCES := $(shell find labextension -type f \( -path '*/src/*' -o -path '*/
 
 export PATH := $(CURDIR)/$(VENV)/bin:$(CURDIR)/$(VENV)/node/node_modules/.bin:$(PATH)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# A failure that depends on the order of a set is told again by its seed.
+# A failure that depends on the order of a set is reproduced with the same seed.
 export PYTHONHASHSEED ?= 0
-# Also where this is set: else each worker rewrites all assertions, and each hub, embedded EC2, agent
-# and notebook compiles the package again.
+# Overrides what the environment says: without bytecode each worker would rewrite all assertions, and
+# each hub, embedded EC2, agent and notebook would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \

@@ -20,7 +20,7 @@ from ..state.state import State
 
 log = logging.getLogger(__name__)
 
-DELETED_STATES = frozenset({"deleting", "deleted", "error"})
+UNUSABLE_STATES = frozenset({"deleting", "deleted", "error"})
 
 
 class VolumeListing:
@@ -54,7 +54,7 @@ class VolumeListing:
         foreign: dict[tuple[str, str], str] = {}
         for volume in volumes:
             home_id, owner = volume.tags.get(HOME), _owner_tags(volume.tags)
-            if not home_id or volume.state in DELETED_STATES:
+            if not home_id or volume.state in UNUSABLE_STATES:
                 continue
             if volume.tags.get(STORE) == self._store_id:
                 by_home.setdefault(home_id, []).append(volume)

@@ -17,7 +17,7 @@ from ..model.cloud import Cloud, CloudError, Instance, Volume, VolumeSnapshot, V
 from ..model.lease import Home, Lease
 from ..state.state import State
 from ..store.store import StoreError
-from .volume_listing import DELETED_STATES, VolumeListing
+from .volume_listing import UNUSABLE_STATES, VolumeListing
 
 log = logging.getLogger(__name__)
 
@@ -230,7 +230,7 @@ class HomeVolumes:
         if move is None or move.volume_id != home.volume_id:
             return
         old = await self._cloud.volume(move.from_volume_id)
-        if old is None or old.state in DELETED_STATES or self._records.find(home.home_id) != home:
+        if old is None or old.state in UNUSABLE_STATES or self._records.find(home.home_id) != home:
             return
         log.error(
             "%s of %r/%r does not exist any more: %s, from which it moved, is the home again",

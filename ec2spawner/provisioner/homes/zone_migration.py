@@ -177,9 +177,8 @@ class ZoneMigrations:
                 await self._give_up(home, error.message)
             else:
                 log.warning("Snapshot of %s for its move: %s", move.from_volume_id, error)
-                if (
-                    error.code in FULL | THROTTLES
-                ):  # none was made: the next check requests it again
+                # None was made: the next check requests it again.
+                if error.code in FULL | THROTTLES:
                     await self.state.homes.save(
                         replace(home, move=replace(move, snapshot_asked_at=None))
                     )

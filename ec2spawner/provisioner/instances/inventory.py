@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -9,6 +10,7 @@ from ...core.instances.matching import Supply, balance
 from ...core.instances.retention_rules import CLAIM_SILENCE
 from ...core.tags import INTENT, LEASE, STORE
 from ..model.cloud import GONE, Instance, InstanceState
+from ..state.launches import Round
 from ..state.state import State
 from ..state.stock import Stock
 from .demand import needs
@@ -33,8 +35,11 @@ class Inventory:
             self.state.claims.wake(instance_id)
 
 
-def take_stock(state: State) -> Stock:
-    """All our instances without a lease, compared with the leases that wait."""
+def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
+    """All our instances without a lease, compared with the leases that wait.
+
+    Launches of the rounds in `without` do not count as supply.
+    """
     supplies: list[Supply] = []
     dead: list[Instance] = []
     unknown: list[Instance] = []
@@ -62,7 +67,7 @@ def take_stock(state: State) -> Stock:
         if instance_id not in seen
     ]
     # Last, so that a booted instance is not surplus because of a launch call that may fail.
-    supplies += state.launches.outstanding()
+    supplies += state.launches.outstanding(without)
     result = balance(needs(state), supplies)
     return Stock(
         supplies=tuple(supplies),

@@ -68,33 +68,43 @@ class LaunchController:
         self._tasks.spawn(self._replay(intent), f"replay {intent.client_token}")
 
     async def _give_up(self) -> None:
-        """End the leases that the failed rounds leave without an instance, the latest first.
+        """End the leases that the failed rounds leave without an instance.
 
         Not in the pass: the user waits, and the store may be away. Rounds that fail within the
-        batch window share one stock. Until it is taken they count as supply, so that no pass
-        launches for their leases.
+        batch window share one stock. They count as supply until these leases are ending: else a
+        pass would launch for them again.
         """
         await asyncio.sleep(self._state.settings.batch_window)
         failed, self._failed = self._failed, []
-        for round_, _ in failed:
-            self._state.launches.in_progress.remove(round_)
-        missing = take_stock(self._state).missing - self._state.judged
-        for round_, outcome in failed:
-            self._tasks.spawn(self._end_left(round_, outcome, missing), "end of a failed round")
+        rounds = [round_ for round_, _ in failed]
+        try:
+            missing = take_stock(self._state, without=rounds).missing - self._state.judged
+            for round_, outcome in failed:
+                for lease, stop in self._left(round_, outcome, missing):
+                    self._tasks.spawn(self._end(lease, stop), f"end of {lease.lease_id}")
+            await asyncio.sleep(0)  # each is ending in memory now; storing it may take long
+        finally:
+            for round_ in rounds:
+                self._state.launches.in_progress.remove(round_)
         self._state.wake()
 
-    async def _end_left(self, round_: Round, outcome: Outcome, missing: Set[str]) -> None:
-        """A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
-        lease that arrived during the round is not part of it."""
+    def _left(
+        self, round_: Round, outcome: Outcome, missing: Set[str]
+    ) -> Iterator[tuple[Lease, Stop]]:
+        """The leases to end after a failed round, the latest requests, each with the reason.
+
+        A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
+        lease that arrived during the round is not part of it.
+        """
         left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
         if outcome.ended_by is not ErrorClass.REFUSED:
             left = [lease for lease in left if lease.wait is None]
         now = self._state.clock.now()
         for lease in left[-outcome.missing :]:
-            await self._end(lease, self._why_not(lease, outcome, now))
+            yield lease, self._why_not(lease, outcome, now)
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
-        # While the end of another one was stored, this one may have got an instance.
+        # It may have got an instance since this was decided.
         current = self._state.leases.get(lease.lease_id)
         if current is not None and current.state is LeaseState.WAITING:
             await self._state.end(lease.lease_id, stop)

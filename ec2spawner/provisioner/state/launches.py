@@ -172,8 +172,8 @@ class Launches:
 
     # --- what the rounds may still bring ---
 
-    def outstanding(self) -> Iterator[Supply]:
-        """The instances that rounds may still bring.
+    def outstanding(self, without: Collection[Round] = ()) -> Iterator[Supply]:
+        """The instances that rounds may still bring, but those in `without`.
 
         Instances that are known already do not count: a listing can be faster than the response.
         """
@@ -182,6 +182,8 @@ class Launches:
         tokens |= {each: instance.tags.get(INTENT, "") for each, instance in listed.items()}
         known = Counter(tokens.values())
         for number, round_ in enumerate(self.in_progress):
+            if round_ in without:
+                continue
             token = round_.client_token
             arrived = known[token] if token and not self.is_failed(token) else 0
             for place in range(round_.outstanding - arrived):

@@ -23,6 +23,10 @@ class StoreAwayError(StoreError):
     """The database server does not answer: it may be starting."""
 
 
+class StoreTimeoutError(StoreError):
+    """The database has not answered in time; what was asked for may still happen."""
+
+
 class Database(Protocol):
     """One database, held by one process. All methods block, and run in the store's one thread.
 

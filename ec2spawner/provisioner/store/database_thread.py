@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from ..model import metrics
-from .database import Database, StoreAwayError, StoreError, StoreHeldError
+from .database import Database, StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
 from .migrations import ForeignSchemaError, SchemaTooNewError
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class DatabaseThread:
                 "full, broken or on a network? What was asked for may still happen"
             )
             self._log_failure(said)
-            raise StoreError(said) from error
+            raise StoreTimeoutError(said) from error
         except SchemaTooNewError as error:
             raise StoreError(
                 f"{self._database.name} was written by a newer ec2spawner (schema "

@@ -11,9 +11,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-from .database import StoreError
+from .database import StoreAwayError, StoreError, StoreHeldError, StoreTimeoutError
 
 log = logging.getLogger(__name__)
+
+STORE_FAILURES = (StoreAwayError, StoreHeldError, StoreTimeoutError)
+"""With these every other write would fail too, and each would take its time."""
 
 Write = Callable[[], Awaitable[None]]
 
@@ -55,22 +58,29 @@ class WriteBehindQueue:
             await self._do(subject, write)
 
     async def retry(self) -> None:
-        """Try everything once more, oldest first, up to the first that fails, which is logged.
+        """Try everything once more, oldest first; what fails is logged and stays.
 
-        What is in progress is left to its caller: a pass does not wait for it.
+        A record that the store refuses holds up no other one. Where the store itself fails, the
+        rest is left to the next try. What is in progress is left to its caller: a pass does not
+        wait for it.
         """
+        failures: list[str] = []
         for subject in list(self._writes):
             write = self._writes.get(subject)
             if write is None or write in self._in_progress:
                 continue
             try:
                 await self._do(subject, write)
+            except STORE_FAILURES as error:
+                failures.append(f"{subject}: {error}")
+                break
             except StoreError as error:
-                # To the end: one that the store always refuses does not hold up the others.
-                if latest := self._writes.pop(subject, None):
-                    self._writes[subject] = latest
-                log.error("%d records are not stored yet: %s", len(self._writes), error)
-                return
+                failures.append(f"{subject}: {error}")
+            except Exception as error:
+                log.exception("%s could not be written", subject)
+                failures.append(f"{subject}: {error!r}")
+        if failures:
+            log.error("%d records are not stored yet; %s", len(self._writes), failures[0])
 
     async def drain(self) -> None:
         """Try everything once more, and wait for what is in progress."""

@@ -62,8 +62,10 @@ async def test_hubs_never_touch_each_others_instances(
     anns, both = await serve_one_each(hub, staging, embedded)
     await hub.kill()
     await hub.start()
-    await hub.wait_ready("ann")  # after a listing, in which it has seen Zoe's instance too
+    await hub.wait_ready("ann")
+    await listings(embedded, 2)  # in which each hub sees the other's instance
     assert await instances(embedded) == both
+    assert (await staging.model("zoe") or {})["ready"]
     await staging.stop_server("zoe")
     assert await instances(embedded) == anns
     assert (await hub.model("ann") or {})["ready"]

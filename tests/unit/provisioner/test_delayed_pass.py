@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +14,9 @@ from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner import reconciler
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
+from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
+from ec2spawner.provisioner.state.launches import Round
 from ec2spawner.provisioner.state.state import State
 from ec2spawner.provisioner.state.stock import Stock
 from ec2spawner.provisioner.store.store import StoreError
@@ -24,6 +26,8 @@ from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 ON_DEMAND = (Market.ON_DEMAND,)
 G5 = replace(SPEC, instance_types=("g5.xlarge",), markets=ON_DEMAND)
+"""Sold out in these tests."""
+G4 = replace(SPEC, markets=ON_DEMAND)
 STOPPED = AfterStop("stop", 6000, 1)
 OVER = {LeaseState.ENDING, LeaseState.ENDED}
 
@@ -158,9 +162,9 @@ async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
 ) -> None:
     world, taken = await begin(), []
 
-    def counted(state: State) -> Stock:
+    def counted(state: State, without: Collection[Round]) -> Stock:
         taken.append(state)
-        return take_stock(state)
+        return take_stock(state, without)
 
     monkeypatch.setattr(controller, "take_stock", counted)
     kinds = [replace(G5, disk_gib=100 + n) for n in range(20)]
@@ -170,6 +174,27 @@ async def test_starts_of_many_kinds_that_fail_together_take_stock_together(
     await until(lambda: all(world.now(lease).state in OVER for lease in leases))
     assert len(taken) <= len(kinds) / 2
     assert len(world.cloud.of("launch")) == len(kinds), "no pass launched for them again"
+    await world.kill()
+
+
+@in_virtual_time
+async def test_failed_starts_are_not_launched_for_again_while_their_ends_are_stored(
+    begin: Begin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await begin()
+    world.cloud.fail("launch", CloudError("InvalidParameterValue", "no", retryable=False), 50)
+    save = world.store.save_lease
+
+    async def save_slowly(lease: Lease) -> None:
+        if lease.state is LeaseState.ENDING:
+            await asyncio.sleep(0.03)
+        await save(lease)
+
+    leases = await asyncio.gather(*(world.request(f"bob-{n}", spec=G4) for n in range(40)))
+    monkeypatch.setattr(world.store, "save_lease", save_slowly)
+    await until(lambda: all(world.now(lease).state in OVER for lease in leases))
+    await asyncio.sleep(10)
+    assert len(world.cloud.of("launch")) == 1
     await world.kill()
 
 
