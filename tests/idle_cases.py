@@ -11,12 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ec2spawner.core.idle.activity import Reading, Signals
-from ec2spawner.wire import (
-    IdlePolicy,
-    KernelState,
-    TerminalState,
-    Worker,
-)
+from ec2spawner.wire import IdlePolicy, KernelState, TerminalState, Worker
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)
 """A Tuesday."""

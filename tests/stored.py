@@ -16,13 +16,7 @@ from sqlalchemy import Connection, DateTime, MetaData, NullPool, create_engine, 
 from sqlalchemy.types import TypeEngine
 
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
-from ec2spawner.provisioner.model.lease import (
-    Intent,
-    IntentState,
-    Lease,
-    LeaseState,
-    StepEvent,
-)
+from ec2spawner.provisioner.model.lease import Intent, IntentState, Lease, LeaseState, StepEvent
 from ec2spawner.provisioner.store import migrations
 from ec2spawner.wire import IdlePolicy, Market, Step
 

@@ -15,14 +15,7 @@ from typing import Any
 
 from ec2spawner.agent.notebook_server.local_socket import LocalSocket
 from ec2spawner.agent.settings import NotebookUser
-from ec2spawner.wire import (
-    AgentState,
-    Cost,
-    Idleness,
-    IdlePolicy,
-    Market,
-    NotebookReply,
-)
+from ec2spawner.wire import AgentState, Cost, Idleness, IdlePolicy, Market, NotebookReply
 
 ME = NotebookUser("me", os.getuid(), os.getgid(), (), Path("/"), "/bin/sh")
 

@@ -16,12 +16,7 @@ import aiohttp
 
 from ..core.idle.policy import shortest_limit
 from ..telemetry import Sampler
-from ..wire import (
-    SAVE_SECONDS,
-    HeartbeatResponse,
-    LeaseGrant,
-    Observation,
-)
+from ..wire import SAVE_SECONDS, HeartbeatResponse, LeaseGrant, Observation
 from .hub.client import HubClient, HubError, PowerOffError
 from .hub.heartbeat import Heartbeat
 from .hub.step_reports import StepReports

@@ -10,12 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from ec2spawner.core.offers.launch_errors import LaunchError
-from ec2spawner.core.offers.purchase import (
-    Offer,
-    Purchase,
-    next_purchase,
-    ranked,
-)
+from ec2spawner.core.offers.purchase import Offer, Purchase, next_purchase, ranked
 from ec2spawner.core.offers.sold_out import SoldOut
 from ec2spawner.data import instance_types
 from ec2spawner.wire import Market

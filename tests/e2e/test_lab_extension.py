@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.wire import (
-    Cost,
-    GpuSample,
-    Market,
-    Notice,
-    ServerEnd,
-    Stop,
-    Telemetry,
-    sentence,
-)
+from ec2spawner.wire import Cost, GpuSample, Market, Notice, ServerEnd, Stop, Telemetry, sentence
 from tests.e2e.canned_server import (
     BUNDLE,
     ITEM,

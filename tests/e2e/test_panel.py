@@ -13,14 +13,7 @@ from typing import Any
 
 import pytest
 
-from ec2spawner.wire import (
-    History,
-    Idleness,
-    IdlePolicy,
-    NotebookStatus,
-    Stop,
-    sentence,
-)
+from ec2spawner.wire import History, Idleness, IdlePolicy, NotebookStatus, Stop, sentence
 from tests.e2e import panel_scenes as scenes
 from tests.e2e.accessibility import violations
 from tests.e2e.canned_server import (

@@ -13,14 +13,7 @@ import pytest
 
 from ec2spawner.agent.claim import claim_lease, new_key
 from ec2spawner.agent.hub.client import HubClient, PowerOffError
-from ec2spawner.wire import (
-    BucketMount,
-    Certificates,
-    Claim,
-    HomeMount,
-    IdlePolicy,
-    Stop,
-)
+from ec2spawner.wire import BucketMount, Certificates, Claim, HomeMount, IdlePolicy, Stop
 from tests.integration.agent.lease_on_instance import (
     LEASE_TOKEN,
     PYTHON,

@@ -14,13 +14,7 @@ import aiohttp
 import psutil
 import pytest
 
-from ec2spawner.wire import (
-    ExtendResponse,
-    HomeMount,
-    IdlePolicy,
-    IdleResponse,
-    Stop,
-)
+from ec2spawner.wire import ExtendResponse, HomeMount, IdlePolicy, IdleResponse, Stop
 from tests.integration.agent.lease_on_instance import (
     API_TOKEN,
     EVES_TOKEN,

@@ -20,13 +20,7 @@ from ec2spawner.telemetry import Processes, Sampler, find_gpus
 from ec2spawner.telemetry.gpu_source import GpuProcess, Kind
 from ec2spawner.telemetry.processes import ProcessTable, read_process
 from ec2spawner.telemetry.sampler import OLD_SECONDS, SilentGpus
-from ec2spawner.wire import (
-    GpuSample,
-    KernelState,
-    Sentence,
-    Worker,
-    sentence,
-)
+from ec2spawner.wire import GpuSample, KernelState, Sentence, Worker, sentence
 from tests.fake_nvml import FakeNvml
 
 ROOT = Path(__file__).parents[3]

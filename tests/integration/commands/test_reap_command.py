@@ -12,13 +12,7 @@ import pytest
 import pytest_asyncio
 
 from ec2spawner.aws import EC2Cloud
-from ec2spawner.core.tags import (
-    HOME,
-    HUB,
-    INTENT,
-    LEASE,
-    STORE,
-)
+from ec2spawner.core.tags import HOME, HUB, INTENT, LEASE, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store

@@ -16,19 +16,9 @@ from ec2spawner.data import instance_types
 from ec2spawner.embedded.api.protocol import EC2Error, parse_request, render
 from ec2spawner.embedded.gateway.idempotency import ClientTokens
 from ec2spawner.embedded.gateway.throttle import Throttle
-from ec2spawner.embedded.instances.fleet import (
-    Candidate,
-    Purchase,
-    favourites_first,
-    fill,
-)
+from ec2spawner.embedded.instances.fleet import Candidate, Purchase, favourites_first, fill
 from ec2spawner.embedded.market.capacity import Capacity, Offer, insufficient
-from ec2spawner.embedded.market.prices import (
-    CEILING,
-    FLOOR,
-    HISTORY,
-    SpotPrices,
-)
+from ec2spawner.embedded.market.prices import CEILING, FLOOR, HISTORY, SpotPrices
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -29,13 +29,7 @@ from ec2spawner.agent.mounts.mount_points import (
 )
 from ec2spawner.agent.mounts.mounts import Mounts
 from ec2spawner.agent.settings import NotebookUser, Settings
-from ec2spawner.wire import (
-    BucketMount,
-    DataMount,
-    HomeMount,
-    IdlePolicy,
-    LeaseGrant,
-)
+from ec2spawner.wire import BucketMount, DataMount, HomeMount, IdlePolicy, LeaseGrant
 
 VOLUME = "vol-0123456789abcdef0"
 DEVICE = "nvme-Amazon_Elastic_Block_Store_vol0123456789abcdef0"

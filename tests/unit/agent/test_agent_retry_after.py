@@ -18,13 +18,7 @@ from ec2spawner.agent.hub.heartbeat import Heartbeat
 from ec2spawner.agent.hub.step_reports import StepReports
 from ec2spawner.agent.lease_status import LeaseStatus
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
-from ec2spawner.wire import (
-    Claim,
-    Cost,
-    HeartbeatResponse,
-    IdlePolicy,
-    Message,
-)
+from ec2spawner.wire import Claim, Cost, HeartbeatResponse, IdlePolicy, Message
 from tests.unit.agent.lease_grant import lease_grant
 
 GRANT = lease_grant(IdlePolicy())

@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from ec2spawner.wire import (
-    MAX_BODY_BYTES,
-    GpuSample,
-    Heartbeat,
-    MigSlice,
-    Telemetry,
-    Worker,
-)
+from ec2spawner.wire import MAX_BODY_BYTES, GpuSample, Heartbeat, MigSlice, Telemetry, Worker
 
 AT = "2026-11-20T14:00:00Z"
 

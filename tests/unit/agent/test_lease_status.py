@@ -21,14 +21,7 @@ from ec2spawner.agent.settings import NotebookUser, Settings, SettingsError
 from ec2spawner.core.backoff import Backoff
 from ec2spawner.core.idle.activity import Reading
 from ec2spawner.telemetry import Processes, Sampler, find_gpus
-from ec2spawner.wire import (
-    Cost,
-    HeartbeatResponse,
-    IdlePolicy,
-    KernelState,
-    Observation,
-    Stop,
-)
+from ec2spawner.wire import Cost, HeartbeatResponse, IdlePolicy, KernelState, Observation, Stop
 from tests.unit.agent.lease_grant import lease_grant
 
 NOW = datetime(2026, 11, 3, 14, 0, tzinfo=UTC)

@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.config import (
-    ConfigError,
-    DiscountConfig,
-    Options,
-    validate_options,
-)
+from ec2spawner.config import ConfigError, DiscountConfig, Options, validate_options
 from ec2spawner.core.pricing.discounts import Discount
 
 GOOD: dict[str, Any] = {

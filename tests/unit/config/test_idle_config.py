@@ -11,12 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.config import (
-    ConfigError,
-    IdleConfig,
-    Options,
-    validate_options,
-)
+from ec2spawner.config import ConfigError, IdleConfig, Options, validate_options
 from ec2spawner.core.idle.policy import bounded, in_force
 from ec2spawner.hub.spawn import idle_policy
 from ec2spawner.hub.spawn.idle_policy import policy_of

@@ -8,12 +8,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.pricing.discounts import (
-    Discount,
-    Running,
-    covered,
-    left,
-)
+from ec2spawner.core.pricing.discounts import Discount, Running, covered, left
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 TYPES = ("g5.xlarge", "g4dn.xlarge")

@@ -15,12 +15,7 @@ from ec2spawner.core.idle.activity import Reading, Signals
 from ec2spawner.core.idle.policy import bounds
 from ec2spawner.core.idle.stop_decision import Past, assess, stop_at
 from ec2spawner.core.text.durations import approximate, in_words
-from ec2spawner.wire import (
-    IdlePolicy,
-    KernelState,
-    TerminalState,
-    WorkingHours,
-)
+from ec2spawner.wire import IdlePolicy, KernelState, TerminalState, WorkingHours
 from tests.idle_cases import NOW, STARTED, ago, kernel, steady, worker
 
 POLICY = IdlePolicy(server_seconds=3600, kernel_seconds=7200, warn_seconds=600)

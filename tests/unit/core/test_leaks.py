@@ -8,19 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.instances.leaks import (
-    GRACE,
-    Kind,
-    Known,
-    Resource,
-    verdict,
-)
-from ec2spawner.core.tags import (
-    HOME,
-    HUB,
-    INTENT,
-    STORE,
-)
+from ec2spawner.core.instances.leaks import GRACE, Kind, Known, Resource, verdict
+from ec2spawner.core.tags import HOME, HUB, INTENT, STORE
 
 OURS = {HUB: "hub", STORE: "store", INTENT: "spot-1"}
 KNOWN = Known("hub", "store", held={"i-held": "a lease holds it"}, homes={"vol-home"})

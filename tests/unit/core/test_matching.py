@@ -15,14 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ec2spawner.core.instances.matching import (
-    Balance,
-    Need,
-    Supply,
-    balance,
-    fits,
-    lease_for,
-)
+from ec2spawner.core.instances.matching import Balance, Need, Supply, balance, fits, lease_for
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -7,12 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.homes.snapshot_schedule import (
-    Copy,
-    Schedule,
-    is_due,
-    too_many,
-)
+from ec2spawner.core.homes.snapshot_schedule import Copy, Schedule, is_due, too_many
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 DAILY = Schedule(every=86400, keep=3)

@@ -11,20 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.offers.launch_errors import (
-    SOLD_OUT,
-    ErrorClass,
-    LaunchError,
-    error_class,
-)
+from ec2spawner.core.offers.launch_errors import SOLD_OUT, ErrorClass, LaunchError, error_class
 from ec2spawner.core.offers.purchase import OfferKey
 from ec2spawner.core.offers.quotas import quota_class
-from ec2spawner.core.offers.sold_out import (
-    MARKED_FOR,
-    Mark,
-    Scope,
-    SoldOut,
-)
+from ec2spawner.core.offers.sold_out import MARKED_FOR, Mark, Scope, SoldOut
 from ec2spawner.wire import Market
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -7,14 +7,7 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.offers.spot_wait import (
-    BOOT_RESERVE,
-    PAUSE,
-    Turn,
-    Wait,
-    longest_wait,
-    turn,
-)
+from ec2spawner.core.offers.spot_wait import BOOT_RESERVE, PAUSE, Turn, Wait, longest_wait, turn
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 instants = st.integers(-3600, 3600).map(lambda seconds: NOW + timedelta(seconds=seconds))

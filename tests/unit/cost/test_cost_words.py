@@ -10,12 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ec2spawner.cost.epochs import Done
-from ec2spawner.cost.formatting import (
-    MIN,
-    lasted,
-    money,
-    when,
-)
+from ec2spawner.cost.formatting import MIN, lasted, money, when
 
 amounts = st.floats(0, 1e9)
 durations = st.floats(0, 1e8)

@@ -11,14 +11,7 @@ from rich.console import Console
 
 from ec2spawner.data import gpu_models
 from ec2spawner.gpu_check.expectation import HEALTHY, find_model, peaks
-from ec2spawner.gpu_check.figures import (
-    LABELS,
-    MAX_USE,
-    UNITS,
-    Figure,
-    Figures,
-    GpuFigures,
-)
+from ec2spawner.gpu_check.figures import LABELS, MAX_USE, UNITS, Figure, Figures, GpuFigures
 from ec2spawner.gpu_check.report import as_json, from_json, print_report
 from ec2spawner.gpu_check.verdict import EXIT_STATUS, WORST_FIRST, judge
 

@@ -15,13 +15,7 @@ from ec2spawner.hub.pages.attempt_text import request_text
 from ec2spawner.hub.pages.migration_progress import Moving
 from ec2spawner.hub.pages.progress import progress_event
 from ec2spawner.provisioner.model.cloud import LaunchSpec
-from ec2spawner.provisioner.model.lease import (
-    Attempt,
-    AttemptOutcome,
-    Lease,
-    LeaseState,
-    StepEvent,
-)
+from ec2spawner.provisioner.model.lease import Attempt, AttemptOutcome, Lease, LeaseState, StepEvent
 from ec2spawner.wire import IdlePolicy, Market, Step
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

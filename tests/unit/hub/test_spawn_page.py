@@ -24,14 +24,7 @@ from ec2spawner.core.pricing.gpu_value import Several, Value
 from ec2spawner.core.pricing.price_history import Pace, Steadiness
 from ec2spawner.core.profiles.profiles import Hardware
 from ec2spawner.hub.pages.jinja_environment import TEMPLATES
-from ec2spawner.hub.pages.profile_card import (
-    Bounds,
-    Card,
-    Elsewhere,
-    Line,
-    OfferSeen,
-    initial_card,
-)
+from ec2spawner.hub.pages.profile_card import Bounds, Card, Elsewhere, Line, OfferSeen, initial_card
 from ec2spawner.hub.pages.profile_card_text import badge, usd
 from ec2spawner.hub.pages.sparkline import HEIGHT, WIDTH, sparkline
 from ec2spawner.hub.pages.spawn_form import HomeSize, SpawnForm, render_spawn_form

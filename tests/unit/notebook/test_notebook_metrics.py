@@ -9,13 +9,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ec2spawner.notebook.metrics import on_metrics_endpoint
-from ec2spawner.wire import (
-    Cost,
-    GpuSample,
-    Idleness,
-    NotebookStatus,
-    Telemetry,
-)
+from ec2spawner.wire import Cost, GpuSample, Idleness, NotebookStatus, Telemetry
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 NAME = 'Tesla "T4"\\\n{x="y"} 1'

@@ -14,12 +14,7 @@ from ec2spawner.provisioner.model.agent_protocol import SPOKEN, what_it_lacks, w
 from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.retention.restart_failure import unfit
-from ec2spawner.wire import (
-    PROTOCOL,
-    Market,
-    Spoken,
-    Stop,
-)
+from ec2spawner.wire import PROTOCOL, Market, Spoken, Stop
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 TOO_OLD = Stop(reason="failed", message="too old: bake a new image")

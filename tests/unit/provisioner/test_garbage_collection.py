@@ -5,12 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ec2spawner.core.instances.leaks import GRACE
-from ec2spawner.core.tags import (
-    HOME,
-    HUB,
-    INTENT,
-    STORE,
-)
+from ec2spawner.core.tags import HOME, HUB, INTENT, STORE
 from ec2spawner.provisioner.model.cloud import CloudError, Interface, Volume
 from tests.unit.provisioner.world import World, until
 

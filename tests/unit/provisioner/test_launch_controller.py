@@ -18,12 +18,7 @@ from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
-from ec2spawner.provisioner.model.cloud import (
-    CloudError,
-    Instance,
-    InstanceState,
-    LaunchRequest,
-)
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ec2spawner.core.tags import (
-    HOME,
-    HUB,
-    LEASE,
-    STORE,
-)
+from ec2spawner.core.tags import HOME, HUB, LEASE, STORE
 from ec2spawner.provisioner.model.cloud import VolumeSpec
 from ec2spawner.provisioner.model.lease import LeaseState
 from ec2spawner.provisioner.store.store import Store

@@ -10,12 +10,7 @@ import pytest
 from rich.console import Console
 
 from ec2spawner.aws.templates import Template
-from ec2spawner.core.tags import (
-    HUB,
-    INTENT,
-    LEASE,
-    STORE,
-)
+from ec2spawner.core.tags import HUB, INTENT, LEASE, STORE
 from ec2spawner.provisioner.model.cloud import Instance, InstanceState, Volume
 from ec2spawner.provisioner.model.lease import IntentState, LeaseState, Snapshot
 from ec2spawner.provisioner.store.read_only import Peek

@@ -26,12 +26,7 @@ from ec2spawner.provisioner.model.lease import (
     StepEvent,
 )
 from ec2spawner.provisioner.store import tables
-from ec2spawner.provisioner.store.store import (
-    KeyAlreadyBound,
-    Store,
-    StoreError,
-    StoreHeldError,
-)
+from ec2spawner.provisioner.store.store import KeyAlreadyBound, Store, StoreError, StoreHeldError
 from ec2spawner.wire import Market, Step, Stop
 from tests.harness import TREE
 from tests.postgresql_server import PostgreSQL

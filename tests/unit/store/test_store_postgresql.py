@@ -11,12 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from ec2spawner.provisioner.store import postgresql
-from ec2spawner.provisioner.store.store import (
-    Store,
-    StoreAwayError,
-    StoreError,
-    StoreHeldError,
-)
+from ec2spawner.provisioner.store.store import Store, StoreAwayError, StoreError, StoreHeldError
 from tests.postgresql_server import PASSWORD, PostgreSQL, database_of
 from tests.stored import NOW, lease, other_program
 

@@ -16,12 +16,7 @@ from ec2spawner.core.instances.retention_rules import AfterStop, Kept
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.offers.spot_wait import Wait
 from ec2spawner.core.pricing.money import Segment
-from ec2spawner.provisioner.model.cloud import (
-    DataVolume,
-    Image,
-    LaunchRequest,
-    LaunchSpec,
-)
+from ec2spawner.provisioner.model.cloud import DataVolume, Image, LaunchRequest, LaunchSpec
 from ec2spawner.provisioner.model.lease import (
     Attempt,
     AttemptOutcome,
@@ -37,14 +32,7 @@ from ec2spawner.provisioner.model.lease import (
 from ec2spawner.provisioner.model.mounts import Mounts
 from ec2spawner.provisioner.store import tables
 from ec2spawner.provisioner.store.store import Store
-from ec2spawner.wire import (
-    BucketMount,
-    HomeMount,
-    IdlePolicy,
-    Market,
-    Step,
-    Stop,
-)
+from ec2spawner.wire import BucketMount, HomeMount, IdlePolicy, Market, Step, Stop
 from tests.stored import other_program
 
 T = TypeVar("T")

@@ -14,13 +14,7 @@ import psutil
 import pytest
 
 from ec2spawner.telemetry import machine
-from ec2spawner.telemetry.machine import (
-    MIB,
-    SPACE_LIMIT_SECONDS,
-    DiskSpace,
-    Machine,
-    Rates,
-)
+from ec2spawner.telemetry.machine import MIB, SPACE_LIMIT_SECONDS, DiskSpace, Machine, Rates
 from ec2spawner.wire import Telemetry
 
 

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 
 from ec2spawner.telemetry.gpu_source import GpuProcess
 from ec2spawner.telemetry.processes import Process
-from ec2spawner.telemetry.workers import (
-    MAX,
-    Groups,
-    Past,
-    Seen,
-    cpu_use,
-    group,
-    workers,
-)
+from ec2spawner.telemetry.workers import MAX, Groups, Past, Seen, cpu_use, group, workers
 from ec2spawner.wire import KernelState, TerminalState, Worker
 
 NOW = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
