@@ -48,7 +48,7 @@ def _called_in(path: Path) -> Iterator[Action]:
         if not isinstance(node.args[0], ast.Constant):
             continue
         named = str(node.args[0].value)
-        if isinstance(node.func, ast.Name) and node.func.id == "Trial":
+        if isinstance(node.func, ast.Name) and node.func.id == "DryRun":
             yield Action("ec2", named.removeprefix("ec2:"))
         elif isinstance(node.func, ast.Attribute) and node.func.attr in CALLERS:
             service = _service_of(node)

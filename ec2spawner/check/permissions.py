@@ -13,23 +13,23 @@ from ..hub.spawn.user_data import user_data
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, Image, LaunchSpec
 from ..wire import Market
 from .account import Subnet
-from .finding import Finding, ok, unproved
-from .hub_config import HubConfig
-from .trials import (
+from .dry_runs import (
     OF_EXISTING,
     RESERVATIONS,
-    Trial,
+    DryRun,
     of_homes,
     of_instances,
     of_interfaces,
     of_launches,
 )
+from .finding import Finding, ok, unproved
+from .hub_config import HubConfig
 from .verdicts import DRY_RUN, POLICY, judge_dry_run, judge_reservations, refused
 
 T = TypeVar("T")
 
-Ask = Callable[[Trial], Awaitable[CloudError | None]]
-"""Makes the call of a trial: EC2's error, or None if DryRun was ignored."""
+Ask = Callable[[DryRun], Awaitable[CloudError | None]]
+"""Makes the call: EC2's error, or None if DryRun was ignored."""
 
 
 async def judge_permissions(
@@ -51,14 +51,14 @@ async def judge_permissions(
         "ec2:DescribeNetworkInterfaces", cloud.list_interfaces(hub)
     )
 
-    async def ask(trial: Trial) -> CloudError | None:
-        return await cloud.client.dry_run(trial.action.removeprefix("ec2:"), **trial.parameters)
+    async def ask(dry_run: DryRun) -> CloudError | None:
+        return await cloud.client.dry_run(dry_run.action.removeprefix("ec2:"), **dry_run.parameters)
 
     findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
     findings.append(judge_reservations(await ask(RESERVATIONS)))
-    trials = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
-    trials += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
-    if missing := [action for action in OF_EXISTING if action not in {t.action for t in trials}]:
+    dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
+    dry_runs += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
+    if missing := [action for action in OF_EXISTING if action not in {t.action for t in dry_runs}]:
         said = "the hub has made nothing yet on which to try it"
         findings.append(unproved(f"permissions {', '.join(missing)}", said))
     if image is None or not subnets or not types:
@@ -66,12 +66,12 @@ async def judge_permissions(
         findings.append(unproved("permissions to launch", said))
     else:
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
-        trials += of_launches(hub, spec, subnets, templates)
-    return findings + await _tried(trials, ask, trusted=not config.options.endpoint_url)
+        dry_runs += of_launches(hub, spec, subnets, templates)
+    return findings + await _tried(dry_runs, ask, trusted=not config.options.endpoint_url)
 
 
 async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, Sequence[T]]:
-    """A listing is its own proof; what it shows is of use to the trials."""
+    """A listing is its own proof; what it shows is of use to the dry runs."""
     name = f"permission {action}"
     try:
         found = await listing
@@ -80,18 +80,18 @@ async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, 
     return ok(name, "granted"), found
 
 
-async def _tried(trials: Sequence[Trial], ask: Ask, *, trusted: bool) -> list[Finding]:
-    """The harmless trials first: an endpoint that is not AWS's has to honour DryRun in one of
+async def _tried(dry_runs: Sequence[DryRun], ask: Ask, *, trusted: bool) -> list[Finding]:
+    """The harmless dry runs first: an endpoint that is not AWS's has to honour DryRun in one of
     them before it is asked to launch or to end anything."""
     findings = []
-    for trial in sorted(trials, key=lambda each: not each.harmless):
-        if not (trusted or trial.harmless):
+    for dry_run in sorted(dry_runs, key=lambda each: not each.harmless):
+        if not (trusted or dry_run.harmless):
             said = "not tried: this endpoint has not shown that it honours DryRun"
-            findings.append(unproved(f"permission {trial.action}", said))
+            findings.append(unproved(f"permission {dry_run.action}", said))
             continue
-        error = await ask(trial)
+        error = await ask(dry_run)
         trusted = error is not None and (trusted or error.code == DRY_RUN)
-        findings.append(judge_dry_run(trial.action, error))
+        findings.append(judge_dry_run(dry_run.action, error))
     return findings
 
 

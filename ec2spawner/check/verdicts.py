@@ -146,7 +146,7 @@ def judge_dry_run(action: str, error: CloudError | None) -> Finding:
         return unproved(
             name, "EC2 looks for the launch template first, which the first start makes"
         )
-    return unproved(name, f"EC2 refused the trial for another reason: {error.code}")
+    return unproved(name, f"EC2 refused the DryRun for another reason: {error.code}")
 
 
 def judge_reservations(error: CloudError | None) -> Finding:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Client
 from ec2spawner.check.account import Account
-from ec2spawner.check.trials import OF_EXISTING
+from ec2spawner.check.dry_runs import OF_EXISTING
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market

@@ -56,7 +56,7 @@ OF_EXISTING: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class DryRun:
     """A call with DryRun."""
 
     action: str
@@ -66,65 +66,65 @@ class Trial:
     """It would cost nothing and hurt nobody even where DryRun is not honoured."""
 
 
-RESERVATIONS: Final = Trial("ec2:DescribeReservedInstances")
+RESERVATIONS: Final = DryRun("ec2:DescribeReservedInstances")
 """Reading Reserved Instances, a permission that a hub does not need."""
 
 
 def of_instances(
     instances: Sequence[Instance], volumes: Sequence[Volume], templates: Sequence[Template]
-) -> list[Trial]:
+) -> list[DryRun]:
     """What is done to things of this hub, tried on one of each; none where one is missing."""
-    trials = [
-        Trial("ec2:DeleteLaunchTemplate", {"LaunchTemplateId": template.template_id})
+    dry_runs = [
+        DryRun("ec2:DeleteLaunchTemplate", {"LaunchTemplateId": template.template_id})
         for template in templates[:1]
     ]
     living = (i for i in instances if i.state not in GONE and STORE in i.tags)
     instance = next(living, None)
     if instance is None or not volumes:
-        return trials
+        return dry_runs
     one, several = {"InstanceId": instance.instance_id}, {"InstanceIds": [instance.instance_id]}
     both = {**one, "VolumeId": volumes[0].volume_id}
     # The tag that it has: to set it again changes nothing.
     same = {"Resources": [instance.instance_id], "Tags": to_ec2({STORE: instance.tags[STORE]})}
     return [
-        *trials,
-        Trial("ec2:CreateTags", same, harmless=True),
-        Trial("ec2:AttachVolume", {**both, "Device": DEVICES[0]}),
-        Trial("ec2:DetachVolume", both),
-        Trial("ec2:TerminateInstances", several),
-        Trial("ec2:StopInstances", several),
-        Trial("ec2:StartInstances", several),
-        Trial("ec2:GetConsoleOutput", one, harmless=True),
+        *dry_runs,
+        DryRun("ec2:CreateTags", same, harmless=True),
+        DryRun("ec2:AttachVolume", {**both, "Device": DEVICES[0]}),
+        DryRun("ec2:DetachVolume", both),
+        DryRun("ec2:TerminateInstances", several),
+        DryRun("ec2:StopInstances", several),
+        DryRun("ec2:StartInstances", several),
+        DryRun("ec2:GetConsoleOutput", one, harmless=True),
     ]
 
 
-def of_interfaces(interfaces: Sequence[Interface]) -> list[Trial]:
+def of_interfaces(interfaces: Sequence[Interface]) -> list[DryRun]:
     """On an instance's, where there is one: EC2 deletes none that is attached."""
     if not interfaces:
         return []
     interface = min(interfaces, key=lambda each: each.attached_to is None).interface_id
-    return [Trial("ec2:DeleteNetworkInterface", {"NetworkInterfaceId": interface})]
+    return [DryRun("ec2:DeleteNetworkInterface", {"NetworkInterfaceId": interface})]
 
 
-def of_homes(hub: str, homes: Sequence[Volume], copies: Sequence[VolumeSnapshot]) -> list[Trial]:
+def of_homes(hub: str, homes: Sequence[Volume], copies: Sequence[VolumeSnapshot]) -> list[DryRun]:
     """What is done to homes and their snapshots, tried on the first of each."""
-    trials: list[Trial] = []
+    dry_runs: list[DryRun] = []
     if homes:
         home = {"VolumeId": homes[0].volume_id}
         tags = {HUB: hub, STORE: STORE_OF_CHECK}
-        trials += [
-            Trial("ec2:CreateSnapshot", {**home, **_tagged(tags, "snapshot")}),
-            Trial("ec2:ModifyVolume", {**home, "Size": MAX_VOLUME_GIB}),
-            Trial("ec2:DeleteVolume", home),
+        dry_runs += [
+            DryRun("ec2:CreateSnapshot", {**home, **_tagged(tags, "snapshot")}),
+            DryRun("ec2:ModifyVolume", {**home, "Size": MAX_VOLUME_GIB}),
+            DryRun("ec2:DeleteVolume", home),
         ]
-    return trials + [
-        Trial("ec2:DeleteSnapshot", {"SnapshotId": copy.snapshot_id}) for copy in copies[:1]
+    return dry_runs + [
+        DryRun("ec2:DeleteSnapshot", {"SnapshotId": copy.snapshot_id}) for copy in copies[:1]
     ]
 
 
 def of_launches(
     hub: str, spec: LaunchSpec, subnets: Sequence[Subnet], templates: Sequence[Template]
-) -> list[Trial]:
+) -> list[DryRun]:
     """A launch of the first type in the first subnet, and what it creates.
 
     From one of the hub's own templates where there is one: EC2 looks for the template first.
@@ -149,10 +149,10 @@ def of_launches(
         **_tagged(tags, "volume"),
     }
     return [
-        Trial("ec2:CreateLaunchTemplate", template, harmless=True),
-        Trial("ec2:CreateFleet", fleet_request(request, templates[0].name if templates else new)),
-        Trial("ec2:RunInstances", _run_instances(spec, instance_type, data, tags)),
-        Trial("ec2:CreateVolume", volume),
+        DryRun("ec2:CreateLaunchTemplate", template, harmless=True),
+        DryRun("ec2:CreateFleet", fleet_request(request, templates[0].name if templates else new)),
+        DryRun("ec2:RunInstances", _run_instances(spec, instance_type, data, tags)),
+        DryRun("ec2:CreateVolume", volume),
     ]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from ec2spawner.check.dry_runs import DryRun
 from ec2spawner.check.finding import State
 from ec2spawner.check.permissions import _tried
-from ec2spawner.check.trials import Trial
 from ec2spawner.provisioner.model.cloud import CloudError
 
 GRANTED = CloudError("DryRunOperation", "would have succeeded", retryable=False)
@@ -14,15 +14,15 @@ DENIED = CloudError("UnauthorizedOperation", "no", retryable=False)
 
 
 class Endpoint:
-    """Answers trials, and knows which it was asked."""
+    """Answers dry runs, and knows which it was asked."""
 
     def __init__(self, **answers: CloudError | None) -> None:
         self.answers = answers
         self.asked: list[str] = []
 
-    async def ask(self, trial: Trial) -> CloudError | None:
-        self.asked.append(trial.action)
-        return self.answers[trial.action]
+    async def ask(self, dry_run: DryRun) -> CloudError | None:
+        self.asked.append(dry_run.action)
+        return self.answers[dry_run.action]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ async def test_nothing_is_terminated_where_dry_run_may_be_ignored(
     tagged: CloudError | None, trusted: bool, asked: list[str], ended: State
 ) -> None:
     endpoint = Endpoint(end=GRANTED, tag=tagged)
-    trials = [Trial("end"), Trial("tag", harmless=True)]
-    findings = {f.name: f for f in await _tried(trials, endpoint.ask, trusted=trusted)}
+    dry_runs = [DryRun("end"), DryRun("tag", harmless=True)]
+    findings = {f.name: f for f in await _tried(dry_runs, endpoint.ask, trusted=trusted)}
     assert endpoint.asked == asked
     assert findings["permission end"].state is ended
