@@ -76,15 +76,15 @@ class LaunchController:
         """
         await asyncio.sleep(self._state.settings.batch_window)
         failed, self._failed = self._failed, []
-        rounds = [round_ for round_, _ in failed]
         try:
-            missing = take_stock(self._state, without=rounds).missing - self._state.judged
+            without = [round_ for round_, _ in failed]
+            missing = take_stock(self._state, without).missing - self._state.judged
             for round_, outcome in failed:
                 for lease, stop in self._left(round_, outcome, missing):
                     self._tasks.spawn(self._end(lease, stop), f"end of {lease.lease_id}")
             await asyncio.sleep(0)  # each is ending in memory now; storing it may take long
         finally:
-            for round_ in rounds:
+            for round_, _ in failed:
                 self._state.launches.in_progress.remove(round_)
         self._state.wake()
 
