@@ -285,6 +285,7 @@ async def test_a_new_spot_price_begins_a_new_segment(world: World) -> None:
     await until(lambda: world.provisioner.market.prices._spot)
     lease, agent = await world.ready()
     await agent.heartbeat_often(1800)
+    await world.complete_passes(1)  # one that began before would date the price back
     world.cloud.prices = {("g4dn.xlarge", "us-east-1a"): 0.40}
     await until(lambda: len(world.now(lease).segments) == 2)
     await agent.heartbeat_often(1800)
