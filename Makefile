@@ -13,9 +13,9 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo "$$python" && break; done)
 CORES := $(shell nproc)
-# Tests wait for almost half of their time, for intervals and processes: twice as many as there are
-# cores. But each browser test keeps a core busy: more than four at once only wait for each other.
-WORKERS ?= $(shell echo $$(($(CORES) < 2 ? 2 : 4)))
+# Tests wait for a third of their time: one more than there are cores. But each browser test keeps a
+# core busy: more than four at once only wait for each other, and with four on two cores some fail.
+WORKERS ?= $(shell echo $$(($(CORES) < 4 ? $(CORES) + 1 : 4)))
 BENCH ?= spawn
 ARGS ?=
 

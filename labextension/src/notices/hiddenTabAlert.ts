@@ -31,15 +31,21 @@ export class HiddenTabAlert implements IDisposable {
     const isNear = this._title !== '' && left <= SIGN_MS;
     if (!document.hidden || !isNear) {
       this._restore();
-    } else if (this._before === null) {
+    } else {
       this._show(this._title);
     }
   };
 
   private _show(text: string): void {
-    this._before = document.title;
-    this._shown = `⚠ ${text}`;
-    document.title = this._shown;
+    if (this._before === null || document.title !== this._shown) {
+      this._before = document.title;
+      this._shown = `⚠ ${text}`;
+      document.title = this._shown;
+      this._observer.observe(document.querySelector('title')!, { childList: true });
+    }
+    if (this._notification) {
+      return;
+    }
     if ('Notification' in window && window.Notification.permission === 'granted') {
       this._notification = new window.Notification(text, { tag: 'ec2spawner-last-minute' });
       this._notification.onclick = () => window.focus();
@@ -47,6 +53,7 @@ export class HiddenTabAlert implements IDisposable {
   }
 
   private _restore(): void {
+    this._observer.disconnect();
     if (this._before !== null && document.title === this._shown) {
       document.title = this._before;
     }
@@ -65,6 +72,8 @@ export class HiddenTabAlert implements IDisposable {
     document.removeEventListener('visibilitychange', this._update);
   }
 
+  /** JupyterLab writes the title again whenever a document is saved, as all are before the end. */
+  private readonly _observer = new MutationObserver(() => this._update());
   private _isDisposed = false;
   private _timer: number | undefined;
   private _title = '';

@@ -292,7 +292,7 @@ def test_the_servers_own_cpu_use_is_not_activity() -> None:
             assert latest is not None
             assert latest.gpu_source == "simulated"
             assert latest.gpus[0].use_percent
-            assert latest.gpus[0].clock_max_mhz == latest.gpus[0].clock_mhz
+            assert 0 < latest.gpus[0].clock_mhz <= latest.gpus[0].clock_max_mhz
             other = worker_of(counted, burner.pid)
             assert other is not None
             assert other.name.startswith("python")
