@@ -39,7 +39,7 @@ class LaunchController:
         self._tasks = tasks
         self._deciding = asyncio.Lock()
         self._failed: list[tuple[Round, Outcome]] = []
-        """Rounds that left leases without an instance, until these leases are ended."""
+        """Rounds that left leases without an instance, until these leases are ending."""
 
     # --- in each pass ---
 
@@ -82,7 +82,9 @@ class LaunchController:
             for round_, outcome in failed:
                 for lease, stop in self._left(round_, outcome, missing):
                     self._tasks.spawn(self._end(lease, stop), f"end of {lease.lease_id}")
-            await asyncio.sleep(0)  # each is ending in memory now; storing it may take long
+                # A hundred rounds in a row would block the event loop. In memory, these leases are
+                # ending after it; storing that may take long.
+                await asyncio.sleep(0)
         finally:
             for round_, _ in failed:
                 self._state.launches.in_progress.remove(round_)
@@ -100,8 +102,13 @@ class LaunchController:
         if outcome.ended_by is not ErrorClass.REFUSED:
             left = [lease for lease in left if lease.wait is None]
         now = self._state.clock.now()
+        stops: dict[object, Stop] = {}
         for lease in left[-outcome.missing :]:
-            yield lease, self._why_not(lease, outcome, now)
+            # All of a round have one spec: their reasons differ by their homes and waits only.
+            key = (lease.home_kind, lease.requested_at if lease.wait is not None else None)
+            if key not in stops:
+                stops[key] = self._why_not(lease, outcome, now)
+            yield lease, stops[key]
 
     async def _end(self, lease: Lease, stop: Stop) -> None:
         # It may have got an instance since this was decided.
@@ -115,7 +122,7 @@ class LaunchController:
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
         stop = launch_failure(
             outcome,
-            [(offer, self._offers.mark_of(offer)) for offer in self._offers.all_for(spec)],
+            self._offers.marked(spec),
             home_zone=here[0] if bound and here else "",
             now=now,
         )

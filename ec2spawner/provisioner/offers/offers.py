@@ -101,9 +101,14 @@ class Offers:
         every = self.all(spec.instance_types, here, spec.markets)
         return affordable(every, spec.max_usd_per_hour)
 
+    def marked(self, spec: LaunchSpec) -> list[tuple[Offer, Mark | None]]:
+        """The offers that a spec may buy within its price limit, each with what `mark_of` says."""
+        every = self.all_for(spec)
+        return list(zip(every, self._marks(every), strict=True))
+
     def is_open(self, spec: LaunchSpec) -> bool:
         """True while an offer that a spec may buy is not known to be sold out."""
-        return None in self._marks(self.all_for(spec))
+        return any(mark is None for _, mark in self.marked(spec))
 
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
@@ -174,8 +179,7 @@ class Offers:
         discounts, by instance type, that other calls under way may use up.
         """
         subnet_of = self._subnet_of(spec.subnets)
-        every, limit = self.all_for(spec), spec.max_usd_per_hour
-        marked = list(zip(every, self._marks(every), strict=True))
+        marked, limit = self.marked(spec), spec.max_usd_per_hour
         open_ = [offer for offer, mark in marked if mark is None and offer.zone in subnet_of]
         purchase = next_purchase(open_, asked, self._paid_left(open_, taken), limit)
         if purchase is None:

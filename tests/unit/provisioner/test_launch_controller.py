@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -18,6 +18,7 @@ from ec2spawner.core.pricing.discounts import Discount
 from ec2spawner.core.tags import HUB
 from ec2spawner.provisioner.instances.inventory import take_stock
 from ec2spawner.provisioner.launch import controller
+from ec2spawner.provisioner.launch.launch_failure import launch_failure
 from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState, LaunchRequest
 from ec2spawner.provisioner.model.lease import (
     Attempt,
@@ -640,32 +641,58 @@ async def test_zones_suggested_by_ec2_come_first(world: World) -> None:
 # --- many at once ----------------------------------------------------------------------------
 
 
-async def test_decisions_do_not_block_the_loop(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A class that starts fifty kinds of machines does not stall the hub."""
-    turns, decided = 0, []
+@pytest.fixture
+async def turns() -> AsyncIterator[list[int]]:
+    """One number: how many turns the event loop has made."""
+    turns = [0]
 
     async def count() -> None:
-        nonlocal turns
         while True:
-            turns += 1
+            turns[0] += 1
             await asyncio.sleep(0)
 
-    next_order = Offers.next_order
+    counting = asyncio.create_task(count())
+    yield turns
+    counting.cancel()
+
+
+async def test_decisions_do_not_block_the_loop(
+    world: World, turns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A class that starts fifty kinds of machines does not stall the hub."""
+    decided, next_order = [], Offers.next_order
 
     def counted(self: Offers, *arguments: Any) -> Order | None:
-        decided.append(turns)
+        decided.append(turns[0])
         return next_order(self, *arguments)
 
     monkeypatch.setattr(Offers, "next_order", counted)
     await world.restart(batch_window=0.1)
-    counting = asyncio.create_task(count())
     specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(20)]
     await asyncio.gather(*(world.request(spec.image_id, spec=spec) for spec in specs))
     await world.boot(20)
-    counting.cancel()
     assert len(decided) == len(set(decided)) == 20
+
+
+async def test_the_reason_of_a_failed_round_is_found_once_and_in_its_own_turn(
+    world: World, turns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worded = []
+
+    def counted(*arguments: Any, **named: Any) -> Stop:
+        worded.append(turns[0])
+        return launch_failure(*arguments, **named)
+
+    monkeypatch.setattr(controller, "launch_failure", counted)
+    world.cloud.sell_out(SPOT)
+    world.cloud.sell_out(ON_DEMAND)
+    await world.restart(batch_window=0.3)
+    specs = [replace(SPEC, image_id=f"ami-{number}") for number in range(3)]
+    users = [(spec, f"{spec.image_id}-{number}") for spec in specs for number in range(5)]
+    leases = await asyncio.gather(*(world.request(user, spec=spec) for spec, user in users))
+    stops = [await world.stop_of(lease) for lease in leases]
+    assert {stop.reason for stop in stops} == {"capacity"}
+    assert len(worded) == len(set(worded)) == 3
 
 
 async def test_a_round_before_its_first_call_has_all_its_instances_outstanding(
