@@ -1,0 +1,143 @@
+"""Which NVIDIA driver supports which GPU. Pure.
+
+A driver is known by its *branch*, the first number of its version (595 of 595.91.07), and by the
+flavor of its kernel modules: NVIDIA ships open and proprietary ones. A GPU that its image's driver
+does not support is there, costs money, and cannot be used.
+
+Sources, of NVIDIA:
+
+- last branches: "CUDA Toolkit, Driver, and Architecture Matrix",
+  docs.nvidia.com/datacenter/tesla/drivers/cuda-toolkit-driver-and-architecture-matrix.html;
+- first branches: the driver of the first CUDA toolkit with that architecture, from the same table
+  and from the table of drivers in the CUDA toolkit's release notes;
+- kernel modules: "Kernel Modules" of the driver installation guide (open ones need Turing or
+  newer), and "NVIDIA Transitions Fully Towards Open-Source GPU Kernel Modules" (2024-07-17: on
+  Blackwell the proprietary ones are unsupported).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class KernelModules(StrEnum):
+    """The two flavors of NVIDIA's kernel modules."""
+
+    OPEN = "open"
+    PROPRIETARY = "proprietary"
+
+
+class Architecture(StrEnum):
+    """NVIDIA's name of a generation of GPUs."""
+
+    MAXWELL = "Maxwell"
+    VOLTA = "Volta"
+    TURING = "Turing"
+    AMPERE = "Ampere"
+    ADA = "Ada Lovelace"
+    HOPPER = "Hopper"
+    BLACKWELL = "Blackwell"
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSupport:
+    """The drivers that support one architecture."""
+
+    first_branch: int
+    last_branch: int | None
+    """None while NVIDIA has announced no end."""
+    modules: tuple[KernelModules, ...]
+
+
+_PROPRIETARY: Final = (KernelModules.PROPRIETARY,)
+_EITHER: Final = (KernelModules.OPEN, KernelModules.PROPRIETARY)
+_OPEN: Final = (KernelModules.OPEN,)
+
+DRIVER_SUPPORT: Final[Mapping[Architecture, DriverSupport]] = MappingProxyType(
+    {
+        Architecture.MAXWELL: DriverSupport(340, 580, _PROPRIETARY),
+        Architecture.VOLTA: DriverSupport(384, 580, _PROPRIETARY),
+        Architecture.TURING: DriverSupport(410, None, _EITHER),
+        Architecture.AMPERE: DriverSupport(450, None, _EITHER),
+        Architecture.ADA: DriverSupport(520, None, _EITHER),
+        Architecture.HOPPER: DriverSupport(520, None, _EITHER),
+        Architecture.BLACKWELL: DriverSupport(570, None, _OPEN),
+    }
+)
+
+ARCHITECTURES: Final[Mapping[str, Architecture]] = MappingProxyType(
+    {
+        "M60": Architecture.MAXWELL,
+        "V100": Architecture.VOLTA,
+        "T4": Architecture.TURING,
+        "T4g": Architecture.TURING,
+        "A10G": Architecture.AMPERE,
+        "A100": Architecture.AMPERE,
+        "L4": Architecture.ADA,
+        "L40S": Architecture.ADA,
+        "H100": Architecture.HOPPER,
+        "H200": Architecture.HOPPER,
+        "B200": Architecture.BLACKWELL,
+        "B300": Architecture.BLACKWELL,
+        "GB200": Architecture.BLACKWELL,
+        "GB300": Architecture.BLACKWELL,
+        "RTX PRO 4500": Architecture.BLACKWELL,
+        "RTX PRO Server 6000": Architecture.BLACKWELL,
+    }
+)
+"""By the name that DescribeInstanceTypes gives a GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """An NVIDIA driver as an image has it."""
+
+    branch: int
+    modules: KernelModules | None = None
+    """None where it is not known."""
+
+    def __str__(self) -> str:
+        return f"branch {self.branch}{f', {self.modules} kernel modules' if self.modules else ''}"
+
+
+def branch(version: str) -> int | None:
+    """The branch of a driver's version such as `595.91.07`; None if it is not a version."""
+    found = re.match(r"\s*(\d{3,4})(?:\.\d+){1,2}\b", version[:40])
+    return int(found[1]) if found else None
+
+
+def unsupported(ec2_gpu: str, driver: Driver) -> str:
+    """Why this driver does not support this GPU, and which one does, as a sentence.
+
+    Empty if it does, and for a GPU that is not in the table. `ec2_gpu` is the GPU's name as
+    DescribeInstanceTypes gives it, such as `V100`.
+    """
+    architecture = ARCHITECTURES.get(ec2_gpu)
+    if architecture is None:
+        return ""
+    support = DRIVER_SUPPORT[architecture]
+    too_old = driver.branch < support.first_branch
+    too_new = support.last_branch is not None and driver.branch > support.last_branch
+    wrong_modules = driver.modules is not None and driver.modules not in support.modules
+    if not (too_old or too_new or wrong_modules):
+        return ""
+    return (
+        f"NVIDIA's driver ({driver}) does not support the {ec2_gpu} ({architecture}): "
+        f"it needs {_needed(support)}"
+    )
+
+
+def _needed(support: DriverSupport) -> str:
+    """The drivers that support an architecture, in words."""
+    if support.last_branch is not None:
+        branches = f"branch {support.last_branch} or older"
+    else:
+        branches = f"branch {support.first_branch} or newer"
+    if len(support.modules) > 1:
+        return branches
+    return f"{branches} with {support.modules[0]} kernel modules"
