@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import botocore.session
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -35,6 +36,8 @@ from ec2spawner.aws.identity import (
 )
 
 pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+
+FINGERPRINTS = Path(__file__).parent / "identity_certificate_fingerprints.txt"
 
 FIELDS = {
     "accountId": "123456789012",
@@ -388,12 +391,38 @@ def test_a_region_without_a_certificate_is_reported_at_hub_start(tmp_path: Path)
 
 def test_every_bundled_certificate_has_ec2s_form() -> None:
     (known,) = pinned_certificates("us-east-1")
-    bundled = sorted(known.parent.glob("*.pem"))
-    assert len(bundled) == 36
-    for path in bundled:
+    for path in sorted(known.parent.glob("*.pem")):
         certificate = x509.load_pem_x509_certificate(path.read_bytes())
         key = certificate.public_key()
         assert isinstance(key, rsa.RSAPublicKey), path.name
         assert key.key_size == 2048, path.name
         assert certificate.not_valid_after_utc > datetime.now(UTC) + timedelta(days=365), path.name
         certificate.verify_directly_issued_by(certificate)
+
+
+HOW_TO_ADD_A_REGION = """
+To add a region: copy its RSA-2048 certificate from AWS's documentation ("AWS public certificates
+for instance identity document signatures") to ec2spawner/data/identity-certificates/REGION.pem, and
+its SHA-256 from another collector, such as SPIRE's awsrsa2048/cacerts.go, to
+tests/unit/aws/identity_certificate_fingerprints.txt.
+"""
+
+
+def test_bundled_certificates_are_those_of_an_independent_collector() -> None:
+    (known,) = pinned_certificates("us-east-1")
+    bundled = {
+        path.stem: x509.load_pem_x509_certificate(path.read_bytes())
+        .fingerprint(hashes.SHA256())
+        .hex()
+        for path in known.parent.glob("*.pem")
+    }
+    lines = FINGERPRINTS.read_text().splitlines()
+    collected = dict(line.split() for line in lines if not line.startswith("#"))
+    assert bundled == collected, HOW_TO_ADD_A_REGION
+
+
+def test_every_public_region_that_boto3_knows_has_a_certificate() -> None:
+    session = botocore.session.get_session()
+    for partition in ("aws", "aws-cn", "aws-eusc", "aws-us-gov"):
+        for region in session.get_available_regions("ec2", partition):
+            assert pinned_certificates(region), HOW_TO_ADD_A_REGION
