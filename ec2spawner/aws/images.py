@@ -114,7 +114,16 @@ def _image(described: Mapping[str, Any]) -> Image:
         architecture=described.get("Architecture", ""),
         root_device=described.get("RootDeviceName", ""),
         driver=driver_of(described),
+        root_gib=_root_gib(described),
     )
+
+
+def _root_gib(described: Mapping[str, Any]) -> int:
+    """Size of the root device's snapshot, in GiB; 0 where the image does not say it."""
+    for mapping in described.get("BlockDeviceMappings", ()):
+        if mapping.get("DeviceName") == described.get("RootDeviceName"):
+            return int(mapping.get("Ebs", {}).get("VolumeSize") or 0)
+    return 0
 
 
 def driver_of(described: Mapping[str, Any]) -> str:

@@ -12,7 +12,8 @@ from .idle import IdleConfig, IdleHook, UserMaySet
 from .image import ImageConfig
 from .mounts import BucketConfig, DataVolumeConfig
 from .options import Options, idle_policy
-from .profile import Profile, ProfileOptions
+from .profile import DiskBounds, Profile, ProfileOptions
+from .root_disk import small_disks
 from .validation import (
     ConfigError,
     Judged,
@@ -30,6 +31,7 @@ __all__ = [
     "ConfigError",
     "DataVolumeConfig",
     "DiscountConfig",
+    "DiskBounds",
     "HomeBounds",
     "HomeConfig",
     "IdleConfig",
@@ -47,5 +49,6 @@ __all__ = [
     "idle_policy",
     "judge_options",
     "seconds",
+    "small_disks",
     "validate_options",
 ]

@@ -94,7 +94,8 @@ class Options(Words):
         default=100,
         ge=8,
         le=MAX_DISK_GIB,
-        description="Size of an instance's root disk, in GiB. It is deleted with the instance.",
+        description="Size of an instance's root disk, in GiB, at least that of the image, which is "
+        "75 GiB for AWS's Deep Learning AMIs. It is deleted with the instance.",
     )
     instance_profile: str = Field(
         default="",

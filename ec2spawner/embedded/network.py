@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from .api.moto_backend import Moto
 from .api.protocol import EC2Error
+from .images import register_image
 
 AWS_RESERVED = 5
 """Addresses of every subnet that AWS keeps for itself."""
@@ -137,20 +138,21 @@ def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]
 
 def _register_image(moto: Moto) -> str:
     """The image's id, another one at every start: no request made in advance can name it."""
-    image = moto.call_here(
-        "RegisterImage",
-        Name=IMAGE_NAME,
-        Description=IMAGE_DESCRIPTION,
-        Architecture=ARCHITECTURE,
-        RootDeviceName="/dev/sda1",
-        VirtualizationType="hvm",
-        BlockDeviceMappings=[
-            {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": IMAGE_DISK_GIB, "VolumeType": "gp3"}}
-        ],
+    image = register_image(
+        moto,
+        {
+            "Name": IMAGE_NAME,
+            "Description": IMAGE_DESCRIPTION,
+            "Architecture": ARCHITECTURE,
+            "RootDeviceName": "/dev/sda1",
+            "VirtualizationType": "hvm",
+            "BlockDeviceMappings": [
+                {"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": IMAGE_DISK_GIB}}
+            ],
+        },
     )
     shown = moto.backend.amis[image["ImageId"]]
-    # RegisterImage makes images of one's own, and moto's forgets what they are for.
+    # RegisterImage makes images of one's own.
     shown.owner_alias = "amazon"
-    shown.architecture = ARCHITECTURE
     shown.virtualization_type = "hvm"
     return str(image["ImageId"])

@@ -30,6 +30,7 @@ from .gateway.dry_run import DryRuns
 from .gateway.gateway import Gateway, GatewayHandler
 from .gateway.missing_resources import References
 from .gateway.throttle import Throttle
+from .images import Images
 from .instances.actions import Instances
 from .instances.fleet import Fleets
 from .instances.launch import Launcher
@@ -184,6 +185,7 @@ class EmbeddedEC2:
             fleets,
             volumes,
             snapshots,
+            Images(moto),
             References(moto, lifecycles),
             spot_prices,
             reservations,

@@ -30,7 +30,7 @@ from tenacity import (
 from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
-from ..config import ConfigError, Judged, Options, judge_options
+from ..config import ConfigError, Judged, Options, judge_options, small_disks
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
@@ -50,6 +50,11 @@ from .security.sealed_start import Seal
 STORE_TIMEOUT = 15.0
 """Seconds to wait for a hub that is stopping to release the store, and for a database server
 that starts with this machine to answer."""
+
+IMAGE_TIMEOUT = 10.0
+"""Seconds that the hub's start waits for the image: a search by name may take a minute."""
+
+log = logging.getLogger(__name__)
 
 _task: asyncio.Task[None] | None = None
 
@@ -152,6 +157,7 @@ async def _begin(app: JupyterHub) -> None:
         ):
             with attempt:
                 await provisioner.start()
+        await refuse_small_disks(provisioner, options)
         service.started(provisioner)
         # Everything imported so far stays alive. Without this, each full garbage collection walks
         # it again and stalls the loop for 35 to 80 ms.
@@ -163,6 +169,22 @@ async def _begin(app: JupyterHub) -> None:
         verifier.close()
         await provisioner.close()
         await cloud.close()
+
+
+async def refuse_small_disks(provisioner: Provisioner, options: Options) -> None:
+    """Raises `ConfigError` if a configured root disk is smaller than the image's.
+
+    An image that is unknown by then refuses nothing: starts tell why, and get a disk that is large
+    enough.
+    """
+    try:
+        async with asyncio.timeout(IMAGE_TIMEOUT):
+            image = await provisioner.market.images.current()
+    except (CloudError, TimeoutError) as error:
+        log.warning("The sizes of root disks are not compared with the image: %s", error or "late")
+        return
+    if problems := small_disks(options, image):
+        raise ConfigError(problems)
 
 
 async def _open_store(app: JupyterHub, options: Options) -> Store:

@@ -25,6 +25,7 @@ from ..api.json_service import JsonService
 from ..api.moto_backend import Moto, RawResponse
 from ..api.protocol import EC2Error
 from ..faults import ConnectionCutError, Faults, PlainServerError
+from ..images import Images
 from ..instances.actions import Instances
 from ..instances.fleet import Fleets
 from ..instances.reservations import Reservations
@@ -86,6 +87,7 @@ class Gateway:
         fleets: Fleets,
         volumes: Volumes,
         snapshots: Snapshots,
+        images: Images,
         references: References,
         prices: SpotPrices,
         reservations: Reservations,
@@ -121,6 +123,7 @@ class Gateway:
             "GetConsoleOutput": instances.console,
             "ModifyVolume": volumes.modify,
             "RebootInstances": instances.reboot,
+            "RegisterImage": images.register,
             "RunInstances": instances.run,
             "StartInstances": instances.start,
             "StopInstances": instances.stop,

@@ -18,6 +18,7 @@ from ..market.capacity import Capacity, Offer, insufficient
 from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
 from ..runtime.instance import SimulatedInstance
+from .disk_sizes import check_disk_sizes
 from .lifecycle import Lifecycle, Lifecycles
 from .quotas import Quotas, counted_by
 
@@ -35,10 +36,16 @@ class Blueprint:
     parameters: Mapping[str, Any]
     """RunInstances' parameters merged with a template's, without type, place, count and tags."""
     tags: Tags
-    architecture: str
+    image: Mapping[str, Any]
+    """As DescribeImages shows it."""
     user_data: bytes
     template: tuple[str, str] | None = None
     """Id and version of its launch template."""
+
+    @property
+    def architecture(self) -> str:
+        """EC2's name, such as `x86_64`."""
+        return str(self.image.get("Architecture", "x86_64"))
 
 
 class Launcher:
@@ -99,14 +106,14 @@ class Launcher:
         return Blueprint(
             parameters,
             merged,
-            images["Images"][0].get("Architecture", "x86_64"),
+            images["Images"][0],
             user_data,
             (template["LaunchTemplateId"], str(template["VersionNumber"])) if template else None,
         )
 
     async def check_references(self, blueprint: Blueprint) -> None:
         """Raises EC2's error for a security group, key pair, snapshot or instance profile that does
-        not exist.
+        not exist, and for a disk that is smaller than its snapshot.
 
         A fleet lists these errors for each offer in its response's `Errors`; RunInstances fails.
         """
@@ -115,12 +122,15 @@ class Launcher:
         if key_name := asked.get("KeyName"):
             await self._moto.call("DescribeKeyPairs", KeyNames=[key_name])
         devices = [each.get("Ebs", {}) for each in asked.get("BlockDeviceMappings") or ()]
+        sizes = {}
         if snapshots := [each["SnapshotId"] for each in devices if each.get("SnapshotId")]:
-            await self._moto.call("DescribeSnapshots", SnapshotIds=snapshots)
+            found = await self._moto.call("DescribeSnapshots", SnapshotIds=snapshots)
+            sizes = {each["SnapshotId"]: each["VolumeSize"] for each in found["Snapshots"]}
+        check_disk_sizes(asked.get("BlockDeviceMappings") or (), blueprint.image, sizes)
         profile = asked.get("IamInstanceProfile") or {}
         for field, value in profile.items():
-            found = await self._moto.instance_profile_arn(_profile_name({field: value}))
-            if found is None or (field == "Arn" and found != value):
+            arn = await self._moto.instance_profile_arn(_profile_name({field: value}))
+            if arn is None or (field == "Arn" and arn != value):
                 raise EC2Error(
                     "InvalidParameterValue",
                     f"Value ({value}) for parameter iamInstanceProfile.{field.lower()} is "

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from ... import data
-from ...config import Options, Profile
+from ...config import DiskBounds, Options, Profile
 from ...core.homes.zone_migration import is_worth_moving
 from ...core.offers.purchase import Offer
 from ...core.pricing.gpu_value import Several, Value, scaled, several, t4s_of_gpu, value
@@ -63,6 +63,8 @@ def _card(
     hardware = describe(types) if types else Hardware("", 0, 0, 0)
     offers = _offers(provisioner, here, zones, now)
     chosen = profile.profile_options
+    image = provisioner.market.images.known
+    root_gib = image.root_gib if image else 0
     card = Card(
         slug=profile.slug,
         name=profile.display_name,
@@ -73,8 +75,8 @@ def _card(
         markets=open_markets(profile),
         offers=offers,
         usual_start_seconds=usual.get(profile.slug),
-        disk_gib=options.disk(profile),
-        disk_bounds=Bounds(chosen.disk_gib.min, chosen.disk_gib.max) if chosen.disk_gib else None,
+        disk_gib=max(options.disk(profile), root_gib),
+        disk_bounds=_at_least(root_gib, chosen.disk_gib) if chosen.disk_gib else None,
         idle_seconds=options.idle_policy(profile).server_seconds,
         idle_bounds=Bounds(chosen.idle.min, chosen.idle.max) if chosen.idle else None,
         default=profile.default,
@@ -88,6 +90,11 @@ def _card(
         value=_value(kind, first.offer.usd_per_hour if first else None),
         several=_several(provisioner, kind),
     )
+
+
+def _at_least(root_gib: int, chosen: DiskBounds) -> Bounds:
+    """The sizes to choose from, without those that are too small for the image."""
+    return Bounds(max(chosen.min, root_gib), max(chosen.max, root_gib))
 
 
 def _elsewhere(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -21,6 +22,8 @@ from ...wire import BucketMount, HomeMount, IdlePolicy
 from ..app.spawn_error import SpawnError
 from .home_choice import apply_home_choice, home_size_gib
 from .user_data import user_data
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ async def new_lease(
         image_id=image.image_id,
         markets=choice.markets,
         max_usd_per_hour=choice.max_usd_per_hour,
-        disk_gib=choice.disk_gib or options.disk(profile),
+        disk_gib=_disk_gib(choice, options, image),
         security_groups=options.security_groups,
         instance_profile=options.instance_profile,
         key_name=options.key_name,
@@ -92,6 +95,21 @@ async def new_lease(
         mounts=mounts_of(server, options, profile),
         wait=_wait(choice, provisioner.now(), start_timeout),
     )
+
+
+def _disk_gib(choice: Choice[Profile], options: Options, image: Image) -> int:
+    """Size of the root disk in GiB, raised to the image's own where a newer image has grown."""
+    asked = choice.disk_gib or options.disk(choice.profile)
+    if asked < image.root_gib:
+        log.warning(
+            "The root disk of %s has %d GiB, so servers of profile %r get that instead of %d GiB: "
+            "raise disk_gib",
+            image.image_id,
+            image.root_gib,
+            choice.profile.slug,
+            asked,
+        )
+    return max(asked, image.root_gib)
 
 
 def _wait(choice: Choice[Profile], now: datetime, start_timeout: float) -> Wait | None:

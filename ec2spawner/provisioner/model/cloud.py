@@ -164,6 +164,8 @@ class Image:
     root_device: str = ""
     driver: str = ""
     """Version of the NVIDIA driver, where the image says it; else empty."""
+    root_gib: int = 0
+    """Size of the snapshot of its root disk, in GiB: EC2 refuses a smaller disk. 0 is unknown."""
 
 
 @dataclass(frozen=True, slots=True)

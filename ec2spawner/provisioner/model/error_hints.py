@@ -19,6 +19,10 @@ FIXES = (
     ("ExpiredToken", "the hub's AWS credentials have expired"),
     ("NoCredentials", "the hub needs an instance role or AWS credentials"),
     ("InvalidAMIID", "c.EC2Spawner.image must mean an image of this region"),
+    (
+        "InvalidBlockDeviceMapping",
+        "c.EC2Spawner.disk_gib must be at least the size of the image's root disk",
+    ),
     ("InvalidSubnetID", "c.EC2Spawner.subnets must name subnets of this region"),
     ("InvalidGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),
     ("InvalidSecurityGroup", "c.EC2Spawner.security_groups must name groups of the subnets' VPC"),

@@ -41,6 +41,7 @@ def assert_is_deep_learning_ami(image: Image, embedded: Embedded) -> None:
     assert image.name.startswith("Deep Learning")
     assert image.architecture == "x86_64"
     assert image.root_device == "/dev/sda1"
+    assert image.root_gib == 75
     assert image.created_at is not None
     assert image.created_at.tzinfo is UTC
 

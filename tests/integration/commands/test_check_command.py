@@ -329,7 +329,7 @@ async def test_permissions_on_the_hubs_own_resources_are_tried_and_nothing_is_te
     cloud = EC2Cloud(described["region"], described["ec2_endpoint"])
     [subnet] = [s for s, z in (await cloud.zones_of(described["subnets"])).items() if z == zone]
     spec = LaunchSpec(
-        ("g4dn.xlarge",), (subnet,), described["image_id"], (Market.ON_DEMAND,), disk_gib=20
+        ("g4dn.xlarge",), (subnet,), described["image_id"], (Market.ON_DEMAND,), disk_gib=75
     )
     request = LaunchRequest(
         "check", Market.ON_DEMAND, 1, spec, tags, offers=(("g4dn.xlarge", subnet),)

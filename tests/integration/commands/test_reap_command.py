@@ -47,7 +47,7 @@ class Mess:
             subnets=tuple(described["subnets"]),
             image_id=described["image_id"],
             markets=(Market.ON_DEMAND,),
-            disk_gib=10,
+            disk_gib=75,
         )
         request = LaunchRequest(
             f"token-{name}",

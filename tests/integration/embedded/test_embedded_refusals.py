@@ -91,6 +91,43 @@ def test_a_volume_does_not_grow_beyond_the_limit_of_its_type(lab: Any, volume: A
     assert error(lab.ec2.modify_volume, VolumeId=volume_id, Size=65_537) == "InvalidParameterValue"
 
 
+def root(gib: int) -> list[dict[str, Any]]:
+    return [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": gib}}]
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_root_disk_smaller_than_its_snapshot_is_not_launched(lab: Any, dry_run: bool) -> None:
+    with pytest.raises(ClientError) as refused:
+        lab.run(BlockDeviceMappings=root(74), DryRun=dry_run)
+    said = refused.value.response["Error"]
+    assert said["Code"] == "InvalidBlockDeviceMapping"
+    assert "expect size >= 75GB" in said["Message"]
+
+
+def test_a_fleet_lists_a_root_disk_that_is_too_small_as_an_error(lab: Any) -> None:
+    small = lab.template("small-disk", BlockDeviceMappings=root(50))
+    answer = lab.fleet(small)
+    assert answer["Instances"] == []
+    assert {entry["ErrorCode"] for entry in answer["Errors"]} == {"InvalidBlockDeviceMapping"}
+    large = lab.template("large-disk", BlockDeviceMappings=root(75))
+    assert lab.fleet(large)["Errors"] == []
+
+
+def test_a_registered_image_has_the_root_disk_that_it_was_registered_with(lab: Any) -> None:
+    image_id = lab.ec2.register_image(
+        Name="large",
+        RootDeviceName="/dev/xvda",
+        BlockDeviceMappings=[{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 120}}],
+    )["ImageId"]
+    [image] = lab.ec2.describe_images(ImageIds=[image_id])["Images"]
+    assert image["RootDeviceName"] == "/dev/xvda"
+    assert image["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == 120
+    mapping = [{"DeviceName": "/dev/xvda", "Ebs": {"VolumeSize": 119}}]
+    assert error(lab.run, ImageId=image_id, BlockDeviceMappings=mapping) == (
+        "InvalidBlockDeviceMapping"
+    )
+
+
 @pytest.mark.parametrize(
     ("given", "code"),
     [

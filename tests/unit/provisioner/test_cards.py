@@ -13,9 +13,9 @@ import pytest
 from ec2spawner.config import Options, validate_options
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.core.pricing.price_history import Pace, PricePoint
-from ec2spawner.hub.pages.profile_card import Card
+from ec2spawner.hub.pages.profile_card import Bounds, Card
 from ec2spawner.hub.pages.profile_card_builder import SAMPLES, cards_for
-from ec2spawner.provisioner.model.cloud import FleetResponse, LaunchRequest
+from ec2spawner.provisioner.model.cloud import FleetResponse, Image, LaunchRequest
 from ec2spawner.provisioner.model.lease import Home, LeaseState
 from ec2spawner.provisioner.state.start_durations import StartDurations
 from ec2spawner.wire import Market
@@ -75,6 +75,20 @@ async def test_the_cheapest_zone_is_the_price_and_its_week_the_line(world: World
     assert card.line.steadiness.kind is Pace.STEADY
     assert card.value is not None
     assert card.value.usd_per_t4_hour == 0.20
+
+
+async def test_the_image_has_the_smallest_disk_to_choose(world: World) -> None:
+    world.cloud.images = {"ami-9": Image("ami-9", root_gib=75)}
+    await world.restart()
+    await world.provisioner.market.images.current()
+    bounds = {"disk_gib": {"min": 50, "max": 500}}
+    [open_, fixed] = await cards(
+        world,
+        T4 | {"disk_gib": 60, "profile_options": bounds},
+        T4 | {"display_name": "Fixed", "disk_gib": 60},
+    )
+    assert (open_.disk_bounds, open_.disk_gib) == (Bounds(75, 500), 75)
+    assert (fixed.disk_bounds, fixed.disk_gib) == (None, 75)
 
 
 async def test_prices_age(world: World) -> None:

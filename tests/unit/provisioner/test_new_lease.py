@@ -92,6 +92,18 @@ async def test_the_image_is_kept_with_the_lease(world: World) -> None:
     assert lease.image.driver == "580.95"
 
 
+async def test_a_disk_has_at_least_the_size_of_the_image_that_grew(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cloud.images = {"ami-9": Image("ami-9", root_gib=125)}
+    assert (await leased(world)).spec.disk_gib == 125
+    assert (await leased(world, disk_gib=80)).spec.disk_gib == 125
+    assert (await leased(world, disk_gib=300)).spec.disk_gib == 300
+    said = [record.getMessage() for record in caplog.records]
+    assert all("ami-9" in line and "125 GiB" in line and "disk_gib" in line for line in said)
+    assert len(said) == 2
+
+
 async def test_a_missing_image_is_reported(world: World) -> None:
     world.cloud.images = {}
     error = await refused(world)
