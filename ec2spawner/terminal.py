@@ -23,6 +23,11 @@ def lines(*each: str) -> Text:
     return Text("\n").join(map(text, each))
 
 
+def styled_lines(*each: tuple[str, str]) -> Text:
+    """Several lines of text, each with its style, one below the other."""
+    return Text("\n").join(text(words, style) for words, style in each)
+
+
 def complain(command: str, words: str) -> None:
     """Say on standard error why a command did not do what was asked."""
     sys.stderr.write(f"ec2spawner {command}: {visible(words)}\n")

@@ -17,8 +17,7 @@ from tornado.simple_httpclient import SimpleAsyncHTTPClient
 from ..hub.app.api_address import address_fix
 from .finding import Finding, failed, ok, unproved, warning
 from .hub_config import HubConfig
-
-NAME = "hub address"
+from .topics import Topic
 
 TIMEOUT = 3.0
 """Seconds for a name, for a connection, and for an answer: all of it is near."""
@@ -38,13 +37,13 @@ async def judge_address(config: HubConfig) -> Finding:
     try:
         address = await _resolve(host)
     except (OSError, TimeoutError):
-        return failed(NAME, f"{host} has no address", fix)
+        return failed(Topic.HUB_ADDRESS, f"{host} has no address", fix)
     where = f"{host}:{port}" if host == address else f"{host}:{port} ({address})"
     if await _connects(address, port):
         return await _judge_answer(config.api_url, where, fix)
     if port != config.bind_port:
         said = f"{where} does not answer, and may be in front of the hub, which is not running"
-        return unproved(NAME, said, f"start the hub's proxy and check again, or {fix}")
+        return unproved(Topic.HUB_ADDRESS, said, f"start the hub's proxy and check again, or {fix}")
     return await _judge_listener(config, address, where, fix)
 
 
@@ -55,11 +54,11 @@ async def _judge_listener(config: HubConfig, address: str, where: str, fix: str)
         listener = await asyncio.start_server(_hang_up, bind_ip or None, port)
     except OSError as error:
         said = f"{where} does not answer, and the hub cannot listen on port {port}: {error}"
-        return unproved(NAME, said, fix)
+        return unproved(Topic.HUB_ADDRESS, said, fix)
     async with listener:
         if await _connects(address, port):
-            return ok(NAME, f"{where} leads here; the hub is not running")
-    return failed(NAME, f"{where} does not lead to where the hub listens", fix)
+            return ok(Topic.HUB_ADDRESS, f"{where} leads here; the hub is not running")
+    return failed(Topic.HUB_ADDRESS, f"{where} does not lead to where the hub listens", fix)
 
 
 async def _judge_answer(api_url: str, where: str, fix: str) -> Finding:
@@ -70,17 +69,17 @@ async def _judge_answer(api_url: str, where: str, fix: str) -> Finding:
         version = _version(body) if status == 200 else None
         if version is None:
             said = f"{where} answers HTTP {status} where a JupyterHub would answer its version"
-            return failed(NAME, f"{said}: something else is there", fix)
+            return failed(Topic.HUB_ADDRESS, f"{said}: something else is there", fix)
         status, _ = await _get(client, f"{api_url}{CLAIMS}")
     except Exception as error:  # whatever a stranger's answer makes of an HTTP client
         said = f"{where} takes connections, and does not answer as a hub: {_words(error)}"
-        return failed(NAME, said, fix)
+        return failed(Topic.HUB_ADDRESS, said, fix)
     finally:
         client.close()
     if status == 405:
-        return ok(NAME, f"{where} answers: JupyterHub {version} with ec2spawner")
+        return ok(Topic.HUB_ADDRESS, f"{where} answers: JupyterHub {version} with ec2spawner")
     return warning(
-        NAME,
+        Topic.HUB_ADDRESS,
         f"{where} answers: JupyterHub {version} without ec2spawner",
         "restart that hub with this configuration, if it is this one; if not, " + fix,
     )

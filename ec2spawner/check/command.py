@@ -12,7 +12,7 @@ from rich.console import Console
 
 from .finding import Finding, State
 from .hub_config import ConfigurationBroken, load
-from .report import as_json, print_table
+from .report import as_json, print_report
 from .run import check
 
 
@@ -22,7 +22,7 @@ def run_check(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
     if arguments.json:
         print(as_json(findings))
     else:
-        print_table(findings, Console())
+        print_report(findings, Console())
     return 1 if any(finding.state is State.FAILED for finding in findings) else 0
 
 

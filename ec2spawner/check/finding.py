@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+
+from .topics import Topic
 
 
 class State(StrEnum):
@@ -22,33 +24,44 @@ class State(StrEnum):
 class Finding:
     """One line of the report."""
 
-    name: str
-    """What was looked at, such as `subnets` or `permission ec2:CreateFleet`."""
+    topic: Topic
     state: State
     said: str
     fix: str = ""
     """What to do about it; never empty where it failed."""
+    own_name: str = ""
+
+    @property
+    def name(self) -> str:
+        """What was looked at, such as `subnets` or `permission ec2:CreateFleet`."""
+        return self.own_name or self.topic.title
 
     def as_json(self) -> dict[str, Any]:
         """The keys that `--json` promises."""
-        return asdict(self)
+        return {
+            "code": self.topic.code,
+            "name": self.name,
+            "state": self.state,
+            "said": self.said,
+            "fix": self.fix,
+        }
 
 
-def ok(name: str, said: str) -> Finding:
+def ok(topic: Topic, said: str, *, name: str = "") -> Finding:
     """Verified."""
-    return Finding(name, State.OK, said)
+    return Finding(topic, State.OK, said, "", name)
 
 
-def warning(name: str, said: str, fix: str) -> Finding:
-    """It works with a limitation; the last text says what to do."""
-    return Finding(name, State.WARNING, said, fix)
+def warning(topic: Topic, said: str, fix: str, *, name: str = "") -> Finding:
+    """It works with a limitation; `fix` says what to do."""
+    return Finding(topic, State.WARNING, said, fix, name)
 
 
-def unproved(name: str, said: str, fix: str = "") -> Finding:
+def unproved(topic: Topic, said: str, fix: str = "", *, name: str = "") -> Finding:
     """It cannot be verified without changing something, or before another finding is fixed."""
-    return Finding(name, State.UNPROVED, said, fix)
+    return Finding(topic, State.UNPROVED, said, fix, name)
 
 
-def failed(name: str, said: str, fix: str) -> Finding:
-    """Servers would not start; the last text says how to fix it."""
-    return Finding(name, State.FAILED, said, fix)
+def failed(topic: Topic, said: str, fix: str, *, name: str = "") -> Finding:
+    """Servers would not start; `fix` says how to fix it."""
+    return Finding(topic, State.FAILED, said, fix, name)

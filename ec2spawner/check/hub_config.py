@@ -17,9 +17,7 @@ from traitlets import TraitError
 
 from ..config import Options, Problem
 from .finding import Finding, failed
-
-NAME = "configuration"
-COMMAND_LINE = "command line"
+from .topics import Topic
 
 HUB_API_URL = "c.EC2Spawner.hub_api_url"
 
@@ -58,7 +56,7 @@ class HubConfig:
     @property
     def findings(self) -> list[Finding]:
         """A failure for each invalid option."""
-        return [failed(p.option, p.wrong, p.fix) for p in self.problems]
+        return [failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in self.problems]
 
     @property
     def address_is_known_bad(self) -> bool:
@@ -74,7 +72,9 @@ class HubConfig:
         blocking = self.unsound & set(names) | self.unsound - set(Options.model_fields)
         found = [p for p in self.problems if _name(p.option) in blocking]
         if found:
-            raise ConfigurationBroken([failed(p.option, p.wrong, p.fix) for p in found])
+            raise ConfigurationBroken(
+                [failed(Topic.OPTION, p.wrong, p.fix, name=p.option) for p in found]
+            )
         return self.options
 
 
@@ -92,7 +92,7 @@ def load(path: Path, arguments: Sequence[str] = ()) -> HubConfig:
     if not path.is_file():
         fix = "run this where the hub is started, or say --config=/etc/jupyterhub/..."
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
-        raise ConfigurationBroken([failed(NAME, f"{path} {what}", fix)])
+        raise ConfigurationBroken([failed(Topic.CONFIGURATION, f"{path} {what}", fix)])
     app = JupyterHub(log_level=logging.CRITICAL)
     # Standard output is for what we say: the file may print.
     with redirect_stdout(sys.stderr):
@@ -114,14 +114,14 @@ def _take_arguments(app: JupyterHub, arguments: Sequence[str]) -> None:
         word = argument.partition("=")[0].lstrip("-")
         if argument.startswith("-") and "." not in word and word not in known:
             said = f"there is no option {argument}"
-            raise ConfigurationBroken([failed(COMMAND_LINE, said, fix)])
+            raise ConfigurationBroken([failed(Topic.COMMAND_LINE, said, fix)])
     said_by_parser = io.StringIO()
     try:
         with redirect_stderr(said_by_parser):
             app.parse_command_line(list(arguments))
     except (Exception, SystemExit) as error:
         said = said_by_parser.getvalue().strip().rpartition("error: ")[2] or str(error)
-        raise ConfigurationBroken([failed(COMMAND_LINE, said, fix)]) from error
+        raise ConfigurationBroken([failed(Topic.COMMAND_LINE, said, fix)]) from error
 
 
 def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:
@@ -131,7 +131,9 @@ def _words(names: Iterable[str | tuple[str, ...]]) -> list[str]:
 
 def _unreadable(path: Path, error: BaseException) -> Finding:
     line = f", line {error.lineno}" if isinstance(error, SyntaxError) else _line_in(path, error)
-    return failed(NAME, f"{path}{line}: {type(error).__name__}: {error}", "fix it in that file")
+    return failed(
+        Topic.CONFIGURATION, f"{path}{line}: {type(error).__name__}: {error}", "fix it in that file"
+    )
 
 
 def _line_in(path: Path, error: BaseException) -> str:
@@ -153,11 +155,15 @@ def _checked(app: JupyterHub) -> HubConfig:
         if not issubclass(app.spawner_class, EC2Spawner):
             wrong = f"is {app.spawner_class.__name__}, so ec2spawner is not used"
             fix = 'c.JupyterHub.spawner_class = "ec2"'
-            raise ConfigurationBroken([failed("c.JupyterHub.spawner_class", wrong, fix)])
+            raise ConfigurationBroken(
+                [failed(Topic.OPTION, wrong, fix, name="c.JupyterHub.spawner_class")]
+            )
         app.init_hub()
         judged = judge(app)
     except TraitError as error:
-        raise ConfigurationBroken([failed(NAME, str(error), "correct that option")]) from error
+        raise ConfigurationBroken(
+            [failed(Topic.CONFIGURATION, str(error), "correct that option")]
+        ) from error
     address = api_address(app, judged.options)
     bind = urlparse(app.hub.bind_url)
     return HubConfig(

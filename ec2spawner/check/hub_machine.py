@@ -14,6 +14,7 @@ from ..config import Options
 from ..provisioner.store.database import StoreError
 from ..provisioner.store.postgresql import PostgreSQL
 from .finding import Finding, failed, ok, warning
+from .topics import Topic
 
 DESCRIPTORS = 256
 """Of the hub's process without a server: 30 when it is idle; calls to AWS, databases, pages."""
@@ -49,26 +50,26 @@ def judge_machine(
 def judge_descriptors(limit: int | None, max_servers: int) -> Finding:
     """Whether the hub can keep a connection to each server. `limit`: of open files, None without
     one; `max_servers`: `c.JupyterHub.active_server_limit`, 0 without one."""
-    name = "open files"
+    topic = Topic.OPEN_FILES
     if limit is None:
-        return ok(name, "no limit")
+        return ok(topic, "no limit")
     enough_for = max((limit - DESCRIPTORS) // DESCRIPTORS_PER_SERVER, 0)
     said = f"the limit here is {limit}, which is enough for about {enough_for} servers"
     if max_servers > enough_for:
         said = f"{said}; c.JupyterHub.active_server_limit is {max_servers}"
-        return warning(name, said, RAISE_LIMIT)
+        return warning(topic, said, RAISE_LIMIT)
     if enough_for < FEW_SERVERS and not max_servers:
-        return warning(name, said, RAISE_LIMIT)
-    return ok(name, said)
+        return warning(topic, said, RAISE_LIMIT)
+    return ok(topic, said)
 
 
 def judge_openssl() -> Finding:
     """Fails without `openssl`, which verifies identity documents."""
     try:
-        return ok("openssl", find_openssl())
+        return ok(Topic.OPENSSL, find_openssl())
     except IdentitySetupError:
         return failed(
-            "openssl",
+            Topic.OPENSSL,
             "the program is not on the PATH: instances could not prove who they are",
             "install it, such as by apt-get install openssl",
         )
@@ -76,7 +77,7 @@ def judge_openssl() -> Finding:
 
 def judge_certificates(region: str, extra: Sequence[str]) -> Finding:
     """Those whose signatures on identity documents count."""
-    name = "identity certificates"
+    topic = Topic.CERTIFICATES
     try:
         found = pinned_certificates(region, map(Path, extra))
     except IdentitySetupError as error:
@@ -84,8 +85,8 @@ def judge_certificates(region: str, extra: Sequence[str]) -> Finding:
             "name a readable file with the region's RSA-2048 certificate, from AWS's "
             "documentation, in c.EC2Spawner.identity_certificates"
         )
-        return failed(name, str(error), fix)
-    return ok(name, ", ".join(path.name for path in found))
+        return failed(topic, str(error), fix)
+    return ok(topic, ", ".join(path.name for path in found))
 
 
 def judge_store(url: str) -> Finding:
@@ -98,26 +99,26 @@ def judge_store(url: str) -> Finding:
 
 def _judge_server(url: URL) -> Finding:
     try:
-        return ok("store", PostgreSQL(url).probe())
+        return ok(Topic.STORE, PostgreSQL(url).probe())
     except StoreError as error:
         said, _, fix = str(error).rpartition(": ")
-        return failed("store", said, f"{fix} (c.EC2Spawner.store_url)")
+        return failed(Topic.STORE, said, f"{fix} (c.EC2Spawner.store_url)")
 
 
 def _judge_file(database: str | None) -> Finding:
     """SQLite writes beside its file, too."""
-    name, option = "store", "c.EC2Spawner.store_url"
+    topic, option = Topic.STORE, "c.EC2Spawner.store_url"
     if database in (None, "", ":memory:"):
         said = "it is in memory: a restarted hub would not know its servers and homes"
-        return failed(name, said, f'{option} = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"')
+        return failed(topic, said, f'{option} = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"')
     path = Path(str(database)).absolute()
     folder = path.parent
     if not folder.is_dir():
-        return failed(name, f"there is no folder {folder}", f"make it, or correct {option}")
+        return failed(topic, f"there is no folder {folder}", f"make it, or correct {option}")
     if path.is_dir():
-        return failed(name, f"{path} is a folder", f"name a file in {option}")
+        return failed(topic, f"{path} is a folder", f"name a file in {option}")
     for needed in (folder, path):
         if needed.exists() and not os.access(needed, os.R_OK | os.W_OK):
             fix = f"let the user who runs the hub read and write it, or correct {option}"
-            return failed(name, f"{needed} cannot be written by this user", fix)
-    return ok(name, f"{path}{'' if path.exists() else ', made by the first start'}")
+            return failed(topic, f"{needed} cannot be written by this user", fix)
+    return ok(topic, f"{path}{'' if path.exists() else ', made by the first start'}")

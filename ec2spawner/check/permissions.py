@@ -24,7 +24,9 @@ from .dry_runs import (
 )
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
-from .verdicts import DRY_RUN, POLICY, judge_dry_run, judge_reservations, refused
+from .topics import Topic
+from .verdicts.permissions import DRY_RUN, judge_dry_run, judge_reservations
+from .verdicts.refusals import POLICY, refused
 
 T = TypeVar("T")
 
@@ -59,11 +61,11 @@ async def judge_permissions(
     dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
     dry_runs += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
     if missing := [action for action in OF_EXISTING if action not in {t.action for t in dry_runs}]:
-        said = "the hub has made nothing yet on which to try it"
-        findings.append(unproved(f"permissions {', '.join(missing)}", said))
+        said = f"{', '.join(missing)}: the hub has made nothing yet on which to try it"
+        findings.append(unproved(Topic.PERMISSION, said))
     if image is None or not subnets or not types:
         said = "not tried before image, subnets and profiles are fixed"
-        findings.append(unproved("permissions to launch", said))
+        findings.append(unproved(Topic.PERMISSION, said, name="permissions to launch"))
     else:
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
         dry_runs += of_launches(hub, spec, subnets, templates)
@@ -76,8 +78,8 @@ async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, 
     try:
         found = await listing
     except CloudError as error:
-        return refused(name, error, POLICY), ()
-    return ok(name, "granted"), found
+        return refused(Topic.PERMISSION, error, POLICY, name=name), ()
+    return ok(Topic.PERMISSION, "granted", name=name), found
 
 
 async def _tried(dry_runs: Sequence[DryRun], ask: Ask, *, trusted: bool) -> list[Finding]:
@@ -87,7 +89,7 @@ async def _tried(dry_runs: Sequence[DryRun], ask: Ask, *, trusted: bool) -> list
     for dry_run in sorted(dry_runs, key=lambda each: not each.harmless):
         if not (trusted or dry_run.harmless):
             said = "not tried: this endpoint has not shown that it honours DryRun"
-            findings.append(unproved(f"permission {dry_run.action}", said))
+            findings.append(unproved(Topic.PERMISSION, said, name=f"permission {dry_run.action}"))
             continue
         error = await ask(dry_run)
         trusted = error is not None and (trusted or error.code == DRY_RUN)

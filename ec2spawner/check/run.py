@@ -23,28 +23,18 @@ from ..wire import Market
 from .account import Account, Subnet
 from .address import judge_address
 from .finding import Finding, failed, ok, unproved, warning
-from .hub_config import NAME as CONFIGURATION
 from .hub_config import HubConfig
 from .hub_machine import judge_machine
 from .permissions import judge_permissions
-from .verdicts import (
-    DENIED,
-    FILE_SYSTEM,
-    NO_RESPONSE,
-    judge_agent,
-    judge_file_system,
-    judge_image,
-    judge_prices,
-    judge_quota,
-    judge_security_groups,
-    judge_subnets,
-    judge_types,
-    refused,
-)
+from .topics import Topic
+from .verdicts.files import judge_file_system
+from .verdicts.image import judge_agent, judge_image
+from .verdicts.network import judge_security_groups, judge_subnets
+from .verdicts.prices import judge_prices
+from .verdicts.profiles import judge_quota, judge_types
+from .verdicts.refusals import DENIED, NO_RESPONSE, refused
 
 T = TypeVar("T")
-
-REST = "everything else in AWS"
 
 _BEFORE = "not checked before c.EC2Spawner.{} is fixed"
 
@@ -92,25 +82,27 @@ class Check:
 
     async def run(self) -> None:
         """All checks in order; adds to `findings` also what AWS did not answer in time."""
-        self.findings += self.config.findings or [ok(CONFIGURATION, "every option is valid")]
+        self.findings += self.config.findings or [ok(Topic.CONFIGURATION, "every option is valid")]
         self.announce("the hub's own host")
         self.findings += judge_machine(self.options, self.config.max_servers, self.config.unsound)
         self.announce("the hub's address")
         if not self.config.address_is_known_bad:
             self.findings.append(await judge_address(self.config))
-        if self._cannot_check(REST, "region", "endpoint_url"):
+        if self._cannot_check(Topic.INCOMPLETE, "region", "endpoint_url"):
             return
         try:
             async with asyncio.timeout(TIMEOUT):
                 await self._in_aws()
         except TimeoutError:
             said = f"not all of it could be looked at within {TIMEOUT:g} s"
-            self.findings.append(failed(REST, said, NO_RESPONSE))
+            self.findings.append(failed(Topic.INCOMPLETE, said, NO_RESPONSE))
 
     async def _in_aws(self) -> None:
         self.announce("credentials")
         if not await self._credentials():
-            self.findings.append(unproved(REST, "not checked before the line above is fixed"))
+            self.findings.append(
+                unproved(Topic.INCOMPLETE, "not checked before the line above is fixed")
+            )
             return
         self.announce("network")
         subnets = await self._subnets()
@@ -132,21 +124,21 @@ class Check:
             caller = await self.account.caller()
         except CloudError as error:
             if error.code in NO_CREDENTIALS:
-                finding = failed("credentials", "no AWS credentials were found", CREDENTIALS)
+                finding = failed(Topic.CREDENTIALS, "no AWS credentials were found", CREDENTIALS)
             else:
-                finding = refused("credentials", error, CREDENTIALS)
+                finding = refused(Topic.CREDENTIALS, error, CREDENTIALS)
             self.findings.append(finding)
             return False
-        self.findings.append(ok("credentials", f"{caller.arn} in {self.options.region}"))
+        self.findings.append(ok(Topic.CREDENTIALS, f"{caller.arn} in {self.options.region}"))
         return True
 
     # --- network ---
 
     async def _subnets(self) -> Sequence[Subnet]:
-        if self._cannot_check("subnets", "subnets"):
+        if self._cannot_check(Topic.SUBNETS, "subnets"):
             return ()
         fix = "use ids of subnets of this region and account in c.EC2Spawner.subnets"
-        subnets = await self._ask("subnets", self.account.subnets(self.options.subnets), fix)
+        subnets = await self._ask(Topic.SUBNETS, self.account.subnets(self.options.subnets), fix)
         if subnets is None:
             return ()
         self.findings.append(judge_subnets(subnets))
@@ -160,13 +152,13 @@ class Check:
         return zones or ()
 
     async def _security_groups(self, subnets: Sequence[Subnet]) -> None:
-        name = "security groups"
-        if self._cannot_check(name, "security_groups"):
+        topic = Topic.SECURITY_GROUPS
+        if self._cannot_check(topic, "security_groups"):
             return
         if not self.options.security_groups:
             self.findings.append(
                 warning(
-                    name,
+                    topic,
                     "none is given: the VPC's default group lets only its own members in",
                     f"c.EC2Spawner.security_groups, with one that lets the hub and its proxy reach "
                     f"port {self.options.port}; unless the hub is in the default group too",
@@ -175,21 +167,21 @@ class Check:
             return
         fix = "use ids of groups of the subnets' VPC in c.EC2Spawner.security_groups"
         asked = self.account.security_groups(self.options.security_groups)
-        groups = await self._ask(name, asked, fix)
+        groups = await self._ask(topic, asked, fix)
         if groups is not None and subnets:
             self.findings.append(judge_security_groups(groups, subnets))
 
     # --- image, role, key ---
 
     async def _image(self) -> Image | None:
-        if self._cannot_check("image", "image", "architecture"):
+        if self._cannot_check(Topic.IMAGE, "image", "architecture"):
             return None
         fix = (
             "c.EC2Spawner.image: an image of this region and of c.EC2Spawner.architecture that the "
             "account may use, by id, by name and owners, or by SSM parameter"
         )
         query = self.options.image.query(self.options.architecture)
-        image = await self._ask("image", self.cloud.find_image(query), fix)
+        image = await self._ask(Topic.IMAGE, self.cloud.find_image(query), fix)
         if image is None:
             return None
         package = self.options.agent_package or PUBLISHED_PACKAGE
@@ -202,36 +194,38 @@ class Check:
     async def _role_and_key(self) -> None:
         if profile := self.options.instance_profile:
             fix = "make it in IAM, or correct c.EC2Spawner.instance_profile"
-            arn = await self._ask("instance profile", self.account.instance_profile(profile), fix)
+            arn = await self._ask(
+                Topic.INSTANCE_PROFILE, self.account.instance_profile(profile), fix
+            )
             if arn is not None:
-                self.findings.append(ok("instance profile", profile))
+                self.findings.append(ok(Topic.INSTANCE_PROFILE, profile))
         if key := self.options.key_name:
             fix = "make it in EC2, or correct c.EC2Spawner.key_name"
-            if await self._ask("key pair", self.account.key_pair(key), fix) is not None:
-                self.findings.append(ok("key pair", key))
+            if await self._ask(Topic.KEY_PAIR, self.account.key_pair(key), fix) is not None:
+                self.findings.append(ok(Topic.KEY_PAIR, key))
 
     async def _file_system(self, subnets: Sequence[Subnet]) -> None:
         home = self.options.home
         if home.kind != "efs" or not subnets:
             return
         asked = self.account.mount_targets(home.file_system)
-        targets = await self._ask(FILE_SYSTEM, asked, LATER)
+        targets = await self._ask(Topic.FILE_SYSTEM, asked, LATER)
         if targets is not None:
             self.findings.append(judge_file_system(home.file_system, targets, subnets))
 
-    async def _ask(self, name: str, call: Awaitable[T], fix: str) -> T | None:
+    async def _ask(self, topic: Topic, call: Awaitable[T], fix: str) -> T | None:
         """The response to a call; None if it failed, which is a finding then."""
         try:
             return await call
         except CloudError as error:
-            self.findings.append(refused(name, error, fix))
+            self.findings.append(refused(topic, error, fix))
             return None
 
-    def _cannot_check(self, name: str, *options: str) -> bool:
+    def _cannot_check(self, topic: Topic, *options: str) -> bool:
         """Whether one of these options cannot be followed; then that is a finding."""
         wrong = sorted(self.config.unsound & set(options))
         if wrong:
-            self.findings.append(unproved(name, _BEFORE.format(wrong[0])))
+            self.findings.append(unproved(topic, _BEFORE.format(wrong[0])))
         return bool(wrong)
 
     # --- profiles ---
@@ -239,16 +233,16 @@ class Check:
     async def _profiles(self, zones: Sequence[str]) -> Sequence[InstanceType]:
         """Findings for each profile; returns the types that can be had, each once."""
         if not zones:
-            self.findings.append(unproved("profiles", "not checked without subnets"))
+            self.findings.append(unproved(Topic.PROFILE, "not checked without subnets"))
             return ()
         profiles = self.options.profiles
         if not profiles:
             said = "c.EC2Spawner.profile_list is a function of the user: asked at each visit"
-            self.findings.append(unproved("profiles", said))
+            self.findings.append(unproved(Topic.PROFILE, said))
             profiles = tuple(map(Profile.model_validate, DEFAULT_PROFILES))
         bundled = data.instance_types(self.options.region)
         named = {name for profile in profiles for name in profile.instance_types}
-        read = await self._ask("profiles", read_types(self.cloud, zones, bundled, named), LATER)
+        read = await self._ask(Topic.PROFILE, read_types(self.cloud, zones, bundled, named), LATER)
         if read is None:
             return ()
         offered, described = read
@@ -282,7 +276,7 @@ class Check:
             fix = "look in the console, or try again in a few minutes"
             if error.code in DENIED:
                 fix = "give the hub's role servicequotas:ListServiceQuotas, or look in the console"
-            self.findings.append(warning("quotas", said, fix))
+            self.findings.append(warning(Topic.QUOTA, said, fix))
             return {}
 
     def _judge_profile(
@@ -307,7 +301,7 @@ class Check:
     async def _prices(self, types: Sequence[InstanceType], zones: Sequence[str]) -> None:
         names = sorted(kind.name for kind in types)
         if not names:
-            self.findings.append(unproved("prices", "not checked without instance types"))
+            self.findings.append(unproved(Topic.PRICES, "not checked without instance types"))
             return
         spot, spot_error = await _answer(self.cloud.spot_history(names, zones, self.now))
         listed, list_error = await _answer(self.cloud.on_demand_prices(names))

@@ -9,19 +9,14 @@ import pytest
 from ec2spawner import data
 from ec2spawner.check.account import MountTarget, SecurityGroup, Subnet
 from ec2spawner.check.finding import State
-from ec2spawner.check.verdicts import (
-    judge_agent,
-    judge_dry_run,
-    judge_file_system,
-    judge_image,
-    judge_prices,
-    judge_quota,
-    judge_reservations,
-    judge_security_groups,
-    judge_subnets,
-    judge_types,
-    refused,
-)
+from ec2spawner.check.topics import Topic
+from ec2spawner.check.verdicts.files import judge_file_system
+from ec2spawner.check.verdicts.image import judge_agent, judge_image
+from ec2spawner.check.verdicts.network import judge_security_groups, judge_subnets
+from ec2spawner.check.verdicts.permissions import judge_dry_run, judge_reservations
+from ec2spawner.check.verdicts.prices import judge_prices
+from ec2spawner.check.verdicts.profiles import judge_quota, judge_types
+from ec2spawner.check.verdicts.refusals import refused
 from ec2spawner.core.profiles.profiles import InstanceType
 from ec2spawner.provisioner.model.cloud import CloudError, Image
 from ec2spawner.wire import Market
@@ -201,8 +196,8 @@ def test_unreadable_list_prices_matter_only_without_a_bundled_table() -> None:
 
 def test_a_missing_permission_points_to_the_policy() -> None:
     denied = CloudError("UnauthorizedOperation", "encoded", retryable=False)
-    assert "iam-policy.json" in refused("image", denied, "other").fix
+    assert "iam-policy.json" in refused(Topic.IMAGE, denied, "other").fix
     missing = CloudError("InvalidAMIID.NotFound", "gone", retryable=False)
-    assert refused("image", missing, "correct the id").fix == "correct the id"
+    assert refused(Topic.IMAGE, missing, "correct the id").fix == "correct the id"
     silent = CloudError("Timeout", "no answer", retryable=True)
-    assert "try again" in refused("image", silent, "correct the id").fix
+    assert "try again" in refused(Topic.IMAGE, silent, "correct the id").fix

@@ -17,6 +17,7 @@ from rich.console import Console
 from ec2spawner import reap, terminal
 from ec2spawner.check import report as check_report
 from ec2spawner.check.finding import failed
+from ec2spawner.check.topics import Topic
 from ec2spawner.core.text.untrusted import visible, without_escapes
 from ec2spawner.hub.app import log_sanitizer
 from ec2spawner.prices import report as prices_report
@@ -54,7 +55,7 @@ def test_any_text_becomes_harmless(text: str) -> None:
 
 @pytest.mark.parametrize("columns", [80, 120, 200])
 def test_tables_of_commands_contain_no_control_sequences(columns: int) -> None:
-    finding = failed(EVIL, EVIL, EVIL)
+    finding = failed(Topic.OPTION, EVIL, EVIL, name=EVIL)
     leftover = Leftover("volume", EVIL, EVIL, False, EVIL, user=EVIL, store=EVIL)
     kept = reap_report.Report("demo", "s", False, [leftover], trouble=EVIL)
     price = Price(
@@ -63,7 +64,7 @@ def test_tables_of_commands_contain_no_control_sequences(columns: int) -> None:
     refused = Price("us-east-1", "T4", False, error=EVIL)
     console = Console(file=io.StringIO(), width=columns)
 
-    check_report.print_table([finding], console)
+    check_report.print_report([finding], console)
     reap_report.print_table(kept, console)
     prices_report.print_table([price, refused], console)
 
@@ -85,7 +86,7 @@ def test_errors_and_csv_contain_no_control_sequences(capsys: pytest.CaptureFixtu
 def test_commands_write_to_the_terminal_only_through_the_escaping() -> None:
     """What they print goes through `ec2spawner.terminal`, or is JSON."""
     package = Path(reap.__file__).parents[1]
-    for path in (each for room in COMMANDS for each in (package / room).glob("*.py")):
+    for path in (each for room in COMMANDS for each in (package / room).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             assert not (isinstance(node, ast.ImportFrom) and node.module == "rich.text"), path
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "print":

@@ -1,0 +1,72 @@
+"""What the check looks at: a stable code for each, explained on the page of findings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+
+class Section(StrEnum):
+    """The groups of the report, in its order."""
+
+    CONFIGURATION = "Configuration"
+    MACHINE = "The hub's machine"
+    ACCOUNT = "AWS account"
+    NETWORK = "Network"
+    IMAGE = "Image"
+    FILES = "Files"
+    PROFILES = "Profiles and quotas"
+    COST = "Cost"
+    PERMISSIONS = "Permissions"
+
+
+@dataclass(frozen=True, slots=True)
+class _Subject:
+    code: str
+    section: Section
+    name: str
+
+
+class Topic(Enum):
+    """The subject of a finding.
+
+    Codes never change: scripts select findings by them, and each has a section of its own in
+    `docs/reference/check-findings.md`.
+    """
+
+    CONFIGURATION = _Subject("configuration", Section.CONFIGURATION, "configuration")
+    OPTION = _Subject("option", Section.CONFIGURATION, "option")
+    COMMAND_LINE = _Subject("command-line", Section.CONFIGURATION, "command line")
+    OPEN_FILES = _Subject("open-files", Section.MACHINE, "open files")
+    OPENSSL = _Subject("openssl", Section.MACHINE, "openssl")
+    CERTIFICATES = _Subject("identity-certificates", Section.MACHINE, "identity certificates")
+    STORE = _Subject("store", Section.MACHINE, "store")
+    HUB_ADDRESS = _Subject("hub-address", Section.MACHINE, "hub address")
+    CREDENTIALS = _Subject("credentials", Section.ACCOUNT, "credentials")
+    INCOMPLETE = _Subject("incomplete", Section.ACCOUNT, "everything else in AWS")
+    INSTANCE_PROFILE = _Subject("instance-profile", Section.ACCOUNT, "instance profile")
+    KEY_PAIR = _Subject("key-pair", Section.ACCOUNT, "key pair")
+    SUBNETS = _Subject("subnets", Section.NETWORK, "subnets")
+    SECURITY_GROUPS = _Subject("security-groups", Section.NETWORK, "security groups")
+    IMAGE = _Subject("image", Section.IMAGE, "image")
+    AGENT = _Subject("agent", Section.IMAGE, "agent")
+    FILE_SYSTEM = _Subject("file-system", Section.FILES, "EFS file system")
+    PROFILE = _Subject("profile", Section.PROFILES, "profiles")
+    QUOTA = _Subject("quota", Section.PROFILES, "quotas")
+    PRICES = _Subject("prices", Section.COST, "prices")
+    PERMISSION = _Subject("permission", Section.PERMISSIONS, "permissions")
+
+    @property
+    def code(self) -> str:
+        """Such as `subnets`; lower-case words with hyphens."""
+        return self.value.code
+
+    @property
+    def section(self) -> Section:
+        """Where the report shows it."""
+        return self.value.section
+
+    @property
+    def title(self) -> str:
+        """The name of a finding that has none of its own."""
+        return self.value.name

@@ -1,0 +1,1 @@
+"""What AWS's answers mean for a hub. Pure: facts in, findings out."""

@@ -1,0 +1,56 @@
+"""What EC2's answers to calls with DryRun prove. Pure."""
+
+from __future__ import annotations
+
+from ...provisioner.model.cloud import CloudError
+from ..finding import Finding, State, failed, ok, unproved, warning
+from ..topics import Topic
+from .refusals import DENIED, POLICY
+
+DRY_RUN = "DryRunOperation"
+
+
+def judge_dry_run(action: str, error: CloudError | None) -> Finding:
+    """What EC2 answered to a call with DryRun: it always answers with an error."""
+    name = f"permission {action}"
+    if error is None:
+        return failed(
+            Topic.PERMISSION,
+            "the endpoint did not honour DryRun",
+            "use AWS's own endpoint, or one that does, in c.EC2Spawner.endpoint_url",
+            name=name,
+        )
+    if error.code == DRY_RUN:
+        return ok(Topic.PERMISSION, "granted", name=name)
+    if error.code in DENIED:
+        role = "; with an instance profile also iam:PassRole of its role (configs/README.md)"
+        return failed(
+            Topic.PERMISSION,
+            "not granted",
+            POLICY + (role if action == "ec2:RunInstances" else ""),
+            name=name,
+        )
+    if error.retryable:
+        return unproved(Topic.PERMISSION, f"no answer: {error.code}", "try again", name=name)
+    if error.code.startswith("InvalidLaunchTemplate"):
+        return unproved(
+            Topic.PERMISSION,
+            "EC2 looks for the launch template first, which the first start makes",
+            name=name,
+        )
+    return unproved(
+        Topic.PERMISSION, f"EC2 refused the DryRun for another reason: {error.code}", name=name
+    )
+
+
+def judge_reservations(error: CloudError | None) -> Finding:
+    """DescribeReservedInstances with DryRun: a hub works without it."""
+    found = judge_dry_run("ec2:DescribeReservedInstances", error)
+    if found.state is not State.FAILED:
+        return found
+    return warning(
+        Topic.PERMISSION,
+        f"{found.said}: Reserved Instances are not used first",
+        POLICY,
+        name=found.name,
+    )
