@@ -31,7 +31,7 @@ SOURCE_FILES = (
 INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
 INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
 INSTALLED_STARTUP = Path("etc/ipython/startup")
-INSTALLED_DEMO = Path("share/ec2spawner/configs/demo")
+INSTALLED_CONFIGS = Path("share/ec2spawner/configs")
 
 
 def sources_digest() -> str:
@@ -62,12 +62,20 @@ def build_bundle() -> None:
     DIGEST.write_text(f"{wanted}\n")
 
 
+def files_in(folder: str) -> list[Path]:
+    """Of a folder of the repository, without those below it."""
+    found = sorted((ROOT / folder).glob("[!.]*"))
+    return [file.relative_to(ROOT) for file in found if file.is_file()]
+
+
 def data_files() -> list[tuple[str, list[str]]]:
-    """What Jupyter and IPython find in the environment: bundle, server extension, magics."""
+    """What Jupyter, IPython and a hub's set-up find: bundle, extension, magics, configurations."""
     folders: dict[str, list[str]] = {
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
         str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
-        str(INSTALLED_DEMO): ["configs/demo/jupyterhub_config.py"],
+        str(INSTALLED_CONFIGS / "demo"): ["configs/demo/jupyterhub_config.py"],
+        str(INSTALLED_CONFIGS / "aws"): [str(file) for file in files_in("configs/aws")],
+        str(INSTALLED_CONFIGS / "aws/proxy"): [str(file) for file in files_in("configs/aws/proxy")],
     }
     for file in sorted(BUNDLE.rglob("*")):
         if file.is_file() and file != DIGEST:

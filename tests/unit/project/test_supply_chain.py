@@ -15,7 +15,11 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[3]
-LOCKS = ["proxy/package-lock.json", "labextension/package-lock.json"]
+LOCKS = [
+    "configs/aws/proxy/package-lock.json",
+    "labextension/package-lock.json",
+    "proxy/package-lock.json",
+]
 
 
 def pinned() -> dict[str, Version]:

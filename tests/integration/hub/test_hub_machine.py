@@ -1,0 +1,69 @@
+"""A machine that `configs/aws/setup-hub.sh` has set up serves a hub over TLS."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+TREE = Path(__file__).resolve().parents[3]
+NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc")
+
+
+def cannot() -> str:
+    """Why this machine cannot run the set-up in namespaces; empty if it can."""
+    missing = [name for name in ("curl", "ip", "openssl", "setpriv") if not shutil.which(name)]
+    if missing:
+        return f"there is no {', '.join(missing)}"
+    tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
+    return tried.stderr.strip()
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    reason = cannot()
+    if reason:
+        pytest.skip(f"the set-up of a hub's machine was NOT run: {reason}")
+    probe = [sys.executable, "-m", "tests.integration.hub.hub_machine"]
+    done = subprocess.run(
+        [*NAMESPACES, *probe, str(tmp_path_factory.mktemp("machine"))],
+        capture_output=True,
+        text=True,
+        cwd=TREE,
+        env={**os.environ, "PYTHONPATH": str(TREE)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_user_logs_in_over_tls_and_may_choose(machine: dict[str, Any]) -> None:
+    assert machine["url"] == "https://localhost/hub/spawn"
+    assert "T4, 16 GB" in machine["page"]
+    assert machine["admin_with_users_password"] == 403
+
+
+def test_the_set_up_may_be_repeated(machine: dict[str, Any]) -> None:
+    assert machine["unchanged"]
+
+
+def test_secrets_are_for_those_who_need_them(machine: dict[str, Any]) -> None:
+    assert machine["modes"] == {
+        "/srv/jupyterhub": "jupyterhub 750",
+        "/srv/jupyterhub/ec2spawner.sqlite": "jupyterhub 600",
+        "/etc/jupyterhub/secrets.env": "root 600",
+        "/etc/jupyterhub/tls/key.pem": "root 640",
+    }
+    assert machine["proxy_environment"] == ["CONFIGPROXY_AUTH_TOKEN"]
+
+
+def test_the_certificate_is_of_this_machine_and_no_authority(machine: dict[str, Any]) -> None:
+    assert "DNS:localhost" in machine["certificate"]
+    assert "CA:FALSE" in machine["certificate"]

@@ -1,0 +1,91 @@
+"""What `configs/aws` has for a hub's machine, before judges that we did not write."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+AWS = ROOT / "configs/aws"
+CLOUD_INIT = AWS / "cloud-init.yaml"
+UNITS = sorted(AWS.glob("*.service"))
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def cloud_config() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(CLOUD_INIT.read_text())
+    return found
+
+
+def written_files() -> dict[str, str]:
+    return {each["path"]: each["content"] for each in cloud_config()["write_files"]}
+
+
+@pytest.mark.skipif(not shutil.which("cloud-init"), reason="cloud-init is NOT installed")
+def test_cloud_init_takes_the_file() -> None:
+    done = run("cloud-init", "schema", "--config-file", str(CLOUD_INIT))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Valid" in done.stdout
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is NOT installed")
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
+    copy = tmp_path / unit.name
+    # The programs are not installed here.
+    copy.write_text(re.sub(r"^ExecStart=\S+", "ExecStart=/bin/true", unit.read_text(), flags=re.M))
+    done = run("systemd-analyze", "verify", "--man=no", str(copy))
+    said = [line for line in done.stderr.splitlines() if unit.name in line]
+    assert not said
+
+
+def scripts() -> list[Path]:
+    found = [file for file in AWS.rglob("*") if file.is_file()]
+    return sorted(f for f in found if f.read_bytes().startswith(b"#!/bin/bash"))
+
+
+@pytest.mark.parametrize("script", scripts(), ids=lambda script: script.name)
+def test_shellcheck_finds_nothing_in_scripts(script: Path) -> None:
+    done = run("shellcheck", str(script))
+    assert done.returncode == 0, done.stdout
+
+
+def test_shellcheck_finds_nothing_in_the_script_of_cloud_init(tmp_path: Path) -> None:
+    script = tmp_path / "update-hub"
+    script.write_text(written_files()["/usr/local/sbin/update-hub"])
+    done = run("shellcheck", "--exclude=SC1091", str(script))
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_hubs_configuration_reads_what_cloud_init_writes() -> None:
+    written = written_files()["/etc/ec2spawner/hub.env"]
+    given = set(re.findall(r"^(\w+)=", written, flags=re.M))
+    used = "".join(file.read_text() for file in [AWS / "jupyterhub_config.py", *scripts()])
+    used += written_files()["/usr/local/sbin/update-hub"]
+    assert {name for name in given if name not in used} == set()
+    secrets = {"HUB_USER_PASSWORD", "HUB_ADMIN_PASSWORD"}
+    read = set(re.findall(r'environ\["(\w+)"\]', (AWS / "jupyterhub_config.py").read_text()))
+    assert read <= given | secrets
+
+
+def test_no_secret_is_in_user_data() -> None:
+    text = CLOUD_INIT.read_text()
+    assert not re.search(r"PASSWORD|TOKEN|SECRET", text)
+
+
+def test_the_proxy_runs_on_node_18() -> None:
+    """Ubuntu 24.04 has no newer one."""
+    import json
+
+    lock = json.loads((AWS / "proxy/package-lock.json").read_text())
+    engines = lock["packages"]["node_modules/configurable-http-proxy"]["engines"]["node"]
+    assert engines.replace(" ", "") == ">=18"
