@@ -114,7 +114,7 @@ class RunningDemo:
 
     def story(self) -> str:
         """The ends of all logs: of the demo, the embedded EC2, the hub and each instance."""
-        consoles = sorted(self.data_dir.glob("ec2/instances/*/console.log"))
+        consoles = sorted(self.data_dir.glob("ec2/instances/*/*.log"))
         runs = {_variable(process, "EC2SPAWNER_RUN_DIR") for process in self.processes()}
         notebooks = [Path(run) / "notebook.log" for run in sorted(runs - {""})]
         logs = [self._stderr, *sorted(self.data_dir.glob("*.log")), *consoles, *notebooks]

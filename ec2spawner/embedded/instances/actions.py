@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -123,12 +124,26 @@ class Instances:
         return {}
 
     async def console(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """GetConsoleOutput: the last 64 KiB, also of one that was terminated lately."""
+        """GetConsoleOutput: the last 64 KiB, also of one that was terminated lately.
+
+        Without `Latest`, what was posted a while after its last start or end; raises
+        `UnsupportedOperation` for `Latest` of an instance type that is not on Nitro.
+        """
         life = self._lifecycles.get(parameters.get("InstanceId", ""))
-        tail = await self._runtime.console_tail(life.instance_id)
+        consoles, instance = self._runtime.consoles, life.instance
+        if parameters.get("Latest") not in (True, "true"):
+            output = consoles.posted(life.instance_id)
+        elif instance_type_facts(instance.instance_type, instance.region).is_nitro:
+            output = await asyncio.to_thread(consoles.latest, life.instance_id)
+        else:
+            raise EC2Error(
+                "UnsupportedOperation",
+                "This instance type does not support retrieving the latest console logs. For "
+                "supported instance types, see documentation.",
+            )
         return {
             "InstanceId": life.instance_id,
-            "Output": base64.b64encode(tail).decode(),
+            "Output": base64.b64encode(output).decode(),
             "Timestamp": datetime.now(UTC),
         }
 

@@ -240,7 +240,7 @@ class Lifecycles:
             await self._runtime.boot(life.instance)
 
     async def _reboot(self, life: Lifecycle) -> None:
-        await self._runtime.halt(life.instance_id)
+        await self._runtime.halt(life.instance_id, reboot=True)
         if life.state == "running":
             await self._runtime.boot(life.instance)
 

@@ -15,6 +15,8 @@ class InstanceTypeFacts:
 
     vcpus: int
     architectures: tuple[str, ...]
+    is_nitro: bool
+    """On the Nitro hypervisor, or bare metal."""
     zones: frozenset[str]
     """Those that have it, sold out or not."""
 
@@ -32,6 +34,7 @@ def instance_type_facts(instance_type: str, region: str) -> InstanceTypeFacts:
     return InstanceTypeFacts(
         vcpus=known["VCpuInfo"]["DefaultVCpus"],
         architectures=tuple(known["ProcessorInfo"]["SupportedArchitectures"]),
+        is_nitro=known.get("Hypervisor") != "xen",
         zones=frozenset(_zones_by_type(region).get(instance_type, ())),
     )
 

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,8 +21,9 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ..api.access_keys import AccessKeys
-from . import disks, mount_s3, processes, shims, user_isolation
-from .files import copy_tree, remove_trees, tail
+from . import console, disks, mount_s3, processes, shims, user_isolation
+from .consoles import Consoles
+from .files import copy_tree, remove_trees
 from .identity import IdentitySigner
 from .imds import MetadataService
 from .instance import SimulatedInstance
@@ -34,9 +36,8 @@ GRACE = 2.0
 """Seconds between SIGTERM and SIGKILL when an instance ends."""
 CLOSING_GRACE = 1.0
 """The same when the whole runtime closes: shorter, because no user waits for a notebook."""
-CONSOLE_TAIL = 64 * 1024
-"""Bytes that GetConsoleOutput answers with, as EC2 does."""
-CONSOLES_KEPT = 50
+CLOUD_INIT_AT = 12.0
+"""Seconds of uptime at which user-data begins, on the console's time stamps."""
 FIRST_USER_ID = 60000
 THREADS = 8
 
@@ -75,8 +76,7 @@ class InstanceRuntime:
         self._power_event = power_event
         self._workspaces: dict[str, Workspace] = {}
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="instance-runtime")
-        self._consoles: dict[str, bytes] = {}
-        """By instance id, oldest first: the console logs of instances that are gone."""
+        self.consoles = Consoles()
         self._separate_users = False
         self._users_given = 0
 
@@ -86,6 +86,7 @@ class InstanceRuntime:
 
     async def close(self) -> None:
         """End every process and listener; instance directories are removed."""
+        self.consoles.close()
         for workspace in self._workspaces.values():
             await self._close_metadata(workspace)
         left = await self._in_thread(processes.end, (self._mark,), CLOSING_GRACE)
@@ -111,11 +112,12 @@ class InstanceRuntime:
             workspace.role_key = self._keys.issue_for_instance()
         press = partial(self._power_event, instance.instance_id)
         workspace.metadata = MetadataService(instance, self._signer, press, workspace.role_key)
+        self.consoles.post(instance.instance_id)
         if command is None:
             return
         workspace.leader = self._start(command, workspace, instance, workspace.metadata.endpoint)
 
-    async def halt(self, instance_id: str) -> None:
+    async def halt(self, instance_id: str, *, reboot: bool = False) -> None:
         """End everything that runs on the instance; its disk stays."""
         workspace = self._workspaces.get(instance_id)
         if workspace is None:
@@ -124,6 +126,10 @@ class InstanceRuntime:
             processes.end, (self._mark, Mark(INSTANCE_VARIABLE, instance_id)), GRACE
         )
         self._reap(workspace)
+        if workspace.metadata is not None:
+            lines = console.shutdown_lines(reboot=reboot)
+            await self._in_thread(workspace.print_on_console, lines)
+            self.consoles.post(instance_id)
         await self._close_metadata(workspace)
 
     async def remove(self, instance_id: str) -> None:
@@ -131,7 +137,7 @@ class InstanceRuntime:
         await self.halt(instance_id)
         workspace = self._workspaces.pop(instance_id, None)
         if workspace is not None:
-            await self._keep_console(instance_id, workspace)
+            await self._in_thread(self.consoles.remove, instance_id)
             await self._in_thread(remove_trees, workspace.directory, workspace.run_directory)
 
     async def create_volume(self, volume_id: str, snapshot_id: str = "") -> None:
@@ -178,19 +184,6 @@ class InstanceRuntime:
             return
         await self._in_thread(self._unlink, instance_id, self._volumes / volume_id, link)
 
-    async def console_tail(self, instance_id: str) -> bytes:
-        """The end of the instance's console, also after its end; empty for an unknown one."""
-        workspace = self._workspaces.get(instance_id)
-        if workspace is None:
-            return self._consoles.get(instance_id, b"")
-        return await self._in_thread(tail, workspace.console, CONSOLE_TAIL)
-
-    async def _keep_console(self, instance_id: str, workspace: Workspace) -> None:
-        """EC2 keeps the log of an instance that has ended; here, of the latest of them."""
-        self._consoles[instance_id] = await self._in_thread(tail, workspace.console, CONSOLE_TAIL)
-        while len(self._consoles) > CONSOLES_KEPT:
-            del self._consoles[next(iter(self._consoles))]
-
     async def running(self) -> dict[str, list[dict[str, Any]]]:
         """Instance id -> its processes, by id and short name."""
         found = await self._in_thread(processes.by_value, INSTANCE_VARIABLE, within=self._mark)
@@ -212,6 +205,7 @@ class InstanceRuntime:
         if instance_id not in self._workspaces:
             made = await self._in_thread(self._make_workspace, instance_id)
             self._workspaces[instance_id] = made
+            self.consoles.add(instance_id, made.console)
         return self._workspaces[instance_id]
 
     async def _in_thread(self, work: Callable[P, T], *arguments: P.args, **keywords: P.kwargs) -> T:
@@ -266,7 +260,9 @@ class InstanceRuntime:
 
     def _boot_command(self, workspace: Workspace, instance: SimulatedInstance) -> list[str] | None:
         path = workspace.directory / "user-data"
+        workspace.print_on_console(console.boot_lines(instance.instance_id, instance.address))
         if path.exists():
+            workspace.print_on_console(console.login_lines(instance.address))
             # What `/run` held is gone with the boot before.
             remove_trees(workspace.run_directory)
             workspace.run_directory.mkdir()
@@ -274,18 +270,21 @@ class InstanceRuntime:
         if not instance.user_data.startswith(b"#!"):
             return None
         path.write_bytes(instance.user_data)
-        return ["/bin/bash", str(path)]
+        end = workspace.directory / "cloud-init-end"
+        lines = console.cloud_init_end_lines(instance.instance_id, instance.address)
+        end.write_text("".join(f"{line}\r\n" for line in lines))
+        return [str(self._shims / "cloud-init"), str(path), str(end)]
 
     def _start(
         self, command: list[str], workspace: Workspace, instance: SimulatedInstance, imds: str
     ) -> Leader:
-        with workspace.console.open("ab") as console:
+        with workspace.console.open("ab") as output:
             process = subprocess.Popen(
                 command,
                 cwd=workspace.directory,
                 env=self._environment(workspace, instance, imds),
                 stdin=subprocess.DEVNULL,
-                stdout=console,
+                stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
@@ -302,7 +301,10 @@ class InstanceRuntime:
             "LANG": "C.UTF-8",
             "TZ": os.environ.get("TZ", "UTC"),
             "AWS_EC2_METADATA_SERVICE_ENDPOINT": imds,
+            "EC2SPAWNER_BOOTED_US": str(int((time.time() - CLOUD_INIT_AT) * 1e6)),
+            "EC2SPAWNER_CONSOLE": str(workspace.console),
             "EC2SPAWNER_DEVICES": str(workspace.devices),
+            "EC2SPAWNER_JOURNAL": str(workspace.journal),
             "EC2SPAWNER_NOTEBOOK_HOME": str(workspace.home),
             "EC2SPAWNER_NOTEBOOK_USER": f"{workspace.user_id}:{workspace.group_id}",
             "EC2SPAWNER_RUN_DIR": str(workspace.run_directory),

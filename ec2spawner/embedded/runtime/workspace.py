@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import subprocess
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,3 +69,13 @@ class Workspace:
     def console(self) -> Path:
         """The log that GetConsoleOutput shows."""
         return self.directory / "console.log"
+
+    @property
+    def journal(self) -> Path:
+        """What systemd's journal is on EC2: the output of units, and of user-data."""
+        return self.directory / "journal.log"
+
+    def print_on_console(self, lines: Iterable[str]) -> None:
+        """Append lines, as a serial console ends them. Blocks."""
+        with self.console.open("ab") as console:
+            console.write("".join(f"{line}\r\n" for line in lines).encode())

@@ -78,6 +78,7 @@ After=network-online.target
 [Service]
 EnvironmentFile=-/etc/ec2spawner/agent.env
 ExecStart="$agent" --hub-api-url $hub_argument
+StandardOutput=journal+console
 KillMode=mixed
 TimeoutStopSec=60
 OOMPolicy=continue

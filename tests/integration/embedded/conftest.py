@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import threading
 import time
 import urllib.error
@@ -22,6 +23,9 @@ from ec2spawner.embedded import EmbeddedEC2, Facts
 T = TypeVar("T")
 
 TIMEOUT = 120.0
+
+USER_DATA_LINE = re.compile(r"^\[ *\d+\.\d{6}\] cloud-init\[(?!612\])\d+\]: (.*)$", re.M)
+"""Not of the stage of cloud-init before it, which has the process id 612."""
 
 
 def until(found: Callable[[], T], seconds: float = TIMEOUT) -> T:
@@ -168,8 +172,16 @@ class Laboratory:
         until(lambda: self.state(instance_id) == state)
         return self.instance(instance_id)
 
-    def console(self, instance_id: str) -> str:
+    def whole_console(self, instance_id: str) -> str:
+        answer = self.ec2.get_console_output(InstanceId=instance_id, Latest=True)
+        return answer.get("Output", "")
+
+    def posted_console(self, instance_id: str) -> str:
         return self.ec2.get_console_output(InstanceId=instance_id).get("Output", "")
+
+    def console(self, instance_id: str) -> str:
+        """What user-data has printed on the console."""
+        return "\n".join(USER_DATA_LINE.findall(self.whole_console(instance_id)))
 
     def console_says(self, instance_id: str, words: str) -> str:
         until(lambda: words in self.console(instance_id))

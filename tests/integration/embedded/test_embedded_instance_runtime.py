@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
+
+from ec2spawner.core.text.boot_log import last_lines
 
 MARK = "EMBEDDED_EC2_INSTANCE"
 
@@ -24,6 +28,11 @@ def marked(instance_id: str) -> list[str]:
     return found
 
 
+def journal(lab: Any, instance_id: str) -> str:
+    file = Path(lab.facts.data_dir) / "instances" / instance_id / "journal.log"
+    return file.read_text() if file.exists() else ""
+
+
 def environment(console: str) -> dict[str, str]:
     return dict(line.partition("=")[::2] for line in console.splitlines() if "=" in line)
 
@@ -39,7 +48,10 @@ def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.Mon
     assert "do-not-leak" not in console
     assert set(found) - {"_", "PWD", "SHLVL", "OLDPWD"} == {
         "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+        "EC2SPAWNER_BOOTED_US",
+        "EC2SPAWNER_CONSOLE",
         "EC2SPAWNER_DEVICES",
+        "EC2SPAWNER_JOURNAL",
         "EC2SPAWNER_FILE_SYSTEMS",
         "EC2SPAWNER_GPU_DEVICE",
         "EMBEDDED_EC2_INSTANCE",
@@ -143,15 +155,65 @@ def test_a_later_boot_starts_enabled_services_and_runs_no_user_data(
         "systemctl daemon-reload; systemctl enable --now it.service; echo kept >~/file"
     )
 
-    wait_until(lambda: lab.console(instance_id).count("100% of /") == 1)
+    def starts() -> int:
+        return journal(lab, instance_id).count(": 100% of /")
+
+    wait_until(lambda: starts() == 1)
     lab.ec2.reboot_instances(InstanceIds=[instance_id])
-    wait_until(lambda: lab.console(instance_id).count("100% of /") == 2)
+    wait_until(lambda: starts() == 2)
     lab.ec2.stop_instances(InstanceIds=[instance_id])
     lab.wait_for(instance_id, "stopped")
     lab.ec2.start_instances(InstanceIds=[instance_id])
-    wait_until(lambda: lab.console(instance_id).count("100% of /") == 3)
+    wait_until(lambda: starts() == 3)
     assert lab.console(instance_id).count("hello") == 1
     assert lab.processes(instance_id)
+    console = lab.whole_console(instance_id)
+    assert "100% of /" not in console, "a unit's output goes to the journal alone"
+    assert [console.count(f"reboot: {end}") for end in ("Restarting system", "Power down")] == [
+        1,
+        1,
+    ]
+
+
+def test_a_unit_reaches_the_console_if_it_says_so(lab: Any, wait_until: Any) -> None:
+    unit = f"{UNIT}StandardOutput=journal+console\n"
+    instance_id = lab.run(
+        f"cat >$EC2SPAWNER_UNITS/it.service <<'UNIT'\n{unit}UNIT\nsystemctl enable --now it.service"
+    )
+    line = re.compile(r"^\[ +\d+\.\d{6}\] sh\[\d+\]: 100% of /", re.M)
+    wait_until(lambda: line.search(lab.whole_console(instance_id)))
+    assert "sh[" in journal(lab, instance_id)
+
+
+def test_a_console_ends_in_what_every_boot_and_shutdown_prints(lab: Any, wait_until: Any) -> None:
+    """The boot log finds our lines before them; without one of ours it finds none."""
+    ours = lab.run("echo ec2spawner: this failed; systemctl poweroff; exit 1")
+    silent = lab.run("systemctl poweroff")
+    for instance_id in (ours, silent):
+        lab.wait_for(instance_id, "stopped")
+        console = lab.whole_console(instance_id)
+        assert console.rstrip().endswith("reboot: Power down")
+        for noise in ("Linux version", "ci-info: ", "-----BEGIN SSH HOST KEY KEYS", " login: "):
+            assert noise in console
+    wait_until(lambda: "Powering off" in lab.posted_console(ours))
+    assert last_lines(lab.posted_console(ours)) == ("ec2spawner: this failed",)
+    assert last_lines(lab.whole_console(silent)) == ()
+
+
+def test_a_console_is_posted_late_and_its_latest_output_needs_nitro(
+    lab: Any, wait_until: Any
+) -> None:
+    nitro = lab.run("until [[ -e ~/go ]]; do sleep 0.1; done; echo late; sleep 1000")
+    xen = lab.run("echo early", InstanceType="t2.micro")
+    wait_until(lambda: "Linux version" in lab.posted_console(nitro))
+    (Path(lab.facts.data_dir) / "instances" / nitro / "root" / "go").touch()
+    lab.console_says(nitro, "late")
+    assert "late" not in lab.posted_console(nitro)
+    lab.ec2.stop_instances(InstanceIds=[nitro])
+    wait_until(lambda: "late" in lab.posted_console(nitro))
+    with pytest.raises(ClientError, match="UnsupportedOperation"):
+        lab.whole_console(xen)
+    wait_until(lambda: "Linux version" in lab.posted_console(xen))
 
 
 def test_an_instance_without_a_script_just_runs(lab: Any) -> None:
@@ -174,7 +236,7 @@ def test_terminating_during_the_boot_starts_nothing(lab: Any) -> None:
 def test_stopping_the_embedded_ec2_leaves_nothing(make_lab: Any, wait_until: Any) -> None:
     lab = make_lab()
     instance_id = lab.run("setsid sleep 1000 & exec sleep 1000")
-    wait_until(lambda: len(marked(instance_id)) == 2)
+    wait_until(lambda: marked(instance_id).count("sleep") == 2)
     address = lab.instance(instance_id)["PrivateIpAddress"]
     endpoint = lab.facts.ec2_endpoint
 

@@ -265,7 +265,7 @@ async def test_no_secret_is_readable(hub: Hub, ann: Server) -> None:
                 hub.log,
                 hub.embedded.log,
                 *hub.directory.glob("*.sqlite*"),
-                *(hub.embedded.data_dir / "ec2/instances").glob("*/console.log"),
+                *(hub.embedded.data_dir / "ec2/instances").glob("*/*.log"),
             )
         },
     }

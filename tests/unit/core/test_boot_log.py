@@ -17,6 +17,7 @@ from ec2spawner.core.text.boot_log import (
     last_lines,
     quoted,
 )
+from ec2spawner.embedded.runtime import console
 
 LOG = """\
 [    0.000000] Linux version 6.8.0
@@ -35,6 +36,55 @@ def test_the_last_meaningful_lines_without_decoration() -> None:
     )
     assert quoted(LOG).endswith(" / ec2spawner: installing failed; this instance powers off")
     assert quoted("") == quoted("\n---\n") == ""
+
+
+BOOT = "\n".join(console.boot_lines("i-0123456789", "10.0.0.7"))
+CLOUD_INIT_END = "\n".join(console.cloud_init_end_lines("i-0123456789", "10.0.0.7"))
+POWER_OFF = "\n".join(console.shutdown_lines(reboot=False))
+
+
+@pytest.mark.parametrize(
+    "line", f"{BOOT}\n{CLOUD_INIT_END}\n{POWER_OFF}\n".splitlines(), ids=lambda line: line[-40:]
+)
+def test_what_every_boot_prints_says_nothing(line: str) -> None:
+    assert last_lines(line) == ()
+
+
+def test_our_own_lines_come_before_all_others() -> None:
+    log = f"""{BOOT}
+[   13.000000] cloud-init[1187]: ec2spawner: installing failed: no space
+[   14.000000] ec2spawner-agent[812]: 2026-11-22 15:04:05,678 INFO ec2spawner.agent.agent: lease 7
+[   14.500000] ec2spawner-agent[812]: RuntimeError: the last line of a traceback
+{"".join(f"[   15.000000] dockerd[99]: noise number {number}{chr(10)}" for number in range(99))}
+{CLOUD_INIT_END}
+{POWER_OFF}"""
+    assert last_lines(log) == (
+        "ec2spawner: installing failed: no space",
+        "lease 7",
+        "RuntimeError: the last line of a traceback",
+    )
+
+
+def test_other_lines_fill_up_and_all_are_in_their_order() -> None:
+    log = f"""[   12.0] cloud-init[1187]: first
+[   13.0] cloud-init[1187]: ec2spawner: second
+[   14.0] dockerd[99]: third
+[   15.0] cloud-init[1187]: fourth
+{POWER_OFF}"""
+    assert last_lines(log) == ("ec2spawner: second", "third", "fourth")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[  99.123456] Kernel panic - not syncing: Attempted to kill init!",
+        "[  99.123456] Out of memory: Killed process 812 (python3)",
+        "[  99.123456] NVRM: The NVIDIA GPU 0000:00:1e.0 (PCI ID: 10de:1db1) not supported",
+        "\x1b[0m[\x1b[0;1;31mFAILED\x1b[0m] Failed to start ec2spawner-agent.service",
+    ],
+)
+def test_a_grave_line_of_kernel_and_systemd_is_shown(line: str) -> None:
+    assert len(last_lines(f"{line}\n{POWER_OFF}")) == 1
 
 
 hostile = st.text(

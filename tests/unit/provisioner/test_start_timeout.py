@@ -13,7 +13,10 @@ from tests.unit.provisioner.world import Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 
-LOG = "[   9.1] cloud-init[7]: E: No space left on device\r\n[  10.2] this instance powers off\n"
+LOG = (
+    "[   9.1] cloud-init[7]: E: No space left on device\r\n"
+    "[  10.2] cloud-init[7]: this instance powers off\n"
+)
 
 
 def power_off(world: World, instance_id: str, log: str = LOG) -> None:
