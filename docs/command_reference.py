@@ -29,6 +29,8 @@ Commands that read a hub's configuration pass unknown options to JupyterHub, suc
 SEE: dict[str, str] = {
     "demo": "See [Getting started](../getting-started.md).",
     "check": "See [Check a configuration](../how-to/check.md), with the exit statuses.",
+    "first-light": "See [Try a configuration on a real account](../how-to/first-light.md), with "
+    "the exit statuses.",
     "prices": "See [Prices and discounts](../how-to/prices.md), with the exit statuses.",
     "reap": "See [What is left over](../how-to/operate.md#what-is-left-over-ec2spawner-reap), with "
     "the exit statuses.",

@@ -45,6 +45,10 @@ def _ask(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
         from .reap.command import run_reap
 
         return run_reap(arguments, for_the_hub)
+    if arguments.command == "first-light":
+        from .first_light.command import run_first_light
+
+        return run_first_light(arguments, for_the_hub)
     from .prices.command import run_prices
 
     return run_prices(arguments, for_the_hub)
@@ -68,6 +72,7 @@ def command_line() -> argparse.ArgumentParser:
     options_of = {
         "demo": _demo,
         "check": _check,
+        "first-light": _first_light,
         "prices": _prices,
         "reap": _reap,
         "gpu-check": gpu_check_options,
@@ -117,6 +122,34 @@ def _hub_config(command: argparse.ArgumentParser) -> None:
 def _check(check: argparse.ArgumentParser) -> None:
     _hub_config(check)
     check.add_argument("--json", action="store_true", help="print the findings as one line of JSON")
+
+
+def _first_light(first_light: argparse.ArgumentParser) -> None:
+    _hub_config(first_light)
+    first_light.add_argument(
+        "--gpu", action="store_true", help="also start the cheapest instance with a GPU"
+    )
+    first_light.add_argument(
+        "--max-usd",
+        type=float,
+        default=1.0,
+        metavar="USD",
+        help="the cap: refuse to begin, and stop, where it could cost more (default: %(default)g)",
+    )
+    first_light.add_argument(
+        "--idle",
+        type=float,
+        default=120.0,
+        metavar="SECONDS",
+        help="the idle limit that stops the server (default: %(default)g)",
+    )
+    first_light.add_argument(
+        "--output",
+        default=".",
+        metavar="FOLDER",
+        help="where the bundle for a bug report is written (default: the current folder)",
+    )
+    first_light.add_argument("--json", action="store_true", help="one line of JSON at the end")
 
 
 def _reap(reap: argparse.ArgumentParser) -> None:

@@ -8,6 +8,7 @@ from textwrap import fill
 SUMMARIES: Mapping[str, str] = {
     "demo": "run JupyterHub with an embedded EC2 on this machine, without an AWS account",
     "check": "verify a hub's configuration without starting or changing anything",
+    "first-light": "try a configuration on a real account: start, use, stop and delete a server",
     "prices": "compare the prices of each profile by region, market and zone",
     "reap": "list what a hub left over in the account; delete it with --yes",
     "gpu-check": "compare the speed of this machine's GPUs with their datasheets",
@@ -23,6 +24,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner check -f /etc/jupyterhub/jupyterhub_config.py": "check that file",
         "ec2spawner check --EC2Spawner.region=eu-west-1": "check a change in advance",
         "ec2spawner check --json": "for programs; exit status 1 if something failed",
+    },
+    "first-light": {
+        "ec2spawner first-light": "without a GPU, for a few cents; never more than $1",
+        "ec2spawner first-light --gpu --max-usd=2": "also the cheapest GPU",
+        "ec2spawner first-light --json": "for programs; exit status 1 if a step failed",
     },
     "prices": {
         "ec2spawner prices": "use the profiles of ./jupyterhub_config.py",

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from ..core.offers.launch_errors import THROTTLES
 from ..provisioner.model.cloud import CloudError
-from . import metrics
+from . import call_log, metrics
 from .threads import DaemonThreads
 
 THREADS: Final = 16
@@ -179,16 +179,19 @@ class Client:
             raise cloud_error(error) from error
         action = client.meta.method_to_api_mapping.get(operation, operation)
         outcome, began = "failed", time.monotonic()
+        answer: Answer | None = None
         try:
-            answer: Answer = getattr(client, operation)(**parameters)
+            answer = getattr(client, operation)(**parameters)
             outcome = "ok"
         except (BotoCoreError, ClientError, ResponseParserError, OSError) as error:
             said = cloud_error(error)
             outcome = _outcome(said)
+            call_log.record(action, parameters, None, str(said))
             raise said from error
         finally:
             metrics.CALLS.labels(action, outcome).inc()
             metrics.SECONDS.labels(action).observe(time.monotonic() - began)
+        call_log.record(action, parameters, answer, outcome)
         return answer
 
     def _client(self, service: str, attempts: int) -> Any:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,6 +51,7 @@ class Admin:
         *arguments: str,
         environment: Mapping[str, str | None] | None = None,
         demo: Mapping[str, Any] | None = None,
+        on_start: Callable[[asyncio.subprocess.Process], None] = lambda process: None,
     ) -> Ended:
         """Run to the end. An environment variable of None is absent."""
         variables: dict[str, str | None] = {
@@ -70,6 +71,7 @@ class Admin:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
         )
+        on_start(process)
         output, errors = await asyncio.wait_for(process.communicate(), TIMEOUT)
         assert process.returncode is not None
         return Ended(process.returncode, output.decode(), errors.decode())

@@ -1,0 +1,141 @@
+"""The journey's own JupyterHub, from its first process to its last."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import aiohttp
+
+from .overrides import HubSettings, write
+
+READY_TIMEOUT: Final = 90.0
+"""Seconds until the hub must answer."""
+
+END_TIMEOUT: Final = 90.0
+"""Seconds for the hub to stop its servers and to end, before it is killed."""
+
+PROXY: Final = "configurable-http-proxy"
+
+_PROGRAM: Final = """
+from ec2spawner import iri_grammar
+iri_grammar.defer()
+from jupyterhub.app import main
+main()
+"""
+
+
+class HubDidNotStart(Exception):
+    """The journey's hub does not run; the message has the end of its log."""
+
+
+def find_proxy() -> str:
+    """The PATH with which the hub finds its proxy. Raises `HubDidNotStart`."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    if shutil.which(PROXY, path=path) is None:
+        raise HubDidNotStart(f"{PROXY} is not on the PATH. Fix: npm install -g {PROXY}")
+    return path
+
+
+def settings_of(
+    config: Path,
+    folder: Path,
+    base_url: str,
+    profiles: list[dict[str, Any]],
+    home_gib: int,
+    idle_seconds: float,
+) -> HubSettings:
+    """Settings with free ports and a new token; `base_url` is the path of all of the hub's URLs."""
+    port, proxy_api = _free_ports(2)
+    return HubSettings(
+        config=str(config.resolve()),
+        folder=str(folder),
+        url=f"http://127.0.0.1:{port}{base_url}",
+        proxy_api_url=f"http://127.0.0.1:{proxy_api}",
+        token=secrets.token_hex(16),
+        profiles=profiles,
+        home_gib=home_gib,
+        idle_seconds=idle_seconds,
+    )
+
+
+@asynccontextmanager
+async def temporary_hub(settings: HubSettings, arguments: list[str]) -> AsyncIterator[None]:
+    """Run the hub, with further `arguments` for JupyterHub; on exit it stops its servers and ends.
+
+    Raises `HubDidNotStart`.
+    """
+    path = find_proxy()
+    log_path = Path(settings.folder) / "jupyterhub.log"
+    with log_path.open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _PROGRAM,
+            f"--config={write(settings)}",
+            *arguments,
+            cwd=settings.folder,
+            env={**os.environ, "PATH": path, "CONFIGPROXY_AUTH_TOKEN": secrets.token_hex(16)},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            umask=0o077,
+            start_new_session=True,
+        )
+    try:
+        await _until_ready(settings, process, log_path)
+        yield
+    finally:
+        await asyncio.shield(_end(process, Path(settings.folder)))
+
+
+async def _until_ready(
+    settings: HubSettings, process: asyncio.subprocess.Process, log: Path
+) -> None:
+    timeout = aiohttp.ClientTimeout(total=3)
+    try:
+        async with asyncio.timeout(READY_TIMEOUT), aiohttp.ClientSession(timeout=timeout) as http:
+            while process.returncode is None:
+                with suppress(aiohttp.ClientError, TimeoutError):
+                    async with http.get(f"{settings.url}hub/health") as answer:
+                        if answer.status == HTTPStatus.OK:
+                            return
+                await asyncio.sleep(0.2)
+    except TimeoutError:
+        pass
+    text = await asyncio.to_thread(log.read_text, errors="replace")
+    tail = "\n".join(text.splitlines()[-12:])
+    raise HubDidNotStart(f"the hub did not start. The end of its log:\n{tail}")
+
+
+async def _end(process: asyncio.subprocess.Process, folder: Path) -> None:
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), END_TIMEOUT)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+    # The proxy has a session of its own, and outlives a hub that was killed.
+    with suppress(OSError, ValueError, ProcessLookupError):
+        os.kill(int((folder / "jupyterhub-proxy.pid").read_text()), signal.SIGTERM)
+
+
+def _free_ports(number: int) -> list[int]:
+    """Different ports: each is held until all are found."""
+    with ExitStack() as held:
+        probes = [held.enter_context(socket.socket()) for _ in range(number)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [probe.getsockname()[1] for probe in probes]

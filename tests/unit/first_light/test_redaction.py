@@ -1,0 +1,78 @@
+"""What a bundle for a bug report must not show."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ec2spawner.first_light.redaction import Redaction
+
+SECRETS = [
+    "AKIAIOSFODNN7EXAMPLE",
+    "ASIAQWERTYUIOPASDFGH",
+    "10.1.2.3",
+    "ip-10-1-2-3",
+    "123456789012",
+    "ann@example.org",
+    "0123456789abcdef0123456789abcdef",
+    "hub.example.internal",
+]
+FRAMES = [
+    "{}",
+    'arn:aws:iam::{}:role/x and "{}"',
+    '{{"key": "{}"}}',
+    "before {} after\n{}\n",
+    "http://{}:8081/hub/api",
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("frame", FRAMES)
+def test_secrets_accounts_addresses_and_names_are_replaced(secret: str, frame: str) -> None:
+    redact = Redaction({"hub.example.internal": "HOST"})
+    found = redact(frame.replace("{}", secret).replace("{{", "{").replace("}}", "}"))
+    assert secret.removeprefix("ip-") not in found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Authorization: token abcdefghijklmnopqrstuvwxyz",
+        '"api_token": "abcdefghijklmnopqrstuvwxyz"',
+        "password=abcdefghijklmnopqrstuvwxyz",
+        "AWS_SECRET_ACCESS_KEY=abcdefghijklmnopqrstuvwxyz",
+        "X-Amz-Security-Token: abcdefghijklmnopqrstuvwxyz",
+        "?key=1&X-Amz-Signature=abcdefghijklmnopqrstuvwxyz&other=1",
+        "Set-Cookie: jupyterhub-session-id=abcdefghijklmnopqrstuvwxyz",
+    ],
+)
+def test_values_of_secret_fields_are_replaced(line: str) -> None:
+    assert "abcdefghijklmnopqrstuvwxyz" not in Redaction({})(line)
+
+
+def test_private_keys_are_removed_whole() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIE\nabc\n-----END PRIVATE KEY-----"
+    assert Redaction({})(f"a\n{key}\nb") == "a\n(PRIVATE KEY removed)\nb"
+
+
+def test_the_same_value_has_the_same_word_in_all_texts() -> None:
+    redact = Redaction({})
+    first, second = redact("10.0.0.5 10.0.0.6"), redact("ip-10-0-0-6.ec2.internal 10.0.0.5")
+    assert first == "ADDRESS-1 ADDRESS-2"
+    assert second == "ip-ADDRESS-2.ec2.internal ADDRESS-1"
+
+
+def test_what_is_no_secret_stays() -> None:
+    line = (
+        "i-0a1b2c3d4e5f60718 vol-0a1b2c3d4e5f60718 g4dn.xlarge 169.254.169.254 127.0.0.1 "
+        "2026-11-22T15:30:00.123Z us-east-1a ec2spawner 0.1.0 driver 595.91.07 $0.5260/h"
+    )
+    assert Redaction({})(line) == line
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_redacted_once_and_for_all(text: str) -> None:
+    redact = Redaction({"host": "HOST"})
+    once = redact(text)
+    assert redact(once) == once
