@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from datetime import UTC, datetime
@@ -73,3 +74,34 @@ class Jupyter:
             await socket.send_str(json.dumps(["stdin", f"{line}\r"]))
             await socket.receive()  # its echo
         return name
+
+
+class Kernel:
+    """A kernel at a notebook server, and what its cells say."""
+
+    def __init__(self, ada: Jupyter, kernel_id: str) -> None:
+        self._ada = ada
+        self._id = kernel_id
+
+    async def run(self, code: str, interrupt_when: str = "") -> list[dict[str, Any]]:
+        """What the kernel says of this cell, in order; interrupted when it has printed that."""
+        channels = await self._ada.execute(self._id, code)
+        said: list[dict[str, Any]] = []
+        is_idle = is_replied = False
+        async with asyncio.timeout(90):
+            while not (is_idle and is_replied):
+                message = json.loads((await channels.receive()).data)
+                kind, content = message["header"]["msg_type"], message["content"]
+                if message["parent_header"].get("msg_type") != "execute_request":
+                    continue
+                is_idle |= kind == "status" and content["execution_state"] == "idle"
+                is_replied |= kind == "execute_reply"
+                said.append({"kind": kind} | content)
+                if interrupt_when and interrupt_when in content.get("text", ""):
+                    await self._ada.call("POST", f"api/kernels/{self._id}/interrupt")
+        await channels.close()
+        return said
+
+
+def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [each for each in said if each["kind"] in kinds]

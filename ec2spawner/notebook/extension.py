@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 from jupyter_server.extension.application import ExtensionApp
 from jupyter_server.serverapp import ServerApp
@@ -17,6 +18,7 @@ from .handlers import (
     StatusHandler,
     StopHandler,
 )
+from .home_environment import HomeEnvironment, activate
 from .service import NotebookService
 from .terminal_shell import shell_command
 
@@ -35,6 +37,8 @@ class NotebookExtension(ExtensionApp):
         # The page must know before it can ask: it registers a plugin in place of JupyterLab's own.
         page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
         page["ec2spawnerManaged"] = bool(agent_socket)
+        if agent_socket:
+            self._use_home_environment()
         command = shell_command(environ) if agent_socket else None
         if command is not None:
             # Before the terminals' own extension reads it; the user's configuration wins.
@@ -46,6 +50,30 @@ class NotebookExtension(ExtensionApp):
             owner=environ.get("JUPYTERHUB_USER", ""),
             end_url=environ.get("EC2SPAWNER_END_URL", ""),
         )
+
+    def _use_home_environment(self) -> None:
+        """Have kernels and terminals use the user's own packages. A home in which that is not
+        possible, such as a full one, does not keep the server from starting."""
+        assert self.serverapp is not None
+        environment = HomeEnvironment.of(Path.home())
+        try:
+            is_new = environment.prepare()
+        except Exception as error:  # whatever a home may hold
+            self.log.error(
+                "The packages in %s are not used, and none can be installed there: %s. Free "
+                "space, or delete the folder, then stop and start this server",
+                environment.folder,
+                error,
+            )
+            return
+        if is_new and (others := environment.others_with_packages()):
+            self.log.warning(
+                "Packages that were installed with %s are not used by this Python: install "
+                "them again. %s is new",
+                ", ".join(others),
+                environment.folder,
+            )
+        activate(environment, self.serverapp.kernel_spec_manager)
 
     def initialize_handlers(self) -> None:
         """The calls below `ec2spawner/api/`, see docs/reference/http.md."""

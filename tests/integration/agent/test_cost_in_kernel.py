@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
 from typing import Any
 
 from tests.integration.agent.lease_on_instance import API_TOKEN, PYTHON, Machine, StubHub, until
-from tests.jupyter_by_hand import Jupyter
+from tests.jupyter_by_hand import Jupyter, Kernel, of_kind
 
 COST = r"(?:less than )?\$[\d.]+ in [\d.]+ m?s"
 REMARK = r" \(estimate in USD; \$0\.50/h\)"
@@ -37,35 +35,6 @@ with contextlib.redirect_stdout(io.StringIO()) as taken, cost.track("taken"):
     pass
 taken.getvalue()
 """
-
-
-class Kernel:
-    def __init__(self, ada: Jupyter, kernel_id: str) -> None:
-        self._ada = ada
-        self._id = kernel_id
-
-    async def run(self, code: str, interrupt_when: str = "") -> list[dict[str, Any]]:
-        """What the kernel says of this cell, in order; interrupted when it has printed that."""
-        channels = await self._ada.execute(self._id, code)
-        said: list[dict[str, Any]] = []
-        is_idle = is_replied = False
-        async with asyncio.timeout(90):
-            while not (is_idle and is_replied):
-                message = json.loads((await channels.receive()).data)
-                kind, content = message["header"]["msg_type"], message["content"]
-                if message["parent_header"].get("msg_type") != "execute_request":
-                    continue
-                is_idle |= kind == "status" and content["execution_state"] == "idle"
-                is_replied |= kind == "execute_reply"
-                said.append({"kind": kind} | content)
-                if interrupt_when and interrupt_when in content.get("text", ""):
-                    await self._ada.call("POST", f"api/kernels/{self._id}/interrupt")
-        await channels.close()
-        return said
-
-
-def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
-    return [each for each in said if each["kind"] in kinds]
 
 
 def text_of(said: list[dict[str, Any]]) -> str:

@@ -1,0 +1,101 @@
+"""The user's own Python environment in the home: `ec2spawner.notebook.home_environment`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.notebook.home_environment import PTH, HomeEnvironment, activate
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HomeEnvironment:
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
+    monkeypatch.delenv("JUPYTER_PATH", raising=False)
+    return HomeEnvironment.of(tmp_path)
+
+
+def kernel(folder: Path, program: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "kernel.json").write_text(json.dumps({"argv": [program], "display_name": "x"}))
+
+
+def test_it_is_made_once_and_extends_the_image(home: HomeEnvironment) -> None:
+    assert home.prepare()
+    assert not home.prepare()
+    code = "import sys, jupyterlab; print(sys.prefix, jupyterlab.__file__)"
+    said = subprocess.run(
+        [home.programs / "python", "-c", code], capture_output=True, text=True, check=True
+    )
+    prefix, lab = said.stdout.split()
+    assert prefix == str(home.folder)
+    assert lab.startswith(sys.prefix)
+    pip = subprocess.run([home.programs / "pip", "--version"], capture_output=True, check=True)
+    assert b"pip" in pip.stdout
+
+
+def test_installed_packages_survive_an_image_with_another_interpreter(
+    home: HomeEnvironment,
+) -> None:
+    home.prepare()
+    (home.site_packages / "own.py").touch()
+    (home.site_packages / PTH).write_text("import site; site.addsitedir('/gone')\n")
+    (home.programs / "python").unlink()
+    (home.programs / "python").symlink_to("/nowhere/python")
+    (home.programs / "pip").unlink()
+    assert not home.prepare()
+    subprocess.run([home.programs / "python", "-c", "import own, jupyterlab"], check=True)
+    assert (home.programs / "pip").exists()
+
+
+def test_the_kernel_runs_in_it_unless_there_is_another_one(
+    home: HomeEnvironment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = home.jupyter_path / "kernels" / "python3" / "kernel.json"
+    home.prepare()
+    assert json.loads(spec.read_text())["argv"][0] == str(home.programs / "python")
+    spec.write_text("{")
+    home.prepare()
+    assert json.loads(spec.read_text())["argv"][0] == str(home.programs / "python")
+    kernel(tmp_path / "image" / "kernels" / "python3", "/opt/conda/bin/python")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "image"))
+    home.prepare()
+    assert not spec.exists()
+
+
+def test_packages_of_another_python_are_named(home: HomeEnvironment, tmp_path: Path) -> None:
+    for version, package in (("python3.8", "numpy-1.0.dist-info"), ("python3.9", "nothing")):
+        packages = tmp_path / ".ec2spawner" / version / "lib" / version / "site-packages"
+        (packages / package).mkdir(parents=True)
+    assert home.others_with_packages() == ["python3.8"]
+
+
+@pytest.mark.parametrize("place", [".ec2spawner", f".ec2spawner/python3.{sys.version_info.minor}"])
+def test_what_is_in_the_way_is_an_error_that_names_it(
+    home: HomeEnvironment, tmp_path: Path, place: str
+) -> None:
+    (tmp_path / place).parent.mkdir(exist_ok=True)
+    (tmp_path / place).write_text("a file")
+    with pytest.raises(OSError, match="ec2spawner"):
+        home.prepare()
+
+
+def test_kernels_and_terminals_find_it_first(
+    home: HomeEnvironment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Specs:
+        kernel_dirs = ("/image/kernels",)
+
+    monkeypatch.setenv("PATH", "/image/bin")
+    specs = Specs()
+    activate(home, specs)
+    assert os.environ["PATH"] == f"{home.programs}:/image/bin"
+    assert list(specs.kernel_dirs) == [str(home.jupyter_path / "kernels"), "/image/kernels"]
+    assert os.environ["JUPYTER_PATH"] == str(home.jupyter_path)
+    monkeypatch.delenv("JUPYTER_PATH")
+    activate(home, object())
