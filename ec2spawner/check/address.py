@@ -35,7 +35,7 @@ async def judge_address(config: HubConfig) -> Finding:
     host, port = url.hostname or "", url.port or (443 if url.scheme == "https" else 80)
     fix = address_fix(config.address_option, config.api_path)
     try:
-        address = await _resolve(host)
+        address = await resolve(host)
     except (OSError, TimeoutError):
         return failed(Topic.HUB_ADDRESS, f"{host} has no address", fix)
     where = f"{host}:{port}" if host == address else f"{host}:{port} ({address})"
@@ -111,7 +111,7 @@ def _words(error: BaseException) -> str:
     return str(error) or type(error).__name__
 
 
-async def _resolve(host: str) -> str:
+async def resolve(host: str) -> str:
     """The first address of a name. Raises OSError, TimeoutError."""
     async with asyncio.timeout(TIMEOUT):
         found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)

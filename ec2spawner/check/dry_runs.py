@@ -26,7 +26,7 @@ from ..provisioner.model.cloud import (
     VolumeSnapshot,
 )
 from ..wire import Market
-from .account import Subnet
+from .facts.network import Subnet
 
 STORE_OF_CHECK: Final = "check"
 """In the tags of what is not made."""

@@ -12,7 +12,6 @@ from ..core.tags import HOME
 from ..hub.spawn.user_data import user_data
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, Image, LaunchSpec
 from ..wire import Market
-from .account import Subnet
 from .dry_runs import (
     OF_EXISTING,
     RESERVATIONS,
@@ -22,6 +21,7 @@ from .dry_runs import (
     of_interfaces,
     of_launches,
 )
+from .facts.network import Subnet
 from .finding import Finding, ok, unproved
 from .hub_config import HubConfig
 from .topics import Topic

@@ -15,6 +15,9 @@ AWS_RESERVED = 5
 
 ZONES = ("a", "b", "c", "d", "e", "f")
 """As many as us-east-1 has; not every zone has every instance type."""
+PUBLIC_SUBNET = len(ZONES)
+"""Index of the block of the subnet with the NAT gateway: no instance is launched in it."""
+
 BLOCKS = range(64, 127)
 """A VPC is 127.N.0.0/16 with N from here: as many embedded EC2s may run on one machine."""
 
@@ -133,7 +136,37 @@ def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]
             MapPublicIpOnLaunch={"Value": False},
         )
         subnets[subnet["AvailabilityZone"]] = subnet["SubnetId"]
+    _build_way_out(moto, vpc_id, block)
     return vpc_id, subnets
+
+
+def _build_way_out(moto: Moto, vpc_id: str, block: AddressBlock) -> None:
+    """As AWS's console builds a VPC: private subnets, and one NAT gateway in a public one."""
+    call = moto.call_here
+    inside = {"VpcId": vpc_id}
+    internet = call("CreateInternetGateway")["InternetGateway"]["InternetGatewayId"]
+    call("AttachInternetGateway", InternetGatewayId=internet, **inside)
+    public = call(
+        "CreateSubnet",
+        CidrBlock=block.subnet_cidr(PUBLIC_SUBNET),
+        AvailabilityZone=moto.region + ZONES[0],
+        **inside,
+    )["Subnet"]["SubnetId"]
+    [private] = call("DescribeRouteTables", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}])[
+        "RouteTables"
+    ]
+    table = call("CreateRouteTable", **inside)["RouteTable"]["RouteTableId"]
+    call("AssociateRouteTable", RouteTableId=table, SubnetId=public)
+    everywhere = {"DestinationCidrBlock": "0.0.0.0/0"}
+    call("CreateRoute", RouteTableId=table, GatewayId=internet, **everywhere)
+    address = call("AllocateAddress", Domain="vpc")["AllocationId"]
+    gateway = call("CreateNatGateway", SubnetId=public, AllocationId=address)["NatGateway"]
+    call(
+        "CreateRoute",
+        RouteTableId=private["RouteTableId"],
+        NatGatewayId=gateway["NatGatewayId"],
+        **everywhere,
+    )
 
 
 def _register_image(moto: Moto) -> str:

@@ -53,6 +53,8 @@ from .storage.volumes import Volumes
 
 REGION = data.PRICES_REGION
 HOST = "127.0.0.1"
+SPOT_SERVICE = "spot.amazonaws.com"
+"""Has its service-linked role, as in an account that has used spot before."""
 MAX_BODY = 1024 * 1024
 
 BOOT_SECONDS = 3.0
@@ -166,6 +168,9 @@ class EmbeddedEC2:
         await asyncio.gather(moto.start(), runtime.open())
         self._stack.push_async_callback(lifecycles.close)
         built = await moto.run(lambda: network.build(moto, block))
+        await moto.forward_call(
+            "CreateServiceLinkedRole", {"AWSServiceName": SPOT_SERVICE}, service="iam"
+        )
         snapshots = Snapshots(moto, runtime, data_dir / "snapshots.json")
         volumes = Volumes(moto, lifecycles, runtime, snapshots, data_dir / "volumes.json")
         self._stack.push_async_callback(volumes.close)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from .. import data
 from ..aws.client import known_regions
 from ..aws.ec2 import EC2Cloud
-from ..check.account import Account
+from ..check.facts.account import Account
 from ..config import Profile
 from ..core.profiles.profiles import InstanceType, resolve
 from ..provisioner.model.cloud import CloudError

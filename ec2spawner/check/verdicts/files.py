@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..account import MountTarget, Subnet
-from ..finding import Finding, failed, ok
+from ..facts.account import MountTarget
+from ..facts.buckets import Bucket
+from ..facts.network import Subnet
+from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
 
 
@@ -31,3 +33,26 @@ def judge_file_system(
         said = f"{file_system} has no mount target in {', '.join(missing)}: starts there would fail"
         return failed(Topic.FILE_SYSTEM, said, fix)
     return ok(Topic.FILE_SYSTEM, f"{file_system} has a mount target in each zone of the subnets")
+
+
+def judge_bucket(bucket: Bucket, region: str) -> Finding:
+    """Whether S3 has a bucket, and in the region of the instances."""
+    name = f"bucket {bucket.name}"
+    if bucket.status == 404:
+        return failed(
+            Topic.BUCKET,
+            "S3 has no bucket of this name: each start that mounts it would fail",
+            "create it, or correct it in c.EC2Spawner.buckets",
+            name=name,
+        )
+    if bucket.status == 0 or bucket.status >= 500:
+        said = "S3 did not answer"
+        return unproved(Topic.BUCKET, said, "check the network between the hub and S3", name=name)
+    if bucket.region and bucket.region != region:
+        return warning(
+            Topic.BUCKET,
+            f"it is in {bucket.region}: reading it from {region} is slow, and billed by the GB",
+            f"copy the data to a bucket in {region}",
+            name=name,
+        )
+    return ok(Topic.BUCKET, "it exists; that instances may read it is up to their role", name=name)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from ...config import Problem
+from ...core.instances.gpu_drivers import Driver, KernelModules, branch, unsupported
+from ...core.instances.image_systems import ImageSystem
+from ...core.profiles.profiles import InstanceType
 from ...provisioner.model.cloud import Image
 from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
@@ -41,3 +46,74 @@ def judge_agent(stock: bool, package: str) -> Finding:
         f"AWS's own image has no ec2spawner: each instance installs {package}, which takes minutes",
         "bake an image: see docs/first-hub-on-aws.md",
     )
+
+
+def judge_system(system: ImageSystem | None, image_name: str, *, installs_at_boot: bool) -> Finding:
+    """What Python and user instances will have; fails where ec2spawner cannot be installed."""
+    if system is None:
+        said = f"the name of the image ({image_name or 'none'}) does not say which system it has"
+        if not installs_at_boot:
+            return ok(Topic.IMAGE_SYSTEM, f"{said}; its environment is your own")
+        fix = "use an image whose system has Python 3.11 or newer, or where it can be installed"
+        return unproved(Topic.IMAGE_SYSTEM, said, fix)
+    python = ".".join(map(str, system.python))
+    said = f"{system.name}: Python {python}, user {system.user}"
+    if not installs_at_boot or system.has_python:
+        return ok(Topic.IMAGE_SYSTEM, said)
+    newer = "use the Ubuntu 24.04 image, or one of your own with ec2spawner in it"
+    if not system.works:
+        said = f"{said}: ec2spawner needs 3.11 or newer, which this system has no package of"
+        return failed(Topic.IMAGE_SYSTEM, said, newer)
+    said = f"{said}: too old for ec2spawner, so each instance installs another Python at boot"
+    return warning(Topic.IMAGE_SYSTEM, said, newer)
+
+
+def judge_disk(root_gib: int, small: Sequence[Problem]) -> list[Finding]:
+    """Whether root disks hold the image's own root snapshot. `root_gib`: 0 where it is unknown.
+
+    `small`: the options that say less.
+    """
+    if not root_gib:
+        return [unproved(Topic.IMAGE_DISK, "the image does not say how large its root disk is")]
+    if not small:
+        said = f"the image needs {root_gib} GiB, and every instance has as much"
+        return [ok(Topic.IMAGE_DISK, said)]
+    return [failed(Topic.IMAGE_DISK, p.wrong, p.fix, name=p.option) for p in small]
+
+
+def judge_driver(image: Image, profiles: Mapping[str, Sequence[InstanceType]]) -> Finding | None:
+    """Whether the image's driver supports the GPUs of the profiles; None without any GPU.
+
+    Fails where a profile has no type whose GPU works: it is paid for and cannot be used.
+    """
+    gpus = {kind.gpu for kinds in profiles.values() for kind in kinds if kind.gpu}
+    if not gpus:
+        return None
+    number = branch(image.driver)
+    if number is None:
+        said = f"the image does not say which driver it has for {', '.join(sorted(gpus))}"
+        fix = "tag your image with nvidia-driver=<version>"
+        return unproved(Topic.IMAGE_DRIVER, said, fix)
+    driver = Driver(number, kernel_modules(image.name))
+    wrong = {gpu: why for gpu in sorted(gpus) if (why := unsupported(gpu, driver))}
+    if not wrong:
+        said = f"{image.driver} supports {', '.join(sorted(gpus))}"
+        return ok(Topic.IMAGE_DRIVER, said)
+    dead = [
+        name
+        for name, kinds in profiles.items()
+        if kinds and all(kind.gpu in wrong for kind in kinds)
+    ]
+    fix = "use an image with such a driver for these types, or leave them out"
+    said = "; ".join(wrong.values())
+    if dead:
+        return failed(Topic.IMAGE_DRIVER, f"{said} (profiles: {', '.join(dead)})", fix)
+    return warning(Topic.IMAGE_DRIVER, said, fix)
+
+
+def kernel_modules(image_name: str) -> KernelModules | None:
+    """The flavor of the driver, which AWS writes into the names of its images."""
+    name = image_name.lower()
+    if "oss nvidia" in name:
+        return KernelModules.OPEN
+    return KernelModules.PROPRIETARY if "proprietary nvidia" in name else None

@@ -1,15 +1,21 @@
-"""Whether instances can be launched in the subnets, and be reached there. Pure."""
+"""Whether instances can be launched in the subnets, and where their packets get. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
-from ..account import SecurityGroup, Subnet
-from ..finding import Finding, failed, ok, warning
+from ..facts.network import RouteTable, SecurityGroup, Subnet
+from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
 
-FEW_ADDRESSES = 16
+FEW_ADDRESSES: Final = 16
 """A subnet with fewer free addresses will soon refuse somebody: each instance takes one."""
+
+PUBLIC_ADDRESS_USD: Final = 0.005
+"""USD/hour of a public IPv4 address, in every commercial region (Amazon VPC pricing, 2026)."""
+
+HOURS_PER_MONTH: Final = 730
 
 
 def judge_subnets(subnets: Sequence[Subnet]) -> Finding:
@@ -56,3 +62,84 @@ def judge_security_groups(groups: Sequence[SecurityGroup], subnets: Sequence[Sub
             "use groups of the subnets' VPC in c.EC2Spawner.security_groups",
         )
     return ok(Topic.SECURITY_GROUPS, ", ".join(f"{g.group_id} ({g.name})" for g in groups))
+
+
+# --- the way out -----------------------------------------------------------------------------
+
+
+def judge_way_out(
+    subnets: Sequence[Subnet], tables: Sequence[RouteTable], *, installs_at_boot: bool
+) -> Finding:
+    """Whether packets of instances get to the internet, and the answers back.
+
+    Fails only where instances install ec2spawner at boot: an image that has it starts without.
+    """
+    routed = {subnet.subnet_id: _table_of(subnet, tables) for subnet in subnets}
+    stuck = {s.subnet_id: why for s in subnets if (why := _stuck(s, routed[s.subnet_id]))}
+    if not stuck:
+        ways = sorted({table.way_out for table in routed.values() if table})
+        return ok(Topic.WAY_OUT, f"to the internet by {', '.join(ways)}{_endpoints(tables)}")
+    reasons = {why: [s for s, w in stuck.items() if w == why] for why in stuck.values()}
+    said = "; ".join(f"{', '.join(ids)}: {why}" for why, ids in reasons.items())
+    fix = (
+        "add a NAT gateway and a default route to it to the subnets' route tables, or let "
+        "subnets with an internet gateway assign public addresses"
+    )
+    if installs_at_boot:
+        said = f"{said}; instances could not install ec2spawner at boot"
+        return failed(Topic.WAY_OUT, said, fix)
+    said = f"{said}; users could not install packages or download anything{_endpoints(tables)}"
+    return warning(Topic.WAY_OUT, said, fix)
+
+
+def _table_of(subnet: Subnet, tables: Sequence[RouteTable]) -> RouteTable | None:
+    """Its own, else the main one of its VPC."""
+    own = (table for table in tables if subnet.subnet_id in table.subnets)
+    main = (table for table in tables if table.main and table.vpc_id == subnet.vpc_id)
+    return next(own, None) or next(main, None)
+
+
+def _stuck(subnet: Subnet, table: RouteTable | None) -> str:
+    """Why nothing gets out of a subnet; empty where it does."""
+    if table is None or not table.way_out:
+        return "no route to the internet"
+    if table.way_out_is_gone:
+        return f"the default route leads to {table.way_out}, which is gone"
+    if table.way_out.startswith("igw-") and not subnet.public_addresses:
+        return (
+            f"the default route leads to {table.way_out}, and an internet gateway serves only "
+            "instances with a public address"
+        )
+    return ""
+
+
+def _endpoints(tables: Sequence[RouteTable]) -> str:
+    found = sorted({endpoint for table in tables for endpoint in table.endpoints})
+    return f"; to S3 also by {', '.join(found)}" if found else ""
+
+
+def judge_public_addresses(subnets: Sequence[Subnet]) -> Finding:
+    """Warns where each instance gets a public address: it costs money and is an open door."""
+    public = [subnet.subnet_id for subnet in subnets if subnet.public_addresses]
+    if not public:
+        return ok(Topic.PUBLIC_ADDRESS, "instances get none")
+    month = PUBLIC_ADDRESS_USD * HOURS_PER_MONTH
+    return warning(
+        Topic.PUBLIC_ADDRESS,
+        f"each instance in {', '.join(public)} gets one: USD {PUBLIC_ADDRESS_USD:g} an hour (USD "
+        f"{month:.2f} a month), and what its security groups allow can reach it from anywhere",
+        "nothing, if it is their way out: a NAT gateway costs more than about ten addresses. "
+        "Otherwise switch off auto-assign public IPv4 address of the subnets",
+    )
+
+
+# --- ports -----------------------------------------------------------------------------------
+
+
+def unread_routes(code: str) -> Finding:
+    """The routes may not be read, or could not be."""
+    return unproved(
+        Topic.WAY_OUT,
+        f"the route tables cannot be read: {code}",
+        "give the hub's role ec2:DescribeRouteTables, or look in the console",
+    )

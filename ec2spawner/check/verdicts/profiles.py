@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...core.offers.quotas import Quota, quota_of
+from ...core.offers.quotas import ListedQuota, listed_quota
 from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 from ..finding import Finding, failed, ok, unproved, warning
@@ -52,61 +52,64 @@ def _zones(number: int) -> str:
 
 
 def judge_quota(
-    name: str, types: Sequence[InstanceType], markets: Sequence[Market], vcpus: Mapping[str, float]
+    name: str,
+    types: Sequence[InstanceType],
+    markets: Sequence[Market],
+    quotas: Sequence[ListedQuota],
 ) -> Finding:
-    """How many of a profile the account may run at once; `vcpus` by quota code.
+    """How many of a profile the account may run at once.
 
     A quota counts everything of its class in the account and region, of other profiles too.
     """
-    rooms = {market: room for market in markets if (room := _room(market, types, vcpus))}
+    rooms = {market: found for market in markets if (found := room(market, types, quotas))}
     if not rooms:
-        return unproved(Topic.PROFILE, f"no quota for {types[0].name} is known", name=name)
-    text = "; ".join(
-        f"{market} {_at_once(room.fits)} ({room.vcpus:g} vCPUs, one {room.kind.name} needs "
-        f"{room.kind.vcpus})"
-        for market, room in rooms.items()
+        said = f"Service Quotas lists none for {types[0].name}"
+        return unproved(Topic.QUOTA, said, name=name)
+    details = "; ".join(
+        f"{market} {each.fits or 'none'} ({each.quota.vcpus:g} vCPUs, one {each.kind.name} needs "
+        f"{each.kind.vcpus})"
+        for market, each in rooms.items()
     )
-    short = [room.quota for room in rooms.values() if not room.suffices]
+    most = max(each.fits for each in rooms.values())
+    text = f"at most {most} of these at once in your account: {details}"
+    short = [each.quota for each in rooms.values() if not each.suffices]
     if not short:
-        return ok(Topic.PROFILE, text, name=name)
+        return ok(Topic.QUOTA, text, name=name)
     asked = " and ".join(f'"{quota.name}" ({quota.code})' for quota in short)
-    fix = f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0"
+    fix = (
+        f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0. "
+        "`ec2spawner check --fix` does that"
+    )
     judged = failed if len(short) == len(markets) else warning
-    return judged(Topic.PROFILE, text, fix, name=name)
+    return judged(Topic.QUOTA, text, fix, name=name)
 
 
 @dataclass(frozen=True, slots=True)
-class _Room:
+class Room:
     """What a quota leaves for instances of one type."""
 
     kind: InstanceType
-    quota: Quota
-    vcpus: float
+    quota: ListedQuota
 
     @property
     def fits(self) -> int:
         """How many, where nothing else runs."""
-        return int(self.vcpus // self.kind.vcpus)
+        return int(self.quota.vcpus // self.kind.vcpus)
 
     @property
     def suffices(self) -> bool:
+        """Whether it is enough for one."""
         return self.fits > 0
 
 
-def _at_once(number: int) -> str:
-    return f"at most {number} at once" if number else "none"
-
-
-def _room(
-    market: Market, types: Sequence[InstanceType], vcpus: Mapping[str, float]
-) -> _Room | None:
+def room(
+    market: Market, types: Sequence[InstanceType], quotas: Sequence[ListedQuota]
+) -> Room | None:
     """For the smallest type that a quota has room for, else for the smallest; None if unknown.
 
     The types of one profile may count against several quotas.
     """
     rooms = [
-        _Room(kind, quota, vcpus[quota.code])
-        for kind in types
-        if (quota := quota_of(market, kind.name)) and quota.code in vcpus
+        Room(kind, quota) for kind in types if (quota := listed_quota(market, kind.name, quotas))
     ]
     return min(rooms, key=lambda room: (not room.suffices, room.kind.vcpus), default=None)

@@ -7,7 +7,7 @@ in a region. Names and codes: Service Quotas, service `ec2`, November 2026.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -89,3 +89,57 @@ def quota_in_log(market: Market, instance_type: str) -> str:
     quota = quota_of(market, instance_type)
     code = f" (Service Quotas, ec2, {quota.code})" if quota else ""
     return f"{quota_words(market, instance_type)}{code}"
+
+
+# --- the account's own list ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ListedQuota:
+    """A quota of the account and region, as Service Quotas lists it."""
+
+    code: str
+    name: str
+    vcpus: float
+    """That may run at the same time, for a quota of instances."""
+
+
+_ON_DEMAND_NAME = re.compile(r"Running On-Demand (.+) instances")
+_SPOT_NAME = re.compile(r"All (.+) Spot Instance Requests")
+_FAMILY = re.compile(r"([A-Za-z]+)(\d*)")
+
+
+def listed_quota(
+    market: Market, instance_type: str, listed: Iterable[ListedQuota]
+) -> ListedQuota | None:
+    """The quota that a type counts against, by the names of the account's own list.
+
+    AWS changes what a quota covers and its name with it: spot P5 had a quota of its own, and is
+    part of "All P Spot Instance Requests" since 2026. The name without a generation wins.
+    """
+    pattern = _SPOT_NAME if market is Market.SPOT else _ON_DEMAND_NAME
+    family = instance_type.partition(".")[0]
+    found = [
+        (generation, quota)
+        for quota in listed
+        if (said := pattern.fullmatch(quota.name))
+        for generation in _covers(said[1], family)
+    ]
+    return min(found, key=lambda each: each[0] != "")[1] if found else None
+
+
+def _covers(words: str, family: str) -> list[str]:
+    """The generation by which `G and VT` or `P4, P3 and P2` name a family; empty for any."""
+    wanted = re.match(r"([a-z]+)(\d*)", family)
+    if wanted is None:
+        return []
+    if words.startswith("Standard"):
+        return [""] if _CLASSES.get(wanted[1]) == "standard" else []
+    named = [_FAMILY.fullmatch(word) for word in re.split(r", | and ", words)]
+    return [
+        each[2]
+        for each in named
+        if each is not None
+        and _CLASSES.get(each[1].lower(), each[1].lower()) == _CLASSES.get(wanted[1], wanted[1])
+        and each[2] in ("", wanted[2])
+    ]

@@ -187,6 +187,7 @@ class Moto:
             for vpc in self.call_here("DescribeVpcs")["Vpcs"]:
                 self.call_here("DeleteVpc", VpcId=vpc["VpcId"])
         _find_tags_by_id(self.backend)
+        _name_the_spot_role()
 
     @contextlib.contextmanager
     def same_ids(self, seed: int) -> Iterator[None]:
@@ -254,6 +255,13 @@ def _find_tags_by_id(backend: Any) -> None:
         ]
 
     backend.describe_tags = describe_tags
+
+
+def _name_the_spot_role() -> None:
+    """`AWSServiceRoleForEC2Spot`, where moto makes a name of the service `spot.amazonaws.com`."""
+    from moto.iam.models import SERVICE_NAME_CONVERSION
+
+    SERVICE_NAME_CONVERSION["spot"] = "EC2Spot"
 
 
 @contextlib.contextmanager

@@ -121,6 +121,7 @@ class Gateway:
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
             "DetachVolume": volumes.detach,
             "GetConsoleOutput": instances.console,
+            "GetEbsDefaultKmsKeyId": volumes.default_key,
             "ModifyVolume": volumes.modify,
             "RebootInstances": instances.reboot,
             "RegisterImage": images.register,

@@ -50,7 +50,7 @@ class BucketHandler(RequestHandler):
             if service != "s3":
                 raise DeniedError(Denial.NOT_ALLOWED, service)
         except DeniedError as error:
-            self._refuse(error)
+            await self._answer_strangers(error)
             return
         try:
             answer = await self._moto.forward_rest(
@@ -69,6 +69,17 @@ class BucketHandler(RequestHandler):
                 self.set_header(name, value)
         # To tornado an empty body is a body, and a 204 must have none.
         self.finish(answer.body if answer.body and request.method != "HEAD" else None)
+
+    async def _answer_strangers(self, error: DeniedError) -> None:
+        """S3 answers anyone whether a bucket exists and where, and nothing else."""
+        bucket = self.request.path.split("/")[1]
+        head = await self._moto.forward_rest("HEAD", f"/{bucket}", b"", {})
+        if error.denial is Denial.MISSING and head.status == 404:
+            self.set_status(404)
+            self.finish()
+            return
+        self.set_header("x-amz-bucket-region", self._moto.region)
+        self._refuse(error)
 
     def _refuse(self, error: DeniedError) -> None:
         self.set_status(403)

@@ -103,6 +103,10 @@ class Volumes:
                 await self._runtime.delete_volume(volume_id)
         return {}
 
+    async def default_key(self, _parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """AWS's own, as in an account that has chosen no other."""
+        return {"KmsKeyId": "alias/aws/ebs"}
+
     async def modify(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Grow: the new size takes effect after `GROW_SECONDS`, and six hours must pass before
         another change. Nothing but the size can be changed."""

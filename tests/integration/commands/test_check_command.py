@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Client
-from ec2spawner.check.account import Account
 from ec2spawner.check.dry_runs import OF_EXISTING
+from ec2spawner.check.facts.account import Account
 from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.provisioner.model.cloud import LaunchRequest, LaunchSpec, VolumeSpec
 from ec2spawner.wire import Market
@@ -361,7 +361,7 @@ async def test_a_wrong_option_does_not_hide_other_findings(
     assert found["subnets"]["state"] == found["image"]["state"] == "unproved"
     assert found['profile "T4"']["state"] == "ok", "in any zone of the region"
     assert found['quota of "T4"']["state"] == "warning"
-    assert "on-demand at most 2 at once" in found['quota of "T4"']["said"]
+    assert "on-demand 2 (8 vCPUs" in found['quota of "T4"']["said"]
     assert found["prices spot"]["state"] == "ok"
     assert "hub address" not in found, "its option is wrong, and was named"
 

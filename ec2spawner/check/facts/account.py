@@ -1,12 +1,18 @@
-"""What `ec2spawner check` reads from an account: identity, network, role, quotas."""
+"""Identity, roles, quotas and zones of an account."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
-from ..aws.client import Answer, Client, entries
-from ..aws.tags import literal
+from ...aws.client import Answer, Client, entries
+from ...aws.tags import literal
+from ...core.offers.quotas import ListedQuota
+from ...provisioner.model.cloud import CloudError
+
+SPOT_ROLE: Final = "AWSServiceRoleForEC2Spot"
+"""EC2 creates it with an account's first spot request, where the caller may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,25 +21,6 @@ class Caller:
 
     account_id: str
     arn: str
-
-
-@dataclass(frozen=True, slots=True)
-class Subnet:
-    """A subnet of the configuration, with its number of free addresses."""
-
-    subnet_id: str
-    zone: str
-    vpc_id: str
-    free_addresses: int
-
-
-@dataclass(frozen=True, slots=True)
-class SecurityGroup:
-    """A security group of the configuration."""
-
-    group_id: str
-    name: str
-    vpc_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +45,6 @@ class Account:
             service="sts",
         )
 
-    async def subnets(self, subnet_ids: Sequence[str]) -> Sequence[Subnet]:
-        """The subnets with these ids, in EC2's order. Raises `CloudError` if one does not exist."""
-        return await self._client.call(
-            "describe_subnets",
-            entries("Subnets", _subnet),
-            SubnetIds=list(dict.fromkeys(subnet_ids)),
-        )
-
-    async def security_groups(self, group_ids: Sequence[str]) -> Sequence[SecurityGroup]:
-        """The groups with these ids. Raises `CloudError` if one does not exist."""
-        return await self._client.call(
-            "describe_security_groups",
-            entries("SecurityGroups", _security_group),
-            GroupIds=list(dict.fromkeys(group_ids)),
-        )
-
     async def instance_profile(self, name: str) -> str:
         """Its ARN. Raises `CloudError("NoSuchEntity", ...)` if there is none."""
         return await self._client.call(
@@ -81,6 +52,22 @@ class Account:
             lambda answer: str(answer["InstanceProfile"]["Arn"]),
             service="iam",
             InstanceProfileName=name.rpartition("/")[2],
+        )
+
+    async def has_spot_role(self) -> bool:
+        """Whether the account has the role with which EC2 launches spot instances."""
+        try:
+            await self._client.call("get_role", lambda _: None, service="iam", RoleName=SPOT_ROLE)
+        except CloudError as error:
+            if error.code != "NoSuchEntity":
+                raise
+            return False
+        return True
+
+    async def ebs_key(self) -> str:
+        """The KMS key of new volumes that name none: `alias/aws/ebs` is AWS's own."""
+        return await self._client.call(
+            "get_ebs_default_kms_key_id", lambda answer: str(answer["KmsKeyId"])
         )
 
     async def key_pair(self, name: str) -> str:
@@ -91,15 +78,13 @@ class Account:
             KeyNames=[name],
         )
 
-    async def quotas(self) -> Mapping[str, float]:
-        """Quota code -> value; for vCPU quotas, the vCPUs that may run at the same time."""
-        return dict(
-            await self._client.pages(
-                "list_service_quotas",
-                entries("Quotas", lambda quota: (quota["QuotaCode"], float(quota["Value"]))),
-                service="service-quotas",
-                ServiceCode="ec2",
-            )
+    async def quotas(self) -> Sequence[ListedQuota]:
+        """EC2's quotas of the account and region, as Service Quotas lists them."""
+        return await self._client.pages(
+            "list_service_quotas",
+            entries("Quotas", _quota),
+            service="service-quotas",
+            ServiceCode="ec2",
         )
 
     async def mount_targets(self, file_system: str) -> Sequence[MountTarget]:
@@ -132,17 +117,8 @@ class Account:
         )
 
 
-def _subnet(subnet: Answer) -> Subnet:
-    return Subnet(
-        subnet["SubnetId"],
-        subnet["AvailabilityZone"],
-        subnet["VpcId"],
-        int(subnet["AvailableIpAddressCount"]),
-    )
-
-
-def _security_group(group: Answer) -> SecurityGroup:
-    return SecurityGroup(group["GroupId"], group.get("GroupName", ""), group["VpcId"])
+def _quota(quota: Answer) -> ListedQuota:
+    return ListedQuota(quota["QuotaCode"], quota["QuotaName"], float(quota["Value"]))
 
 
 def _mount_target(interface: Answer) -> MountTarget:

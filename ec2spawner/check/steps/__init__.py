@@ -1,0 +1,1 @@
+"""The steps of a check: each reads facts, and `verdicts` says what they mean."""

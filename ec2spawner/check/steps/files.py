@@ -1,0 +1,41 @@
+"""EFS and S3."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ..facts.buckets import find_bucket
+from ..facts.network import Subnet
+from ..finding import Finding
+from ..topics import Topic
+from ..verdicts.files import judge_bucket, judge_file_system
+from .context import LATER, Context, ask
+
+
+async def check_files(context: Context, subnets: Sequence[Subnet], findings: list[Finding]) -> None:
+    """Findings on the file system of homes and on each bucket."""
+    await asyncio.gather(_file_system(context, subnets, findings), _buckets(context, findings))
+
+
+async def _file_system(
+    context: Context, subnets: Sequence[Subnet], findings: list[Finding]
+) -> None:
+    home = context.options.home
+    if home.kind != "efs" or not subnets:
+        return
+    asked = context.account.mount_targets(home.file_system)
+    targets = await ask(findings, Topic.FILE_SYSTEM, asked, LATER)
+    if targets is not None:
+        findings.append(judge_file_system(home.file_system, targets, subnets))
+
+
+async def _buckets(context: Context, findings: list[Finding]) -> None:
+    options = context.options
+    mounted = [*options.buckets, *(b for profile in options.profiles for b in profile.buckets)]
+    names = sorted({each.bucket for each in mounted})
+    if not names:
+        return
+    endpoint = await context.client.endpoint("s3")
+    found = await asyncio.gather(*(find_bucket(endpoint, name) for name in names))
+    findings += [judge_bucket(bucket, options.region) for bucket in found]
