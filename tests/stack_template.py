@@ -1,0 +1,87 @@
+"""The CloudFormation template, and its two parts that other files own.
+
+As a program it writes them into the template: `python -m tests.stack_template`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+CONFIGS = Path(__file__).resolve().parents[1] / "configs"
+STACK = CONFIGS / "aws/stack.yaml"
+
+ACCOUNT_VALUES = {
+    "us-east-1": "${AWS::Region}",
+    "123456789012": "${AWS::AccountId}",
+    "small-team": "${HubName}",
+    "arn:aws:": "arn:${AWS::Partition}:",
+}
+"""What `configs/iam-policy.json` has for an example's account, and CloudFormation's own word."""
+
+HUB_VALUES = {
+    "HUB_PACKAGE": "${Package}",
+    "HUB_NAME": "${HubName}",
+    "HUB_REGION": "${AWS::Region}",
+    "HUB_SUBNETS": "${Subnets}",
+    "HUB_SECURITY_GROUPS": "${NotebookGroup.GroupId}",
+    "HUB_INSTANCE_PROFILE": "${Profile}",
+    "HUB_ADMIN": "${Admin}",
+    "HUB_USERS": "${Users}",
+    "HUB_DATA_VOLUME": "${HubData}",
+}
+
+
+def substituted(value: Any) -> Any:
+    """A part of the policy, with this stack's values in place of the example's."""
+    if isinstance(value, dict):
+        return {key: substituted(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [substituted(each) for each in value]
+    text = value
+    for example, own in ACCOUNT_VALUES.items():
+        text = text.replace(example, own)
+    if text == value:
+        return value
+    whole = re.fullmatch(r"\$\{([\w:]+)\}", text)
+    return {"Ref": whole[1]} if whole else {"Fn::Sub": text}
+
+
+def policy() -> str:
+    document = substituted(json.loads((CONFIGS / "iam-policy.json").read_text()))
+    return yaml.safe_dump({"PolicyDocument": document}, sort_keys=False, width=1000)
+
+
+def user_data() -> str:
+    """cloud-init's file, without its introduction, as the first argument of `Fn::Sub`."""
+    text = (CONFIGS / "aws/cloud-init.yaml").read_text()
+    text = "#cloud-config\nwrite_files:" + text.partition("\nwrite_files:")[2]
+    text = text.replace("${", "${!")
+    for name, value in HUB_VALUES.items():
+        text, found = re.subn(rf'^( +{name})=".*"$', rf'\1="{value}"', text, flags=re.M)
+        assert found == 1, name
+    return "- |\n" + textwrap.indent(text, "  ")
+
+
+PARTS = {"configs/iam-policy.json": policy, "configs/aws/cloud-init.yaml": user_data}
+
+
+def assembled(template: str) -> str:
+    """The template with both parts as their own files have them now."""
+    for source, part in PARTS.items():
+        pattern = rf"^( *)# begin: {re.escape(source)}\n.*?^ *# end: {re.escape(source)}\n"
+        found = re.search(pattern, template, flags=re.M | re.S)
+        assert found, source
+        block = f"# begin: {source}\n{part()}# end: {source}\n"
+        whole = textwrap.indent(block, found[1])
+        template = template[: found.start()] + whole + template[found.end() :]
+    return template
+
+
+if __name__ == "__main__":
+    STACK.write_text(assembled(STACK.read_text()))
