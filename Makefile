@@ -63,6 +63,7 @@ lint: venv  ## Style and spelling
 	ruff format --check .
 	ruff check .
 	codespell
+	shellcheck $$(git ls-files '*.sh') .ci/run
 	npm --prefix labextension --silent run lint
 
 types: venv

@@ -16,6 +16,9 @@ from .settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
 
+INVALID_SETTINGS = 2
+"""Exit status, as of an invalid command line. systemd does not restart the agent after it."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the agent until its instance powers off; returns its exit status."""
@@ -31,7 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         settings = Settings.from_environment(arguments.hub_api_url, os.environ)
     except SettingsError as error:
-        parser.error(str(error))
+        log.error("%s", error)
+        return INVALID_SETTINGS
     asyncio.run(_run(Agent(settings)))
     return 0
 

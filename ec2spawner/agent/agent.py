@@ -16,7 +16,7 @@ import aiohttp
 from .._version import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, LeaseGrant
-from .claim import UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
+from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .hub.client import HubClient, PowerOffError
 from .lease_run import LeaseRun
@@ -50,9 +50,9 @@ class Agent:
         except PowerOffError as error:
             log.info("powering off: %s", error)
             await power_off(self._settings.poweroff)
-        except Exception:
+        except Exception as error:
             # Without its agent nothing would ever terminate an instance that no hub manages.
-            log.exception("the agent failed; powering off")
+            log.exception("the agent failed: %r; powering off", error)
             await power_off(self._settings.poweroff)
 
     async def _run_leases(self) -> None:
@@ -122,9 +122,13 @@ class Agent:
         async def renew_claim() -> Claim:
             return claim_as(await self._read_identity(http))
 
+        async def claim(identity: Identity) -> LeaseGrant:
+            answered = (self._settings.run_dir / ANSWERED).touch
+            return await claim_lease(hub, claim_as(identity), renew_claim, answered=answered)
+
         metadata = Metadata(self._settings.metadata_endpoint, http)
         watching = asyncio.create_task(InterruptionWatch(metadata, on_notice).run())
-        claiming = asyncio.create_task(claim_lease(hub, claim_as(identity), renew_claim))
+        claiming = asyncio.create_task(claim(identity))
         try:
             either: set[asyncio.Future[Any]] = {claiming, notice}
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +136,7 @@ class Agent:
                 grant = claiming.result()
             else:
                 claiming.cancel()  # the hub must know before it assigns a lease
-                grant = await claim_lease(hub, claim_as(identity), renew_claim)
+                grant = await claim(identity)
         finally:
             for task in (watching, claiming):
                 task.cancel()

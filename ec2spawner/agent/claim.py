@@ -20,6 +20,11 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 25.0
 """How long the hub may hold one claim: below the idle timeout of proxies and load balancers."""
 
+ANSWERED = "answered"
+"""A file in the agent's run directory: a hub has answered a claim. Without it the timer
+`ec2spawner-unclaimed`, which user-data installs, powers the instance off 30 minutes after its
+boot, whatever became of this agent. `hub/spawn/user_data.sh` names it too."""
+
 UNCLAIMED_LIMIT_SECONDS = 900.0
 """An instance without a lease powers itself off after this long without a usable answer from the
 hub, so that a hub that never returns leaves nothing running."""
@@ -61,6 +66,7 @@ async def claim_lease(
     claim: Claim,
     renew_claim: Callable[[], Awaitable[Claim]],
     *,
+    answered: Callable[[], None] = lambda: None,
     give_up_after: float = UNCLAIMED_LIMIT_SECONDS,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> LeaseGrant:
@@ -69,7 +75,8 @@ async def claim_lease(
     Raises `PowerOffError` if the hub says so, or gives no usable answer for `give_up_after`
     seconds. A refused claim is logged and repeated with backoff, as a new claim from
     `renew_claim`: a misconfigured hub may be fixed, and an identity may have been misread. A hub
-    that refuses for good terminates the instance.
+    that refuses for good terminates the instance. `answered` is called at each usable answer: from
+    then on hub and agent end this instance when nobody needs it.
     """
     unreachable, refused = Backoff(), Backoff(first=1.0, longest=300.0)
     answered_at = monotonic()
@@ -88,6 +95,7 @@ async def claim_lease(
             if is_refusal:
                 claim = await renew_claim()
             continue
+        answered()
         if isinstance(answer, LeaseGrant):
             return answer
         unreachable.reset()

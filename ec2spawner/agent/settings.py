@@ -6,9 +6,13 @@ import grp
 import os
 import pwd
 import shlex
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+IMAGES_USERS: Final = ("ubuntu", "ec2-user")
+"""The users of Ubuntu's and Amazon Linux's images, which can become root without a password."""
 
 
 class SettingsError(Exception):
@@ -71,7 +75,8 @@ class Settings:
             if (folder := environment.get("EC2SPAWNER_FILE_SYSTEMS"))
             else None,
             user=_notebook_user(
-                environment.get("EC2SPAWNER_NOTEBOOK_USER", "ubuntu"),
+                environment.get("EC2SPAWNER_NOTEBOOK_USER")
+                or default_user({name for name in IMAGES_USERS if _has_user(name)}),
                 environment.get("EC2SPAWNER_NOTEBOOK_HOME"),
             ),
             run_dir=Path(environment.get("EC2SPAWNER_RUN_DIR", "/run/ec2spawner")),
@@ -81,6 +86,25 @@ class Settings:
             if (device := environment.get("EC2SPAWNER_GPU_DEVICE", "/dev/nvidia0"))
             else None,
         )
+
+
+def default_user(present: Container[str]) -> str:
+    """The first of `IMAGES_USERS` that this image has. Raises `SettingsError`."""
+    for name in IMAGES_USERS:
+        if name in present:
+            return name
+    raise SettingsError(
+        f"this image has no user {' or '.join(IMAGES_USERS)}: set EC2SPAWNER_NOTEBOOK_USER to the "
+        "user that runs the notebook, in /etc/ec2spawner/agent.env"
+    )
+
+
+def _has_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
 
 
 def _notebook_user(text: str, home: str | None) -> NotebookUser:

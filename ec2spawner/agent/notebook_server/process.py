@@ -57,6 +57,9 @@ PR_SET_CHILD_SUBREAPER = 36
 NOT_FOR_NOTEBOOKS = ("EC2SPAWNER_", "INVOCATION_ID", "JOURNAL_STREAM", "NOTIFY_SOCKET", "SUDO_")
 
 
+CUDA_PROGRAMS = Path("/usr/local/cuda/bin")
+"""nvcc and its like, where the image has the CUDA toolkit."""
+
 NOTEBOOK_DEFAULTS = Path(__file__).parents[2] / "notebook" / "defaults"
 """Our defaults for JupyterLab's settings; the user's settings override them."""
 
@@ -79,6 +82,8 @@ def base_environment(user: NotebookUser, environment: Mapping[str, str]) -> dict
     }
     # As in an activated environment, so that `!pip` and terminals use the notebook's.
     path = [str(Path(sys.executable).parent), inherited.get("PATH") or os.defpath]
+    if CUDA_PROGRAMS.is_dir():  # images add it in login shells only
+        path.append(str(CUDA_PROGRAMS))
     config = [*filter(None, [inherited.get("JUPYTER_CONFIG_PATH")]), str(NOTEBOOK_DEFAULTS)]
     return inherited | {
         "HOME": str(user.home),

@@ -47,13 +47,19 @@ press off
 """
 
 _SYSTEMCTL = """#!/bin/bash
-# Units lie in the instance's folder of them; of one, ExecStart and StandardOutput count.
+# Units lie in the instance's folder of them; of a service, ExecStart and StandardOutput count, of a
+# timer OnBootSec.
 {press}
 units=${EC2SPAWNER_UNITS:-/etc/systemd/system}
 wanted=$units/multi-user.target.wants
 
 start() {
-    local command output
+    local command output seconds
+    if [[ $1 == *.timer ]]; then
+        seconds=$(sed -n 's/^OnBootSec=//p' "$units/$1") || exit 1
+        setsid "$0" --after "$seconds" "${1%.timer}.service" >/dev/null 2>&1 &
+        return
+    fi
     command=$(sed -n 's/^ExecStart=//p' "$units/$1") || exit 1
     # What systemd would read as a plain character is one for the shell too.
     command=${command//%%/%}
@@ -84,6 +90,11 @@ case ${1-} in
         trap : TERM
         eval "$2"
         exit
+        ;;
+    --after)
+        sleep "$2"
+        start "$3"
+        exit 0
         ;;
     daemon-reload) exit 0 ;;
     enable)

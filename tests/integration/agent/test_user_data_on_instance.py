@@ -2,23 +2,48 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from ec2spawner.agent.__main__ import INVALID_SETTINGS
+from ec2spawner.agent.claim import ANSWERED
 from ec2spawner.embedded.runtime import shims
 from ec2spawner.hub.spawn import user_data as user_data_module
 from ec2spawner.hub.spawn.user_data import published_package, user_data
 
 HUB = 'http://hub:8081/it\'s-100%-"$HOME"-`x`\\/hub/api'
 
+OLD_PYTHON = """#!/bin/bash
+exit 1
+"""
+
+INSTALLER = """#!/bin/bash
+# Has one Python: installing others fails.
+echo "${0##*/} $*" >>"$CALLS"
+[[ $* == *install* ]] || exit 0
+[[ " $* " == *" python$ARCHIVE_HAS "* ]] || exit 100
+cp "$HERE/python-of-the-archive" "$HERE/python$ARCHIVE_HAS"
+"""
+
+SLEEP = f"""#!/bin/bash
+# Waits for no half hour: whatever would happen then does not.
+if [[ $1 == 1800 ]]; then kill $PPID; exit; fi
+exec {shutil.which("sleep")} "$1"
+"""
+
+SYSTEM = "bash cat chmod cp echo env ln mkdir sed setsid sh tail test timeout"
+"""The programs of the machine that an image has: no Python of the machine's own is found."""
+
 AGENT = """#!/bin/bash
 printf '%s\\n' "$@"
 """
 
 PYTHON = """#!/bin/bash
-# An image's python3: `-m venv FOLDER` makes an environment, in which pip does what PIP says.
+# A Python that suits: `-m venv FOLDER` makes an environment, in which pip does what PIP says.
+[[ $1 == -c ]] && exit 0
 echo "$*" >>"$CALLS"
 [[ $2 == venv ]] || exit 1
 mkdir -p "$3/bin"
@@ -37,12 +62,16 @@ class Machine:
 
     def __init__(self, root: Path) -> None:
         self.programs = root / "programs"
-        self.folder = root / "opt" / "ec2spawner"
+        self.opt = root / "opt"
+        self.folder = self.opt / "ec2spawner"
         self.calls = root / "calls"
         self.calls.touch()
         shims.install(self.programs)
         (self.programs / "systemctl").rename(self.programs / "systemctl.of-the-runtime")
         self.program("systemctl", SYSTEMCTL)
+        for name in SYSTEM.split():
+            (self.programs / name).symlink_to(shutil.which(name))
+        self.program("sleep", SLEEP)
         self.units = root / "units"
         self.units.mkdir()
 
@@ -50,13 +79,17 @@ class Machine:
         (self.programs / name).write_text(text)
         (self.programs / name).chmod(0o755)
 
-    def boot(self, script: str, pip: str = "") -> tuple[subprocess.Popen[str], list[str]]:
+    def boot(
+        self, script: str, pip: str = "", archive_has: str = "nothing"
+    ) -> tuple[subprocess.Popen[str], list[str]]:
         """What it says on its console."""
-        here = script.replace("/opt/ec2spawner", str(self.folder))
+        here = script.replace("/opt/", f"{self.opt}/")
         instance = subprocess.Popen(
             ["/bin/bash", "-c", here],
             env={
-                "PATH": f"{self.programs}:/usr/bin:/bin",
+                "PATH": str(self.programs),
+                "HERE": str(self.programs),
+                "ARCHIVE_HAS": archive_has,
                 "EC2SPAWNER_UNITS": str(self.units),
                 "CALLS": str(self.calls),
                 "PIP": pip,
@@ -65,7 +98,7 @@ class Machine:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        said, _ = instance.communicate(timeout=300)
+        said, _ = instance.communicate(timeout=60)
         return instance, said.splitlines()
 
     @property
@@ -123,11 +156,24 @@ def test_a_later_boot_starts_the_agent_again(machine: Machine) -> None:
     assert said == ["--hub-api-url", HUB]
 
 
-def test_the_agent_gets_time_to_release_the_home(machine: Machine) -> None:
+def test_the_unit_of_the_agent(machine: Machine) -> None:
+    """Time to release the home; its output on the console; files for data loaders; a restart after
+    a failure, but not after invalid settings."""
     machine.program("ec2spawner-agent", AGENT)
     machine.boot(user_data(HUB))
     unit = (machine.units / "ec2spawner-agent.service").read_text().splitlines()
-    assert {"KillMode=mixed", "TimeoutStopSec=60", "WantedBy=multi-user.target"} <= {*unit}
+    assert {
+        "After=network-online.target dlami-nvme.service",
+        "KillMode=mixed",
+        "LimitNOFILE=1048576",
+        "OnFailure=ec2spawner-agent-failed.service",
+        "Restart=on-failure",
+        f"RestartPreventExitStatus={INVALID_SETTINGS}",
+        "StandardError=journal+console",
+        "StandardOutput=journal+console",
+        "TimeoutStopSec=60",
+        "WantedBy=multi-user.target",
+    } <= {*unit}
 
 
 def test_a_stock_image_gets_the_agent_and_starts_it(machine: Machine) -> None:
@@ -191,15 +237,91 @@ def test_a_package_without_the_agent_is_reported_too(machine: Machine) -> None:
     assert machine.called[-1] == "systemctl poweroff"
 
 
-def test_a_missing_part_of_venv_is_installed_first(machine: Machine) -> None:
-    """As on Ubuntu, where `python3 -m venv` fails until python3-venv is there."""
-    machine.program("apt-get", '#!/bin/bash\necho "apt-get $*" >>"$CALLS"\ntouch "$CALLS.venv"\n')
-    needs_venv = 'if [[ ! -e $CALLS.venv ]]; then echo "ensurepip is not available"; exit 1; fi\n'
-    first_line, _, rest = PYTHON.partition("\n")
-    machine.program("python3", f"{first_line}\n{needs_venv}{rest}")
+@pytest.mark.parametrize(
+    ("present", "suits"),
+    [
+        (("python3.11", "python3.13", "python3"), "python3.13"),
+        (("python3",), "python3"),
+        (("python3", "/opt/pytorch/bin/python"), "python3"),
+        (("/opt/pytorch/bin/python",), "/opt/pytorch/bin/python"),
+    ],
+)
+def test_the_newest_python_that_suits_makes_the_environment(
+    machine: Machine, present: tuple[str, ...], suits: str
+) -> None:
+    (machine.opt / "pytorch" / "bin").mkdir(parents=True)
+    for name in present:
+        path = name.replace("/opt", str(machine.opt))
+        machine.program(path, PYTHON.replace('echo "$*"', f'echo "{name} $*"'))
     _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works())
     assert said[-1] == HUB
-    assert any("install --yes python3-venv" in call for call in machine.called)
+    assert machine.called[0] == f"{suits} -m venv {machine.folder}"
+
+
+@pytest.mark.parametrize(
+    ("installer", "has", "installed"),
+    [
+        ("apt-get", "3.12", "install --yes python3.12 python3.12-venv"),
+        ("apt-get", "3.11", "install --yes python3.11 python3.11-venv"),
+        ("dnf", "3.12", "dnf install --assumeyes python3.12"),
+    ],
+    ids=["Ubuntu 24.04 without venv", "Ubuntu 22.04", "Amazon Linux 2023"],
+)
+def test_an_image_without_a_python_that_suits_gets_one(
+    machine: Machine, installer: str, has: str, installed: str
+) -> None:
+    machine.program("python3", OLD_PYTHON)
+    machine.program("python-of-the-archive", PYTHON)
+    machine.program(installer, INSTALLER)
+    _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works(), has)
+    assert said[-1] == HUB
+    assert any(call.endswith(installed) for call in machine.called)
+
+
+@pytest.mark.parametrize("installer", ["apt-get", "dnf", None])
+def test_an_image_that_gets_no_python_says_so_and_powers_off(
+    machine: Machine, installer: str | None
+) -> None:
+    machine.program("python3", OLD_PYTHON)
+    if installer:
+        machine.program(installer, INSTALLER)
+    instance, said = machine.boot(user_data(HUB, "any"))
+    assert instance.returncode == 1
+    assert said[-1].startswith("ec2spawner: installing any failed: ")
+    assert "no Python 3.11 or newer" in said[-1]
+    assert machine.called[-1] == "systemctl poweroff"
+
+
+@pytest.mark.parametrize("failing", ["apt-get update", "apt-get install", "pip"])
+def test_each_installation_has_a_timeout(machine: Machine, failing: str) -> None:
+    """A mirror that accepts a connection and sends nothing would cost a GPU's price."""
+    machine.program("python3", OLD_PYTHON)
+    machine.program("apt-get", INSTALLER)
+    machine.program("python-of-the-archive", PYTHON)
+    (machine.programs / "timeout").unlink()
+    status = '[[ "$*" == *"${HANGS#* }"* ]] && exit 124; shift 2; exec "$@"'
+    machine.program("timeout", f"#!/bin/bash\nHANGS='{failing}'\n{status}\n")
+    instance, _ = machine.boot(user_data(HUB, "any"), archive_has="3.12")
+    assert instance.returncode == 1
+    assert machine.called[-1] == "systemctl poweroff"
+    assert "was not done after" in (machine.folder / "install.log").read_text()
+
+
+def test_an_instance_that_no_hub_answers_powers_off(machine: Machine) -> None:
+    """At a later boot too, and whatever becomes of the agent."""
+    machine.program("ec2spawner-agent", AGENT)
+    script = user_data(HUB).replace("OnBootSec=1800", "OnBootSec=0.1")
+    machine.boot(script)
+    machine.boot("systemctl default; sleep 0.5")
+    assert machine.called == ["systemctl poweroff"] * 2
+
+
+def test_an_instance_that_a_hub_has_answered_stays(machine: Machine, tmp_path: Path) -> None:
+    machine.program("ec2spawner-agent", f'#!/bin/bash\n>"{tmp_path}/{ANSWERED}"\n')
+    script = user_data(HUB).replace("OnBootSec=1800", "OnBootSec=0.5")
+    _, said = machine.boot(f"export EC2SPAWNER_RUN_DIR={tmp_path}\n{script}")
+    assert not machine.called
+    assert not said
 
 
 def test_the_user_data_fits_ec2s_limit() -> None:

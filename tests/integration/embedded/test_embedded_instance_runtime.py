@@ -216,6 +216,22 @@ def test_a_console_is_posted_late_and_its_latest_output_needs_nitro(
     wait_until(lambda: "Linux version" in lab.posted_console(xen))
 
 
+TIMED = """[Service]
+StandardOutput=journal+console
+ExecStart=/bin/echo it is time
+"""
+
+
+def test_a_timer_starts_its_service_after_each_boot(lab: Any, wait_until: Any) -> None:
+    instance_id = lab.run(
+        f"cd $EC2SPAWNER_UNITS; cat >it.service <<'UNIT'\n{TIMED}UNIT\n"
+        "echo OnBootSec=0.3 >it.timer; systemctl enable --now it.timer"
+    )
+    wait_until(lambda: lab.whole_console(instance_id).count("it is time") == 1)
+    lab.ec2.reboot_instances(InstanceIds=[instance_id])
+    wait_until(lambda: lab.whole_console(instance_id).count("it is time") == 2)
+
+
 def test_an_instance_without_a_script_just_runs(lab: Any) -> None:
     instance_id = lab.run(UserData="plain text")
 

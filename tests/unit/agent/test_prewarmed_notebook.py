@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jupyterlab_server.settings_utils import get_settings
 
-from ec2spawner.agent.notebook_server import prewarmed
+from ec2spawner.agent.notebook_server import prewarmed, process
 from ec2spawner.agent.notebook_server.prewarmed import SERVER
 from ec2spawner.agent.notebook_server.process import NotebookProcess, base_environment
 from ec2spawner.agent.settings import NotebookUser
@@ -82,11 +82,22 @@ def test_programs_are_found_on_the_path_or_beside_the_interpreter(tmp_path: Path
     assert prewarmed.find_program(SERVER, {"PATH": "/nowhere"}) == BESIDE
 
 
-def test_the_notebooks_environment_is_activated(tmp_path: Path) -> None:
+def test_the_notebooks_environment_is_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CUDA_PROGRAMS", tmp_path / "no-cuda")
     user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
     given = base_environment(user, {"PATH": "/usr/bin:/bin", "EC2SPAWNER_RUN_DIR": "/run"})
     assert given["PATH"] == f"{Path(sys.executable).parent}:/usr/bin:/bin"
     assert "EC2SPAWNER_RUN_DIR" not in given
+
+
+def test_programs_of_the_cuda_toolkit_are_on_the_notebooks_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "CUDA_PROGRAMS", tmp_path)
+    user = NotebookUser("ada", 1000, 1000, (), tmp_path, "/bin/bash")
+    assert base_environment(user, {"PATH": "/usr/bin"})["PATH"].endswith(f":/usr/bin:{tmp_path}")
 
 
 def test_jupyterlab_fetches_no_news_unless_the_user_enables_it(
