@@ -73,6 +73,7 @@ def data_files() -> list[tuple[str, list[str]]]:
     folders: dict[str, list[str]] = {
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
         str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
+        str(INSTALLED_CONFIGS): ["configs/iam-policy.json"],
         str(INSTALLED_CONFIGS / "demo"): ["configs/demo/jupyterhub_config.py"],
         str(INSTALLED_CONFIGS / "aws"): [str(file) for file in files_in("configs/aws")],
         str(INSTALLED_CONFIGS / "aws/proxy"): [str(file) for file in files_in("configs/aws/proxy")],

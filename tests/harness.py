@@ -176,21 +176,34 @@ class Embedded:
         return reply.json() if reply.content else None
 
     def client(self, service: str = "ec2") -> Any:
-        """A boto3 client of the account, for what somebody else in it may do."""
+        """A boto3 client of the account's administrator."""
         return boto3.client(
             service,
             endpoint_url=self.described["ec2_endpoint"],
             region_name=self.described["region"],
-            aws_access_key_id=self.described["aws_access_key_id"],
-            aws_secret_access_key=self.described["aws_secret_access_key"],
+            aws_access_key_id=self.described["admin_access_key_id"],
+            aws_secret_access_key=self.described["admin_secret_access_key"],
         )
+
+    async def allow(self, *statements: dict[str, Any], hub_name: str = "demo") -> None:
+        """From now on hubs that start get a key with these statements beside the hub's policy."""
+        body = {"hub_name": hub_name, "statements": list(statements)}
+        self.described |= await self.control("hub-keys", body)
 
     @property
     def credentials(self) -> dict[str, str]:
-        """The environment variables in which an AWS client looks for them."""
+        """The environment variables in which an AWS client looks for the hub's key."""
         return {
             "AWS_ACCESS_KEY_ID": self.described["aws_access_key_id"],
             "AWS_SECRET_ACCESS_KEY": self.described["aws_secret_access_key"],
+        }
+
+    @property
+    def admin_credentials(self) -> dict[str, str]:
+        """The same with the administrator's key."""
+        return {
+            "AWS_ACCESS_KEY_ID": self.described["admin_access_key_id"],
+            "AWS_SECRET_ACCESS_KEY": self.described["admin_secret_access_key"],
         }
 
     async def instances(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import logging
 import signal
 import sys
 
-from .server import BOOT_SECONDS, EmbeddedEC2, Facts
+from .server import BOOT_SECONDS, HUB_NAME, EmbeddedEC2, Facts
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,6 +33,7 @@ async def _serve(options: argparse.Namespace) -> None:
     server = EmbeddedEC2(
         options.data_dir,
         port=options.port,
+        hub_name=options.hub_name,
         boot_seconds=options.boot_seconds,
         terminated_visible_seconds=options.terminated_visible_seconds,
     )
@@ -49,6 +50,8 @@ def _announce(facts: Facts, as_json: bool) -> None:
         f"Embedded EC2, a simulation: {facts.ec2_endpoint} ({facts.region})\n"
         f"  AWS_ACCESS_KEY_ID={facts.aws_access_key_id}\n"
         f"  AWS_SECRET_ACCESS_KEY={facts.aws_secret_access_key}\n"
+        "    (the hub's: it may do what configs/iam-policy.json allows)\n"
+        f"  administrator's key {facts.admin_access_key_id} {facts.admin_secret_access_key}\n"
         f"  control token {facts.control_token}\n"
         f"  image {facts.image_id}\n"
         f"  subnets {', '.join(facts.subnets)}\n"
@@ -63,6 +66,12 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m ec2spawner.embedded", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 (default) takes a free one")
     parser.add_argument("--data-dir", help="keeps volumes; default: a temporary directory")
+    parser.add_argument(
+        "--hub-name",
+        default=HUB_NAME,
+        help="the hub whose resources the hub's key may change, as its c.EC2Spawner.hub_name; "
+        "default: %(default)s",
+    )
     parser.add_argument(
         "--boot-seconds", type=float, default=BOOT_SECONDS, help="default: %(default)s"
     )

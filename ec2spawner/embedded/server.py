@@ -25,11 +25,14 @@ from .api.loopback import NoBrowsers
 from .api.moto_backend import Moto
 from .control.control import ROUTES, Controls, UnknownHandler
 from .faults import Faults
+from .gateway.authorization import Authorization
 from .gateway.call_log import Calls
 from .gateway.dry_run import DryRuns
 from .gateway.gateway import Gateway, GatewayHandler
 from .gateway.missing_resources import References
+from .gateway.policy_use import PolicyUse
 from .gateway.throttle import Throttle
+from .iam.hub_policy import hub_policy
 from .images import Images
 from .instances.actions import Instances
 from .instances.fleet import Fleets
@@ -57,6 +60,9 @@ SPOT_SERVICE = "spot.amazonaws.com"
 """Has its service-linked role, as in an account that has used spot before."""
 MAX_BODY = 1024 * 1024
 
+HUB_NAME = "demo"
+"""`c.EC2Spawner.hub_name` in the demo's configuration: its key may change this hub's resources."""
+
 BOOT_SECONDS = 3.0
 """A simulated boot, long enough to be seen; EC2 takes about 25 s."""
 TERMINATED_VISIBLE_SECONDS = 60.0
@@ -80,9 +86,13 @@ class Facts:
     zones: list[str]
     """Availability zone of each subnet, in the same order."""
     aws_access_key_id: str
+    """The hub's key: it may do what `configs/iam-policy.json` allows."""
     aws_secret_access_key: str
+    admin_access_key_id: str
+    """The administrator's: it may do everything."""
+    admin_secret_access_key: str
     control_token: str
-    """What a control call needs. This and the access key are random at each start."""
+    """What a control call needs. This and the access keys are random at each start."""
 
 
 class EmbeddedEC2:
@@ -99,12 +109,14 @@ class EmbeddedEC2:
         data_dir: str | os.PathLike[str] | None = None,
         *,
         port: int = 0,
+        hub_name: str = HUB_NAME,
         boot_seconds: float = BOOT_SECONDS,
         terminated_visible_seconds: float = TERMINATED_VISIBLE_SECONDS,
     ) -> None:
         self._temporary = data_dir is None
         self._wanted_data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._port = port
+        self._hub_name = hub_name
         self._boot_seconds = boot_seconds
         self._terminated_visible_seconds = terminated_visible_seconds
         self._stack = contextlib.AsyncExitStack()
@@ -191,6 +203,7 @@ class EmbeddedEC2:
             volumes,
             snapshots,
             Images(moto),
+            Authorization(moto, lifecycles, built.security_group, PolicyUse()),
             References(moto, lifecycles),
             spot_prices,
             reservations,
@@ -222,7 +235,9 @@ class EmbeddedEC2:
             file_systems,
             REGION,
             signer.certificate_pem,
+            keys,
         )
+        hub_key = keys.issue_for_hub(hub_policy(REGION, notes["account"], self._hub_name))
         port = self._listen(gateway, controls, moto, keys)
         runtime.s3_endpoint = f"http://{HOST}:{port}"
         return Facts(
@@ -236,8 +251,10 @@ class EmbeddedEC2:
             pid=os.getpid(),
             security_group=built.security_group,
             zones=list(built.subnets),
-            aws_access_key_id=keys.account.id,
-            aws_secret_access_key=keys.account.secret,
+            aws_access_key_id=hub_key.id,
+            aws_secret_access_key=hub_key.secret,
+            admin_access_key_id=keys.administrator.id,
+            admin_secret_access_key=keys.administrator.secret,
             control_token=controls.token,
         )
 

@@ -113,6 +113,8 @@ async def measure(directory: Path, count: int, console: Console) -> tuple[Measur
     async with AsyncExitStack() as running:
         running.push_async_callback(embedded.stop)
         await embedded.start()
+        # The naive spawner sets no tags, so the hub's policy is not for it.
+        naive.environment = {**naive.environment, **embedded.admin_credentials}
         for hub in hubs:
             running.push_async_callback(hub.stop)
         await asyncio.gather(*(hub.start() for hub in hubs))

@@ -79,13 +79,13 @@ class RunningDemo:
         return reply.raise_for_status().json()
 
     def client(self, service: str) -> Any:
-        """A boto3 client of the embedded EC2's account."""
+        """A boto3 client of the account's administrator."""
         return boto3.client(
             service,
             endpoint_url=self.ec2_endpoint,
             region_name="us-east-1",
-            aws_access_key_id=self.described["aws_access_key_id"],
-            aws_secret_access_key=self.described["aws_secret_access_key"],
+            aws_access_key_id=self.described["admin_access_key_id"],
+            aws_secret_access_key=self.described["admin_secret_access_key"],
         )
 
     def processes(self) -> list[psutil.Process]:

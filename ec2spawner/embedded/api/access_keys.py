@@ -1,8 +1,9 @@
 """Access keys of the embedded account, and the check of a request's signature (SigV4).
 
-The account's key and the control token are random at every start: without them a client can
-neither call EC2 nor control the simulation. An instance with an instance profile has a key of its
-own, valid only for S3, so that no process on an instance controls the account.
+The keys and the control token are random at every start: without them a client can neither call
+EC2 nor control the simulation. A hub's key may do what its policy allows, as on AWS; tests and
+people have the administrator's. An instance with an instance profile has a key of its own, valid
+only for S3, so that no process on an instance controls the account.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 from tornado.httputil import HTTPServerRequest
 
+from ..iam.policy import Policy
+
 _AUTHORIZATION: Final = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<key>[^/,\s]+)/(?P<date>\d{8})/(?P<region>[^/,\s]+)"
     r"/(?P<service>[^/,\s]+)/aws4_request,\s*SignedHeaders=(?P<headers>[^,\s]+),"
     r"\s*Signature=(?P<signature>[0-9a-f]{64})"
 )
+
+
+SERVICES_OF_HUBS: Final = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
+"""The policy of a hub has nothing on S3: its instances have a role for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +44,8 @@ class AccessKey:
     session_token: str = ""
     services: frozenset[str] | None = None
     """The AWS services it may call; None for all."""
+    policy: Policy | None = None
+    """What it may do there; None for everything."""
 
 
 class Denial(Enum):
@@ -46,6 +55,14 @@ class Denial(Enum):
     UNKNOWN_KEY = "The access key is not one of this embedded EC2: it has a new one at each start."
     BAD_SIGNATURE = "The signature does not match: check the secret access key."
     NOT_ALLOWED = "This access key may not call this service."
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who made a validly signed request, and the AWS service that it is for."""
+
+    key: AccessKey
+    service: str
 
 
 class DeniedError(Exception):
@@ -62,20 +79,24 @@ class AccessKeys:
 
     def __init__(self) -> None:
         self._keys: dict[str, AccessKey] = {}
-        self.account = self._add(_random_key("AKIA"))
-        """The account's own: it may do everything."""
+        self.administrator = self._add(_random_key("AKIA"))
+        """It may do everything."""
+
+    def issue_for_hub(self, policy: Policy) -> AccessKey:
+        """A key that may do what the policy allows, and not call S3."""
+        return self._add(_random_key("AKIA", services=SERVICES_OF_HUBS, policy=policy))
 
     def issue_for_instance(self) -> AccessKey:
         """A key like those of a role, valid until `revoke`: for S3 alone."""
         session_token = secrets.token_urlsafe(32)
-        return self._add(_random_key("ASIA", session_token, frozenset({"s3"})))
+        return self._add(_random_key("ASIA", session_token, services=frozenset({"s3"})))
 
     def revoke(self, key: AccessKey) -> None:
         """From now on the key's signatures are refused; does nothing if it is unknown."""
         self._keys.pop(key.id, None)
 
-    def authenticate(self, request: HTTPServerRequest) -> str:
-        """The AWS service that a validly signed request is for. Raises `DeniedError`.
+    def authenticate(self, request: HTTPServerRequest) -> Caller:
+        """Who made a validly signed request. Raises `DeniedError`.
 
         The whole signature is verified, not the key's id alone: an id is no secret to the clients
         that log it. The date is not: a loopback connection cannot be intercepted.
@@ -91,7 +112,7 @@ class AccessKeys:
             raise DeniedError(Denial.BAD_SIGNATURE, service)
         if key.services is not None and service not in key.services:
             raise DeniedError(Denial.NOT_ALLOWED, service)
-        return service
+        return Caller(key, service)
 
     def _add(self, key: AccessKey) -> AccessKey:
         self._keys[key.id] = key
@@ -99,10 +120,14 @@ class AccessKeys:
 
 
 def _random_key(
-    prefix: str, session_token: str = "", services: frozenset[str] | None = None
+    prefix: str,
+    session_token: str = "",
+    *,
+    services: frozenset[str] | None = None,
+    policy: Policy | None = None,
 ) -> AccessKey:
     key_id = prefix + base64.b32encode(secrets.token_bytes(10)).decode()
-    return AccessKey(key_id, secrets.token_urlsafe(30), session_token, services)
+    return AccessKey(key_id, secrets.token_urlsafe(30), session_token, services, policy)
 
 
 def _signature(request: HTTPServerRequest, key: AccessKey, scope: Mapping[str, str]) -> str:

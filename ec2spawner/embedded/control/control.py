@@ -16,11 +16,14 @@ from typing import Any
 from pydantic import ValidationError
 from tornado.web import HTTPError, RequestHandler
 
+from ..api.access_keys import AccessKeys
 from ..api.moto_backend import Moto
 from ..api.protocol import EC2Error
 from ..faults import Fault, Faults
 from ..gateway.call_log import Calls
 from ..gateway.throttle import Throttle
+from ..iam.conditions import PolicyError
+from ..iam.hub_policy import hub_policy
 from ..instances.lifecycle import Lifecycles
 from ..instances.quotas import Quotas
 from ..instances.reservations import Reservation, Reservations
@@ -36,6 +39,7 @@ from .requests import (
     CapacityRequest,
     FaultRequest,
     FileSystemRequest,
+    HubKeyRequest,
     InterruptRequest,
     LimitsRequest,
     PriceRequest,
@@ -65,6 +69,7 @@ class Controls:
     file_systems: FileSystems
     region: str
     certificate_pem: str
+    keys: AccessKeys
 
 
 class ControlHandler(RequestHandler):
@@ -262,6 +267,20 @@ class ReservationsHandler(ControlHandler):
         self.finish({"ok": True})
 
 
+class HubKeysHandler(ControlHandler):
+    """`POST /embedded/hub-keys`: an access key for a hub of this name."""
+
+    def post(self) -> None:
+        """Issue it, and answer with it; 400 for statements that are invalid."""
+        body, moto = self.body(HubKeyRequest), self.controls.moto
+        try:
+            policy = hub_policy(moto.region, moto.account, body.hub_name, body.statements)
+        except PolicyError as error:
+            raise HTTPError(400, "%s", f"statements: {error}") from None
+        key = self.controls.keys.issue_for_hub(policy)
+        self.finish({"aws_access_key_id": key.id, "aws_secret_access_key": key.secret})
+
+
 class BootHandler(ControlHandler):
     """`POST /embedded/boot`: seconds that boots take from now on."""
 
@@ -342,6 +361,7 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/addresses", AddressesHandler),
     (r"/embedded/file-systems", FileSystemsHandler),
     (r"/embedded/reservations", ReservationsHandler),
+    (r"/embedded/hub-keys", HubKeysHandler),
     (r"/embedded/boot", BootHandler),
     (r"/embedded/limits", LimitsHandler),
     (r"/embedded/interrupt/([^/]+)", InterruptHandler),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AwareDatetime,
@@ -43,6 +43,13 @@ class CapacityRequest(ControlRequest):
     instance_type: str
     zone: str
     available: Annotated[int, Field(ge=0)] | None
+
+
+class HubKeyRequest(ControlRequest):
+    """A key for a hub, with statements that its admin adds to `configs/iam-policy.json`."""
+
+    hub_name: Annotated[str, Field(min_length=1)]
+    statements: list[dict[str, Any]] = []
 
 
 class FaultRequest(ControlRequest):

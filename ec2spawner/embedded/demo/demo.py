@@ -38,7 +38,13 @@ LEFT_OVER_GRACE = 2.0
 DEMO_VARIABLE = "EC2SPAWNER_DEMO"
 """In the environment of the hub and of all that it starts: where the demo is, as JSON."""
 
-CREDENTIALS = ("aws_access_key_id", "aws_secret_access_key", "control_token")
+CREDENTIALS = (
+    "aws_access_key_id",
+    "aws_secret_access_key",
+    "admin_access_key_id",
+    "admin_secret_access_key",
+    "control_token",
+)
 """What commands the embedded EC2. The hub gets its access key as any AWS client does."""
 
 HUB_PROGRAM = """

@@ -1,13 +1,14 @@
 """The gateway: EC2's Query protocol over HTTP, in front of moto.
 
 A call without a valid signature is refused. Any other call is logged, may get an injected fault,
-takes its tokens, and is then answered: by the gateway where moto would be wrong, else by moto
-verbatim.
+takes its tokens, is authorized by the policy of its key, and is then answered: by the gateway where
+moto would be wrong, else by moto verbatim.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import logging
 import re
@@ -20,7 +21,7 @@ from tornado.web import RequestHandler
 
 from .. import faults
 from ..api import json_service, pagination, protocol
-from ..api.access_keys import AccessKeys, Denial, DeniedError
+from ..api.access_keys import AccessKeys, Caller, Denial, DeniedError
 from ..api.json_service import JsonService
 from ..api.moto_backend import Moto, RawResponse
 from ..api.protocol import EC2Error
@@ -36,6 +37,7 @@ from ..network import Network
 from ..storage.snapshots import Snapshots
 from ..storage.volumes import Volumes
 from . import filters, resource_ids, tag_rules
+from .authorization import Authorization
 from .call_log import Calls
 from .dry_run import DryRuns
 from .idempotency import ClientTokens
@@ -68,6 +70,8 @@ JSON_DENIALS = {
     Denial.NOT_ALLOWED: ("AccessDeniedException", 400),
 }
 """Those of the services that speak JSON."""
+DENIALS_OF_POLICY = {False: "AccessDenied", True: "AccessDeniedException"}
+"""Code of a call to another service that the policy denies, by whether that speaks JSON."""
 
 CLOSING_TIMEOUT = 10.0
 """Seconds for current calls to end when the gateway closes."""
@@ -88,6 +92,7 @@ class Gateway:
         volumes: Volumes,
         snapshots: Snapshots,
         images: Images,
+        authorization: Authorization,
         references: References,
         prices: SpotPrices,
         reservations: Reservations,
@@ -100,6 +105,8 @@ class Gateway:
         self._moto = moto
         self._instances = instances
         self._volumes = volumes
+        self._fleets = fleets
+        self._authorization = authorization
         self._references = references
         self._dry_runs = dry_runs
         self._json_services = json_services
@@ -110,7 +117,6 @@ class Gateway:
         self._under_way: set[asyncio.Task[RawResponse]] = set()
         self._actions: dict[str, Action] = {
             "AttachVolume": volumes.attach,
-            "CreateFleet": fleets.create,
             "CreateSnapshot": snapshots.create,
             "CreateVolume": volumes.create,
             "DeleteSnapshot": snapshots.delete,
@@ -132,14 +138,14 @@ class Gateway:
         }
 
     async def answer(
-        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+        self, caller: Caller, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
     ) -> RawResponse:
-        """The response, or error response, to a request with a valid signature for `service`.
+        """The response, or error response, to a validly signed request.
 
         Raises `ConnectionCutError` or `PlainServerError` as injected faults. A request that has
         arrived takes effect even if its client disconnects.
         """
-        task = asyncio.ensure_future(self._logged_answer(service, body, headers, client_gone))
+        task = asyncio.ensure_future(self._logged_answer(caller, body, headers, client_gone))
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
@@ -151,7 +157,7 @@ class Gateway:
             await asyncio.wait(self._under_way, timeout=CLOSING_TIMEOUT)
 
     async def _logged_answer(
-        self, service: str, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
+        self, caller: Caller, body: bytes, headers: Mapping[str, str], client_gone: asyncio.Event
     ) -> RawResponse:
         target = headers.get("X-Amz-Target", "")
         form = protocol.parse_form(body) if not target else {}
@@ -162,7 +168,7 @@ class Gateway:
             if kind is not None and kind != faults.CUT_AFTER:
                 call["outcome"] = kind
                 await faults.inject(kind, client_gone)
-            answer = await self._answer(service, action, form, body, headers)
+            answer = await self._answer(caller, action, form, body, headers)
             if kind is not None:
                 call["outcome"] = kind
                 raise ConnectionCutError
@@ -184,16 +190,20 @@ class Gateway:
 
     async def _answer(
         self,
-        service: str,
+        caller: Caller,
         action: str,
         form: Mapping[str, str],
         body: bytes,
         headers: Mapping[str, str],
     ) -> RawResponse:
+        service = caller.service
         if service not in SERVICES:
             raise EC2Error("UnsupportedOperation", f"The embedded EC2 has no service {service}.")
         if service != "ec2":
-            return await self._answer_json(service, action, body) or await self._moto.forward(
+            asked = form if "X-Amz-Target" not in headers else _parse_json(body)
+            code = DENIALS_OF_POLICY["X-Amz-Target" in headers]
+            await self._authorization.check_service(caller.key, service, action, asked, code)
+            return await self._answer_json(service, action, asked) or await self._moto.forward(
                 body, headers
             )
         parameters = protocol.parse_request(action, form)
@@ -201,6 +211,7 @@ class Gateway:
         filters.check(action, parameters)
         resource_ids.check(parameters)
         tag_rules.check(parameters)
+        await self._authorization.check(caller.key, action, parameters)
         await self._references.check(action, parameters)
         if parameters.get("DryRun"):
             raise await self._dry_runs.refuse(action, parameters)
@@ -209,6 +220,9 @@ class Gateway:
         if action == type_listing.ACTION:
             return await type_listing.describe(self._moto, parameters)
         own = self._actions.get(action)
+        if action == "CreateFleet":
+            refusal = await self._authorization.refusal_of_launches(caller.key, parameters)
+            own = functools.partial(self._fleets.create, refusal=refusal)
         if own is None:
             return await self._answer_of_moto(action, form, parameters, headers)
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
@@ -236,14 +250,12 @@ class Gateway:
         shown = await asyncio.to_thread(pagination.cut, action, answer.body, page)
         return RawResponse(answer.status, answer.content_type, shown)
 
-    async def _answer_json(self, service: str, action: str, body: bytes) -> RawResponse | None:
+    async def _answer_json(
+        self, service: str, action: str, asked: Mapping[str, Any]
+    ) -> RawResponse | None:
         """A JSON service's own response; None if moto answers."""
         if service not in self._json_services:
             return None
-        try:
-            asked = json.loads(body)
-        except ValueError as error:
-            raise EC2Error("SerializationException", f"The body is not JSON: {error}") from error
         answer = await self._json_services[service].answer(action, asked)
         if answer is None:
             return None
@@ -276,9 +288,9 @@ class GatewayHandler(RequestHandler):
     async def post(self) -> None:
         """Authenticate and answer one call; errors have the format of the called service."""
         try:
-            service = self._keys.authenticate(self.request)
+            caller = self._keys.authenticate(self.request)
             answer = await self._gateway.answer(
-                service, self.request.body, self.request.headers, self._client_gone
+                caller, self.request.body, self.request.headers, self._client_gone
             )
         except DeniedError as error:
             answer = _denied_answer(error, as_json="X-Amz-Target" in self.request.headers)
@@ -307,6 +319,16 @@ class GatewayHandler(RequestHandler):
         """Close the connection as if the network had."""
         stream = self.detach()
         stream.close()
+
+
+def _parse_json(body: bytes) -> Mapping[str, Any]:
+    try:
+        asked = json.loads(body)
+    except ValueError as error:
+        raise EC2Error("SerializationException", f"The body is not JSON: {error}") from error
+    if not isinstance(asked, dict):
+        raise EC2Error("SerializationException", "The body is not an object.")
+    return asked
 
 
 def _denied_answer(error: DeniedError, as_json: bool) -> RawResponse:

@@ -121,13 +121,18 @@ class Fleets:
         self._on_demand_prices = on_demand_prices
         self._faults = faults
 
-    async def create(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """CreateFleet; raises EC2's errors if the whole request is invalid, before any launch."""
+    async def create(
+        self, parameters: Mapping[str, Any], refusal: EC2Error | None = None
+    ) -> dict[str, Any]:
+        """CreateFleet; raises EC2's errors if the whole request is invalid, before any launch.
+
+        `refusal` is the error of every offer of a caller who may not launch instances.
+        """
         plans = await self._plan(parameters)
         answer: dict[str, Any] = {"FleetId": f"fleet-{uuid.uuid4()}", "Instances": [], "Errors": []}
         fault = self._faults.next_entry_for("CreateFleet")
         for plan in plans:
-            for purchase in await self._fill(plan, answer["FleetId"], fault):
+            for purchase in await self._fill(plan, answer["FleetId"], fault, refusal):
                 _enter(purchase, plan.templates, answer)
         return answer
 
@@ -165,21 +170,23 @@ class Fleets:
             plans.append(_Plan(ordered, wanted, templates, blueprints))
         return plans
 
-    async def _fill(self, plan: _Plan, fleet_id: str, fault: Fault | None) -> list[Purchase]:
+    async def _fill(
+        self, plan: _Plan, fleet_id: str, fault: Fault | None, refusal: EC2Error | None
+    ) -> list[Purchase]:
         ordered = plan.candidates
         if fault is not None:
             # Tried first, so that the fault occurs even if another offer would serve.
             ordered = sorted(ordered, key=lambda c: not fault.affects(c.offer))
 
-        refusals = [await self._refusal(blueprint) for blueprint in plan.blueprints]
+        refusals = [refusal or await self._refusal(blueprint) for blueprint in plan.blueprints]
 
         async def buy(candidate: Candidate, missing: int) -> Purchase:
             if fault is not None and fault.affects(candidate.offer):
                 raise fault.entry()
             self._check_zone(candidate.offer)
             _check_price(candidate)
-            if (refusal := refusals[candidate.template]) is not None:
-                raise refusal
+            if (error := refusals[candidate.template]) is not None:
+                raise error
             blueprint = plan.blueprints[candidate.template]
             count, error = self._launcher.available(blueprint, candidate.offer, missing)
             if count == 0:

@@ -115,6 +115,10 @@ class Lifecycles:
                 "InvalidInstanceID.NotFound", f"The instance ID '{instance_id}' does not exist"
             ) from None
 
+    def holds(self, instance_id: str) -> bool:
+        """Whether the instance is listed."""
+        return instance_id in self._lifecycles
+
     def get_all(self, instance_ids: Iterable[str]) -> list[Lifecycle]:
         """Lifecycles by id; raises `EC2Error` for the first unknown one."""
         return [self.get(instance_id) for instance_id in instance_ids]

@@ -45,10 +45,10 @@ class BucketHandler(RequestHandler):
         request = self.request
         assert request.method is not None
         try:
-            service = self._keys.authenticate(request)
+            caller = self._keys.authenticate(request)
             # moto answers as the service that the signature names.
-            if service != "s3":
-                raise DeniedError(Denial.NOT_ALLOWED, service)
+            if caller.service != "s3":
+                raise DeniedError(Denial.NOT_ALLOWED, caller.service)
         except DeniedError as error:
             await self._answer_strangers(error)
             return

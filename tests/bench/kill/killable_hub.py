@@ -80,6 +80,9 @@ class KillableHub(Hub):
 
     async def begin(self, *users: str) -> None:
         """Start the proxy and the hub, and wait until it has read all that it reads at a start."""
+        key = await self.embedded.control("hub-keys", {"hub_name": self.name})
+        of_hub = {name.upper(): value for name, value in key.items()}
+        self.environment = {**self.environment, **of_hub}
         environment = self.process_environment()
         with self.log.open("ab") as log:
             self._proxy = await asyncio.create_subprocess_exec(

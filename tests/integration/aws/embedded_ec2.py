@@ -25,17 +25,24 @@ class Embedded:
     image_id: str
     access_key_id: str
     secret_access_key: str
+    admin_access_key_id: str
+    admin_secret_access_key: str
     control_token: str
 
     def client(self, service: str) -> Any:
-        """A boto3 client with the credentials of this embedded EC2."""
+        """A boto3 client of the account's administrator."""
         return boto3.client(
             service,
             region_name=self.region,
             endpoint_url=self.endpoint,
-            aws_access_key_id=self.access_key_id,
-            aws_secret_access_key=self.secret_access_key,
+            aws_access_key_id=self.admin_access_key_id,
+            aws_secret_access_key=self.admin_secret_access_key,
         )
+
+    def key_of(self, hub: str, *statements: dict[str, Any]) -> dict[str, str]:
+        """Environment variables with a new key of this hub; its admin added the statements."""
+        key = self.control("hub-keys", hub_name=hub, statements=statements)
+        return {name.upper(): value for name, value in key.items()}
 
     def control(self, call: str, **body: Any) -> Any:
         return self._ask(call, json.dumps(body).encode() if body else None)
@@ -77,6 +84,8 @@ def running_embedded() -> Iterator[Embedded]:
                 image_id=facts["image_id"],
                 access_key_id=facts["aws_access_key_id"],
                 secret_access_key=facts["aws_secret_access_key"],
+                admin_access_key_id=facts["admin_access_key_id"],
+                admin_secret_access_key=facts["admin_secret_access_key"],
                 control_token=facts["control_token"],
             )
         finally:

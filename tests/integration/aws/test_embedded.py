@@ -52,9 +52,12 @@ def client(embedded: Embedded, **timeouts: float) -> EC2Cloud:
 
 
 @pytest.fixture
-def hub() -> str:
-    """A hub of each test's own: one embedded EC2 serves them all."""
-    return f"hub-{uuid4()}"
+def hub(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A hub of each test's own, with its key: one embedded EC2 serves them all."""
+    name = f"hub-{uuid4()}"
+    for variable, value in embedded.key_of(name).items():
+        monkeypatch.setenv(variable, value)
+    return name
 
 
 @pytest.fixture

@@ -67,6 +67,19 @@ async def test_the_default_is_the_newest_deep_learning_ami(
     assert_is_deep_learning_ami(image, embedded)
 
 
+@pytest.fixture
+def own_parameters(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The hub may read the account's parameters below /images."""
+    statement = {
+        "Effect": "Allow",
+        "Action": "ssm:GetParameter",
+        "Resource": "arn:aws:ssm:*:*:parameter/images/*",
+    }
+    for variable, value in embedded.key_of("demo", statement).items():
+        monkeypatch.setenv(variable, value)
+
+
+@pytest.mark.usefixtures("own_parameters")
 async def test_by_a_custom_parameter(embedded: Embedded, embedded_cloud: EC2Cloud) -> None:
     embedded.client("ssm").put_parameter(
         Name="/images/notebooks", Value=embedded.image_id, Type="String"
@@ -85,6 +98,7 @@ async def refusal(cloud: EC2Cloud, query: ImageQuery) -> CloudError:
     return refused.value
 
 
+@pytest.mark.usefixtures("own_parameters")
 @pytest.mark.parametrize(
     ("query", "says"),
     [
@@ -103,6 +117,7 @@ async def test_a_missing_image_is_named_in_the_error(
     assert says in refused.message
 
 
+@pytest.mark.usefixtures("own_parameters")
 async def test_a_parameter_that_holds_something_else_is_refused(
     embedded: Embedded, embedded_cloud: EC2Cloud
 ) -> None:

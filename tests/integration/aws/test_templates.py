@@ -21,9 +21,9 @@ from .scripted_ec2 import ScriptedEC2, error, ok
 class Account:
     """A hub of its own in the shared embedded EC2, with a clock that the test moves."""
 
-    def __init__(self, embedded: Embedded) -> None:
+    def __init__(self, embedded: Embedded, hub: str) -> None:
         self.embedded = embedded
-        self.hub, self.store = f"hub-{uuid4()}", str(uuid4())
+        self.hub, self.store = hub, str(uuid4())
         self.now = datetime.now(UTC)
         self.cloud = self.restarted()
         self.ec2 = embedded.client("ec2")
@@ -32,7 +32,6 @@ class Account:
         return EC2Cloud(self.embedded.region, self.embedded.endpoint, now=lambda: self.now)
 
     async def launch(self, **changes: Any) -> None:
-        hub = changes.pop("hub", self.hub)
         store = changes.pop("store", self.store)
         spec = LaunchSpec(
             instance_types=(SMALL,),
@@ -42,7 +41,7 @@ class Account:
             disk_gib=80,
         )
         offers = ((SMALL, self.embedded.subnets[0]),)
-        tags = {"ec2spawner:hub": hub, "ec2spawner:store": store}
+        tags = {"ec2spawner:hub": self.hub, "ec2spawner:store": store}
         request = LaunchRequest(
             str(uuid4()), Market.ON_DEMAND, 1, replace(spec, **changes), tags, offers
         )
@@ -63,8 +62,11 @@ class Account:
 
 
 @pytest.fixture
-async def account(embedded: Embedded) -> AsyncIterator[Account]:
-    account = Account(embedded)
+async def account(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Account]:
+    hub = f"hub-{uuid4()}"
+    for variable, value in embedded.key_of(hub).items():
+        monkeypatch.setenv(variable, value)
+    account = Account(embedded, hub)
     yield account
     listed = await account.cloud.list_instances(account.hub)
     await account.cloud.terminate([one.instance_id for one in listed if one.state not in GONE])
@@ -99,7 +101,12 @@ async def test_templates_used_since_are_kept(account: Account) -> None:
 async def test_templates_of_another_store_or_hub_are_kept(account: Account) -> None:
     other = f"another-{account.hub}"
     await account.launch(store=str(uuid4()))
-    await account.launch(hub=other)
+    tags = [{"Key": "ec2spawner:hub", "Value": other}]
+    account.ec2.create_launch_template(
+        LaunchTemplateName=other,
+        LaunchTemplateData={"ImageId": account.embedded.image_id},
+        TagSpecifications=[{"ResourceType": "launch-template", "Tags": tags}],
+    )
     account.now += timedelta(days=8)
     assert await account.clean(days=7) == 0
     assert account.templates() == 1

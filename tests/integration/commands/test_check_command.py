@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -375,9 +376,8 @@ async def test_mount_targets_are_found_by_their_network_interfaces(
     client = Client(described["region"], described["ec2_endpoint"])
     try:
         for subnet in described["subnets"][:2]:
-            await client.call(
-                "create_network_interface",
-                lambda _: None,
+            await asyncio.to_thread(
+                embedded.client().create_network_interface,
                 SubnetId=subnet,
                 Description=f"EFS mount target for {file_system} (fsmt-0123456789abcdef0)",
             )

@@ -91,7 +91,7 @@ async def mess(admin: Admin, embedded: Embedded) -> AsyncIterator[Mess]:
     store = await Store.open(url, now=LONG_AGO)
     await store.close()
     with pytest.MonkeyPatch.context() as patch:
-        for variable, value in embedded.credentials.items():
+        for variable, value in embedded.admin_credentials.items():
             patch.setenv(variable, value)
         mess = Mess(embedded, url, store.store_id)
         await mess.launch("surplus")

@@ -69,8 +69,8 @@ class Laboratory:
             service,
             endpoint_url=self.facts.ec2_endpoint,
             region_name=self.facts.region,
-            aws_access_key_id=self.facts.aws_access_key_id,
-            aws_secret_access_key=self.facts.aws_secret_access_key,
+            aws_access_key_id=self.facts.admin_access_key_id,
+            aws_secret_access_key=self.facts.admin_secret_access_key,
             config=Config(retries={"total_max_attempts": attempts}, read_timeout=read_timeout),
         )
 

