@@ -113,6 +113,12 @@ nurseries: Nurseries | None = None
 that has to import everything first."""
 
 
+def _repeat_unknown(response: Any, attempts: int, **_: Any) -> float | None:
+    """botocore's hook: seconds until the call is repeated, None for its own rules."""
+    code = response[1].get("Error", {}).get("Code", "") if response is not None else ""
+    return 0.25 if ".NotFound" in code and attempts < 40 else None
+
+
 class Embedded:
     """`python -m ec2spawner.embedded`, steered over its control calls."""
 
@@ -176,14 +182,19 @@ class Embedded:
         return reply.json() if reply.content else None
 
     def client(self, service: str = "ec2") -> Any:
-        """A boto3 client of the account's administrator."""
-        return boto3.client(
+        """A boto3 client of the account's administrator.
+
+        It repeats a call while EC2 does not know a new resource yet.
+        """
+        client = boto3.client(
             service,
             endpoint_url=self.described["ec2_endpoint"],
             region_name=self.described["region"],
             aws_access_key_id=self.described["admin_access_key_id"],
             aws_secret_access_key=self.described["admin_secret_access_key"],
         )
+        client.meta.events.register_first("needs-retry.ec2", _repeat_unknown)
+        return client
 
     async def allow(self, *statements: dict[str, Any], hub_name: str = "demo") -> None:
         """From now on hubs that start get a key with these statements beside the hub's policy."""

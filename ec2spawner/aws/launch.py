@@ -6,8 +6,10 @@ depends on (EC2 compares the parameters of a call whose ClientToken it knows).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import chain, count, repeat
+from typing import Any, Final
 
 from ..core.offers.launch_errors import LaunchError
 from ..provisioner.model.cloud import CloudError, FleetResponse, Launched, LaunchRequest
@@ -15,6 +17,10 @@ from ..wire import Market
 from .client import Answer, Client, entries
 from .tags import to_ec2
 from .templates import TEMPLATE_GONE, Templates
+
+PAUSES: Final = (0.2, 0.4, 0.8, 1.6)
+"""Seconds between calls with a template that EC2 does not know yet; then `LAST_PAUSE`."""
+LAST_PAUSE: Final = 3.0
 
 
 class Fleets:
@@ -34,22 +40,36 @@ class Fleets:
         return {subnet: self._zones[subnet] for subnet in subnets}
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
-        """One CreateFleet call; a second one only if someone has deleted the template."""
+        """One CreateFleet call; more only where EC2 does not know the template.
+
+        It does not know a new one for some seconds: the call is repeated with pauses. One that
+        someone has deleted is created again, once. Raises `CloudError`.
+        """
         zones = await self.zones_of(request.spec.subnets)
         name = await self._templates.ensure(request.spec, request.tags)
         call = fleet_request(request, name)
-        try:
-            answer = await self._create_fleet(call, request.market, zones)
-            if answer.instances or not _is_template_gone(answer):
-                return answer
-            # EC2 has recorded that response under the token and would repeat it.
-            call["ClientToken"] = f"{request.client_token}-2"
-        except CloudError as error:
-            if error.code not in TEMPLATE_GONE:
-                raise
-        self._templates.forget(name)
-        await self._templates.ensure(request.spec, request.tags)
-        return await self._create_fleet(call, request.market, zones)
+        created_again, pauses = False, chain(PAUSES, repeat(LAST_PAUSE))
+        for number in count(2):
+            try:
+                answer = await self._create_fleet(call, request.market, zones)
+                unknown = _template_error(answer)
+                if unknown is None:
+                    return answer
+                # EC2 has recorded that response under the token and would repeat it.
+                call["ClientToken"] = f"{request.client_token}-{number}"
+            except CloudError as error:
+                if error.code not in TEMPLATE_GONE:
+                    raise
+                unknown = error
+            if self._templates.is_new(name):
+                await asyncio.sleep(next(pauses))
+            elif not created_again:
+                created_again = True
+                self._templates.forget(name)
+                await self._templates.ensure(request.spec, request.tags)
+            else:
+                raise unknown
+        raise AssertionError("unreachable: the numbers do not end")
 
     async def _create_fleet(
         self, call: Mapping[str, Any], market: Market, zones: Mapping[str, str]
@@ -149,5 +169,9 @@ def _zone(override: Mapping[str, Any], zones: Mapping[str, str]) -> str:
     return override.get("AvailabilityZone") or zones.get(override.get("SubnetId", ""), "")
 
 
-def _is_template_gone(answer: FleetResponse) -> bool:
-    return any(error.code in TEMPLATE_GONE for error in answer.errors)
+def _template_error(answer: FleetResponse) -> CloudError | None:
+    """EC2's error where it launched nothing because it does not know the template."""
+    if answer.instances:
+        return None
+    found = next((error for error in answer.errors if error.code in TEMPLATE_GONE), None)
+    return None if found is None else CloudError(found.code, found.message, retryable=False)

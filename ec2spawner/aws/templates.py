@@ -5,6 +5,7 @@ An unused template is deleted, and created again when it is needed.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,10 @@ MAX_DELETED: Final = 100
 """Templates deleted at a time. Each is a call, and launches spend from the same kind of bucket; a
 hub that makes more in a day than this still catches up, day by day."""
 
+NEW_SECONDS: Final = 20.0
+"""For so long after its creation a template may be unknown to other calls. "Eventual consistency in
+the Amazon EC2 API" names no bound; observed lags are seconds."""
+
 TEMPLATE_GONE: Final = frozenset(
     {"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"}
 )
@@ -42,6 +47,8 @@ class Templates:
         self._root_devices: dict[str, str] = {}
         self._used: dict[str, datetime] = {}
         """Name -> when it was last used."""
+        self._made: dict[str, float] = {}
+        """Name -> when it was last created, or found to exist, on the loop's clock in seconds."""
 
     def know_root_device(self, image_id: str, root_device: str) -> None:
         """Remember the root device of an image that was looked up, to not read it again."""
@@ -59,6 +66,11 @@ class Templates:
     def forget(self, name: str) -> None:
         """Forget a template that someone deleted, so that the next launch creates it again."""
         self._used.pop(name, None)
+
+    def is_new(self, name: str) -> bool:
+        """Whether a call may not know it yet: EC2 has confirmed it within `NEW_SECONDS`."""
+        made = self._made.get(name)
+        return made is not None and asyncio.get_running_loop().time() - made < NEW_SECONDS
 
     async def delete_old(self, hub: str, store_id: str, before: datetime) -> int:
         """Delete this store's templates that were created before `before` and not used since.
@@ -92,6 +104,7 @@ class Templates:
             LaunchTemplateData=data,
             TagSpecifications=[{"ResourceType": "launch-template", "Tags": _shared(tags)}],
         )
+        self._made[name] = asyncio.get_running_loop().time()
 
     async def _root_device(self, image_id: str) -> str:
         if image_id not in self._root_devices:

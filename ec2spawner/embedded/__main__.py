@@ -36,6 +36,8 @@ async def _serve(options: argparse.Namespace) -> None:
         hub_name=options.hub_name,
         boot_seconds=options.boot_seconds,
         terminated_visible_seconds=options.terminated_visible_seconds,
+        lag_seed=options.lag_seed,
+        lag_seconds=options.lag_seconds,
     )
     facts = await server.start()
     try:
@@ -56,6 +58,7 @@ def _announce(facts: Facts, as_json: bool) -> None:
         f"  image {facts.image_id}\n"
         f"  subnets {', '.join(facts.subnets)}\n"
         f"  data in {facts.data_dir}\n"
+        f"  --lag-seed {facts.lag_seed} repeats its read-after-write lags\n"
         "Ctrl-C ends it and every instance in it."
     )
     sys.stdout.write((json.dumps(dataclasses.asdict(facts)) if as_json else in_words) + "\n")
@@ -80,6 +83,12 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=60.0,
         help="how long terminated instances stay listed; default: %(default)s",
+    )
+    parser.add_argument(
+        "--lag-seed", type=int, help="repeats the read-after-write lags; default: a random one"
+    )
+    parser.add_argument(
+        "--lag-seconds", type=float, help="one read-after-write lag for everything; 0 is none"
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     return parser

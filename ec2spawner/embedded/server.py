@@ -44,6 +44,7 @@ from .market.capacity import Capacity
 from .market.price_list import PriceList
 from .market.prices import OnDemandPrices, SpotPrices
 from .network import AddressBlock
+from .read_lag import ReadLag
 from .runtime.identity import IdentitySigner
 from .runtime.instance_runtime import InstanceRuntime
 from .services.public_parameters import PublicParameters
@@ -93,6 +94,8 @@ class Facts:
     admin_secret_access_key: str
     control_token: str
     """What a control call needs. This and the access keys are random at each start."""
+    lag_seed: int
+    """Of the read-after-write lags: `--lag-seed` repeats them."""
 
 
 class EmbeddedEC2:
@@ -112,13 +115,19 @@ class EmbeddedEC2:
         hub_name: str = HUB_NAME,
         boot_seconds: float = BOOT_SECONDS,
         terminated_visible_seconds: float = TERMINATED_VISIBLE_SECONDS,
+        lag_seed: int | None = None,
+        lag_seconds: float | None = None,
     ) -> None:
+        """`lag_seed` repeats the read-after-write lags of an earlier run; `lag_seconds` is one lag
+        for everything instead."""
         self._temporary = data_dir is None
         self._wanted_data_dir = Path(data_dir).resolve() if data_dir is not None else None
         self._port = port
         self._hub_name = hub_name
         self._boot_seconds = boot_seconds
         self._terminated_visible_seconds = terminated_visible_seconds
+        seed = secrets.randbits(32) if lag_seed is None else lag_seed
+        self._lag = ReadLag(seed, lag_seconds)
         self._stack = contextlib.AsyncExitStack()
         self._facts: Facts | None = None
 
@@ -191,7 +200,7 @@ class EmbeddedEC2:
 
         file_systems = FileSystems(moto, built, data_dir)
         await file_systems.restore()
-        launcher = Launcher(moto, built, lifecycles, capacity, quotas)
+        launcher = Launcher(moto, built, lifecycles, capacity, quotas, self._lag)
         calls, throttle, faults = Calls(), Throttle(), Faults()
         instances = Instances(moto, launcher, lifecycles, runtime)
         fleets = Fleets(launcher, spot_prices, on_demand_prices, faults)
@@ -215,6 +224,7 @@ class EmbeddedEC2:
             },
             throttle,
             faults,
+            self._lag,
             calls,
         )
         self._stack.push_async_callback(gateway.close)
@@ -227,6 +237,7 @@ class EmbeddedEC2:
             quotas,
             throttle,
             faults,
+            self._lag,
             spot_prices,
             on_demand_prices,
             reservations,
@@ -256,6 +267,7 @@ class EmbeddedEC2:
             admin_access_key_id=keys.administrator.id,
             admin_secret_access_key=keys.administrator.secret,
             control_token=controls.token,
+            lag_seed=self._lag.seed,
         )
 
     def _listen(self, gateway: Gateway, controls: Controls, moto: Moto, keys: AccessKeys) -> int:

@@ -70,6 +70,8 @@ class Moto:
         self.region = region
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="moto")
         self._application: Any = None
+        self.former_tags: Callable[[str], Mapping[str, str] | None] = lambda _: None
+        """The tags that a listing shows in place of a resource's own; None for its own."""
         self._serializer = create_serializer("ec2", include_validation=False)
         self._parser = create_parser("ec2")
 
@@ -186,7 +188,7 @@ class Moto:
                 self.call_here("DeleteSubnet", SubnetId=subnet["SubnetId"])
             for vpc in self.call_here("DescribeVpcs")["Vpcs"]:
                 self.call_here("DeleteVpc", VpcId=vpc["VpcId"])
-        _find_tags_by_id(self.backend)
+        _find_tags_by_id(self.backend, lambda resource_id: self.former_tags(resource_id))
         _name_the_spot_role()
 
     @contextlib.contextmanager
@@ -235,7 +237,7 @@ def _passed_on(headers: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(name, headers[name]) for name in names if name in headers]
 
 
-def _find_tags_by_id(backend: Any) -> None:
+def _find_tags_by_id(backend: Any, former_tags: Callable[[str], Mapping[str, str] | None]) -> None:
     """Look the tags of one resource up, where moto searches all tags of all resources.
 
     It does so for every instance that it lists, which makes a listing of 1000 take seconds.
@@ -249,9 +251,10 @@ def _find_tags_by_id(backend: Any) -> None:
         if filters is None or len(filters) != 1 or len(ids) != 1 or set("*?") & set(ids[0]):
             return cast(list[dict[str, str]], search(filters))
         kind = EC2_PREFIX_TO_RESOURCE.get(get_prefix(ids[0]), "")
+        former = former_tags(ids[0])
         return [
             {"resource_id": ids[0], "key": key, "value": value, "resource_type": kind}
-            for key, value in backend.tags.get(ids[0], {}).items()
+            for key, value in (backend.tags.get(ids[0], {}) if former is None else former).items()
         ]
 
     backend.describe_tags = describe_tags

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
@@ -85,8 +85,16 @@ def without_page(form: Mapping[str, str]) -> dict[str, str]:
     return {**rest, "MaxResults": str(10**6)}
 
 
-def cut(action: str, body: bytes, page: Page) -> bytes:
-    """One page of an answer, in XML, that holds everything."""
+ID_TAGS: Mapping[str, str] = {
+    "DescribeLaunchTemplates": "launchTemplateId",
+    "DescribeNetworkInterfaces": "networkInterfaceId",
+    "DescribeVolumes": "volumeId",
+}
+"""Action -> the tag that holds the id of each item in its answer."""
+
+
+def cut(action: str, body: bytes, page: Page, hides: Callable[[str], bool]) -> bytes:
+    """One page of an answer, in XML, that holds everything; without the ids that `hides` names."""
     root = ElementTree.fromstring(body)  # noqa: S314 - moto's own words
     namespace = root.tag[1:].partition("}")[0]
     shape = protocol.operation(action).output_shape
@@ -96,7 +104,9 @@ def cut(action: str, body: bytes, page: Page) -> bytes:
     found = root.find(f"{{{namespace}}}{shape.members[name].serialization['name']}")
     if found is None:
         return body
-    items, token = page.of(list(found))
+    id_tag = f"{{{namespace}}}{ID_TAGS.get(action, '')}"
+    shown_items = [item for item in found if not hides(item.findtext(id_tag) or "")]
+    items, token = page.of(shown_items)
     found[:] = items
     if token is not None:
         ElementTree.SubElement(root, f"{{{namespace}}}nextToken").text = token

@@ -31,6 +31,7 @@ from ..market.capacity import ANY, Capacity
 from ..market.prices import OnDemandPrices, SpotPrices
 from ..market.type_facts import instance_type_facts
 from ..network import Network
+from ..read_lag import ReadLag
 from ..runtime.instance_runtime import InstanceRuntime
 from ..storage.file_systems import FileSystems
 from .requests import (
@@ -41,6 +42,7 @@ from .requests import (
     FileSystemRequest,
     HubKeyRequest,
     InterruptRequest,
+    LagRequest,
     LimitsRequest,
     PriceRequest,
     ReservationsRequest,
@@ -61,6 +63,7 @@ class Controls:
     quotas: Quotas
     throttle: Throttle
     faults: Faults
+    lag: ReadLag
     spot_prices: SpotPrices
     on_demand_prices: OnDemandPrices
     reservations: Reservations
@@ -290,6 +293,15 @@ class BootHandler(ControlHandler):
         self.finish({"ok": True})
 
 
+class LagHandler(ControlHandler):
+    """`POST /embedded/lag`: seconds until calls know what is created from now on."""
+
+    def post(self) -> None:
+        """Set the lag; null draws one for each resource, as EC2 would."""
+        self.controls.lag.set(self.body(LagRequest).seconds)
+        self.finish({"ok": True})
+
+
 class LimitsHandler(ControlHandler):
     """`POST /embedded/limits`: rate limits on or off, and vCPU quotas."""
 
@@ -363,6 +375,7 @@ ROUTES: list[tuple[str, type[ControlHandler]]] = [
     (r"/embedded/reservations", ReservationsHandler),
     (r"/embedded/hub-keys", HubKeysHandler),
     (r"/embedded/boot", BootHandler),
+    (r"/embedded/lag", LagHandler),
     (r"/embedded/limits", LimitsHandler),
     (r"/embedded/interrupt/([^/]+)", InterruptHandler),
 ]

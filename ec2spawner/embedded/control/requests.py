@@ -109,6 +109,12 @@ class BootRequest(ControlRequest):
     seconds: Seconds
 
 
+class LagRequest(ControlRequest):
+    """Seconds of read-after-write lag; None draws them for each resource."""
+
+    seconds: Seconds | None
+
+
 class InterruptRequest(ControlRequest):
     """Seconds from the spot notice to the end of the instance."""
 

@@ -34,6 +34,7 @@ from ..market import type_listing
 from ..market.price_history import price_history
 from ..market.prices import SpotPrices
 from ..network import Network
+from ..read_lag import ReadLag
 from ..storage.snapshots import Snapshots
 from ..storage.volumes import Volumes
 from . import filters, resource_ids, tag_rules
@@ -73,6 +74,9 @@ JSON_DENIALS = {
 DENIALS_OF_POLICY = {False: "AccessDenied", True: "AccessDeniedException"}
 """Code of a call to another service that the policy denies, by whether that speaks JSON."""
 
+CREATED_ID = {"CreateSnapshot": "SnapshotId", "CreateVolume": "VolumeId"}
+"""Action -> the member of its answer that has the id of what it created."""
+
 CLOSING_TIMEOUT = 10.0
 """Seconds for current calls to end when the gateway closes."""
 
@@ -100,9 +104,12 @@ class Gateway:
         json_services: Mapping[str, JsonService],
         throttle: Throttle,
         faults: Faults,
+        lag: ReadLag,
         calls: Calls,
     ) -> None:
         self._moto = moto
+        self._lag = lag
+        moto.former_tags = lag.former_tags
         self._instances = instances
         self._volumes = volumes
         self._fleets = fleets
@@ -123,7 +130,7 @@ class Gateway:
             "DeleteVolume": volumes.delete,
             "DescribeInstanceTypeOfferings": lambda p: type_listing.offerings(moto, p),
             "DescribeReservedInstances": reservations.describe,
-            "DescribeSnapshots": snapshots.describe,
+            "DescribeSnapshots": lambda p: snapshots.describe(p, lag.hides),
             "DescribeSpotPriceHistory": lambda p: price_history(prices, network, p),
             "DetachVolume": volumes.detach,
             "GetConsoleOutput": instances.console,
@@ -213,6 +220,7 @@ class Gateway:
         tag_rules.check(parameters)
         await self._authorization.check(caller.key, action, parameters)
         await self._references.check(action, parameters)
+        self._lag.check(action, parameters)
         if parameters.get("DryRun"):
             raise await self._dry_runs.refuse(action, parameters)
         if action == "DescribeInstances":
@@ -226,6 +234,8 @@ class Gateway:
         if own is None:
             return await self._answer_of_moto(action, form, parameters, headers)
         result = await self._tokens.once(action, parameters, lambda: own(parameters))
+        if created := result.get(CREATED_ID.get(action, "")):
+            self._lag.created(created)
         # Rendering a page of prices takes tens of milliseconds.
         rendered = await asyncio.to_thread(protocol.render, action, result)
         return RawResponse(200, protocol.CONTENT_TYPE, rendered)
@@ -238,17 +248,51 @@ class Gateway:
         headers: Mapping[str, str],
     ) -> RawResponse:
         if pagination.listed(action) is None:
+            former = await self._tags_to_change(action, parameters)
             answer = await self._moto.forward(urlencode(form).encode(), headers)
-            if action in ("CreateTags", "DeleteTags") and answer.status < 300:
-                await self._volumes.tags_changed(parameters)
+            if answer.status < 300:
+                await self._changed(action, parameters, answer, former)
             return answer
         page = pagination.asked(action, parameters)
         everything = urlencode(pagination.without_page(form)).encode()
         answer = await self._moto.forward(everything, headers)
         if answer.status >= 300:
             return answer
-        shown = await asyncio.to_thread(pagination.cut, action, answer.body, page)
+        cut, hides = pagination.cut, self._lag.hides
+        shown = await asyncio.to_thread(cut, action, answer.body, page, hides)
         return RawResponse(answer.status, answer.content_type, shown)
+
+    async def _tags_to_change(
+        self, action: str, parameters: Mapping[str, Any]
+    ) -> Mapping[str, Mapping[str, str]]:
+        """The present tags of the resources whose tags the call changes, by id."""
+        if action not in ("CreateTags", "DeleteTags"):
+            return {}
+        ids = parameters.get("Resources") or ()
+
+        def read() -> dict[str, dict[str, str]]:
+            tags = self._moto.backend.tags
+            return {each: dict(tags.get(each, {})) for each in ids}
+
+        return await self._moto.run(read)
+
+    async def _changed(
+        self,
+        action: str,
+        parameters: Mapping[str, Any],
+        answer: RawResponse,
+        former_tags: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """After a call of moto's that took effect."""
+        if former_tags:
+            for resource_id, tags in former_tags.items():
+                self._lag.tagged(resource_id, tags)
+            await self._volumes.tags_changed(parameters)
+        elif action == "CreateLaunchTemplate":
+            found = re.search(rb"<launchTemplateId>([^<]+)<", answer.body)
+            if found is not None:
+                name = parameters.get("LaunchTemplateName", "")
+                self._lag.template_created(found[1].decode(), name)
 
     async def _answer_json(
         self, service: str, action: str, asked: Mapping[str, Any]
@@ -263,7 +307,7 @@ class Gateway:
 
     async def _describe_instances(self, parameters: Mapping[str, Any]) -> RawResponse:
         """The gateway selects the page, moto renders it."""
-        ids, token = await self._instances.page(parameters)
+        ids, token = await self._instances.page(parameters, self._lag.hides)
         if not ids:
             empty = protocol.render("DescribeInstances", {"Reservations": []})
             return RawResponse(200, protocol.CONTENT_TYPE, empty)

@@ -95,13 +95,16 @@ class Instances:
             raise EC2Error("InvalidParameterValue", "MinCount and MaxCount must be 1 or more.")
         return _Plan(blueprint, offer, subnet_id, least, most)
 
-    async def page(self, parameters: Mapping[str, Any]) -> tuple[list[str], str | None]:
-        """The instances of one page of DescribeInstances, and the token of the next."""
+    async def page(
+        self, parameters: Mapping[str, Any], hides: Callable[[str], bool]
+    ) -> tuple[list[str], str | None]:
+        """The instances of one page of DescribeInstances, without the ids that `hides` names, and
+        the token of the next."""
         ids: Sequence[str] = parameters.get("InstanceIds") or ()
         page = pagination.asked("DescribeInstances", parameters)
         self._lifecycles.get_all(ids)
         found = await self._moto.run(lambda: self._select(parameters.get("Filters") or (), ids))
-        rest = [(position, name) for position, name in found if position >= page.start]
+        rest = [each for each in found if each[0] >= page.start and not hides(each[1])]
         shown, after = rest[: page.size], rest[page.size :]
         return [name for _, name in shown], pagination.token_from(after[0][0]) if after else None
 

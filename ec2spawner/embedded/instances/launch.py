@@ -17,6 +17,7 @@ from ..api.protocol import EC2Error
 from ..market.capacity import Capacity, Offer, insufficient
 from ..market.type_facts import InstanceTypeFacts, instance_type_facts
 from ..network import Network
+from ..read_lag import ReadLag
 from ..runtime.instance import SimulatedInstance
 from .disk_sizes import check_disk_sizes
 from .lifecycle import Lifecycle, Lifecycles
@@ -58,8 +59,10 @@ class Launcher:
         lifecycles: Lifecycles,
         capacity: Capacity,
         quotas: Quotas,
+        lag: ReadLag,
     ) -> None:
         self._moto = moto
+        self._lag = lag
         self._network = network
         self._lifecycles = lifecycles
         self._capacity = capacity
@@ -244,6 +247,12 @@ class Launcher:
         finally:
             self._launching[counted] -= vcpus
         for life in lifecycles:
+            volumes = life.moto_instance.block_device_mapping.values()
+            self._lag.created(
+                life.instance_id,
+                *(each.volume_id for each in volumes),
+                *(each.id for each in life.moto_instance.nics.values()),
+            )
             self._lifecycles.begin(life)
         return answer
 

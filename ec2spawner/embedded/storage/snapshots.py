@@ -75,13 +75,17 @@ class Snapshots:
             await self._moto.run(self._save)
         return self._as_it_is(answer)
 
-    async def describe(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """DescribeSnapshots, a page at a time, with progress in percent."""
+    async def describe(
+        self, parameters: Mapping[str, Any], hides: Callable[[str], bool] = lambda _: False
+    ) -> dict[str, Any]:
+        """DescribeSnapshots, a page at a time, with progress in percent; without the ids that
+        `hides` names."""
         page = pagination.asked("DescribeSnapshots", parameters)
         await self._moto.run(self._complete)
         asked = {name: v for name, v in parameters.items() if name in ("Filters", "SnapshotIds")}
         answer = await self._moto.call("DescribeSnapshots", **asked)
-        shown, token = page.of(answer.get("Snapshots", ()))
+        found = answer.get("Snapshots", ())
+        shown, token = page.of([each for each in found if not hides(each["SnapshotId"])])
         following = {"NextToken": token} if token else {}
         return {"Snapshots": [self._as_it_is(each) for each in shown], **following}
 

@@ -31,8 +31,17 @@ ATTACH_PAUSE = 1.0
 READINGS_UNTIL_GONE = 10
 """Readings in a row without a volume before it counts as deleted: listings lag."""
 
-MAY_PASS = frozenset({"VolumeInUse", "IncorrectState", "IdempotentParameterMismatch"})
-"""Codes of errors that may pass: the call is retried."""
+MAY_PASS = frozenset(
+    {
+        "IdempotentParameterMismatch",
+        "IncorrectState",
+        "InvalidInstanceID.NotFound",
+        "InvalidVolume.NotFound",
+        "VolumeInUse",
+    }
+)
+"""Codes of errors that may pass: the call is retried. A call may not know a volume or an instance
+that an earlier one has shown; readings tell whether the volume is gone."""
 
 TOO_SOON = frozenset({"VolumeModificationRateExceeded", "IncorrectModificationState"})
 """EC2 limits how often a volume's size changes: AWS documents four times in 24 hours, each after

@@ -60,7 +60,7 @@ def take_stock(state: State, without: Collection[Round] = ()) -> Stock:
             supplies.append(supply_of(instance))
     # First, so that an instance whose agent waits is not surplus beside one that still boots.
     supplies.sort(key=lambda supply: supply.supply_id not in state.claims.waiting)
-    seen = {*listed, *leased, *served}
+    seen = {*listed, *leased, *served, *state.claims.unwanted, *state.retained.instance_ids}
     supplies += [
         supply_of_expected(expected, state.zones)
         for instance_id, expected in state.launches.expected.items()

@@ -74,7 +74,8 @@ def is_in_motion(state: State) -> bool:
     moving = state.leases.open(LeaseState.WAITING, LeaseState.STARTING, LeaseState.ENDING)
     return (
         any(True for _ in moving)
-        or bool(state.launches.in_progress or state.launches.expected)
+        or bool(state.launches.in_progress)
+        or not state.launches.expected.keys() <= state.instances.listed.keys()
         or any(_may_be_gone(state, lease) for lease in state.leases.open(LeaseState.READY))
     )
 

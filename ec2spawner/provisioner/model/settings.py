@@ -56,6 +56,9 @@ class Settings:
     """Between listings otherwise."""
     missing_listings: int = 3
     """An instance is gone when this many complete listings in a row lack it."""
+    listing_lag: float = 60.0
+    """For so long after its launch a listing may lack an instance, also one that another listing
+    has shown: EC2 promises no bound, and lags are seconds."""
     recovery_grace: float = 180.0
     """After a hub start: when stored leases that JupyterHub does not know are ended."""
     catalogue_interval: float = 86400.0

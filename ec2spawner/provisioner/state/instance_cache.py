@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 
 from ..model import metrics
 from ..model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
@@ -32,6 +33,8 @@ class InstanceCache:
         self._seen_at: dict[str, float] = {}
         """By instance id: uptime at which this process first saw it listed, in seconds."""
         self._missing: dict[str, int] = {}
+        self._launched_at: dict[str, datetime] = {}
+        """By id: EC2's time of the last launch or start of those whose listings are counted."""
         self._counted_at = float("-inf")
         """By the loop's clock, in seconds."""
 
@@ -78,6 +81,7 @@ class InstanceCache:
     def track(self, instance_ids: Iterable[str]) -> None:
         """Count the listings that lack these instances, and forget all others."""
         self._missing = {each: self._missing.get(each, 0) for each in instance_ids}
+        self._launched_at = {x: at for x, at in self._launched_at.items() if x in self._missing}
 
     def forget_gone(self) -> None:
         """Drop what is known of instances that the last listing does not show."""
@@ -103,10 +107,19 @@ class InstanceCache:
                 metrics.INTERRUPTIONS.labels(after.instance_type).inc()
 
     def _count_missing(self, found: Mapping[str, Instance]) -> None:
-        """Listings in quick succession are one: they may come from the same stale copy."""
+        """Listings in quick succession are one: they may come from the same stale copy. One that
+        lacks an instance which was just launched says nothing of it."""
         now = asyncio.get_running_loop().time()
         fresh = now - self._counted_at >= self._settings.busy_interval
         if fresh:
             self._counted_at = now
         for instance_id, count in self._missing.items():
-            self._missing[instance_id] = 0 if instance_id in found else count + fresh
+            if (instance := found.get(instance_id)) is not None:
+                self._launched_at[instance_id] = instance.launched_at
+            counts = instance is None and not self._is_new(instance_id)
+            self._missing[instance_id] = count + fresh if counts else 0
+
+    def _is_new(self, instance_id: str) -> bool:
+        launched_at = self._launched_at.get(instance_id)
+        lag = timedelta(seconds=self._settings.listing_lag)
+        return launched_at is not None and self._clock.now() - launched_at < lag

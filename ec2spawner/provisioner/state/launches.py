@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from ...core.instances.matching import Supply
 from ...core.tags import INTENT, STORE
 from ...wire import Market
-from ..model.cloud import FleetResponse, Instance, InstanceState, Launched, LaunchSpec
+from ..model.cloud import GONE, FleetResponse, Instance, InstanceState, Launched, LaunchSpec
 from ..model.launch_key import base_key_of
 from ..model.lease import Intent, IntentState, Lease
 from ..store.store import Store
@@ -158,7 +158,8 @@ class Launches:
 
     def forget_old(self, now: datetime) -> None:
         """Drop calls that ended `INTENTS_KEPT` ago and that no instance carries in its tags, and
-        expected instances that were listed, or were not within `RESPONSE_GRACE`."""
+        expected instances once they have ended, or after `RESPONSE_GRACE`: a listing may lack one
+        that an earlier listing has shown."""
         listed, before = self._instances.listed, now - INTENTS_KEPT
         tagged = {instance.tags.get(INTENT, "") for instance in listed.values()}
         for token, intent in list(self.intents.items()):
@@ -167,7 +168,8 @@ class Launches:
                 del self.intents[token]
         self._read_tokens &= tagged
         for instance_id, expected in list(self.expected.items()):
-            if instance_id in listed or now - expected.responded_at > RESPONSE_GRACE:
+            has_ended = instance_id in listed and listed[instance_id].state in GONE
+            if has_ended or now - expected.responded_at > RESPONSE_GRACE:
                 del self.expected[instance_id]
 
     # --- what the rounds may still bring ---

@@ -71,7 +71,9 @@ class Embedded:
 
 @contextmanager
 def running_embedded() -> Iterator[Embedded]:
-    command = [sys.executable, "-m", "ec2spawner.embedded", "--json", "--boot-seconds", "0"]
+    # What a call made is read back at once: lags are for whole journeys, and for scripted answers.
+    options = ("--json", "--boot-seconds", "0", "--lag-seconds", "0")
+    command = [sys.executable, "-m", "ec2spawner.embedded", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

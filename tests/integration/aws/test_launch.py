@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from ec2spawner.aws import EC2Cloud
+from ec2spawner.aws import EC2Cloud, launch, templates
 from ec2spawner.core.offers.launch_errors import LaunchError
 from ec2spawner.provisioner.model.cloud import CloudError, DataVolume, LaunchRequest, LaunchSpec
 from ec2spawner.wire import Market
@@ -326,8 +326,9 @@ async def test_a_failed_call_is_not_repeated_and_says_whether_a_retry_helps(
 
 
 async def test_a_template_deleted_meanwhile_is_created_again(
-    cloud: EC2Cloud, ec2: ScriptedEC2
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(templates, "NEW_SECONDS", 0.0)
     await cloud.launch(REQUEST)
     ec2.calls.clear()
     gone = error("InvalidLaunchTemplateName.NotFoundException")
@@ -340,8 +341,9 @@ async def test_a_template_deleted_meanwhile_is_created_again(
 
 
 async def test_a_missing_template_among_the_fleet_errors_is_created_again(
-    cloud: EC2Cloud, ec2: ScriptedEC2
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(templates, "NEW_SECONDS", 0.0)
     gone = fleet(errors=failure("subnet-a", "InvalidLaunchTemplateName.NotFoundException"))
     ec2.will("CreateFleet", gone, fleet(group("subnet-a", "i-9")))
     answer = await cloud.launch(REQUEST)
@@ -351,11 +353,31 @@ async def test_a_missing_template_among_the_fleet_errors_is_created_again(
     assert tokens == ["spot-token", "spot-token-2"]
 
 
-async def test_a_template_that_stays_missing_is_an_error(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:
+async def test_a_template_that_stays_missing_is_an_error(
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(templates, "NEW_SECONDS", 0.0)
     ec2.will("CreateFleet", error("InvalidLaunchTemplateName.NotFoundException"))
     with pytest.raises(CloudError, match="InvalidLaunchTemplateName"):
         await cloud.launch(REQUEST)
     assert len(ec2.made("CreateFleet")) == 2
+
+
+@pytest.mark.parametrize("in_response", [False, True])
+async def test_a_new_template_that_ec2_does_not_know_yet_is_waited_for(
+    cloud: EC2Cloud, ec2: ScriptedEC2, monkeypatch: pytest.MonkeyPatch, in_response: bool
+) -> None:
+    monkeypatch.setattr(launch, "PAUSES", (0.01,))
+    monkeypatch.setattr(launch, "LAST_PAUSE", 0.01)
+    code = "InvalidLaunchTemplateName.NotFoundException"
+    unknown = fleet(errors=failure("subnet-a", code)) if in_response else error(code)
+    ec2.will("CreateFleet", unknown, unknown, unknown, fleet(group("subnet-a", "i-9")))
+    answer = await cloud.launch(REQUEST)
+    assert [one.instance_id for one in answer.instances] == ["i-9"]
+    assert len(ec2.made("CreateLaunchTemplate")) == 1
+    tokens = [call["ClientToken"] for call in ec2.made("CreateFleet")]
+    recorded = ["spot-token", *(f"spot-token-{n}" for n in (2, 3, 4))]
+    assert tokens == (recorded if in_response else ["spot-token"] * 4)
 
 
 async def test_an_unknown_image_launches_nothing(cloud: EC2Cloud, ec2: ScriptedEC2) -> None:

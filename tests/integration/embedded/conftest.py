@@ -41,7 +41,7 @@ class Laboratory:
     """An embedded EC2 that runs, boto3 clients for it, and its control calls."""
 
     def __init__(self, **options: Any) -> None:
-        self._options = {"boot_seconds": 0, **options}
+        self._options = {"boot_seconds": 0, "lag_seconds": 0, **options}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._server = EmbeddedEC2(**self._options)

@@ -54,6 +54,7 @@ SETTINGS = Settings(
     launch_pause=0.002,
     busy_interval=0.008,
     quiet_interval=0.02,
+    listing_lag=0.0,
     price_interval=0.02,
     want_types=("g4dn.xlarge", "g5.xlarge"),
 )
