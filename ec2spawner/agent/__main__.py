@@ -8,10 +8,12 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Sequence
 
 from . import memory_protection
 from .agent import Agent
+from .image_drift import report_drift
 from .settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
@@ -36,6 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         log.error("%s", error)
         return INVALID_SETTINGS
+    # Beside the start: it may read from a disk that is still being filled from its snapshot.
+    threading.Thread(target=report_drift, name="image drift", daemon=True).start()
     asyncio.run(_run(Agent(settings)))
     return 0
 

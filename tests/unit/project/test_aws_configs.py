@@ -49,7 +49,7 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
 
 
 def scripts() -> list[Path]:
-    found = [file for file in AWS.rglob("*") if file.is_file()]
+    found = [file for file in (ROOT / "configs").rglob("*") if file.is_file()]
     return sorted(f for f in found if f.read_bytes().startswith(b"#!/bin/bash"))
 
 

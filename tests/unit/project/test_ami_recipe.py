@@ -1,0 +1,77 @@
+"""The Packer file refers to what there is; `tests/integration/image` runs its script."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import hcl2
+import pytest
+
+from ec2spawner.aws.images import DRIVER_TAG
+from ec2spawner.config.image import DEEP_LEARNING_AMI
+
+ROOT = Path(__file__).resolve().parents[3]
+AMI = ROOT / "configs/ami"
+
+
+def unquoted(value: Any) -> Any:
+    """python-hcl2 leaves quotes around names and texts."""
+    if isinstance(value, dict):
+        return {key.strip('"'): unquoted(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [unquoted(each) for each in value]
+    return value.strip('"') if isinstance(value, str) else value
+
+
+@pytest.fixture(scope="module")
+def recipe() -> dict[str, Any]:
+    with (AMI / "notebook.pkr.hcl").open() as file:
+        found: dict[str, Any] = unquoted(hcl2.load(file))
+    return found
+
+
+def test_the_image_starts_from_what_the_hub_would_boot(recipe: dict[str, Any]) -> None:
+    [base] = [each["base"] for each in recipe["variable"] if "base" in each]
+    assert base["default"] == DEEP_LEARNING_AMI.format(architecture="x86_64")
+
+
+def test_every_variable_is_declared_and_used(recipe: dict[str, Any]) -> None:
+    text = (AMI / "notebook.pkr.hcl").read_text()
+    declared = {name for each in recipe["variable"] for name in each}
+    assert declared == set(re.findall(r"\bvar\.(\w+)", text))
+    assert set(re.findall(r"\blocal\.(\w+)", text)) == {
+        name for each in recipe["locals"] for name in each if not name.startswith("__")
+    }
+
+
+def test_the_build_uses_a_source_and_scripts_that_exist(recipe: dict[str, Any]) -> None:
+    [build] = recipe["build"]
+    sources = {
+        f"source.{kind}.{name}"
+        for each in recipe["source"]
+        for kind in each
+        for name in each[kind]
+        if not kind.startswith("__")
+    }
+    assert set(build["sources"]) == sources
+    scripts = {
+        step["shell"]["script"].replace("${path.root}", str(AMI))
+        for step in build["provisioner"]
+        if "shell" in step
+    }
+    assert scripts
+    assert all(Path(script).exists() for script in scripts)
+
+
+def test_packer_logs_in_through_session_manager_and_cleans_up_last(
+    recipe: dict[str, Any],
+) -> None:
+    [source] = recipe["source"]
+    assert source["amazon-ebs"]["notebook"]["ssh_interface"] == "session_manager"
+    assert "clean" in recipe["build"][0]["provisioner"][-1]["shell"]["execute_command"]
+
+
+def test_the_image_gets_the_tag_that_the_check_reads(recipe: dict[str, Any]) -> None:
+    assert f"Key={DRIVER_TAG}," in (AMI / "notebook.pkr.hcl").read_text()
