@@ -36,7 +36,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \
-	chromium postgresql
+	chromium containers postgresql
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -48,13 +48,13 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) lint types
 	$(MAKE) --no-print-directory unit
 
-test: venv chromium postgresql  ## What a change must pass, browser tests included
+test: venv chromium containers postgresql  ## What a change must pass, browser tests included
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
 	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
-test-long: venv chromium postgresql  ## Before a release: what takes too long for each change
+test-long: venv chromium containers postgresql  ## Before a release: what takes too long for each change
 	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend
@@ -166,6 +166,10 @@ chromium:
 	$(call installed,command -v chromium chromium-browser,Chromium,the browser tests,chromium)
 
 # The tests start servers of their own, each in a folder of its own.
+containers:
+	$(call installed,command -v podman && command -v runc && ls /usr/libexec/podman/catatonit,podman,the \
+	tests of servers in containers,podman runc catatonit)
+
 postgresql:
 	$(call installed,command -v postgres || ls /usr/lib/postgresql/*/bin/postgres,PostgreSQL,the \
 	tests of a store on PostgreSQL,postgresql)

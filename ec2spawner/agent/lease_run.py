@@ -28,8 +28,10 @@ from .mounts.full_disks import full_disks
 from .mounts.home import HomeError
 from .mounts.mounts import Mounts
 from .notebook_server.certificates import NotebookCertificates
+from .notebook_server.container import Container, find_engine
+from .notebook_server.errors import NotebookError
 from .notebook_server.local_socket import LocalSocket
-from .notebook_server.process import NotebookError, NotebookProcess
+from .notebook_server.process import NotebookProcess
 from .settings import Settings
 from .user_requests import UserRequests
 
@@ -159,7 +161,10 @@ class LeaseRun:
             await self._mounts.mount()
         finally:
             self._notebook.spare_daemons()
-        self._reports.report("notebook", " ".join(map(_sentence, self._mounts.missing)))
+        notes = [_sentence(each) for each in self._mounts.missing]
+        if grant.container:
+            notes.append(f"In a container of {grant.container}, which is pulled first.")
+        self._reports.report("notebook", " ".join(notes))
         began = time.monotonic()
         await self._write_certificates()
         scheme = "https" if self._certificates else "http"
@@ -171,11 +176,27 @@ class LeaseRun:
         }
         if self._certificates is not None:
             environment |= self._certificates.environment
-        await self._notebook.start(grant.command, environment)
+        if grant.container:
+            container = self._container()
+            await container.pull()
+            await self._notebook.start_in(container, grant.command, environment)
+        else:
+            await self._notebook.start(grant.command, environment)
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
         self._status.begin()
         self._reports.report(
             "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
+        )
+
+    def _container(self) -> Container:
+        """Raises `NotebookError`."""
+        settings = self._settings
+        return Container(
+            engine=find_engine(settings.container_engine),
+            image=self._grant.container,
+            user=settings.user,
+            volumes=(*self._mounts.volumes, (settings.run_dir, str(settings.run_dir), True)),
+            has_gpu=settings.gpu_device is not None and settings.gpu_device.exists(),
         )
 
     async def _write_certificates(self) -> None:

@@ -57,6 +57,8 @@ class Settings:
     simulated_gpu: str | None
     gpu_device: Path | None = None
     """Exists if an NVIDIA GPU is present and its driver loaded; None disables the check."""
+    container_engine: str = ""
+    """The command of the container engine; empty is the first that is found."""
 
     @classmethod
     def from_environment(cls, hub_api_url: str, environment: Mapping[str, str]) -> Settings:
@@ -85,6 +87,7 @@ class Settings:
             gpu_device=Path(device)
             if (device := environment.get("EC2SPAWNER_GPU_DEVICE", "/dev/nvidia0"))
             else None,
+            container_engine=environment.get("EC2SPAWNER_CONTAINER_ENGINE", "").strip(),
         )
 
 

@@ -43,6 +43,23 @@ def _owners(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
+_CONTAINER: Final = re.compile(
+    r"[a-z0-9](?:[\w.-]*[a-z0-9])?(?::\d{1,5})?(?:/[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*)*"
+    r"(?::[\w][\w.-]{0,127})?(?:@sha256:[0-9a-f]{64})?"
+)
+"""A reference of the OCI distribution specification, with a tag or a digest."""
+
+
+def _container(value: str) -> str:
+    if value and not _CONTAINER.fullmatch(value):
+        wrong(
+            f"{shown(value)} is no container image",
+            'write one such as "quay.io/jupyter/pytorch-notebook:cuda12-2026-11-16", or '
+            '"...@sha256:..." for exactly one build',
+        )
+    return value
+
+
 class ImageConfig(Words):
     """Which image: exactly one of `id`, `parameter` and `name`. A text instead of the dict is an
     `id`, or a `parameter` where it begins with `/`."""
@@ -71,9 +88,22 @@ class ImageConfig(Words):
         examples=[["self"]],
     )
 
+    container: Annotated[str, AfterValidator(_container)] = Field(
+        default="",
+        max_length=500,
+        description="Container image in which the notebook server runs on the instance: a new "
+        "container at each start, with the home, all mounts and all GPUs. A tag is pulled at each "
+        "start, a digest only once. The image needs `jupyterhub-singleuser` of the hub's major "
+        "version, and `ec2spawner[notebook]` for cost and countdown; the AMI needs docker, podman "
+        "or nerdctl, and NVIDIA's container toolkit. Empty runs the server on the AMI itself.",
+        examples=["quay.io/jupyter/pytorch-notebook:cuda12-2026-11-16"],
+    )
+
     @model_validator(mode="after")
     def _one_way_of_saying_it(self) -> Self:
         said = [word for word in (self.id, self.parameter, self.name) if word]
+        if not said and self.container:
+            return self.model_copy(update={"parameter": DEEP_LEARNING_AMI})
         if not said:
             wrong("names no image", "leave it out for the newest Deep Learning AMI of the region")
         if len(said) > 1:

@@ -101,6 +101,8 @@ class LeaseGrant(Message):
     environment: Annotated[dict[str, str], Field(repr=False)]
     command: list[str]
     """Program and arguments of the notebook server."""
+    container: str = ""
+    """The container image that the command runs in; empty is none."""
     base_url: str
     """`JUPYTERHUB_SERVICE_PREFIX`; readiness is asked at `{base_url}api`."""
     port: int

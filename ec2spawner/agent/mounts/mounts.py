@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from pathlib import Path
 from typing import Protocol
 
 from ...wire import LeaseGrant
@@ -49,6 +50,8 @@ class Mounts:
 
     def __init__(self, grant: LeaseGrant, settings: Settings, identity: Identity) -> None:
         self._home: Home | EfsHome
+        self._grant = grant
+        self._root = settings.root
         self._home_path = str(settings.user.home)
         self._home_persists = grant.home.kind != "none"
         self._can_be_flushed = False
@@ -78,6 +81,21 @@ class Mounts:
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
+
+    @property
+    def volumes(self) -> tuple[tuple[Path, str, bool], ...]:
+        """(folder, the user's path for it, whether it is read-only), for a container."""
+        folders = [(each.path, True) for each in self._grant.data]
+        folders += [(each.path, each.read_only) for each in self._grant.buckets]
+        folders += [(self._grant.scratch, False)] if self._scratch and self._scratch.place else []
+        return (
+            (Path(self._home_path), self._home_path, False),
+            *((place, path, ro) for path, ro in folders if (place := self._place(path)).is_dir()),
+        )
+
+    def _place(self, path: str) -> Path:
+        """Where the user's path is here: below another root on simulated instances."""
+        return self._root.joinpath(path.lstrip("/"))
 
     @property
     def environment(self) -> dict[str, str]:

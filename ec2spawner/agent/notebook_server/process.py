@@ -24,6 +24,8 @@ from ...telemetry import Processes
 from ..settings import NotebookUser
 from . import prewarmed
 from .certificates import NotebookCertificates
+from .container import Container
+from .errors import NotebookError
 
 log = logging.getLogger(__name__)
 
@@ -62,10 +64,6 @@ CUDA_PROGRAMS = Path("/usr/local/cuda/bin")
 
 NOTEBOOK_DEFAULTS = Path(__file__).parents[2] / "notebook" / "defaults"
 """Our defaults for JupyterLab's settings; the user's settings override them."""
-
-
-class NotebookError(Exception):
-    """The server ended or did not start; the message is for people."""
 
 
 def become_subreaper() -> None:
@@ -107,6 +105,7 @@ class NotebookProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._link: socket.socket | None = None
         self._warming: asyncio.Task[None] | None = None
+        self._container: Container | None = None
         self._zombies: set[int] = set()
         self.processes = Processes(os.getpid(), uid=None if user.uid == os.geteuid() else user.uid)
         """The server, its kernels, terminals and everything they started."""
@@ -152,6 +151,20 @@ class NotebookProcess:
             await self._dismiss(None)
             await self._start_cold(argv, complete)
 
+    async def start_in(
+        self, container: Container, command: Sequence[str], environment: Mapping[str, str]
+    ) -> None:
+        """Start the lease's command in a container, with the image's environment below the
+        lease's. Raises `NotebookError`."""
+        await self._dismiss(await self._take_link())
+        await container.remove()  # left over by an agent that was killed
+        argv, values = container.start_command(command, environment)
+        self._container = container
+        try:
+            self._process = await self._execute(argv, os.environ | values, as_agent=True)
+        except OSError as error:
+            raise NotebookError(f"{argv[0]} cannot be started: {error}") from error
+
     async def _take_link(self) -> socket.socket | None:
         """The socket to the prewarmed notebook, which is used once."""
         if self._warming is not None:
@@ -192,8 +205,10 @@ class NotebookProcess:
         *,
         cwd: str = "/",
         pass_fds: tuple[int, ...] = (),
+        as_agent: bool = False,
     ) -> asyncio.subprocess.Process:
-        """A new process in a session of its own, as the notebook user."""
+        """A new process in a session of its own, as the notebook user or as the agent's."""
+        as_agent = as_agent or self._user.is_agent
         output = await asyncio.to_thread(_open_log, self._log_file)
         try:
             return await asyncio.create_subprocess_exec(
@@ -206,9 +221,9 @@ class NotebookProcess:
                 start_new_session=True,
                 pass_fds=pass_fds,
                 umask=0o022,
-                user=None if self._user.is_agent else self._user.uid,
-                group=None if self._user.is_agent else self._user.gid,
-                extra_groups=None if self._user.is_agent else list(self._user.groups),
+                user=None if as_agent else self._user.uid,
+                group=None if as_agent else self._user.gid,
+                extra_groups=None if as_agent else list(self._user.groups),
             )
         finally:
             os.close(output)
@@ -298,6 +313,8 @@ class NotebookProcess:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(grace):
                     await self._process.wait()
+        if self._container is not None:
+            await self._container.remove()
         await self._end_remaining(signal.SIGTERM, min(grace, LEFTOVER_SECONDS))
         if not await self._end_remaining(signal.SIGKILL, 5.0):
             log.error("some processes of the user cannot be ended")

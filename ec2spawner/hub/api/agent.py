@@ -128,6 +128,7 @@ class ClaimsHandler(AgentHandler):
             lease_token=granted.token,
             environment=start.environment,
             command=start.command,
+            container=self.service.options.image.container,
             base_url=start.base_url,
             port=self.service.options.port,
             home=lease.mounts.efs

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.wire import MAX_BODY_BYTES
-from tests.harness import Embedded, Hub
+from tests.harness import Embedded, Hub, demo_config
 from tests.integration.hub.agent_by_hand import (
     SILENT_AGENTS,
     AgentByHand,
@@ -38,12 +38,16 @@ CHANGING_CALLS = {
     "TerminateInstances",
 }
 
+CONTAINER = "quay.io/jupyter/pytorch-notebook:cuda12-2026-11-16"
+
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Hub]:
     directory = tmp_path_factory.mktemp("claims")
     embedded = await Embedded(directory / "embedded").start()
-    running = Hub(directory / "hub", embedded, SILENT_AGENTS)
+    image = {"id": embedded.described["image_id"], "container": CONTAINER}
+    config = demo_config(directory / "config", f"c.EC2Spawner.image = {image}")
+    running = Hub(directory / "hub", embedded, SILENT_AGENTS, config=config)
     try:
         yield await running.start()
     finally:
@@ -174,6 +178,10 @@ async def test_repeated_claim_gets_the_same_response(hub: Hub, ann: AgentByHand)
     again = replies[0].json()
     for field in ("lease_id", "lease_token", "environment", "command", "home", "base_url"):
         assert again[field] == ann.grant[field]
+
+
+async def test_a_grant_names_the_container_image(ann: AgentByHand) -> None:
+    assert ann.grant["container"] == CONTAINER
 
 
 # --- instances that are not this hub's ---

@@ -27,6 +27,7 @@ from ec2spawner.config import (
     seconds,
     validate_options,
 )
+from ec2spawner.config.image import DEEP_LEARNING_AMI
 from ec2spawner.config.profile import DiskBounds, IdleBounds
 from ec2spawner.config.traits import OptionTraits
 from ec2spawner.core.idle.policy import in_force
@@ -289,6 +290,8 @@ def test_stopping_everyone_at_a_hub_restart_is_refused() -> None:
         ({"image": "/a b"}, "c.EC2Spawner.image.parameter:", "/my/image"),
         ({"image": "/{arch}/x"}, "c.EC2Spawner.image.parameter:", "{architecture}"),
         ({"image": {}}, "c.EC2Spawner.image: names no image", "leave it out"),
+        ({"image": {"container": "No Image"}}, "c.EC2Spawner.image.container:", "sha256"),
+        ({"image": {"container": "https://x/y"}}, "c.EC2Spawner.image.container:", "sha256"),
         ({"image": {"nam": "x"}}, "c.EC2Spawner.image.nam:", "did you mean name?"),
         ({"image": {"id": "ami-1", "name": "x"}}, "c.EC2Spawner.image: names an image in", "keep"),
         ({"image": {"name": "x", "owners": []}}, "c.EC2Spawner.image:", '["self"]'),
@@ -560,3 +563,11 @@ def test_every_option_has_help_and_an_example_where_its_default_shows_none(
         assert field.description.endswith("."), name
         shows_nothing = field.default in ("", (), None, {}) and name != "description"
         assert field.examples or not shows_nothing or field.is_required(), name
+
+
+def test_a_container_image_alone_runs_on_the_deep_learning_ami() -> None:
+    digest = f"registry.example.org:5000/lab/torch:1.2@sha256:{'0' * 64}"
+    image = options(image={"container": digest}).image
+    assert (image.container, image.parameter) == (digest, DEEP_LEARNING_AMI)
+    image = options(image={"id": "ami-0a1b2c3d", "container": "lab"}).image
+    assert (image.container, image.id, image.parameter) == ("lab", "ami-0a1b2c3d", "")

@@ -1,0 +1,175 @@
+"""The notebook server in a container of its own: engine, pull, command, removal.
+
+The agent stays outside, as root. It gives the container the user's home and the other mounts, its
+socket, the host's network and all GPUs, and runs the server as the notebook user. A container is
+new at each start and is deleted with the server; what persists is in the home.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ..command import run
+from ..settings import NotebookUser
+from . import ecr
+from .errors import NotebookError
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "ec2spawner-notebook"
+
+PULL_SECONDS: Final = 1800.0
+"""Seconds for a pull: an image with CUDA and PyTorch has 10 GB, and `ready_timeout` is shorter."""
+
+REMOVE_SECONDS: Final = 30.0
+
+_OF_THE_CLIENT: Final = re.compile(
+    r"(?:LD_|DOCKER_|CONTAINER|PODMAN_|XDG_|GO)|(?:PATH|HOME|TMPDIR)$"
+)
+"""Variables that the engine's client would obey itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A container engine, as a command."""
+
+    command: tuple[str, ...]
+    """Such as `docker`, or `nerdctl --snapshotter soci`."""
+
+    @property
+    def name(self) -> str:
+        """Such as `docker`."""
+        return Path(self.command[0]).name
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """Options that give a container all GPUs, by NVIDIA's container toolkit."""
+        return ("--device=nvidia.com/gpu=all",) if self.name == "podman" else ("--gpus=all",)
+
+
+def find_engine(wanted: str) -> Engine:
+    """The engine that the image wants, or the first that it has.
+
+    Those that load an image lazily come first. Raises `NotebookError`.
+    """
+    if wanted:
+        command = tuple(shlex.split(wanted))
+        if not command or shutil.which(command[0]) is None:
+            raise NotebookError(
+                f"EC2SPAWNER_CONTAINER_ENGINE={wanted!r}: this image has no such program. Please "
+                "tell an admin"
+            )
+        return Engine(command)
+    if shutil.which("nerdctl") and shutil.which("soci-snapshotter-grpc"):
+        return Engine(("nerdctl", "--snapshotter", "soci"))
+    for name in ("docker", "podman", "nerdctl"):
+        if shutil.which(name):
+            return Engine((name,))
+    raise NotebookError(
+        "the server runs in a container, and this machine's image has no container engine. Please "
+        "tell an admin: the AMI needs docker, podman or nerdctl"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """The container of one lease."""
+
+    engine: Engine
+    image: str
+    """A reference, with a tag or a digest."""
+    user: NotebookUser
+    volumes: tuple[tuple[Path, str, bool], ...]
+    """(folder here, path in the container, whether it is read-only)."""
+    has_gpu: bool
+
+    async def pull(self) -> None:
+        """Get the newest image of the tag, or the one of the digest if it is not here.
+
+        Raises `NotebookError`.
+        """
+        if "@" in self.image and await self._is_here():
+            return
+        await self._log_in()
+        status, output = await run(
+            *self.engine.command, "pull", "--quiet", self.image, seconds=PULL_SECONDS
+        )
+        if status == 0:
+            return
+        if await self._is_here():
+            log.warning("%s was not pulled, an older one is used: %s", self.image, output)
+            return
+        raise NotebookError(
+            f"the container image {self.image} could not be pulled: {output}. Please tell an admin"
+        )
+
+    async def _is_here(self) -> bool:
+        status, _ = await run(*self.engine.command, "image", "inspect", self.image, seconds=30.0)
+        return status == 0
+
+    async def _log_in(self) -> None:
+        registry = ecr.registry_of(self.image)
+        if registry is None:
+            return
+        password = await ecr.password(registry)
+        process = await asyncio.create_subprocess_exec(
+            *self.engine.command,
+            *("login", "--username", ecr.USER, "--password-stdin", registry.host),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            async with asyncio.timeout(60.0):
+                _, errors = await process.communicate(password.encode())
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+            raise
+        if process.returncode != 0:
+            said = errors.decode(errors="replace").strip()[-300:]
+            raise NotebookError(f"no login at {registry.host}: {said}. Please tell an admin")
+
+    def start_command(
+        self, argv: Sequence[str], environment: Mapping[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """The client's command line and what its environment needs besides its own.
+
+        Values, which may be secrets, are in the environment: anyone can read a command line. Only
+        those that the client itself would obey are not.
+        """
+        passed = {k: v for k, v in environment.items() if not _OF_THE_CLIENT.match(k)}
+        written = {k: v for k, v in environment.items() if _OF_THE_CLIENT.match(k)}
+        written["HOME"] = str(self.user.home)
+        options = [
+            "--rm",
+            "--init",
+            f"--name={NAME}",
+            "--pull=never",
+            "--network=host",
+            "--ipc=host",  # PyTorch's data loaders pass tensors through shared memory
+            "--log-driver=none",
+            f"--user={self.user.uid}:{self.user.gid}",
+            *(f"--group-add={group}" for group in self.user.groups if group != self.user.gid),
+            f"--workdir={self.user.home}",
+            *(self.engine.gpus if self.has_gpu else ()),
+            *(f"--volume={here}:{there}{':ro' if ro else ''}" for here, there, ro in self.volumes),
+            *(f"--env={name}" for name in passed),
+            *(f"--env={name}={value}" for name, value in written.items()),
+        ]
+        return [*self.engine.command, "run", *options, self.image, *argv], passed
+
+    async def remove(self) -> None:
+        """Delete the container with everything in it; none is no error."""
+        argv = (*self.engine.command, "rm", "--force", NAME)
+        status, output = await run(*argv, seconds=REMOVE_SECONDS)
+        if status != 0 and "no such container" not in output.lower():
+            log.error("the container was not removed: %s", output)

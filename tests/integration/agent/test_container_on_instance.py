@@ -1,0 +1,138 @@
+"""A notebook server in a container of a real engine: podman, where it can run containers.
+
+The image is empty, and the engine adds this machine's programs to every container: building an
+image would need a registry.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ec2spawner.wire import Stop
+from tests.integration.agent.lease_on_instance import (
+    API_TOKEN,
+    PYTHON,
+    REPOSITORY,
+    Machine,
+    StubHub,
+    until,
+)
+from tests.jupyter_by_hand import Jupyter
+
+IMAGE = "localhost/ec2spawner-test-empty:latest"
+
+FOLDERS = ("bin", "dev", "etc", "home", "lib", "lib64", "proc", "run", "sbin", "sys", "tmp", "usr")
+
+
+def engine_config(folder: Path) -> Path:
+    """This machine's programs in every container, and limits that need no more rights than ours."""
+    system = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc"]
+    programs = [*system, sys.base_prefix, sys.prefix, str(REPOSITORY)]
+    volumes = [f"{path}:{path}:ro" for path in dict.fromkeys(programs) if Path(path).exists()]
+    config = folder / "containers.conf"
+    config.write_text(
+        f"""[containers]
+default_ulimits = ["nofile=4096:4096", "nproc=4096:4096"]
+cgroupns = "host"
+volumes = {json.dumps(volumes)}
+[engine]
+cgroup_manager = "cgroupfs"
+{'runtime = "runc"' if shutil.which("runc") else ""}
+"""
+    )
+    return config
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The engine's configuration file, with the image in its store."""
+    if shutil.which("podman") is None or os.geteuid() != 0:
+        pytest.skip("needs podman and root")
+    folder = tmp_path_factory.mktemp("containers")
+    config = engine_config(folder)
+    root = folder / "root"
+    for name in FOLDERS:
+        (root / name).mkdir(parents=True)
+    environment = {**os.environ, "CONTAINERS_CONF": str(config)}
+    tar = subprocess.run(["tar", "-C", root, "-c", "."], capture_output=True, check=True).stdout
+    subprocess.run(["podman", "import", "-", IMAGE], input=tar, check=True, env=environment)
+    probe = subprocess.run(
+        ["podman", "run", "--rm", "--network=host", IMAGE, "true"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=60,
+    )
+    if probe.returncode != 0:
+        pytest.skip(f"podman cannot run containers here: {probe.stderr.strip()}")
+    return config
+
+
+NAMES = ("--filter=name=ec2spawner", "--format={{.Names}}")
+
+
+def podman(*arguments: str) -> list[str]:
+    """The words that a command of the engine prints."""
+    command = ["podman", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+async def test_a_server_runs_in_a_new_container_with_the_users_home(
+    machine: Machine, hub: StubHub, containers: Path
+) -> None:
+    machine.environment |= {
+        "CONTAINERS_CONF": str(containers),
+        "EC2SPAWNER_CONTAINER_ENGINE": "podman",
+    }
+    machine.home.mkdir()
+    (machine.home / "notes.txt").write_text("kept")
+    await machine.boot()
+    lease = machine.lease(
+        container=IMAGE, command=[str(PYTHON.parent / "jupyterhub-singleuser"), "--allow-root"]
+    )
+    of_the_image = {
+        "PATH": f"{PYTHON.parent}:/usr/bin:/bin",
+        "PYTHONPATH": str(REPOSITORY),
+        "JUPYTER_CONFIG_PATH": str(REPOSITORY / "jupyter-config"),
+    }
+    hub.give(lease.model_copy(update={"environment": lease.environment | of_the_image}))
+    await until(lambda: hub.event("ready") or hub.event("failed"), what="ready")
+    assert hub.event("failed") is None, hub.event("failed")
+    assert IMAGE in hub.event("notebook").message
+    async with Jupyter(machine.base_url, API_TOKEN) as ada:
+        assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
+        await until(lambda: hub.heartbeats, what="a heartbeat")
+        # The extension in the container speaks with the agent outside.
+        assert (await ada.status())["agent_connected"]
+        file = {"type": "file", "format": "text", "content": "from inside"}
+        assert (await ada.call("PUT", "api/contents/new.txt", json=file))[0] == 201
+    (name,) = await asyncio.to_thread(podman, "ps", "--all", *NAMES)
+    command = await asyncio.to_thread(podman, "inspect", "--format={{.Config.CreateCommand}}", name)
+    assert API_TOKEN not in " ".join(command)
+    hub.stop = Stop(reason="user", message="You stopped it.")
+    hub.notify_changed()
+    await until(lambda: hub.event("stopped"), what="stopped")
+    assert await asyncio.to_thread(podman, "ps", "--all", *NAMES) == []
+    assert (machine.home / "new.txt").read_text() == "from inside"
+
+
+async def test_an_image_that_cannot_be_pulled_is_the_reason_of_the_failure(
+    machine: Machine, hub: StubHub, containers: Path
+) -> None:
+    machine.environment |= {
+        "CONTAINERS_CONF": str(containers),
+        "EC2SPAWNER_CONTAINER_ENGINE": "podman",
+    }
+    await machine.boot()
+    hub.give(machine.lease(container="127.0.0.1:9/nothing/here:latest"))
+    await until(lambda: hub.event("failed"), what="failed")
+    assert "127.0.0.1:9/nothing/here:latest" in hub.event("failed").message
+    assert "could not be pulled" in hub.event("failed").message
