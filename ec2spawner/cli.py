@@ -122,6 +122,13 @@ def _hub_config(command: argparse.ArgumentParser) -> None:
 def _check(check: argparse.ArgumentParser) -> None:
     _hub_config(check)
     check.add_argument("--json", action="store_true", help="print the findings as one line of JSON")
+    check.add_argument(
+        "--fix",
+        action="store_true",
+        help="ask about each fix that is safe and free, make it with your own credentials, and "
+        "check again",
+    )
+    check.add_argument("--yes", action="store_true", help="make every such fix without asking")
 
 
 def _first_light(first_light: argparse.ArgumentParser) -> None:

@@ -24,6 +24,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "ec2spawner check -f /etc/jupyterhub/jupyterhub_config.py": "check that file",
         "ec2spawner check --EC2Spawner.region=eu-west-1": "check a change in advance",
         "ec2spawner check --json": "for programs; exit status 1 if something failed",
+        "ec2spawner check --fix": "offer to fix what is safe and free to fix",
     },
     "first-light": {
         "ec2spawner first-light": "without a GPU, for a few cents; never more than $1",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from .repairs.plan import Repair
 from .topics import Topic
 
 
@@ -30,6 +32,8 @@ class Finding:
     fix: str = ""
     """What to do about it; never empty where it failed."""
     own_name: str = ""
+    repairs: tuple[Repair, ...] = ()
+    """What `check --fix` would do about it."""
 
     @property
     def name(self) -> str:
@@ -52,9 +56,11 @@ def ok(topic: Topic, said: str, *, name: str = "") -> Finding:
     return Finding(topic, State.OK, said, "", name)
 
 
-def warning(topic: Topic, said: str, fix: str, *, name: str = "") -> Finding:
+def warning(
+    topic: Topic, said: str, fix: str, *, name: str = "", repairs: Sequence[Repair] = ()
+) -> Finding:
     """It works with a limitation; `fix` says what to do."""
-    return Finding(topic, State.WARNING, said, fix, name)
+    return Finding(topic, State.WARNING, said, fix, name, tuple(repairs))
 
 
 def unproved(topic: Topic, said: str, fix: str = "", *, name: str = "") -> Finding:
@@ -62,6 +68,8 @@ def unproved(topic: Topic, said: str, fix: str = "", *, name: str = "") -> Findi
     return Finding(topic, State.UNPROVED, said, fix, name)
 
 
-def failed(topic: Topic, said: str, fix: str, *, name: str = "") -> Finding:
+def failed(
+    topic: Topic, said: str, fix: str, *, name: str = "", repairs: Sequence[Repair] = ()
+) -> Finding:
     """Servers would not start; `fix` says how to fix it."""
-    return Finding(topic, State.FAILED, said, fix, name)
+    return Finding(topic, State.FAILED, said, fix, name, tuple(repairs))

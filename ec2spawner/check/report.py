@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from .. import terminal
 from .finding import Finding, State, ok
+from .repairs.apply import Outcome, Result
+from .repairs.plan import merged
 from .topics import Section, Topic
 
 NARROW = 100
@@ -28,14 +31,39 @@ _MARKS = {
     State.FAILED: ("✗ failed", "bold red"),
 }
 
+_BY_HAND = {
+    Result.DECLINED: "Later",
+    Result.DENIED: "With an administrator's credentials",
+    Result.FAILED: "By hand",
+}
+"""What the command of a fix that was not made is for."""
 
-def as_json(findings: Sequence[Finding]) -> str:
-    """One line for programs: `passed` and `findings`."""
+
+def as_json(findings: Sequence[Finding], outcomes: Sequence[Outcome] | None = None) -> str:
+    """One line for programs: `passed` and `findings`, with `--fix` also `fixes`."""
     passed = not any(finding.state is State.FAILED for finding in findings)
-    return json.dumps({"passed": passed, "findings": [f.as_json() for f in findings]})
+    said: dict[str, Any] = {"passed": passed, "findings": [f.as_json() for f in findings]}
+    if outcomes is not None:
+        said["fixes"] = [outcome.as_json() for outcome in outcomes]
+    return json.dumps(said)
 
 
-def print_report(findings: Sequence[Finding], console: Console) -> None:
+def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
+    """What became of each fix; the command to type for those that were not made."""
+    if not outcomes:
+        console.print(terminal.text("Nothing here can be fixed by --fix."))
+    for outcome in outcomes:
+        line = f"{outcome.result}: {outcome.repair.what}"
+        console.print(terminal.text(f"{line}. {outcome.error}" if outcome.error else line))
+        if by_hand := _BY_HAND.get(outcome.result):
+            command = terminal.text(f"  {by_hand}: {outcome.repair.command}", "italic")
+            console.print(command, soft_wrap=True)
+    console.print()
+
+
+def print_report(
+    findings: Sequence[Finding], console: Console, outcomes: Sequence[Outcome] = ()
+) -> None:
     """A table for each section, with the fix and the code below what is not ok."""
     width = min(max((len(f.name) for f in findings), default=0), MAX_NAME)
     for section in Section:
@@ -44,7 +72,7 @@ def print_report(findings: Sequence[Finding], console: Console) -> None:
             console.print(terminal.text(section, "bold"))
             console.print(_table(fold_permissions(rows), width, console))
             console.print()
-    console.print(terminal.text(summary(findings)))
+    console.print(terminal.text(summary(findings, outcomes)))
 
 
 def fold_permissions(findings: Sequence[Finding]) -> list[Finding]:
@@ -77,12 +105,17 @@ def _table(findings: Sequence[Finding], width: int, console: Console) -> Table:
     return table
 
 
-def summary(findings: Sequence[Finding]) -> str:
+def summary(findings: Sequence[Finding], outcomes: Sequence[Outcome] = ()) -> str:
     """The last lines for people: a verdict, the number of findings in each state, the page."""
     counts = Counter(finding.state for finding in findings)
     parts = [f"{counts[state]} {state}" for state in State if counts[state]]
     verdict = "This will not work yet" if counts[State.FAILED] else "Nothing failed"
-    said = f"{verdict}: {', '.join(parts)}. Nothing was started or changed."
+    made = sum(outcome.result is Result.DONE for outcome in outcomes)
+    fixed = f"{made} fix was made" if made == 1 else f"{made} fixes were made"
+    changed = f"Nothing was started; {fixed}." if made else "Nothing was started or changed."
+    said = f"{verdict}: {', '.join(parts)}. {changed}"
     if counts.keys() - {State.OK}:
-        return f"{said} Each code is explained in {PAGE}."
+        said = f"{said} Each code is explained in {PAGE}."
+    if offered := len(merged(repair for finding in findings for repair in finding.repairs)):
+        said = f"{said} `ec2spawner check --fix` offers {offered} of these fixes."
     return said

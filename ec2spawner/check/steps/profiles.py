@@ -14,7 +14,7 @@ from ...core.profiles.profiles import InstanceType, resolve
 from ...provisioner.offers.instance_types import read_types
 from ..finding import Finding, unproved, warning
 from ..topics import Topic
-from ..verdicts.profiles import judge_quota, judge_types
+from ..verdicts.profiles import Need, judge_quota, judge_types
 from ..verdicts.refusals import DENIED
 from .context import LATER, Context, answer, ask
 
@@ -67,8 +67,14 @@ async def check_profiles(
     table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
     types = {p.slug: resolve(p, table, context.options.architecture) for p in profiles}
     quotas = await _quotas(context, findings)
+    limit = context.config.max_servers if len(profiles) == 1 else 0
+    need = Need(context.options.region, max(limit, 1))
     for profile in context.options.profiles:
-        findings += _judge(profile, types[profile.slug], offered, quotas, unknown)
+        name, own = profile.display_name, types[profile.slug]
+        findings.append(_judge_types(profile, own, offered, unknown))
+        if own and quotas:
+            about = f'quota of "{name}"'
+            findings.append(judge_quota(about, own, profile.markets, quotas, need))
     return Resolved(profiles, types, quotas)
 
 
@@ -96,17 +102,12 @@ async def _quotas(context: Context, findings: list[Finding]) -> Sequence[ListedQ
     return quotas or ()
 
 
-def _judge(
+def _judge_types(
     profile: Profile,
     types: Sequence[InstanceType],
     offered: Mapping[str, frozenset[str]],
-    quotas: Sequence[ListedQuota],
     unknown: Mapping[str, str],
-) -> list[Finding]:
+) -> Finding:
     wanted = ", ".join(profile.instance_types) or profile.gpu or "what it asks for"
     own = {each: unknown[each] for each in profile.instance_types if each in unknown}
-    found = [judge_types(f'profile "{profile.display_name}"', wanted, types, offered, own)]
-    if types and quotas:
-        name = f'quota of "{profile.display_name}"'
-        found.append(judge_quota(name, types, profile.markets, quotas))
-    return found
+    return judge_types(f'profile "{profile.display_name}"', wanted, types, offered, own)

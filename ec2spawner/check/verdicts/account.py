@@ -8,6 +8,7 @@ from typing import Final
 from ...provisioner.model.cloud import CloudError
 from ..facts.account import SPOT_ROLE
 from ..finding import Finding, failed, ok, unproved, warning
+from ..repairs.plan import spot_role
 from ..topics import Topic
 from .refusals import DENIED
 
@@ -19,8 +20,6 @@ NOTABLE_SKEW: Final = 5.0
 
 AWS_KEY: Final = "alias/aws/ebs"
 """AWS's own key for EBS, which every service of AWS may use."""
-
-CREATE_ROLE: Final = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
 
 
 def judge_clock(skew: float | None) -> Finding | None:
@@ -43,7 +42,8 @@ def judge_spot_role(answer: bool | CloudError, spot_only: Sequence[str]) -> Find
     `spot_only`: the profiles that cannot fall back on on-demand. EC2 creates the role itself with
     the first spot request of someone who may create it; a hub may not.
     """
-    fix = f"{CREATE_ROLE}, once for each account; `ec2spawner check --fix` does that"
+    repair = spot_role()
+    fix = f"{repair.command}, once for each account"
     if isinstance(answer, CloudError):
         if answer.code in DENIED:
             said = f"whether the account has {SPOT_ROLE} may not be read: {answer.code}"
@@ -54,8 +54,10 @@ def judge_spot_role(answer: bool | CloudError, spot_only: Sequence[str]) -> Find
         return ok(Topic.SPOT_ROLE, SPOT_ROLE)
     said = f"the account has no {SPOT_ROLE}, so EC2 launches no spot instance"
     if spot_only:
-        return failed(Topic.SPOT_ROLE, f"{said}: {', '.join(spot_only)} cannot start", fix)
-    return warning(Topic.SPOT_ROLE, f"{said}: all servers run on demand, which costs more", fix)
+        said = f"{said}: {', '.join(spot_only)} cannot start"
+        return failed(Topic.SPOT_ROLE, said, fix, repairs=[repair])
+    said = f"{said}: all servers run on demand, which costs more"
+    return warning(Topic.SPOT_ROLE, said, fix, repairs=[repair])
 
 
 def judge_kms_key(configured: str, default: str | CloudError, *, spot: bool) -> Finding | None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from ..facts.network import HubPlace, Peer, Rule, SecurityGroup, Subnet
 from ..finding import Finding, failed, ok, unproved
+from ..repairs.plan import open_port
 from ..topics import Topic
 
 NOT_HERE: Final = (
@@ -25,7 +26,7 @@ def judge_notebook_port(groups: Sequence[SecurityGroup], hub: HubPlace, port: in
     if any(rule.admits(port, hub.peer) for rule in rules):
         return ok(Topic.NOTEBOOK_PORT, f"{ids} lets the hub ({hub.address}) reach port {port}")
     source = min(hub.groups, default=f"{hub.address}/32")
-    fix = f"allow TCP {port} from {source} in {groups[0].group_id}" + _by_fix(hub)
+    fix = f"allow TCP {port} from {source} in {groups[0].group_id}"
     doubt = _doubt(rules, port) or ("" if hub.subnets_vpc else NOT_HERE.format(address=hub.address))
     if doubt:
         said = f"no rule of {ids} names the hub ({hub.address}) for port {port}; {doubt}"
@@ -34,6 +35,7 @@ def judge_notebook_port(groups: Sequence[SecurityGroup], hub: HubPlace, port: in
         Topic.NOTEBOOK_PORT,
         f"{ids} does not let the hub ({hub.address}) reach port {port}: each start would fail",
         fix,
+        repairs=[open_port(groups[0].group_id, port, source)],
     )
 
 
@@ -53,7 +55,7 @@ def judge_hub_port(
             f"no outbound rule of {ids} leads to the hub ({hub.address}) at port {port}",
             f"allow outbound TCP {port} to {hub.address}/32 in {groups[0].group_id}",
         )
-    if not hub.subnets_vpc:
+    if not hub_groups:
         said = NOT_HERE.format(address=hub.address)
         fix = f"let the subnets' addresses reach TCP {port} of the hub"
         return unproved(Topic.HUB_PORT, said, fix)
@@ -63,7 +65,7 @@ def judge_hub_port(
     shut = [s.cidr for s in subnets if not _any_admits(entering, port, Peer(s.cidr, members))]
     if not shut:
         return ok(Topic.HUB_PORT, f"{hub_ids} lets instances reach port {port} of the hub")
-    fix = f"allow TCP {port} from {groups[0].group_id} in {hub_groups[0].group_id}" + _by_fix(hub)
+    fix = f"allow TCP {port} from {groups[0].group_id} in {hub_groups[0].group_id}"
     if doubt := _doubt(entering, port):
         return unproved(Topic.HUB_PORT, f"no rule of {hub_ids} names instances; {doubt}", fix)
     return failed(
@@ -71,6 +73,7 @@ def judge_hub_port(
         f"{hub_ids} of the hub does not let instances in {', '.join(shut)} reach port {port}: "
         "no instance could report to the hub",
         fix,
+        repairs=[open_port(hub_groups[0].group_id, port, groups[0].group_id)],
     )
 
 
@@ -84,7 +87,3 @@ def _doubt(rules: Sequence[Rule], port: int) -> str:
     if not lists:
         return ""
     return f"{', '.join(sorted(lists))} may contain it: prefix lists are not read"
-
-
-def _by_fix(hub: HubPlace) -> str:
-    return "; `ec2spawner check --fix` does that" if hub.subnets_vpc else ""

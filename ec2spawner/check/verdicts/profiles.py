@@ -9,6 +9,7 @@ from ...core.offers.quotas import ListedQuota, listed_quota
 from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 from ..finding import Finding, failed, ok, unproved, warning
+from ..repairs.plan import more_vcpus
 from ..topics import Topic
 
 
@@ -56,6 +57,7 @@ def judge_quota(
     types: Sequence[InstanceType],
     markets: Sequence[Market],
     quotas: Sequence[ListedQuota],
+    need: Need,
 ) -> Finding:
     """How many of a profile the account may run at once.
 
@@ -70,18 +72,29 @@ def judge_quota(
         f"{each.kind.vcpus})"
         for market, each in rooms.items()
     )
-    most = max(each.fits for each in rooms.values())
-    text = f"at most {most} of these at once in your account: {details}"
-    short = [each.quota for each in rooms.values() if not each.suffices]
-    if not short:
+    fits = sum({each.quota.code: each.fits for each in rooms.values()}.values())
+    text = f"at most {fits} of these at once in your account: {details}"
+    if fits < need.servers > 1:
+        text = f"{text}; c.JupyterHub.active_server_limit is {need.servers}"
+    elif all(each.suffices for each in rooms.values()):
         return ok(Topic.QUOTA, text, name=name)
-    asked = " and ".join(f'"{quota.name}" ({quota.code})' for quota in short)
-    fix = (
-        f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0. "
-        "`ec2spawner check --fix` does that"
-    )
-    judged = failed if len(short) == len(markets) else warning
-    return judged(Topic.QUOTA, text, fix, name=name)
+    short = [each for each in rooms.values() if each.fits < need.servers]
+    asked = " and ".join(f'"{each.quota.name}" ({each.quota.code})' for each in short)
+    fix = f"ask AWS under Service Quotas, Amazon EC2, for more of {asked}; new accounts have 0"
+    repairs = [
+        more_vcpus(each.quota, need.servers * each.kind.vcpus, need.region) for each in short
+    ]
+    judged = failed if not fits and len(rooms) == len(markets) else warning
+    return judged(Topic.QUOTA, text, fix, name=name, repairs=repairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What the quotas should be enough for."""
+
+    region: str
+    servers: int = 1
+    """Of one profile: `c.JupyterHub.active_server_limit` where there is no other profile."""
 
 
 @dataclass(frozen=True, slots=True)

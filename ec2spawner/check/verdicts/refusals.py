@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from ...aws.prices import NOT_PERMITTED
 from ...provisioner.model.cloud import CloudError
 from ..finding import Finding, failed
 from ..topics import Topic
 
 POLICY = "give the hub's role the policy in configs/iam-policy.json"
 
-DENIED = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+DENIED = NOT_PERMITTED
 """EC2, IAM and the JSON services each have a word of their own for it."""
 
 NO_RESPONSE = "check the network between the hub and AWS, and try again"

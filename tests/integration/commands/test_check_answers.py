@@ -15,6 +15,8 @@ from ec2spawner.aws.ec2 import EC2Cloud
 from ec2spawner.check.facts.clock import clock_skew
 from ec2spawner.check.finding import Finding, State
 from ec2spawner.check.hub_config import HubConfig
+from ec2spawner.check.repairs.apply import Result, make_repairs
+from ec2spawner.check.repairs.plan import more_vcpus, open_port, spot_role
 from ec2spawner.check.steps.account import check_roles
 from ec2spawner.check.steps.context import Context
 from ec2spawner.check.steps.files import check_files
@@ -22,7 +24,9 @@ from ec2spawner.check.steps.network import check_network
 from ec2spawner.check.topics import Topic
 from ec2spawner.check.verdicts.account import judge_clock
 from ec2spawner.config import validate_options
+from ec2spawner.core.offers.quotas import ListedQuota
 from tests.harness import Embedded
+from tests.integration.commands.admin import Admin
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -193,3 +197,46 @@ async def test_the_clock_is_compared_with_the_endpoints(account: Account) -> Non
     assert await judged(60) is State.WARNING
     assert await judged(-400) is State.FAILED
     assert await clock_skew("http://127.0.0.1:1") is None
+
+
+async def test_fix_makes_what_is_safe_and_free_and_checks_again(
+    admin: Admin, embedded: Embedded, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub, notebooks = account.group("hub-to-fix"), account.group("notebooks-to-fix")
+    subnet = account.described["subnets"][0]
+    interface = account.ec2.create_network_interface(SubnetId=subnet, Groups=[hub])
+    address = interface["NetworkInterface"]["PrivateIpAddress"]
+    account.iam.delete_role(RoleName="AWSServiceRoleForEC2Spot")
+    await embedded.control("limits", {"quotas": {"spot": 0}})
+    arguments = (
+        f"--EC2Spawner.security_groups=['{notebooks}']",
+        f"--EC2Spawner.hub_api_url=http://{address}:{API_PORT}/hub/api",
+        "--EC2Spawner.profile_list=[{'display_name': 'T4', 'gpu': 'T4'}]",
+        "--JupyterHub.active_server_limit=3",
+    )
+    codes = {"spot-role", "notebook-port", "hub-port", "quota"}
+    try:
+        fixed = await admin.checks(
+            *arguments, "--fix", "--yes", environment={**embedded.admin_credentials}
+        )
+    finally:
+        await embedded.control("limits", {"quotas": {"spot": None}})
+    assert [fix["result"] for fix in fixed.json["fixes"]] == ["done"] * 4, fixed.output
+    left = {f["code"] for f in fixed.json["findings"] if f["state"] in ("failed", "warning")}
+    assert left & codes == {"quota"}, "AWS has not decided yet"
+    [request] = [f["what"] for f in fixed.json["fixes"] if "vCPUs" in f["what"]]
+    assert request.startswith("request 12 vCPUs instead of 0 ")
+    spot = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 0.0)
+    again = [
+        spot_role(),
+        open_port(notebooks, 8888, hub),
+        open_port(hub, API_PORT, notebooks),
+        more_vcpus(spot, 12, account.described["region"]),
+    ]
+    options = account.context().options
+    by_hub = await make_repairs(options, again, lambda _: True)
+    assert [outcome.result for outcome in by_hub] == [Result.DENIED] * 4
+    for name, value in embedded.admin_credentials.items():
+        monkeypatch.setenv(name, value)
+    by_admin = await make_repairs(options, again, lambda _: True)
+    assert [outcome.result for outcome in by_admin] == [Result.DONE_BEFORE] * 4

@@ -17,7 +17,7 @@ from ec2spawner.check.verdicts.image import judge_agent, judge_image
 from ec2spawner.check.verdicts.network import judge_security_groups, judge_subnets
 from ec2spawner.check.verdicts.permissions import judge_dry_run, judge_reservations
 from ec2spawner.check.verdicts.prices import judge_prices
-from ec2spawner.check.verdicts.profiles import judge_quota, judge_types
+from ec2spawner.check.verdicts.profiles import Need, judge_quota, judge_types
 from ec2spawner.check.verdicts.refusals import refused
 from ec2spawner.core.offers.quotas import QUOTAS, ListedQuota
 from ec2spawner.core.profiles.profiles import InstanceType
@@ -28,6 +28,7 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 A, B = "us-east-1a", "us-east-1b"
 T4 = data.instance_types()["g4dn.xlarge"]
 BOTH = (Market.SPOT, Market.ON_DEMAND)
+ONE = Need("us-east-1")
 SPOT_G, ON_DEMAND_G = "L-3819A6DF", "L-DB2E81BA"
 
 
@@ -76,43 +77,46 @@ def test_a_security_group_of_another_vpc_fails() -> None:
 def test_a_quota_below_one_instance_is_named_as_aws_names_it(
     spot: float, on_demand: float, state: State
 ) -> None:
-    finding = judge_quota("quota", [T4], BOTH, listed({SPOT_G: spot, ON_DEMAND_G: on_demand}))
+    vcpus = listed({SPOT_G: spot, ON_DEMAND_G: on_demand})
+    finding = judge_quota("quota", [T4], BOTH, vcpus, ONE)
     assert finding.state is state
     assert (SPOT_G in finding.fix) == (spot < 4)
     assert (ON_DEMAND_G in finding.fix) == (on_demand < 4)
 
 
 def test_the_number_of_instances_within_the_quota_is_shown() -> None:
-    finding = judge_quota("quota", [T4], BOTH, listed({SPOT_G: 11, ON_DEMAND_G: 3}))
+    finding = judge_quota("quota", [T4], BOTH, listed({SPOT_G: 11, ON_DEMAND_G: 3}), ONE)
     assert finding.said.startswith("at most 2 of these at once in your account: ")
     assert "spot 2 (11 vCPUs, one g4dn.xlarge needs 4)" in finding.said
     assert "on-demand none (3 vCPUs" in finding.said
 
 
 def test_the_quota_of_an_unused_market_is_ignored() -> None:
-    finding = judge_quota("quota", [T4], (Market.ON_DEMAND,), listed({SPOT_G: 0, ON_DEMAND_G: 4}))
+    finding = judge_quota(
+        "quota", [T4], (Market.ON_DEMAND,), listed({SPOT_G: 0, ON_DEMAND_G: 4}), ONE
+    )
     assert finding.state is State.OK
 
 
 def test_an_unknown_quota_is_unproved() -> None:
-    assert judge_quota("quota", [T4], BOTH, []).state is State.UNPROVED
+    assert judge_quota("quota", [T4], BOTH, [], ONE).state is State.UNPROVED
 
 
 def test_types_of_several_quotas_need_room_in_one_of_them() -> None:
     p4 = data.instance_types()["p4d.24xlarge"]
     on_demand_p = "L-417A185B"
     vcpus = {ON_DEMAND_G: 0, on_demand_p: 96}
-    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), listed(vcpus))
+    finding = judge_quota("quota", [T4, p4], (Market.ON_DEMAND,), listed(vcpus), ONE)
     assert finding.state is State.OK
     assert "one p4d.24xlarge needs 96" in finding.said
     finding = judge_quota(
-        "quota", [T4, p4], (Market.ON_DEMAND,), listed({**vcpus, on_demand_p: 95})
+        "quota", [T4, p4], (Market.ON_DEMAND,), listed({**vcpus, on_demand_p: 95}), ONE
     )
     assert finding.state is State.FAILED
 
 
 def test_a_quota_of_0_does_not_fail_where_that_of_another_market_is_unknown() -> None:
-    assert judge_quota("quota", [T4], BOTH, listed({ON_DEMAND_G: 0})).state is State.WARNING
+    assert judge_quota("quota", [T4], BOTH, listed({ON_DEMAND_G: 0}), ONE).state is State.WARNING
 
 
 @pytest.mark.parametrize(("age_days", "state"), [(3, State.OK), (400, State.WARNING)])
