@@ -15,9 +15,10 @@ import aiohttp
 
 from .._version import __version__
 from ..telemetry import Sampler, find_gpus
-from ..wire import Claim, LeaseGrant
+from ..wire import Claim, Fault, LeaseGrant
 from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
+from .gpu_driver import gpu_without_driver
 from .hub.client import HubClient, PowerOffError
 from .lease_run import LeaseRun
 from .metadata.identity import Identity, read_identity
@@ -63,7 +64,7 @@ class Agent:
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
         )
         # Runs concurrently until the claim, which carries its result.
-        check = asyncio.create_task(broken_gpu(self._settings.gpu_device), name="GPU check")
+        check = asyncio.create_task(self._check_gpus(), name="GPU check")
         try:
             async with aiohttp.ClientSession(connector=connector) as http:
                 while True:
@@ -73,7 +74,12 @@ class Agent:
             check.cancel()
             await asyncio.gather(check, return_exceptions=True)
 
-    async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[str]) -> None:
+    async def _check_gpus(self) -> Fault:
+        if reason := await gpu_without_driver(self._settings):
+            return Fault(reason=reason[:500], of_type=True)
+        return Fault(reason=await broken_gpu(self._settings.gpu_device))
+
+    async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[Fault]) -> None:
         """One lease. Returns if the instance is retained, and raises `PowerOffError` otherwise."""
         notebook = NotebookProcess(
             self._settings.user,
@@ -92,7 +98,7 @@ class Agent:
             identity = await self._read_identity(http)
             log.info("instance %s, %s", identity.instance_id, identity.instance_type)
             hub = HubClient(self._settings.hub_api_url, http)
-            grant = await self._claim(hub, http, identity, broken=await check)
+            grant = await self._claim(hub, http, identity, await check)
             sampler.start()
             run = LeaseRun(self._settings, identity, grant, notebook, sampler, hub, http)
             await run.run()
@@ -106,7 +112,7 @@ class Agent:
         )
 
     async def _claim(
-        self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity, broken: str
+        self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity, fault: Fault
     ) -> LeaseGrant:
         notice: asyncio.Future[datetime] = asyncio.get_running_loop().create_future()
 
@@ -117,7 +123,7 @@ class Agent:
         def claim_as(identity: Identity) -> Claim:
             on_ec2 = self._settings.metadata_is_amazon
             reclaimed_at = notice.result() if notice.done() else None
-            return new_claim(identity, self._key, __version__, on_ec2, broken, reclaimed_at)
+            return new_claim(identity, self._key, __version__, on_ec2, fault, reclaimed_at)
 
         async def renew_claim() -> Claim:
             return claim_as(await self._read_identity(http))

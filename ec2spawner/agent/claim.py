@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ..core.backoff import Backoff
-from ..wire import PROTOCOL, Claim, ClaimWait, LeaseGrant
+from ..wire import PROTOCOL, Claim, ClaimWait, Fault, LeaseGrant
 from .hub.client import HubClient, HubError, HubRefusedError, PowerOffError
 from .metadata.identity import Identity
 
@@ -40,13 +40,12 @@ def new_claim(
     key: str,
     agent_version: str,
     real_boot: bool,
-    broken: str = "",
+    fault: Fault,
     interruption_at: datetime | None = None,
 ) -> Claim:
     """A claim for this instance.
 
-    `broken`: what is broken on it, for people, or empty. `interruption_at`: when EC2 reclaims it,
-    if there is a notice.
+    `interruption_at`: when EC2 reclaims it, if there is a notice.
     """
     return Claim(
         protocol=PROTOCOL,
@@ -56,7 +55,7 @@ def new_claim(
         agent_version=agent_version,
         boot_seconds=_seconds_since_boot() if real_boot else None,
         wait_seconds=WAIT_SECONDS,
-        broken=broken,
+        fault=fault,
         interruption_at=interruption_at,
     )
 

@@ -56,7 +56,9 @@ class Settings:
     poweroff: tuple[str, ...]
     simulated_gpu: str | None
     gpu_device: Path | None = None
-    """Exists if an NVIDIA GPU is present and its driver loaded; None disables the check."""
+    """Exists if an NVIDIA GPU is present and its driver loaded; None disables the checks."""
+    pci_devices: Path | None = None
+    """The PCI bus, as Linux shows it; None does not check that its GPUs have a driver."""
     container_engine: str = ""
     """The command of the container engine; empty is the first that is found."""
 
@@ -86,6 +88,9 @@ class Settings:
             simulated_gpu=environment.get("EC2SPAWNER_SIMULATED_GPU") or None,
             gpu_device=Path(device)
             if (device := environment.get("EC2SPAWNER_GPU_DEVICE", "/dev/nvidia0"))
+            else None,
+            pci_devices=Path(bus)
+            if (bus := environment.get("EC2SPAWNER_PCI_DEVICES", "/sys/bus/pci/devices"))
             else None,
             container_engine=environment.get("EC2SPAWNER_CONTAINER_ENGINE", "").strip(),
         )

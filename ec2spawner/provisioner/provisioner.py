@@ -111,7 +111,8 @@ class Provisioner:
         )
         self._reconciler = Reconciler(state, controllers)
         self._starts = starts = Start(state, claims, prices, overhead, tasks)
-        self.agents = AgentCalls(state, starts, heartbeats, UnhealthyInstances(state, claims))
+        unhealthy = UnhealthyInstances(state, claims, market.offers)
+        self.agents = AgentCalls(state, starts, heartbeats, unhealthy)
         self.homes = ServerHomes(state, volumes, migrations, placement)
         self.spot_waits, self.start_durations = SpotWaits(state), StartDurations(store, tasks)
 

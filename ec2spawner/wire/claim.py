@@ -16,6 +16,15 @@ class Spoken(Message):
     protocol: ProtocolNumber = PROTOCOL
 
 
+class Fault(Message):
+    """What is broken on an instance, so that it is never assigned a lease."""
+
+    reason: ShortText = ""
+    """For people; empty if nothing is."""
+    of_type: bool = False
+    """Whether every instance of its type with its image is broken in the same way."""
+
+
 class Claim(Message):
     """`POST claims`: an instance proves who it is and asks for a lease.
 
@@ -33,8 +42,7 @@ class Claim(Message):
     boot_seconds: Seconds | None = None
     """Seconds from kernel start to this agent's start, where known."""
     wait_seconds: Annotated[float, Field(ge=0, le=55)] = 25.0
-    broken: ShortText = ""
-    """For people: what is broken on this instance, so that it is never assigned a lease."""
+    fault: Fault = Fault()
     interruption_at: AwareDatetime | None = None
     """When EC2 reclaims this spot instance, if there is a notice: it gets no lease."""
 

@@ -53,6 +53,12 @@ class DriverSupport:
     """None while NVIDIA has announced no end."""
     modules: tuple[KernelModules, ...]
 
+    def includes(self, driver: Driver) -> bool:
+        """Whether this driver supports the architecture, as far as is known of it."""
+        is_old_enough = self.last_branch is None or driver.branch <= self.last_branch
+        has_modules = driver.modules is None or driver.modules in self.modules
+        return self.first_branch <= driver.branch and is_old_enough and has_modules
+
 
 _PROPRIETARY: Final = (KernelModules.PROPRIETARY,)
 _EITHER: Final = (KernelModules.OPEN, KernelModules.PROPRIETARY)
@@ -121,15 +127,17 @@ def unsupported(ec2_gpu: str, driver: Driver) -> str:
     if architecture is None:
         return ""
     support = DRIVER_SUPPORT[architecture]
-    too_old = driver.branch < support.first_branch
-    too_new = support.last_branch is not None and driver.branch > support.last_branch
-    wrong_modules = driver.modules is not None and driver.modules not in support.modules
-    if not (too_old or too_new or wrong_modules):
+    if support.includes(driver):
         return ""
     return (
         f"NVIDIA's driver ({driver}) does not support the {ec2_gpu} ({architecture}): "
         f"it needs {_needed(support)}"
     )
+
+
+def unsupported_gpus(driver: Driver) -> tuple[str, ...]:
+    """The GPUs of EC2 that this driver does not support, by EC2's names."""
+    return tuple(gpu for gpu in ARCHITECTURES if unsupported(gpu, driver))
 
 
 def _needed(support: DriverSupport) -> str:

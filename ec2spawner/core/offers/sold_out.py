@@ -28,6 +28,13 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
 """How long a refusal is believed. Three minutes are Karpenter's; which types a zone has changes
 when AWS builds. What is not here marks nothing."""
 
+UNUSABLE = "UnusableGpu"
+"""The code of a mark that is no refusal of EC2's."""
+
+UNUSABLE_FOR = timedelta(hours=1)
+"""How long a type is not bought whose instances report that none of them can work. A new image
+may change that."""
+
 HINTED_FOR = timedelta(minutes=3)
 """How long EC2's word that a zone has room is believed: as long as its opposite."""
 
@@ -105,6 +112,12 @@ class SoldOut:
                     found = ErrorClass.OFFER
             for each in meant:
                 self._mark(_scope(found, market, each), found, error.code, now)
+
+    def learn_unusable(self, instance_type: str, zones: Iterable[str], now: datetime) -> None:
+        """Remember that instances of this type cannot work, in any market of these zones."""
+        for zone in zones:
+            mark = Mark(ErrorClass.TYPE_IN_ZONE, UNUSABLE, now, now + UNUSABLE_FOR)
+            self._marks[Scope(None, instance_type, zone)] = mark
 
     def mark_of(self, key: OfferKey, now: datetime) -> Mark | None:
         """Why an offer is not worth asking for, by the mark that holds longest; None if it is."""

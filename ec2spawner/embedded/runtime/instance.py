@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
+from ...core.instances.gpu_drivers import Driver, KernelModules, unsupported
 from ...data import instance_types
+
+IMAGE_DRIVER: Final = Driver(595, KernelModules.OPEN)
+"""Of the image, as the Deep Learning AMIs had it in November 2026."""
 
 
 @dataclass
@@ -36,9 +41,10 @@ class SimulatedInstance:
 
     @property
     def simulated_gpu(self) -> str | None:
-        """The GPUs that this type would have, as the JSON in `EC2SPAWNER_SIMULATED_GPU`."""
+        """The GPUs that this type would have, as the JSON in `EC2SPAWNER_SIMULATED_GPU`; None too
+        where the image's driver does not support them."""
         known = instance_types().get(self.instance_type)
-        if known is None or not known.gpu:
+        if known is None or not known.gpu or unsupported(known.gpu, IMAGE_DRIVER):
             return None
         return json.dumps(
             {
@@ -47,6 +53,12 @@ class SimulatedInstance:
                 "memory_mib": known.gpu_memory_mib,
             }
         )
+
+    @property
+    def gpus_on_pci_bus(self) -> int:
+        """How many GPUs the PCI bus shows; a share of one is one."""
+        known = instance_types().get(self.instance_type)
+        return max(known.gpu_count, 1) if known is not None and known.gpu else 0
 
     def identity_document(self) -> str:
         """The instance identity document, with AWS's keys in AWS's order."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
 
 from ..api.access_keys import AccessKeys
-from . import console, disks, mount_s3, processes, shims, user_isolation
+from . import console, disks, mount_s3, pci_bus, processes, shims, user_isolation
 from .consoles import Consoles
 from .files import copy_tree, remove_trees
 from .identity import IdentitySigner
@@ -107,6 +107,7 @@ class InstanceRuntime:
         await self._in_thread(
             disks.plug_in, instance, workspace.directory, workspace.devices, self._snapshots
         )
+        await self._in_thread(pci_bus.show, instance.gpus_on_pci_bus, workspace.pci_devices)
         command = await self._in_thread(self._boot_command, workspace, instance)
         if instance.instance_profile:
             workspace.role_key = self._keys.issue_for_instance()
@@ -311,7 +312,9 @@ class InstanceRuntime:
             "EC2SPAWNER_UNITS": str(workspace.directory / "units"),
             "EC2SPAWNER_ROOT": str(workspace.root),
             "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),
-            "EC2SPAWNER_GPU_DEVICE": "",  # a GPU of the laptop's is none of the instance's
+            # A GPU of the laptop's is none of the instance's.
+            "EC2SPAWNER_GPU_DEVICE": str(workspace.directory / "dev" / "nvidia0"),
+            "EC2SPAWNER_PCI_DEVICES": str(workspace.pci_devices),
             mount_s3.ENDPOINT: self.s3_endpoint,
             INSTANCE_VARIABLE: instance.instance_id,
             self._mark.name: self._mark.value,

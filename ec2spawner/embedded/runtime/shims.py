@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from . import mount_s3
+from .instance import IMAGE_DRIVER
 
 _PRESS = r"""
 press() {
@@ -151,6 +152,15 @@ bash "$1" >&3 2>&3 3>&-
 mapfile -d '' end <"$2" && printf '%s' "${end[0]}" >>"$EC2SPAWNER_CONSOLE"
 """
 
+_MODINFO = f"""#!/bin/bash
+# Of the kernel module of NVIDIA's driver in the image: modinfo -F version|license nvidia.
+case "$2 $3" in
+    "version nvidia") echo {IMAGE_DRIVER.branch}.91.07 ;;
+    "license nvidia") echo 'Dual MIT/GPL' ;;
+    *) echo "modinfo: ERROR: Module $3 not found." >&2; exit 1 ;;
+esac
+"""
+
 _MOUNT_S3 = """#!/bin/bash
 exec {python} -P {mount_s3} "$@"
 """
@@ -159,6 +169,7 @@ SHIMS = {
     "cloud-init": _CLOUD_INIT,
     "halt": _POWEROFF,
     "journald": _JOURNALD,
+    "modinfo": _MODINFO,
     "mount-s3": _MOUNT_S3,
     "poweroff": _POWEROFF,
     "reboot": _REBOOT,

@@ -61,6 +61,11 @@ class Workspace:
         return self.directory / "devices"
 
     @property
+    def pci_devices(self) -> Path:
+        """What `/sys/bus/pci/devices` is on EC2."""
+        return self.directory / "pci"
+
+    @property
     def root(self) -> Path:
         """The root of the instance's mount paths."""
         return self.directory / "disk"

@@ -89,7 +89,7 @@ class ClaimsHandler(AgentHandler):
                 claim.key,
                 claim.wait_seconds,
                 unfit=unfit,
-                broken=claim.broken,
+                fault=claim.fault,
                 is_reclaimed=claim.interruption_at is not None,
             )
         except SecondKey:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
-from ...wire import AgentEvent, ExtendResponse, Heartbeat, HeartbeatResponse, IdleResponse, Stop
+from ...wire import (
+    AgentEvent,
+    ExtendResponse,
+    Fault,
+    Heartbeat,
+    HeartbeatResponse,
+    IdleResponse,
+    Stop,
+)
 from ..instances.claims import Claimant, Granted
 from ..model.lease import Lease, LeaseState
 from ..state.state import State
 from .heartbeat import Heartbeats
 from .start import Start
 from .unhealthy_instance import UnhealthyInstances
+
+NO_FAULT: Final = Fault()
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +40,12 @@ class AgentCalls:
         wait: float,
         *,
         unfit: str = "",
-        broken: str = "",
+        fault: Fault = NO_FAULT,
         is_reclaimed: bool = False,
     ) -> Granted | None:
         """A lease for the instance; None when there is nothing for it within `wait` seconds.
 
-        `unfit` says why the hub cannot work with its agent, `broken` is what the agent says of
+        `unfit` says why the hub cannot work with its agent, `fault` is what the agent says of
         its own instance: both end the instance. `is_reclaimed`: EC2 has given it notice.
         Raises `ClaimRefused`, `InstanceUnwanted`, `StoreError`.
         """
@@ -42,7 +53,7 @@ class AgentCalls:
             stop = Stop(reason="failed", message=unfit)
             await self.starts.turn_away(claimant, key, wait, stop)
             return None
-        if broken and not await self.unhealthy.turn_away(claimant, key, wait, broken):
+        if fault.reason and not await self.unhealthy.turn_away(claimant, key, wait, fault):
             return None  # no listing shows it yet, or it is being stopped
         if is_reclaimed:
             await self.starts.turn_away_reclaimed(claimant, key, wait)

@@ -1,7 +1,8 @@
 """Instances that are broken: their agent reports it with its claim, and they never get a lease.
 
 The start that would have got such an instance gets another one, and counts it as a replacement: an
-image or instance type whose agents always report it ends the start after `replacements`.
+image or instance type whose agents always report it ends the start after `replacements`. Where the
+agent says that each instance of its type is broken, the type is not bought for an hour.
 
 A stopped instance that is retained for its user holds their data. It is stopped once more, never
 terminated for this, and EC2 mostly starts it on other hardware.
@@ -13,11 +14,12 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from ...wire import Stop
+from ...wire import Fault, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
 from ..model.cloud import Instance
 from ..model.lease import Lease, LeaseState
+from ..offers.offers import Offers
 from ..retention.restart_failure import OTHER_HARDWARE, broken
 from ..state.state import State
 
@@ -35,8 +37,9 @@ class UnhealthyInstances:
 
     state: State
     claims: Claims
+    offers: Offers
 
-    async def turn_away(self, claimant: Claimant, key: str, wait: float, why: str) -> bool:
+    async def turn_away(self, claimant: Claimant, key: str, wait: float, fault: Fault) -> bool:
         """End an instance whose agent says that it is broken, and replace it.
 
         It never had a lease, so its cost is overhead. Nothing happens where it has one: what a
@@ -49,17 +52,22 @@ class UnhealthyInstances:
             return False
         if self.state.leases.of_instance(instance.instance_id) is not None:
             return True
+        why = fault.reason
+        if fault.of_type:
+            self.offers.learn_unusable(instance)
         kept = self.state.retained.get(instance.instance_id)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
             # An answer of 410 would make it power itself off, and EC2 would delete its disk.
             await self.state.claims.wait(instance.instance_id, wait)
             return False
-        log.error("%s says that it is broken: %r", instance.instance_id, why)
+        kind = instance.instance_type
+        log.error("%s says that it is broken: %r (%s)", instance.instance_id, why, kind)
         lease = would_serve(self.state, instance, claimant.pending_time)
         self.state.claims.turn_away([instance.instance_id])
         if lease is not None:
-            await self._replace(lease, why)
+            is_last = fault.of_type and {*lease.spec.instance_types} == {instance.instance_type}
+            await self._replace(lease, why, 0 if is_last else self.state.settings.replacements)
         self.state.wake()
         raise InstanceUnwanted("this machine is broken")
 
@@ -77,10 +85,10 @@ class UnhealthyInstances:
             await self.state.end(lease.lease_id, Stop(reason="failed", message=broken(why)))
         self.state.wake()
 
-    async def _replace(self, lease: Lease, why: str) -> None:
+    async def _replace(self, lease: Lease, why: str, limit: int) -> None:
         if lease.state is not LeaseState.WAITING:
             return
-        if lease.replaced < self.state.settings.replacements:
+        if lease.replaced < limit:
             await self.state.leases.send_back(
                 lease.lease_id, ANOTHER, why, replaced=lease.replaced + 1
             )

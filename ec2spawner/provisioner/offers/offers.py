@@ -217,6 +217,11 @@ class Offers:
         asked, zones = ((kind, ""),), {"": zone}
         self.sold_out.learn(instance.market, asked, (refusal,), (), zones, self._state.clock.now())
 
+    def learn_unusable(self, instance: Instance) -> None:
+        """Remember that no instance of this type can work with its image."""
+        zones = {*self.zones().values(), instance.zone}
+        self.sold_out.learn_unusable(instance.instance_type, zones, self._state.clock.now())
+
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.
 

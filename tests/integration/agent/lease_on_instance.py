@@ -320,6 +320,7 @@ class Machine:
             ),
             "EC2SPAWNER_POWEROFF": f"touch {self.root / 'off'}",
             "EC2SPAWNER_GPU_DEVICE": "",
+            "EC2SPAWNER_PCI_DEVICES": "",
         }
         with open(self.root / "agent.log", "ab") as log:
             self.agent = await asyncio.create_subprocess_exec(

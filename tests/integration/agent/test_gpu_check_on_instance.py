@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.agent.gpu_check import CHECK_SECONDS, broken_gpu
+from ec2spawner.embedded.runtime import pci_bus
 from ec2spawner.gpu_check.watchdog import HANG_SECONDS
 from tests.fake_cuda import FakeCuda
 from tests.integration.agent.lease_on_instance import Machine, StubHub, until
@@ -24,7 +25,8 @@ async def first_claim(machine: Machine, hub: StubHub, environment: dict[str, str
     machine.environment = environment | {"EC2SPAWNER_GPU_DEVICE": str(device)}
     await machine.boot()
     await until(lambda: hub.claims, 40, "a claim")
-    return hub.claims[0].broken
+    assert not hub.claims[0].fault.of_type
+    return hub.claims[0].fault.reason
 
 
 async def test_a_broken_gpu_is_reported_in_the_first_claim_and_410_powers_off(
@@ -33,6 +35,24 @@ async def test_a_broken_gpu_is_reported_in_the_first_claim_and_410_powers_off(
     hub.claim_statuses = [410]
     broken = await first_claim(machine, hub, cuda.environment(gpus=2, flip=1))
     assert broken.startswith("GPU 1 (Tesla T4): 1 bit of ")
+    await until(lambda: machine.powered_off, 20, "off")
+
+
+async def test_a_gpu_without_a_driver_is_a_fault_of_the_type(
+    machine: Machine, hub: StubHub
+) -> None:
+    """As on an image with the open driver and an instance with V100s."""
+    pci_bus.show(8, machine.root / "pci")
+    machine.environment = {
+        "EC2SPAWNER_SIMULATED_GPU": "",
+        "EC2SPAWNER_GPU_DEVICE": str(machine.root / "nvidia0"),
+        "EC2SPAWNER_PCI_DEVICES": str(machine.root / "pci"),
+    }
+    hub.claim_statuses = [410]
+    await machine.boot()
+    await until(lambda: hub.claims, 40, "a claim")
+    assert hub.claims[0].fault.of_type
+    assert "driver" in hub.claims[0].fault.reason
     await until(lambda: machine.powered_off, 20, "off")
 
 

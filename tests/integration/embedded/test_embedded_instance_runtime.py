@@ -52,6 +52,7 @@ def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.Mon
         "EC2SPAWNER_CONSOLE",
         "EC2SPAWNER_DEVICES",
         "EC2SPAWNER_JOURNAL",
+        "EC2SPAWNER_PCI_DEVICES",
         "EC2SPAWNER_FILE_SYSTEMS",
         "EC2SPAWNER_GPU_DEVICE",
         "EMBEDDED_EC2_INSTANCE",
@@ -73,6 +74,15 @@ def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.Mon
     assert Path(found["EC2SPAWNER_NOTEBOOK_HOME"]).is_dir()
     assert found["EC2SPAWNER_SIMULATED_GPU"] == '{"name": "T4", "count": 4, "memory_mib": 16384}'
     assert len(found["EC2SPAWNER_RUN_DIR"]) + len("/agent-socket.sock") < 107
+
+
+def test_the_pci_bus_shows_gpus_that_the_images_driver_may_not_support(lab: Any) -> None:
+    ask = "cat $EC2SPAWNER_PCI_DEVICES/*/vendor | grep -c 10de; echo GPU $EC2SPAWNER_SIMULATED_GPU"
+    for kind, gpus, works in (("p3dn.24xlarge", "8", False), ("g5.xlarge", "1", True)):
+        # In us-east-1c, which has both.
+        instance_id = lab.run(ask, InstanceType=kind, SubnetId=lab.facts.subnets[2])
+        console = lab.console_says(instance_id, "GPU").splitlines()
+        assert (console[0], len(console[1]) > len("GPU ")) == (gpus, works)
 
 
 def test_the_interpreters_programs_come_before_the_systems(lab: Any) -> None:

@@ -495,7 +495,7 @@ async def test_a_broken_instance_is_replaced_and_the_start_continues(hub: Hub) -
     starting = asyncio.create_task(hub.request_server("uma"))
     broken = await agent_of_new_instance(hub, known)
     forged = "[C 2026-01-01 00:00:00.000 JupyterHub app:1] broken"
-    reply = await call(hub, "claims", broken.claim(broken=f"{MARKUP}\n{forged}"))
+    reply = await call(hub, "claims", broken.claim(fault={"reason": f"{MARKUP}\n{forged}"}))
     assert (reply.status_code, reply.json()["message"]) == (410, "this machine is broken")
     agent = await agent_of_new_instance(hub, known | {broken.instance_id})
     try:
@@ -521,7 +521,7 @@ async def test_a_broken_instance_is_replaced_and_the_start_continues(hub: Hub) -
         log = hub.log.read_text()
         assert f"{broken.instance_id} says that it is broken" in log
         assert not [line for line in log.splitlines() if line.startswith(forged)]
-        too_long = broken.claim(broken="x" * 501)
+        too_long = broken.claim(fault={"reason": "x" * 501})
         assert (await call(hub, "claims", too_long)).status_code == 400
     finally:
         await end_by_hand(agent, "uma")

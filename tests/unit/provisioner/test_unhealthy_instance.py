@@ -13,7 +13,7 @@ from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwant
 from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
-from ec2spawner.wire import Market
+from ec2spawner.wire import Fault, Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 pytestmark = pytest.mark.asyncio
@@ -21,10 +21,13 @@ pytestmark = pytest.mark.asyncio
 WHY = "GPU 0 (Tesla T4): 1 bit of 64 MiB came back other than they were sent"
 
 
-async def turn_away(agent: Agent, why: str = WHY, wait: float = 5.0) -> bool:
+async def turn_away(
+    agent: Agent, why: str = WHY, wait: float = 5.0, *, of_type: bool = False
+) -> bool:
     """As the hub's handler does, with a claim that says so."""
     turned_away = agent.world.provisioner.agents.unhealthy.turn_away
-    return await turned_away(agent.claimant(), agent.key, wait, why)
+    fault = Fault(reason=why, of_type=of_type)
+    return await turned_away(agent.claimant(), agent.key, wait, fault)
 
 
 async def test_a_broken_instance_is_replaced_and_only_the_working_one_is_charged(
@@ -74,6 +77,34 @@ async def test_an_image_that_always_fails_its_check_ends_the_start(
     await world.complete_passes(3)
     assert world.cloud.running() == []
     assert len(seen) == 4
+
+
+async def test_a_fault_of_the_type_moves_the_start_to_another_type(world: World) -> None:
+    types = ("g4dn.xlarge", "g5.xlarge")
+    lease = await world.request(spec=replace(SPEC, instance_types=types, subnets=SPEC.subnets))
+    [first] = await world.boot()
+    refused = world.cloud.machines[first].instance.instance_type
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, first), of_type=True)
+    await until(lambda: world.cloud.running() not in ([], [first]), "another machine")
+    [second] = [each for each in world.cloud.running() if each != first]
+    assert {refused, world.cloud.machines[second].instance.instance_type} == set(types)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, second), of_type=True)
+    await world.complete_passes(2)
+    assert world.cloud.running() == []
+    assert world.now(lease).instance_id is None
+
+
+async def test_a_fault_of_the_only_type_fails_the_start_at_once(world: World) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, first), of_type=True)
+    stop = await world.stop_of(lease)
+    assert stop.message.startswith("The machine for your server is broken. ")
+    assert WHY in stop.message
+    assert len(world.cloud.requests()) == 1
 
 
 async def test_a_long_report_of_an_instance_still_ends_the_start(world: World) -> None:
@@ -222,5 +253,7 @@ async def test_a_foreign_instance_causes_no_replacement(world: World) -> None:
     agent = Agent(world, instance_id)
     elsewhere = agent.claimant(region="eu-west-1")
     with pytest.raises(ClaimRefused):
-        await world.provisioner.agents.unhealthy.turn_away(elsewhere, agent.key, 1.0, WHY)
+        await world.provisioner.agents.unhealthy.turn_away(
+            elsewhere, agent.key, 1.0, Fault(reason=WHY)
+        )
     assert world.now(lease).replaced == 0

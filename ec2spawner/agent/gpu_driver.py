@@ -1,0 +1,127 @@
+"""A GPU that the instance has and its image's driver does not work with: it costs, and is no use.
+
+The driver's open kernel modules, for example, do not support Volta. The PCI bus shows the GPU then,
+and there is no `/dev/nvidia0`, or NVML finds none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from ..core.instances.gpu_drivers import Driver, KernelModules, branch, unsupported_gpus
+from .command import run
+from .settings import Settings
+
+log = logging.getLogger(__name__)
+
+DRIVER_SECONDS: Final = 30.0
+"""For the driver to load: at the first boot of an instance its disk is cold."""
+
+PROBE_SECONDS: Final = 10.0
+"""Timeout of one attempt to open the driver, and of `modinfo`."""
+
+RETRY_SECONDS: Final = 2.0
+
+NVIDIA: Final = "0x10de"
+"""PCI vendor."""
+
+GPU_CLASSES: Final = ("0x0300", "0x0302")
+"""PCI classes, without the last byte: VGA controller, and 3D controller without a display."""
+
+MAX_PCI_DEVICES: Final = 4096
+
+_OPEN_LICENSE: Final = "MIT"
+"""In the license of the open kernel modules, `Dual MIT/GPL`; the proprietary say `NVIDIA`."""
+
+_PROBE: Final = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount()"
+
+
+async def gpu_without_driver(settings: Settings, *, patience: float = DRIVER_SECONDS) -> str:
+    """What is wrong with the GPU's driver and what to do, for people; empty if nothing is, and
+    without an NVIDIA GPU. Raises nothing.
+
+    Waits up to `patience` seconds for a driver that is still being loaded.
+    """
+    try:
+        bus, device = settings.pci_devices, settings.gpu_device
+        gpus = await asyncio.to_thread(_nvidia_gpus, bus) if bus and device else 0
+        if not gpus or settings.simulated_gpu or await _works(settings, patience):
+            return ""
+        driver = await _image_driver()
+    except Exception as error:
+        # Only what is proven wrong may keep the instance from being assigned a lease.
+        log.warning("the GPU's driver cannot be checked: %r", error)
+        return ""
+    log.error("%d NVIDIA GPUs on the PCI bus, and no driver works with them: %s", gpus, driver)
+    return _reason(driver)
+
+
+def _nvidia_gpus(bus: Path) -> int:
+    """How many NVIDIA GPUs the PCI bus shows. Blocks briefly."""
+    found = 0
+    with contextlib.suppress(OSError):
+        for device, _ in zip(bus.iterdir(), range(MAX_PCI_DEVICES), strict=False):
+            with contextlib.suppress(OSError):
+                is_nvidia = (device / "vendor").read_text().strip() == NVIDIA
+                found += is_nvidia and (device / "class").read_text().startswith(GPU_CLASSES)
+    return found
+
+
+async def _works(settings: Settings, patience: float) -> bool:
+    """Whether a driver has opened a GPU, or does so within `patience` seconds."""
+    assert settings.gpu_device is not None
+    deadline = time.monotonic() + patience
+    while True:
+        if await asyncio.to_thread(settings.gpu_device.exists):
+            return True
+        # The device file can be missing until a program first opens the driver, which NVML does.
+        # A simulated instance must not find the GPU of the machine below.
+        if settings.metadata_is_amazon and await _opens():
+            return True
+        if not settings.metadata_is_amazon or time.monotonic() >= deadline:
+            return False
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _opens() -> bool:
+    status, output = await run(sys.executable, "-P", "-c", _PROBE, seconds=PROBE_SECONDS)
+    if status:
+        log.info("NVML finds no GPU: %s", output.splitlines()[-1:])
+    return status == 0
+
+
+async def _image_driver() -> Driver | None:
+    """The driver that the image has, loaded or not; None if it has none."""
+    status, version = await run("modinfo", "-F", "version", "nvidia", seconds=PROBE_SECONDS)
+    number = branch(version) if status == 0 else None
+    if number is None:
+        return None
+    status, license_text = await run("modinfo", "-F", "license", "nvidia", seconds=PROBE_SECONDS)
+    if status or not license_text:
+        return Driver(number)
+    is_open = _OPEN_LICENSE in license_text
+    return Driver(number, KernelModules.OPEN if is_open else KernelModules.PROPRIETARY)
+
+
+def _reason(driver: Driver | None) -> str:
+    gpu = "This machine has an NVIDIA GPU"
+    if driver is None:
+        return f"{gpu}, and its image has no NVIDIA driver. Use an image with one."
+    others = unsupported_gpus(driver)
+    known = f" This driver does not support {_list(others)}." if others else ""
+    return (
+        f"{gpu}, and the driver of its image ({driver}) does not work with it.{known} "
+        "Use an image whose driver supports the GPU, or another instance type."
+    )
+
+
+def _list(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
