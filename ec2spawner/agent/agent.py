@@ -16,6 +16,7 @@ import aiohttp
 from .._version import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, Fault, LeaseGrant
+from .admin_key import keep_admin_key
 from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .gpu_driver import gpu_without_driver
@@ -67,6 +68,9 @@ class Agent:
         check = asyncio.create_task(self._check_gpus(), name="GPU check")
         try:
             async with aiohttp.ClientSession(connector=connector) as http:
+                # Before a home is mounted over that of the image.
+                metadata = Metadata(self._settings.metadata_endpoint, http)
+                await keep_admin_key(self._settings, metadata)
                 while True:
                     await self._serve(http, check)
                     log.info("retained for the user of the last lease: claiming again")

@@ -105,7 +105,8 @@ class Options(Words):
     )
     key_name: str = Field(
         default="",
-        description="Name of an EC2 key pair for ssh to instances. Empty is none.",
+        description="Name of an EC2 key pair for ssh to instances. Its key logs in as the image's "
+        "user, also while that user's home is mounted. Empty is none.",
         examples=["ops"],
     )
     hub_name: str = Field(

@@ -249,6 +249,8 @@ class Machine:
     metadata_url: str = ""
     spot_notice: str = ""
     """What EC2 announces to this spot instance."""
+    public_key: str = ""
+    """Of the key pair that it was launched with."""
     environment: dict[str, str] = field(default_factory=dict)
     agent: asyncio.subprocess.Process | None = None
 
@@ -412,6 +414,11 @@ async def metadata_service(machine: Machine) -> web.AppRunner:
 
     async def spot(request: web.Request) -> web.Response:
         texts = {"instance-life-cycle": "spot", "spot/instance-action": machine.spot_notice}
+        if machine.public_key:
+            texts |= {
+                "public-keys/": "0=ops",
+                "public-keys/0/openssh-key": f"{machine.public_key}\n",
+            }
         text = texts.get(request.match_info["path"])
         return web.Response(text=text) if text else web.Response(status=404)
 
