@@ -73,12 +73,18 @@ class Machine:
     runs_from: datetime
     ended: InstanceState | None = None
     ended_reason: str = ""
+    ended_message: str = ""
     hidden: bool = False
     """Left out of listings though it runs."""
 
     def shown(self, now: datetime) -> Instance:
         if self.ended is not None:
-            return replace(self.instance, state=self.ended, state_reason=self.ended_reason)
+            return replace(
+                self.instance,
+                state=self.ended,
+                state_reason=self.ended_reason,
+                state_message=self.ended_message,
+            )
         state = InstanceState.RUNNING if now >= self.runs_from else InstanceState.PENDING
         return replace(self.instance, state=state)
 
@@ -214,9 +220,12 @@ class SimulatedCloud:
         )
         return copied
 
-    def end(self, instance_id: str, reason: str = "Server.SpotInstanceTermination") -> None:
+    def end(
+        self, instance_id: str, reason: str = "Server.SpotInstanceTermination", message: str = ""
+    ) -> None:
         """The instance is terminated, and not by us."""
         self._end(instance_id, reason)
+        self.machines[instance_id].ended_message = message
 
     def of(self, name: str) -> list[Call]:
         return [call for call in self.calls if call.name == name]

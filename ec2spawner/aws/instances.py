@@ -151,6 +151,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         launched_at=instance["LaunchTime"].astimezone(UTC),
         private_address=instance.get("PrivateIpAddress") or None,
         state_reason=instance.get("StateReason", {}).get("Code") or "",
+        state_message=instance.get("StateReason", {}).get("Message") or "",
         account_id=account_id,
         tags=from_ec2(instance),
         volumes={

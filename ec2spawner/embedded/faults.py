@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from .api.protocol import EC2Error
@@ -18,6 +19,9 @@ TRANSPORT_KINDS = frozenset({HTTP_500, HANG, CUT_BEFORE, CUT_AFTER})
 
 ENTRY = "entry:"
 """Prefix of kinds that affect single offers of a CreateFleet."""
+
+TERMINATE = "terminate:"
+"""Prefix of kinds that end the instances of a CreateFleet at once, with this StateReason."""
 
 HANG_LIMIT = 600.0
 """Seconds after which a hanging call is closed: every client has timed out by then."""
@@ -49,6 +53,11 @@ class Fault:
         """Whether it affects offers of a fleet instead of the whole call."""
         return self.kind.startswith(ENTRY)
 
+    @property
+    def is_termination(self) -> bool:
+        """Whether it ends what the call launches."""
+        return self.kind.startswith(TERMINATE)
+
     def affects(self, offer: Offer) -> bool:
         """Whether an `entry:` fault affects this offer."""
         return (not self.zones or offer.zone in self.zones) and (
@@ -73,20 +82,26 @@ class Faults:
 
     def next_for(self, action: str) -> str | None:
         """The kind of fault for this whole call, counted as injected; None for no fault."""
-        fault = self._use(action, entries=False)
+        fault = self._use(action, lambda each: not each.is_entry and not each.is_termination)
         return fault.kind if fault is not None else None
 
     def next_entry_for(self, action: str) -> Fault | None:
         """The fault for offers of this call, counted as injected; None for no fault."""
-        return self._use(action, entries=True)
+        return self._use(action, lambda each: each.is_entry)
+
+    def next_termination_for(self, action: str) -> str:
+        """The StateReason with which the instances of this call end at once, counted as injected;
+        empty for none."""
+        fault = self._use(action, lambda each: each.is_termination)
+        return fault.kind.removeprefix(TERMINATE) if fault is not None else ""
 
     def clear(self) -> None:
         """Cancel all faults."""
         self._faults.clear()
 
-    def _use(self, action: str, entries: bool) -> Fault | None:
+    def _use(self, action: str, fits: Callable[[Fault], bool]) -> Fault | None:
         for fault in self._faults:
-            if fault.action in ("*", action) and fault.is_entry == entries:
+            if fault.action in ("*", action) and fits(fault):
                 fault.times -= 1
                 if fault.times <= 0:
                     self._faults.remove(fault)

@@ -69,7 +69,10 @@ class Provisioner:
         self._tasks = tasks = TaskGroup()
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
-        overhead, failures = Overhead(state, store, prices), StartFailures(state, cloud, tasks)
+        overhead, failures = (
+            Overhead(state, store, prices),
+            StartFailures(state, cloud, market.offers, tasks),
+        )
         fleet, claims = FleetCalls(state, cloud, store, market.images), Claims(state)
         # Controllers that are also called between the passes.
         self._termination = Termination(state, cloud, volumes, tasks, ended)

@@ -34,6 +34,8 @@ class ErrorClass(StrEnum):
     """The zone does not have the type, in any market."""
     QUOTA = "quota"
     """The account's limit: the market's whole quota class."""
+    MARKET = "market"
+    """The account may not buy in this market: spot lacks its service-linked role."""
     SUBNET = "subnet"
     """The subnet has no free address."""
     BUSY = "busy"
@@ -87,6 +89,7 @@ _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
         "MaxFleetCountExceeded": ErrorClass.QUOTA,
         "MaxSpotInstanceCountExceeded": ErrorClass.QUOTA,
         "VcpuLimitExceeded": ErrorClass.QUOTA,
+        "AuthFailure.ServiceLinkedRoleCreationNotPermitted": ErrorClass.MARKET,
         "InsufficientFreeAddressesInSubnet": ErrorClass.SUBNET,
         **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER, ErrorClass.BUSY),
     }

@@ -21,6 +21,7 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
     {
         ErrorClass.OFFER: timedelta(minutes=3),
         ErrorClass.QUOTA: timedelta(minutes=3),
+        ErrorClass.MARKET: timedelta(minutes=10),
         ErrorClass.SUBNET: timedelta(minutes=3),
         ErrorClass.TYPE_IN_ZONE: timedelta(hours=24),
     }
@@ -188,6 +189,8 @@ def _scope(found: ErrorClass, market: Market, asked: _Asked) -> Scope:
             return Scope(None, asked.instance_type, asked.zone)
         case ErrorClass.QUOTA:
             return Scope(market, quota_class=quota_class(market, asked.instance_type))
+        case ErrorClass.MARKET:
+            return Scope(market)
         case ErrorClass.SUBNET:
             return Scope(subnet=asked.subnet)
         case _:
@@ -201,4 +204,5 @@ def _scopes_of(key: OfferKey) -> tuple[Scope, ...]:
         Scope(*key),
         Scope(None, key.instance_type, key.zone),
         Scope(key.market, quota_class=quota_class(key.market, key.instance_type)),
+        Scope(key.market),
     )

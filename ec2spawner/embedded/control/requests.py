@@ -17,7 +17,7 @@ from pydantic import (
 )
 
 from ..api.protocol import service
-from ..faults import ENTRY, TRANSPORT_KINDS
+from ..faults import ENTRY, TERMINATE, TRANSPORT_KINDS
 from ..market.capacity import ANY
 
 MAX_SECONDS = 7 * 86400.0
@@ -71,17 +71,17 @@ class FaultRequest(ControlRequest):
     @field_validator("kind")
     @classmethod
     def _known_kind(cls, value: str) -> str:
-        if value not in TRANSPORT_KINDS and not value.removeprefix(ENTRY)[:1].isupper():
-            kinds = ", ".join([*sorted(TRANSPORT_KINDS), f"{ENTRY}<Code>"])
+        code = value.removeprefix(ENTRY).removeprefix(TERMINATE)
+        if value not in TRANSPORT_KINDS and not code[:1].isupper():
+            kinds = ", ".join([*sorted(TRANSPORT_KINDS), f"{ENTRY}<Code>", f"{TERMINATE}<Code>"])
             raise ValueError(f"write an EC2 error code or one of {kinds}")
         return value
 
     @model_validator(mode="after")
     def _entries_are_of_a_fleet(self) -> FaultRequest:
-        if self.kind.startswith(ENTRY):
-            if self.action != "CreateFleet":
-                raise ValueError(f"{ENTRY}<Code> is for the action CreateFleet")
-        elif self.zones or self.instance_types:
+        if self.kind.startswith((ENTRY, TERMINATE)) and self.action != "CreateFleet":
+            raise ValueError(f"{ENTRY}<Code> and {TERMINATE}<Code> are for the action CreateFleet")
+        if not self.kind.startswith(ENTRY) and (self.zones or self.instance_types):
             raise ValueError(f"zones and instance_types go with the kind {ENTRY}<Code>")
         return self
 

@@ -87,6 +87,8 @@ class Instances:
         )
         market_options = merged.get("InstanceMarketOptions") or {}
         market = "spot" if market_options.get("MarketType") == "spot" else "on-demand"
+        if market == "spot" and (refusal := await self._launcher.spot_refusal()) is not None:
+            raise refusal
         await self._launcher.check_references(blueprint)
         offer = Offer(market, merged.get("InstanceType") or "m1.small", zone)
         instance_type_facts(offer.instance_type, self._moto.region)

@@ -134,6 +134,9 @@ class Fleets:
         for plan in plans:
             for purchase in await self._fill(plan, answer["FleetId"], fault, refusal):
                 _enter(purchase, plan.templates, answer)
+        if answer["Instances"] and (reason := self._faults.next_termination_for("CreateFleet")):
+            for group in answer["Instances"]:
+                self._launcher.end_at_once(group["InstanceIds"], reason)
         return answer
 
     async def check(self, parameters: Mapping[str, Any]) -> None:
@@ -179,13 +182,15 @@ class Fleets:
             ordered = sorted(ordered, key=lambda c: not fault.affects(c.offer))
 
         refusals = [refusal or await self._refusal(blueprint) for blueprint in plan.blueprints]
+        has_spot = any(candidate.offer.market == "spot" for candidate in ordered)
+        no_spot = await self._launcher.spot_refusal() if has_spot else None
 
         async def buy(candidate: Candidate, missing: int) -> Purchase:
             if fault is not None and fault.affects(candidate.offer):
                 raise fault.entry()
             self._check_zone(candidate.offer)
             _check_price(candidate)
-            if (error := refusals[candidate.template]) is not None:
+            if (error := refusals[candidate.template] or no_spot) is not None:
                 raise error
             blueprint = plan.blueprints[candidate.template]
             count, error = self._launcher.available(blueprint, candidate.offer, missing)

@@ -22,6 +22,7 @@ from ..runtime.instance import SimulatedInstance
 from .disk_sizes import check_disk_sizes
 from .lifecycle import Lifecycle, Lifecycles
 from .quotas import Quotas, counted_by
+from .spot_role import spot_refusal
 
 MAX_USER_DATA = 16 * 1024
 """Bytes before base64: EC2's limit."""
@@ -255,6 +256,16 @@ class Launcher:
             )
             self._lifecycles.begin(life)
         return answer
+
+    def end_at_once(self, instance_ids: Iterable[str], reason: str) -> None:
+        """EC2 terminates launched instances for a reason that it found after its answer, such as
+        `Client.InternalError` for an encrypted disk whose key it may not use."""
+        for life in self._lifecycles.get_all(instance_ids):
+            self._lifecycles.terminate(life, reason)
+
+    async def spot_refusal(self) -> EC2Error | None:
+        """The error of every spot offer, if the account cannot use spot."""
+        return await spot_refusal(self._moto)
 
     def _launch(
         self,

@@ -41,7 +41,15 @@ REASONS = {
     USER_INITIATED: "User initiated shutdown",
     INSTANCE_INITIATED: "Instance initiated shutdown",
     SPOT_TERMINATION: "Spot instance termination",
+    "Client.InvalidKMSKey.InvalidState": "The KMS key provided is in an incorrect state",
+    "Client.InvalidSnapshot.NotFound": "The specified snapshot was not found",
+    "Client.VolumeLimitExceeded": "Volume limit exceeded",
+    "Server.InsufficientInstanceCapacity": "Insufficient capacity to satisfy instance request",
+    "Server.InternalError": "Internal error on launch",
 }
+
+_AFTER_LAUNCH = frozenset({USER_INITIATED, INSTANCE_INITIATED, SPOT_TERMINATION})
+"""Reasons whose StateTransitionReason has words and a time; that of the others is the code."""
 
 
 @dataclass
@@ -78,9 +86,11 @@ class Lifecycle:
         self.moto_instance._state = InstanceState(state, CODES[state])
         if reason:
             at = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S GMT")
-            initiator = "User initiated" if reason == USER_INITIATED else REASONS[reason]
-            self.moto_instance._reason = f"{initiator} ({at})"
-            self.moto_instance.state_reason = StateReason(f"{reason}: {REASONS[reason]}", reason)
+            words = REASONS.get(reason, "Client error on launch")
+            initiator = "User initiated" if reason == USER_INITIATED else words
+            at_launch = reason not in _AFTER_LAUNCH
+            self.moto_instance._reason = reason if at_launch else f"{initiator} ({at})"
+            self.moto_instance.state_reason = StateReason(f"{reason}: {words}", reason)
         elif state in ("pending", "running"):
             self.moto_instance._reason = ""
             self.moto_instance.state_reason = StateReason()

@@ -20,6 +20,7 @@ SKIP_REASONS = {
     ErrorClass.OFFER: "sold out",
     ErrorClass.TYPE_IN_ZONE: "not offered",
     ErrorClass.QUOTA: "the account's quota is used up",
+    ErrorClass.MARKET: "not permitted in this account",
     ErrorClass.SUBNET: "without a free network address",
 }
 """Why an offer is skipped, in words."""
@@ -30,7 +31,7 @@ _WORST_FIRST = (
         AttemptOutcome.SOLD_OUT,
         {ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.SUBNET},
     ),
-    (AttemptOutcome.REFUSED, {ErrorClass.REFUSED}),
+    (AttemptOutcome.REFUSED, {ErrorClass.REFUSED, ErrorClass.MARKET}),
     (AttemptOutcome.BUSY, {ErrorClass.BUSY}),
 )
 """Which of several errors in one response decides the outcome of the attempt."""

@@ -10,6 +10,7 @@ from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.quotas import quota_in_log
 from ...core.tags import HUB, INTENT, LAUNCH_KEY, STORE
 from ..model.cloud import Cloud, CloudError, FleetResponse, LaunchRequest, LaunchSpec
+from ..model.error_hints import fix_of
 from ..model.launch_key import launch_key_of
 from ..model.lease import Intent, IntentState
 from ..offers.images import ImageCache
@@ -121,6 +122,8 @@ def _log_response(request: LaunchRequest, response: FleetResponse) -> None:
             code,
             alike[0].message,
         )
+        if error_class(code) is ErrorClass.MARKET:
+            log.error("No %s until this is fixed: %s", request.market, fix_of(code, ""))
         if error_class(code) is ErrorClass.QUOTA:
             requested_types = types or {name for name, _ in request.offers}
             exceeded = {quota_in_log(request.market, each) for each in requested_types}

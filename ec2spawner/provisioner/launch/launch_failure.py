@@ -19,7 +19,12 @@ from .fleet_response import Outcome
 MAX_CHARACTERS = 500
 """What `Stop.message` holds."""
 
-_REPORT_ORDER = (ErrorClass.OFFER, ErrorClass.SUBNET, ErrorClass.TYPE_IN_ZONE)
+_REPORT_ORDER = (
+    ErrorClass.MARKET,
+    ErrorClass.OFFER,
+    ErrorClass.SUBNET,
+    ErrorClass.TYPE_IN_ZONE,
+)
 """Of several reasons in one market and zone, the one that is reported, in this order."""
 
 LARGER_QUOTA = "An admin can ask AWS for a larger quota, in Service Quotas."
@@ -48,6 +53,8 @@ def launch_failure(
     sentences = [f"EC2 has no machine of this kind available right now: {'; '.join(said)}."]
     if quotas:
         sentences.append("Choose another profile, or ask an admin. " + LARGER_QUOTA)
+    if closed := {mark.code for _, mark in marked if mark.error_class is ErrorClass.MARKET}:
+        sentences.append(f"Please tell an admin: {fix_of(min(closed), '')}.")
     if refused:
         sentences.append(f"EC2 refused part of the request; please tell an admin: {_fix(refused)}.")
     if home_zone:

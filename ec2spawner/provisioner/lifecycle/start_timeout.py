@@ -14,12 +14,15 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ...core.instances.matching import lease_for
+from ...core.instances.termination_cause import Cause, termination_cause
 from ...core.text.boot_log import quoted
 from ...wire import Step, Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
 from ..model.cloud import Cloud, CloudError, Instance
+from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
+from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
@@ -37,6 +40,9 @@ POWERED_OFF: Final = "Client.InstanceInitiatedShutdown"
 SAME_AGAIN: Final = 1
 """A machine that powers itself off before its server is ready is replaced so often: the next one
 boots the same image."""
+
+NO_CAPACITY: Final = "InsufficientInstanceCapacity"
+"""What an offer is marked with whose instance EC2 ended for a reason of its own."""
 
 CLOCK_DIFFERENCE: Final = timedelta(minutes=1)
 """By so much the clocks of hub and EC2 may differ: whoever asked later than an instance was
@@ -114,6 +120,7 @@ class StartFailures:
 
     state: State
     cloud: Cloud
+    offers: Offers
     tasks: TaskGroup
     _boot_logs: asyncio.Semaphore = field(
         default_factory=lambda: asyncio.Semaphore(BOOT_LOGS_AT_ONCE)
@@ -121,6 +128,13 @@ class StartFailures:
 
     def lost(self, lease: Lease, instance: Instance | None) -> None:
         """The instance that the lease has, or would have had, is gone: another one, or the end."""
+        cause = termination_cause(instance.state_reason) if instance is not None else Cause.OTHER
+        if instance is not None and cause is Cause.REFUSED:
+            self._judge(lease, self._fail_refused(lease, instance))
+            return
+        if instance is not None and cause is Cause.CAPACITY:
+            sold_out = CloudError(NO_CAPACITY, instance.state_message, retryable=False)
+            self.offers.learn_of_start(instance, sold_out)
         itself = instance is not None and instance.state_reason == POWERED_OFF
         limit = min(self.state.settings.replacements, SAME_AGAIN) if itself else None
         self._judge(lease, self._replace(lease, instance, limit))
@@ -177,6 +191,14 @@ class StartFailures:
         await self.state.leases.send_back(
             lease.lease_id, message, boot_log, replaced=lease.replaced + 1
         )
+
+    async def _fail_refused(self, lease: Lease, instance: Instance) -> None:
+        """EC2 ended it because of the account or the configuration, which another one has too."""
+        error = CloudError(instance.state_reason, instance.state_message, retryable=False)
+        log.error("EC2 ended %s at once: %s", instance.instance_id, error)
+        message = f"EC2 ended your machine right after its launch: {describe_error(error)}"
+        if self._unchanged(lease) is not None:
+            await self.state.end(lease.lease_id, Stop(reason="failed", message=message[:500]))
 
     async def _fail_silent(self, lease: Lease, instance: Instance) -> None:
         within = self.state.settings.boot_timeout

@@ -51,6 +51,8 @@ class Instance:
     private_address: str | None = None
     state_reason: str = ""
     """EC2's StateReason code, such as `Server.SpotInstanceTermination`."""
+    state_message: str = ""
+    """EC2's StateReason message, the cause where it ended the instance at once."""
     account_id: str = ""
     """The account that owns it (the reservation's OwnerId); empty where unknown."""
     tags: Mapping[str, str] = field(default_factory=dict)

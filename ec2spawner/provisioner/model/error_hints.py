@@ -5,6 +5,12 @@ from __future__ import annotations
 from ...core.offers.launch_errors import ErrorClass, error_class
 from .cloud import CloudError
 
+KMS_GRANTS = (
+    "the KMS key that encrypts the disks must be enabled, and open to the hub's role and, for "
+    "spot, to AWSServiceRoleForEC2Spot: `ec2spawner check` reports it as kms-key"
+)
+LARGER_STORAGE = "ask AWS for a larger quota of disks in Service Quotas, Amazon EBS"
+
 FIXES = (
     ("UnauthorizedOperation", "the hub's role needs the rights in configs/iam-policy.json"),
     ("AccessDenied", "the hub's role needs the rights in configs/iam-policy.json"),
@@ -15,6 +21,14 @@ FIXES = (
             "create-service-linked-role --aws-service-name spot.amazonaws.com`"
         ),
     ),
+    ("Client.InternalError", KMS_GRANTS),
+    ("Client.InvalidKMSKey", KMS_GRANTS),
+    ("InvalidKMSKey", KMS_GRANTS),
+    ("KMSKeyNotAccessibleFault", KMS_GRANTS),
+    ("NotAuthorizedForKey", KMS_GRANTS),
+    ("UnrecognizedKMS", KMS_GRANTS),
+    ("Client.VolumeLimitExceeded", LARGER_STORAGE),
+    ("Client.InvalidSnapshot", "a snapshot of the image or of data_volumes does not exist"),
     ("AuthFailure", "the hub's AWS credentials are not valid"),
     ("ExpiredToken", "the hub's AWS credentials have expired"),
     ("NoCredentials", "the hub needs an instance role or AWS credentials"),
@@ -33,7 +47,7 @@ FIXES = (
         "IdempotentParameterMismatch",
         "another hub may be using this hub's store; starting again may work",
     ),
-    ("VolumeLimitExceeded", "ask AWS for a larger quota of disks in Service Quotas, Amazon EBS"),
+    ("VolumeLimitExceeded", LARGER_STORAGE),
 )
 """The start of a code, or a parameter that EC2 names in its message, and what to do about it. The
 first match applies."""

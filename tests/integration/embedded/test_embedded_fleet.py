@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from .conftest import Laboratory
+
 HUB_TAGS = [{"Key": "ec2spawner:hub", "Value": "test"}, {"Key": "ec2spawner:intent", "Value": "1"}]
 
 
@@ -319,3 +321,33 @@ def test_missing_resources_are_refused_with_ec2s_messages(lab: Any) -> None:
     ) == ("InvalidSubnetID.NotFound")
     assert {error["ErrorCode"] for error in on_demand["Errors"]} == {"InvalidParameterCombination"}
     assert len(lab.fleet(spot_tags)["Instances"]) == 1
+
+
+def test_an_account_without_the_spot_role_gets_no_spot_instance() -> None:
+    """And on-demand ones as before."""
+    with Laboratory() as lab:
+        role = "AWSServiceRoleForEC2Spot"
+        lab.client("iam").delete_service_linked_role(RoleName=role)
+        template = lab.template("no-role")
+        answer = lab.fleet(template)
+        assert answer["Instances"] == []
+        codes = {entry["ErrorCode"] for entry in answer["Errors"]}
+        assert codes == {"AuthFailure.ServiceLinkedRoleCreationNotPermitted"}
+        with pytest.raises(ClientError, match="ServiceLinkedRoleCreationNotPermitted"):
+            lab.run(InstanceMarketOptions={"MarketType": "spot"})
+        assert lab.fleet(template, market="on-demand")["Instances"]
+
+
+def test_instances_of_a_launch_end_at_once_for_the_reason_that_a_fault_names(lab: Any) -> None:
+    kind = "terminate:Client.InternalError"
+    lab.control("faults", {"action": "CreateFleet", "kind": kind})
+    template = lab.template("ends-at-once")
+    [group] = lab.fleet(template)["Instances"]
+    ended = lab.wait_for(group["InstanceIds"][0], "terminated")
+    assert ended["StateReason"] == {
+        "Code": "Client.InternalError",
+        "Message": "Client.InternalError: Client error on launch",
+    }
+    assert ended["StateTransitionReason"] == "Client.InternalError"
+    [group] = lab.fleet(template)["Instances"]
+    lab.wait_for(group["InstanceIds"][0], "running")

@@ -98,6 +98,17 @@ async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: 
     assert running[0]["instance_id"] != first
 
 
+async def test_instance_that_ec2_ends_for_the_configuration_fails_the_start_with_the_cause(
+    hub: Hub, embedded: Embedded
+) -> None:
+    kind = "terminate:Client.InvalidKMSKey.InvalidState"
+    await embedded.control("faults", {"action": "CreateFleet", "kind": kind, "times": 9})
+    message = await failure(hub, "ann")
+    assert "The KMS key provided is in an incorrect state" in message
+    assert "AWSServiceRoleForEC2Spot" in message, "the fix"
+    assert len(await embedded.calls("CreateFleet")) == 1
+
+
 @pytest.mark.parametrize("hub", [("--EC2Spawner.cmd=no-such-program",)], indirect=True)
 async def test_failing_notebook_start_says_why(hub: Hub, embedded: Embedded) -> None:
     reply = await hub.request_server("ann")

@@ -38,6 +38,7 @@ CODES = {
         "MaxSpotInstanceCountExceeded",
         "VcpuLimitExceeded",
     ),
+    ErrorClass.MARKET: ("AuthFailure.ServiceLinkedRoleCreationNotPermitted",),
     ErrorClass.SUBNET: ("InsufficientFreeAddressesInSubnet",),
     ErrorClass.BUSY: (
         *sorted(THROTTLES),
@@ -73,7 +74,7 @@ def test_class_of_a_code(code: str, expected: ErrorClass) -> None:
 
 
 def test_sold_out_errors_are_those_another_offer_may_avoid() -> None:
-    fixed = (ErrorClass.OFFER, ErrorClass.TYPE_IN_ZONE, ErrorClass.QUOTA, ErrorClass.SUBNET)
+    fixed = set(ErrorClass) - {ErrorClass.BUSY, ErrorClass.REFUSED}
     assert {code for found in fixed for code in CODES[found]} == SOLD_OUT
     assert SOLD_OUT.isdisjoint(THROTTLES)
 

@@ -396,6 +396,8 @@ def test_no_response_marks_more_than_it_can_mean(
             case ErrorClass.QUOTA:
                 assert scope == Scope(market, quota_class=scope.quota_class)
                 assert scope.quota_class in classes
+            case ErrorClass.MARKET:
+                assert scope == Scope(market)
             case ErrorClass.SUBNET:
                 assert scope == Scope(subnet=scope.subnet)
                 assert scope.subnet in {subnet for _, subnet in asked}

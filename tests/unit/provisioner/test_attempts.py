@@ -136,10 +136,6 @@ def test_ec2_messages_are_one_line_at_most() -> None:
 @pytest.mark.parametrize(
     ("error", "fix"),
     [
-        (
-            LaunchError("AuthFailure.ServiceLinkedRoleCreationNotPermitted", "may not"),
-            "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com",
-        ),
         (LaunchError("AuthFailure", "may not"), "credentials are not valid"),
         (
             LaunchError("InvalidParameterValue", "Value (x) for parameter iamInstanceProfile.name"),

@@ -337,6 +337,30 @@ async def test_a_start_continues_after_a_response_with_refused_and_sold_out(worl
     assert (await found(world, await world.request())).market is ON_DEMAND
 
 
+NO_SPOT_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
+
+
+async def test_an_account_without_the_spot_role_buys_on_demand_and_its_admin_is_told(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.cloud.refuse(NO_SPOT_ROLE, SPOT)
+    assert (await found(world, await world.request("first"))).market is ON_DEMAND
+    said = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert any("create-service-linked-role" in line for line in said)
+    await found(world, await world.request("second"))
+    asked_for = [request.market for request in world.cloud.requests()]
+    assert asked_for == [SPOT, ON_DEMAND, ON_DEMAND], "spot is not asked for again for a while"
+
+
+async def test_a_start_for_spot_only_says_that_the_account_lacks_the_role(world: World) -> None:
+    world.cloud.refuse(NO_SPOT_ROLE, SPOT)
+    spot_only = replace(SPEC, markets=(SPOT,))
+    stop = await world.stop_of(await world.request(spec=spot_only))
+    assert "spot is not permitted in this account" in stop.message
+    assert "tell an admin" in stop.message
+    assert "create-service-linked-role" in stop.message
+
+
 async def test_a_refusal_that_ec2_sums_up_as_capacity_is_a_refusal(world: World) -> None:
     """As it answers to an instance profile that does not exist."""
     no_such_profile = LaunchError(

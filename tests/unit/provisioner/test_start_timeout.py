@@ -63,6 +63,44 @@ async def test_an_instance_shut_down_during_the_start_is_replaced(world: World) 
     assert served.lease_id == lease.lease_id
 
 
+@pytest.mark.parametrize("claimed", [False, True])
+async def test_an_instance_that_ec2_ended_for_the_configuration_ends_the_start(
+    world: World, claimed: bool
+) -> None:
+    """The next one would be encrypted with the same key."""
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    if claimed:
+        await Agent(world, instance_id).claim()
+    await world.complete_passes(1)
+    said = "Client.InvalidKMSKey.InvalidState: The KMS key is in an incorrect state"
+    world.cloud.end(instance_id, "Client.InvalidKMSKey.InvalidState", said)
+    stop = await world.stop_of(lease)
+    assert stop.reason == "failed"
+    for words in (said, "tell an admin", "KMS key", "AWSServiceRoleForEC2Spot"):
+        assert words in stop.message
+    await world.complete_passes(3)
+    assert len(world.cloud.requests()) == 1
+
+
+async def test_an_instance_that_ec2_could_not_run_is_replaced_by_another_offer(
+    world: World,
+) -> None:
+    lease = await world.request()
+    [first] = await world.boot()
+    await world.complete_passes(1)
+    bought = world.cloud.machines[first].instance
+    world.cloud.end(first, "Server.InternalError", "Server.InternalError: Internal error on launch")
+    await until(lambda: world.now(lease).replaced == 1, "replaced")
+    [second] = await world.boot()
+    other = world.cloud.machines[second].instance
+    assert (other.instance_type, other.zone, other.market) != (
+        bought.instance_type,
+        bought.zone,
+        bought.market,
+    )
+
+
 async def test_nothing_is_bought_during_the_diagnosis(world: World) -> None:
     lease = await world.request()
     [first] = await world.boot()
