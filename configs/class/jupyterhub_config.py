@@ -50,13 +50,22 @@ c.EC2Spawner.idle = {
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 c.EC2Spawner.contact = "teacher@example.org"  # <-
 
-# --- the hub itself ---
+# --- the hub itself, on a machine that `../aws` has set up ---
 
-c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
-c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.JupyterHub.bind_url = "https://:443"
+c.JupyterHub.hub_bind_url = "http://:8081"  # its proxy on this machine, and the instances
+c.JupyterHub.hub_connect_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.ConfigurableHTTPProxy.should_start = False  # it is a unit of its own
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:8001"
 c.JupyterHub.concurrent_spawn_limit = 40  # the whole class presses Start in the same minute
 c.JupyterHub.active_server_limit = 35  # including the teachers' servers: limits the bill
 
-c.JupyterHub.authenticator_class = "pam"
+# The accounts of the school. Needs oauthenticator, and OAUTH_CLIENT_SECRET in secrets.env.
+c.JupyterHub.authenticator_class = "generic-oauth"
+c.OAuthenticator.client_id = "jupyterhub"  # <-
+c.OAuthenticator.oauth_callback_url = "https://hub.example.org/hub/oauth_callback"  # <-
+c.GenericOAuthenticator.authorize_url = "https://login.example.org/authorize"  # <-
+c.GenericOAuthenticator.token_url = "https://login.example.org/token"  # <-
+c.GenericOAuthenticator.userdata_url = "https://login.example.org/userinfo"  # <-
 c.Authenticator.allowed_users = {f"student{number:02}" for number in range(1, 31)}  # <-
 c.Authenticator.admin_users = {"teacher"}  # <-

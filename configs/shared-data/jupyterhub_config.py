@@ -1,6 +1,6 @@
 """A hub with shared data: homes on EFS in any zone, a data set, and buckets.
 
-Add what is missing here from `../small-team/jupyterhub_config.py`. The image needs amazon-efs-utils
+Choose how users log in as in `../small-team/jupyterhub_config.py`. The image needs amazon-efs-utils
 and mount-s3. Replace what is marked with `<-`.
 """
 
@@ -49,3 +49,13 @@ c.EC2Spawner.profile_list = [
     },
 ]
 c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
+
+# --- the hub itself, on a machine that `../aws` has set up ---
+
+c.JupyterHub.bind_url = "https://:443"
+c.JupyterHub.hub_bind_url = "http://:8081"  # its proxy on this machine, and the instances
+c.JupyterHub.hub_connect_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.ConfigurableHTTPProxy.should_start = False  # it is a unit of its own
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:8001"
+
+c.Authenticator.allowed_users = {"ann", "bob"}  # <-

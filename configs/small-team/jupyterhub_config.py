@@ -74,12 +74,17 @@ c.EC2Spawner.store_url = "sqlite:////srv/jupyterhub/ec2spawner.sqlite"
 # c.EC2Spawner.store_url = "postgresql://ec2spawner@db.example.org/ec2spawner?sslmode=verify-full"
 c.EC2Spawner.contact = "gpu-help@example.org"  # <-
 
-# --- the hub itself, started in /srv/jupyterhub, where its database and cookie secret are ---
+# --- the hub itself, on a machine that `../aws` has set up ---
 
-c.JupyterHub.bind_url = "http://127.0.0.1:8000"  # put TLS in front of it
-c.JupyterHub.hub_bind_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.JupyterHub.bind_url = "https://:443"
+c.JupyterHub.hub_bind_url = "http://:8081"  # its proxy on this machine, and the instances
+c.JupyterHub.hub_connect_url = "http://10.0.0.5:8081"  # <- this machine's private address
+c.ConfigurableHTTPProxy.should_start = False  # it is a unit of its own
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:8001"
 
-# Accounts of this machine. For OAuth, GitHub or LDAP see JupyterHub's documentation.
-c.JupyterHub.authenticator_class = "pam"
+# Needs oauthenticator, and the application's secret as OAUTH_CLIENT_SECRET in secrets.env.
+c.JupyterHub.authenticator_class = "github"
+c.OAuthenticator.client_id = "0a1b2c3d4e5f60718293"  # <-
+c.OAuthenticator.oauth_callback_url = "https://hub.example.org/hub/oauth_callback"  # <-
 c.Authenticator.allowed_users = {"ann", "bob"}  # <-
 c.Authenticator.admin_users = {"ann"}  # <-

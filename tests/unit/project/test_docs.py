@@ -14,6 +14,8 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.spawner import Spawner
+from oauthenticator.generic import GenericOAuthenticator
+from oauthenticator.oauth2 import OAuthenticator
 from pydantic import BaseModel
 from traitlets import HasTraits
 from traitlets.config.loader import Config, PyFileConfigLoader
@@ -49,7 +51,9 @@ CLASSES: Mapping[str, type[HasTraits]] = {
     "ConfigurableHTTPProxy": ConfigurableHTTPProxy,
     "DemoHub": DemoHub,
     "EC2Spawner": EC2Spawner,
+    "GenericOAuthenticator": GenericOAuthenticator,
     "JupyterHub": JupyterHub,
+    "OAuthenticator": OAuthenticator,
     "OnePassword": OnePassword,
     "Spawner": Spawner,
 }
@@ -107,6 +111,12 @@ def test_the_configuration_with_shared_data_works() -> None:
 def test_the_configuration_for_a_class_works() -> None:
     options = assert_works(load_config(CONFIGS / "class" / "jupyterhub_config.py"))
     assert options.home.kind == "efs"
+
+
+def test_the_configuration_for_an_institute_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROMETHEUS_TOKEN", "0" * 32)
+    options = assert_works(load_config(CONFIGS / "large" / "jupyterhub_config.py"))
+    assert options.store_url.startswith("postgresql://")
 
 
 def test_the_sums_for_a_class_are_right() -> None:
