@@ -48,10 +48,14 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) lint types
 	$(MAKE) --no-print-directory unit
 
+# The folder in which the embedded EC2s note which permissions of the hub's policy were needed.
+test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
 test: venv chromium containers postgresql  ## What a change must pass, browser tests included
+	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
 	$(MAKE) --no-print-directory pytest ARGS="--ignore=tests/unit/core $(ARGS)"
+	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
 test-long: venv chromium containers postgresql  ## Before a release: what takes too long for each change

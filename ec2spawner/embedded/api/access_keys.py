@@ -12,8 +12,9 @@ import base64
 import hmac
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import Final
 
@@ -30,6 +31,9 @@ _AUTHORIZATION: Final = re.compile(
     r"\s*Signature=(?P<signature>[0-9a-f]{64})"
 )
 
+
+SIGNATURE_VALID: Final = timedelta(minutes=5)
+"""From "Elements of an AWS API request signature"; the difference of clocks is within it."""
 
 SERVICES_OF_HUBS: Final = frozenset({"ec2", "iam", "pricing", "servicequotas", "ssm", "sts"})
 """The policy of a hub has nothing on S3: its instances have a role for that."""
@@ -54,6 +58,7 @@ class Denial(Enum):
     MISSING = "The request is not signed."
     UNKNOWN_KEY = "The access key is not one of this embedded EC2: it has a new one at each start."
     BAD_SIGNATURE = "The signature does not match: check the secret access key."
+    EXPIRED = "The request was signed more than 5 minutes ago, or in the future: check the clock."
     NOT_ALLOWED = "This access key may not call this service."
 
 
@@ -77,7 +82,8 @@ class DeniedError(Exception):
 class AccessKeys:
     """The keys that are valid now."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
         self._keys: dict[str, AccessKey] = {}
         self.administrator = self._add(_random_key("AKIA"))
         """It may do everything."""
@@ -99,7 +105,7 @@ class AccessKeys:
         """Who made a validly signed request. Raises `DeniedError`.
 
         The whole signature is verified, not the key's id alone: an id is no secret to the clients
-        that log it. The date is not: a loopback connection cannot be intercepted.
+        that log it.
         """
         found = _AUTHORIZATION.fullmatch(request.headers.get("Authorization", ""))
         if found is None:
@@ -110,6 +116,8 @@ class AccessKeys:
             raise DeniedError(Denial.UNKNOWN_KEY, service)
         if not hmac.compare_digest(_signature(request, key, found.groupdict()), found["signature"]):
             raise DeniedError(Denial.BAD_SIGNATURE, service)
+        if not _is_current(request.headers.get("X-Amz-Date", ""), self._now()):
+            raise DeniedError(Denial.EXPIRED, service)
         if key.services is not None and service not in key.services:
             raise DeniedError(Denial.NOT_ALLOWED, service)
         return Caller(key, service)
@@ -117,6 +125,14 @@ class AccessKeys:
     def _add(self, key: AccessKey) -> AccessKey:
         self._keys[key.id] = key
         return key
+
+
+def _is_current(signed_at: str, now: datetime) -> bool:
+    try:
+        at = datetime.strptime(signed_at, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        return False
+    return abs(now - at) <= SIGNATURE_VALID
 
 
 def _random_key(

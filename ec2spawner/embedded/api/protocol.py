@@ -7,9 +7,10 @@ a member is called on the wire is botocore's knowledge, not ours.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from operator import itemgetter
 from typing import Any
 from urllib.parse import parse_qsl
 from xml.sax.saxutils import escape
@@ -74,10 +75,20 @@ def parse_form(body: bytes) -> dict[str, str]:
         raise EC2Error("MalformedQueryString", f"The body is not a form: {error}.") from error
 
 
+COMMON_PARAMETERS = frozenset({"Action", "Version"})
+"""Fields of every request that are no member of the action's input."""
+
+
 def parse_request(action: str, form: Mapping[str, str]) -> dict[str, Any]:
-    """A form's fields as the dictionary that a boto3 caller passed."""
+    """A form's fields as the dictionary that a boto3 caller passed.
+
+    Raises EC2's errors for a field that the action does not have, for a required one that is
+    missing, and for a value of another type.
+    """
     tree: dict[str, Any] = {}
     for name, value in form.items():
+        if name in COMMON_PARAMETERS:
+            continue
         node = tree
         *path, last = name.split(".")
         for part in path:
@@ -85,9 +96,14 @@ def parse_request(action: str, form: Mapping[str, str]) -> dict[str, Any]:
             if not isinstance(child, dict):
                 raise EC2Error("MalformedQueryString", f"{name} names a value twice.")
             node = child
+        if last in node:
+            raise EC2Error("MalformedQueryString", f"{name} names a value twice.")
         node[last] = value
     shape = operation(action).input_shape
-    return _parse_structure(shape, tree) if shape is not None else {}
+    if shape is None:
+        _refuse_unknown(tree.keys())
+        return {}
+    return _parse_structure(shape, tree)
 
 
 def _query_name(member_name: str, shape: Shape) -> str:
@@ -100,11 +116,21 @@ def _query_name(member_name: str, shape: Shape) -> str:
 
 def _parse_structure(shape: StructureShape, tree: Mapping[str, Any]) -> dict[str, Any]:
     parsed: dict[str, Any] = {}
-    for name, member in shape.members.items():
-        found = tree.get(_query_name(name, member))
-        if found is not None:
-            parsed[name] = _parse(member, found, name)
+    names = {_query_name(name, member): name for name, member in shape.members.items()}
+    _refuse_unknown(tree.keys() - names.keys())
+    for query_name, name in names.items():
+        if query_name in tree:
+            parsed[name] = _parse(shape.members[name], tree[query_name], name)
+        elif name in shape.required_members:
+            raise EC2Error(
+                "MissingParameter", f"The request must contain the parameter {query_name}"
+            )
     return parsed
+
+
+def _refuse_unknown(names: Iterable[str]) -> None:
+    for name in sorted(names):
+        raise EC2Error("UnknownParameter", f"The parameter {name} is not recognized")
 
 
 def _parse(shape: Shape, found: Any, name: str) -> Any:
@@ -114,7 +140,8 @@ def _parse(shape: Shape, found: Any, name: str) -> Any:
     if isinstance(shape, StructureShape):
         return _parse_structure(shape, found)
     if isinstance(shape, ListShape):
-        numbered = sorted((int(n), value) for n, value in found.items() if n.isdigit())
+        _refuse_unknown(f"{name}.{n}" for n in found if not n.isdigit())
+        numbered = sorted(((int(n), value) for n, value in found.items()), key=itemgetter(0))
         return [_parse(shape.member, value, name) for _, value in numbered]
     return _parse_scalar(shape, found, name)
 
@@ -127,13 +154,13 @@ def _parse_scalar(shape: Shape, text: str, name: str) -> Any:
             case "float" | "double":
                 return float(text)
             case "boolean":
-                return text.lower() == "true"
+                return {"true": True, "false": False}[text.lower()]
             case "timestamp":
                 instant = datetime.fromisoformat(text)
                 return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
             case _:
                 return text
-    except ValueError as error:
+    except (KeyError, ValueError) as error:
         raise EC2Error(
             "InvalidParameterValue", f"Value ({text}) for parameter {name} is invalid."
         ) from error

@@ -54,6 +54,7 @@ EC2_DENIALS = {
     Denial.MISSING: ("MissingAuthenticationToken", 403),
     Denial.UNKNOWN_KEY: ("AuthFailure", 401),
     Denial.BAD_SIGNATURE: ("AuthFailure", 401),
+    Denial.EXPIRED: ("RequestExpired", 400),
     Denial.NOT_ALLOWED: ("UnauthorizedOperation", 403),
 }
 """Code and HTTP status of EC2."""
@@ -61,6 +62,7 @@ QUERY_DENIALS = {
     Denial.MISSING: ("MissingAuthenticationToken", 403),
     Denial.UNKNOWN_KEY: ("InvalidClientTokenId", 403),
     Denial.BAD_SIGNATURE: ("SignatureDoesNotMatch", 403),
+    Denial.EXPIRED: ("RequestExpired", 400),
     Denial.NOT_ALLOWED: ("AccessDenied", 403),
 }
 """Those of IAM and STS."""
@@ -68,6 +70,7 @@ JSON_DENIALS = {
     Denial.MISSING: ("MissingAuthenticationTokenException", 400),
     Denial.UNKNOWN_KEY: ("UnrecognizedClientException", 400),
     Denial.BAD_SIGNATURE: ("InvalidSignatureException", 400),
+    Denial.EXPIRED: ("RequestExpired", 400),
     Denial.NOT_ALLOWED: ("AccessDeniedException", 400),
 }
 """Those of the services that speak JSON."""

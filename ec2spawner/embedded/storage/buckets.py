@@ -23,6 +23,7 @@ DENIALS = {
     Denial.MISSING: "AccessDenied",
     Denial.UNKNOWN_KEY: "InvalidAccessKeyId",
     Denial.BAD_SIGNATURE: "SignatureDoesNotMatch",
+    Denial.EXPIRED: "RequestTimeTooSkewed",
     Denial.NOT_ALLOWED: "AccessDenied",
 }
 """S3's codes, each with the HTTP status 403."""

@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -78,6 +79,24 @@ def test_wrong_credentials_are_refused_in_the_words_of_the_service(
     assert len(lab.control("calls")) == before
 
 
+@pytest.mark.parametrize("minutes", [-6, 6])
+@pytest.mark.parametrize(
+    ("service", "code"),
+    [
+        ("ec2", "RequestExpired"),
+        ("iam", "RequestExpired"),
+        ("s3", "RequestTimeTooSkewed"),
+        ("ssm", "RequestExpired"),
+    ],
+)
+def test_a_clock_that_is_five_minutes_off_is_refused(
+    lab: Any, monkeypatch: pytest.MonkeyPatch, service: str, code: str, minutes: int
+) -> None:
+    at = datetime.now(UTC) + timedelta(minutes=minutes)
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: at)
+    assert code_of(lambda: LISTINGS[service](lab.client(service))) == code
+
+
 def test_unsigned_requests_are_refused(lab: Any) -> None:
     endpoint = lab.facts.ec2_endpoint
     launch = {"Action": "RunInstances", "ImageId": lab.facts.image_id, "MinCount": 1, "MaxCount": 1}
@@ -87,6 +106,7 @@ def test_unsigned_requests_are_refused(lab: Any) -> None:
     assert (status, "<Code>MissingAuthenticationToken</Code>" in text) == (403, True)
     status, text, _ = send(f"{endpoint}/", b"{}", X_Amz_Target="AmazonSSM.GetParameter")
     assert (status, json.loads(text)["__type"]) == (400, "MissingAuthenticationTokenException")
+    lab.client("s3").create_bucket(Bucket="some-bucket")
     status, text, _ = send(f"{endpoint}/some-bucket/key", b"x", "PUT")
     assert (status, "<Code>AccessDenied</Code>" in text) == (403, True)
     assert len(lab.control("instances")) == before

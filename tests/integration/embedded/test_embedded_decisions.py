@@ -183,6 +183,7 @@ async def test_a_failed_call_can_be_retried_with_its_token() -> None:
 @given(st.text(st.characters(exclude_categories=("Cs", "Cc")), min_size=1, max_size=50))
 def test_any_text_survives_the_query_protocol(text: str) -> None:
     form = {
+        "LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version": "1",
         "TagSpecification.1.ResourceType": "instance",
         "TagSpecification.1.Tag.2.Key": "b",
         "TagSpecification.1.Tag.2.Value": text,
@@ -207,15 +208,38 @@ def test_any_text_survives_the_query_protocol(text: str) -> None:
     assert parsed["Errors"] == answer["Errors"]
 
 
+WHOLE = {
+    "Action": "CreateFleet",
+    "Version": "2016-11-15",
+    "LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version": "1",
+    "TargetCapacitySpecification.TotalTargetCapacity": "3",
+}
+
+
 @pytest.mark.parametrize(
-    "form",
+    ("form", "code"),
     [
-        {"TargetCapacitySpecification.TotalTargetCapacity": "many"},
-        {"TargetCapacitySpecification": "3"},
-        {"Type.Nested": "instant"},
-        {"Type": "instant", "Type.Nested": "instant"},
+        ({"TargetCapacitySpecification.TotalTargetCapacity": "many"}, "InvalidParameterValue"),
+        ({"TargetCapacitySpecification": "3"}, "MalformedQueryString"),
+        ({"Type.Nested": "instant"}, "InvalidParameterValue"),
+        ({"Type": "instant", "Type.Nested": "instant"}, "MalformedQueryString"),
+        ({"ReplaceUnhealthyInstances": "perhaps"}, "InvalidParameterValue"),
+        ({"Colour": "blue"}, "UnknownParameter"),
+        ({"LaunchTemplateConfigs.1.Colour": "blue"}, "UnknownParameter"),
+        ({"TagSpecification.one.ResourceType": "instance"}, "UnknownParameter"),
     ],
 )
-def test_a_malformed_request_is_an_ec2_error(form: dict[str, str]) -> None:
-    with pytest.raises(EC2Error):
+def test_a_malformed_request_is_an_ec2_error(form: dict[str, str], code: str) -> None:
+    parse_request("CreateFleet", WHOLE)
+    with pytest.raises(EC2Error) as refused:
+        parse_request("CreateFleet", WHOLE | form)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize("name", ["LaunchTemplateConfigs", "TargetCapacitySpecification"])
+def test_a_required_parameter_that_is_missing_is_named(name: str) -> None:
+    form = {field: value for field, value in WHOLE.items() if not field.startswith(name)}
+    with pytest.raises(EC2Error) as refused:
         parse_request("CreateFleet", form)
+    assert refused.value.code == "MissingParameter"
+    assert name in refused.value.message

