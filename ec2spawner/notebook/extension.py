@@ -37,9 +37,8 @@ class NotebookExtension(ExtensionApp):
         # The page must know before it can ask: it registers a plugin in place of JupyterLab's own.
         page = self.serverapp.web_app.settings.setdefault("page_config_data", {})
         page["ec2spawnerManaged"] = bool(agent_socket)
-        if agent_socket:
-            self._use_home_environment()
-        command = shell_command(environ) if agent_socket else None
+        greeting = self._use_home_environment() if agent_socket else ""
+        command = shell_command(environ, greeting) if agent_socket else None
         if command is not None:
             # Before the terminals' own extension reads it; the user's configuration wins.
             self.serverapp.terminado_settings.setdefault("shell_command", command)
@@ -51,29 +50,34 @@ class NotebookExtension(ExtensionApp):
             end_url=environ.get("EC2SPAWNER_END_URL", ""),
         )
 
-    def _use_home_environment(self) -> None:
-        """Have kernels and terminals use the user's own packages. A home in which that is not
-        possible, such as a full one, does not keep the server from starting."""
+    def _use_home_environment(self) -> str:
+        """Have kernels and terminals use the user's own packages; what a user should know of that,
+        for the log and for terminals.
+
+        A home in which that is not possible, such as a full one, does not keep the server from
+        starting.
+        """
         assert self.serverapp is not None
         environment = HomeEnvironment.of(Path.home())
         try:
             is_new = environment.prepare()
+            others = ", ".join(environment.others_with_packages()) if is_new else ""
+            activate(environment, self.serverapp.kernel_spec_manager)
         except Exception as error:  # whatever a home may hold
-            self.log.error(
-                "The packages in %s are not used, and none can be installed there: %s. Free "
-                "space, or delete the folder, then stop and start this server",
-                environment.folder,
-                error,
+            problem = (
+                f"The packages in {environment.folder} are not used, and none can be installed "
+                f"there: {error}. Free space, or delete the folder, then stop and start this server"
             )
-            return
-        if is_new and (others := environment.others_with_packages()):
-            self.log.warning(
-                "Packages that were installed with %s are not used by this Python: install "
-                "them again. %s is new",
-                ", ".join(others),
-                environment.folder,
-            )
-        activate(environment, self.serverapp.kernel_spec_manager)
+            self.log.error("%s", problem)
+            return problem
+        if not others:
+            return ""
+        news = (
+            f"This machine has {environment.folder.name}. Packages that you installed with "
+            f"{others} are not used: install again what you need. {environment.folder} is new"
+        )
+        self.log.warning("%s", news)
+        return news
 
     def initialize_handlers(self) -> None:
         """The calls below `ec2spawner/api/`, see docs/reference/http.md."""

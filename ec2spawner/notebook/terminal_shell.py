@@ -17,14 +17,15 @@ POSIX_SHELLS = ("bash", "dash", "ksh", "sh", "zsh")
 SCRIPT = (
     "for folder in {folders}; do "
     'case ":$PATH:" in *":$folder:"*) ;; *) PATH="$folder:$PATH" ;; esac; '
-    "done; unset folder; export PATH; exec {shell} -i"
+    "done; unset folder; export PATH; {greeting}exec {shell} -i"
 )
 
 
-def shell_command(environment: Mapping[str, str]) -> list[str] | None:
+def shell_command(environment: Mapping[str, str], greeting: str = "") -> list[str] | None:
     """The command of a terminal: profile, then what PATH had and lacks now, then the user's shell.
 
-    What the profile adds keeps its place. None where Jupyter's own command serves.
+    What the profile adds keeps its place. `greeting` is printed first. None where Jupyter's own
+    command serves.
     """
     shell = environment.get("SHELL", "")
     folders = [each for each in environment.get("PATH", "").split(os.pathsep) if each]
@@ -34,5 +35,6 @@ def shell_command(environment: Mapping[str, str]) -> list[str] | None:
         # The first is put in front last.
         folders=" ".join(shlex.quote(each) for each in reversed(folders)),
         shell=shlex.quote(shell),
+        greeting=f"printf '%s\\n' {shlex.quote(greeting)}; " if greeting else "",
     )
     return [shell, "-l", "-c", script]

@@ -52,12 +52,15 @@ async def test_packages_stay_in_the_home_and_cannot_break_the_server(
     machine: Machine, hub: StubHub
 ) -> None:
     home = HomeEnvironment.of(machine.volume(VOLUME))
+    of_another_python = home.folder.parent / "python3.8" / "lib" / "python3.8" / "site-packages"
+    (of_another_python / "einops-1.0.dist-info").mkdir(parents=True)
     one = wheel(machine.root / "wheels", "ownpackage", "def main(): print('own', __file__)")
     # What the notebook server itself imports, in a version that fails.
     bad = wheel(machine.root / "wheels", "jupyter_server", "raise SystemExit('broken')")
     install = f"install --quiet --disable-pip-version-check --no-index --no-deps {bad.parent}/"
 
     await start(machine, hub)
+    assert "installed with python3.8 are not used" in machine.log()
     async with Jupyter(machine.base_url, API_TOKEN) as ada:
         kernel = Kernel(ada, await ada.start_notebook("a.ipynb"))
         said = printed(await kernel.run(f"%pip {install}{one.name}\nimport ownpackage"))

@@ -38,3 +38,11 @@ def test_path_entries_dropped_by_the_profile_are_restored(
 @pytest.mark.parametrize("shell", ["/usr/bin/fish", "/bin/tcsh", ""])
 def test_unsupported_shells_are_left_to_jupyter(shell: str) -> None:
     assert shell_command({"SHELL": shell, "PATH": "/opt/bin"}) is None
+
+
+def test_a_greeting_is_printed_as_it_is() -> None:
+    greeting = "it's $HOME; `x`"
+    command = shell_command({"SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}, greeting)
+    assert command is not None
+    said = subprocess.run(command, input="exit\n", capture_output=True, text=True, check=False)
+    assert greeting in said.stdout.splitlines()
