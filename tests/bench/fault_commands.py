@@ -40,7 +40,7 @@ class Commands:
     async def check(self) -> list[Finding]:
         assert self._config is not None
         found = await check(self._config, now=datetime.now(UTC))
-        return [each for each in found if each.state in {State.FAILED, State.WARNING}]
+        return [each for each in found if each.state is not State.OK]
 
     async def prices(self) -> str:
         """Why the region could not be read; empty where it could."""

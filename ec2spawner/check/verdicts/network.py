@@ -118,6 +118,15 @@ def _endpoints(tables: Sequence[RouteTable]) -> str:
     return f"; to S3 also by {', '.join(found)}" if found else ""
 
 
+def unread_routes(code: str) -> Finding:
+    """The routes may not be read, or could not be."""
+    return unproved(
+        Topic.WAY_OUT,
+        f"the route tables cannot be read: {code}",
+        "give the hub's role ec2:DescribeRouteTables, or look in the console",
+    )
+
+
 def judge_public_addresses(subnets: Sequence[Subnet]) -> Finding:
     """Warns where each instance gets a public address: it costs money and is an open door."""
     public = [subnet.subnet_id for subnet in subnets if subnet.public_addresses]
@@ -128,18 +137,6 @@ def judge_public_addresses(subnets: Sequence[Subnet]) -> Finding:
         Topic.PUBLIC_ADDRESS,
         f"each instance in {', '.join(public)} gets one: USD {PUBLIC_ADDRESS_USD:g} an hour (USD "
         f"{month:.2f} a month), and what its security groups allow can reach it from anywhere",
-        "nothing, if it is their way out: a NAT gateway costs more than about ten addresses. "
+        "nothing, if it is their way out: a NAT gateway costs as much as nine of them. "
         "Otherwise switch off auto-assign public IPv4 address of the subnets",
-    )
-
-
-# --- ports -----------------------------------------------------------------------------------
-
-
-def unread_routes(code: str) -> Finding:
-    """The routes may not be read, or could not be."""
-    return unproved(
-        Topic.WAY_OUT,
-        f"the route tables cannot be read: {code}",
-        "give the hub's role ec2:DescribeRouteTables, or look in the console",
     )
