@@ -250,14 +250,12 @@ def known_regions() -> frozenset[str]:
 
 
 def price_list_region(region: str) -> str:
-    """The Price List API endpoint for a region: the API exists in four regions only.
+    """The Price List API endpoint for a region of the partition `aws`, where three regions have it.
 
     It knows the prices of every region of its partition, so the nearest one is merely faster.
-    China has its own, which answers in CNY. From AWS's list of endpoints, November 2026.
+    From AWS's list of endpoints, November 2026.
     """
     part = region.partition("-")[0]
-    if part == "cn":
-        return "cn-northwest-1"
     if part in {"af", "eu", "il", "me"}:
         return "eu-central-1"
     return "ap-south-1" if part == "ap" else "us-east-1"

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from ..core.partitions import currency, why_prices_are_unknown
 from ..core.pricing.discounts import Discount
 from ..core.pricing.price_history import PricePoint, merged
 from ..provisioner.model.cloud import CloudError
@@ -54,8 +55,11 @@ class Prices:
     ) -> dict[_Pool, tuple[PricePoint, ...]]:
         """(instance type, zone) -> its spot prices, oldest first, from the one in force at `since`.
 
-        Without `zones`, all of the region. What EC2 does not list is absent.
+        Without `zones`, all of the region. What EC2 does not list is absent, and so are all prices
+        of a partition that does not bill in USD: EC2 names no currency here.
         """
+        if currency(self.client.region) != "USD":
+            return {}
         names = sorted(set(instance_types))
         chosen_zones = [_filter("availability-zone", sorted(set(zones)))] if zones else []
         pools: defaultdict[_Pool, list[PricePoint]] = defaultdict(list)
@@ -78,8 +82,11 @@ class Prices:
         """Instance type -> its on-demand price in the region, by the Price List API.
 
         One query for each type, because the API joins its filters with AND. Types unknown to
-        it are absent.
+        it are absent. Outside of the partition `aws` all are: GovCloud has no such API, and its
+        credentials do not work elsewhere; other partitions bill in other currencies.
         """
+        if why_prices_are_unknown(self.client.region):
+            return {}
         region, at_once = self.client.region, asyncio.Semaphore(PRODUCT_QUERIES)
 
         async def price_of(name: str) -> tuple[str, float | None]:

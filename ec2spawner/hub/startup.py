@@ -31,6 +31,7 @@ from .. import data
 from ..aws.ec2 import EC2Cloud
 from ..aws.identity import IdentitySetupError, IdentityVerifier
 from ..config import ConfigError, Judged, Options, judge_options, small_disks
+from ..core.partitions import why_prices_are_unknown
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.model.settings import Settings
 from ..provisioner.provisioner import Provisioner
@@ -133,6 +134,8 @@ async def _begin(app: JupyterHub) -> None:
     that refuses its configuration leaves nothing behind.
     """
     options = validate(app)
+    if unknown := why_prices_are_unknown(options.region):
+        log.warning("Prices: %s", unknown)
     verifier = IdentityVerifier(options.region, map(Path, options.identity_certificates))
     store = await _open_store(app, options)
     service = HubService(options, Seal(app.cookie_secret), verifier, authority(app))

@@ -13,6 +13,7 @@ import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
+from ...core.partitions import dns_suffix
 from ...wire import HomeMount
 from ..command import TIMED_OUT, run
 from ..settings import Settings
@@ -95,7 +96,7 @@ class EfsHome:
     def _command(self) -> list[str]:
         mount = self._mount
         if not mount.tls:
-            server = f"{mount.file_system}.efs.{self._region}.amazonaws.com:/"
+            server = f"{mount.file_system}.efs.{self._region}.{dns_suffix(self._region)}:/"
             options = f"{NFS},nodev,nosuid,noatime"
             return ["mount", "-t", "nfs4", "-o", options, server, str(self._base)]
         options = "tls,nodev,nosuid,noatime"

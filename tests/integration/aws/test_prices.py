@@ -226,6 +226,20 @@ async def test_a_forbidden_price_list_raises_our_error(cloud: EC2Cloud, ec2: Scr
     assert len(ec2.calls) < 20, "the first refusal is enough"
 
 
+@pytest.mark.parametrize(("region", "has_spot"), [("us-gov-west-1", True), ("cn-north-1", False)])
+async def test_prices_that_a_partition_does_not_have_in_usd_are_not_asked_for(
+    ec2: ScriptedEC2, region: str, has_spot: bool
+) -> None:
+    """GovCloud has no Price List API, and another one refuses its credentials; China's are CNY."""
+    cloud = EC2Cloud(region, ec2.url)
+    assert await cloud.on_demand_prices([T4]) == {}
+    ec2.will("DescribeSpotPriceHistory", history(spot("a", "0.3", "20T10:00")))
+    since = datetime(2026, 11, 19, tzinfo=UTC)
+    assert bool(await cloud.spot_history([T4], (), since)) is has_spot
+    assert ec2.actions == (["DescribeSpotPriceHistory"] if has_spot else [])
+    await cloud.close()
+
+
 @pytest.mark.parametrize(
     ("region", "asked"),
     [
@@ -235,7 +249,6 @@ async def test_a_forbidden_price_list_raises_our_error(cloud: EC2Cloud, ec2: Scr
         ("eu-west-1", "eu-central-1"),
         ("il-central-1", "eu-central-1"),
         ("ap-northeast-1", "ap-south-1"),
-        ("cn-north-1", "cn-northwest-1"),
     ],
 )
 async def test_the_price_list_is_queried_in_its_own_region(

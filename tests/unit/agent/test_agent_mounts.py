@@ -302,9 +302,14 @@ async def test_an_instance_without_instance_store_has_no_scratch(settings: Setti
 # --- EFS ----------------------------------------------------------------------------------------
 
 
-def efs(settings: Settings, directory: str = "homes/ada", **changes: object) -> EfsHome:
+def efs(
+    settings: Settings,
+    directory: str = "homes/ada",
+    region: str = "eu-west-1",
+    **changes: object,
+) -> EfsHome:
     mount = HomeMount(kind="efs", file_system="fs-0a1b2c3d", directory=directory)
-    return EfsHome(mount.model_copy(update=changes), settings, "eu-west-1")
+    return EfsHome(mount.model_copy(update=changes), settings, region)
 
 
 async def test_a_missing_file_system_is_not_created(settings: Settings) -> None:
@@ -342,6 +347,7 @@ async def test_without_tls_it_is_not_mounted_unless_the_admin_allows_it(
         ({"iam": True}, "-o tls,nodev,nosuid,noatime,iam fs-"),
         ({"access_point": "fsap-0a1b2c3d"}, ",accesspoint=fsap-0a1b2c3d fs-"),
         ({"tls": False}, "nodev,nosuid,noatime fs-0a1b2c3d.efs.eu-west-1.amazonaws.com:/"),
+        ({"tls": False, "region": "cn-north-1"}, ".efs.cn-north-1.amazonaws.com.cn:/"),
         ({"tls": False}, "-t nfs4 -o nfsvers=4.1,"),
     ],
 )

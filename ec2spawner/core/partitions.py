@@ -1,0 +1,52 @@
+"""AWS's partitions: separate clouds, with names and currencies of their own. Pure.
+
+A region's name tells its partition. Names and domains are those of botocore's `partitions.json`;
+prices outside of `aws` and GovCloud are in other currencies, which nothing here converts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+_DNS_SUFFIXES: Final[Mapping[str, str]] = MappingProxyType(
+    {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}
+)
+"""First word of a region's name -> domain of its services, where it is not `amazonaws.com`."""
+
+_CURRENCIES: Final[Mapping[str, str]] = MappingProxyType({"cn": "CNY", "eusc": "EUR"})
+
+
+def dns_suffix(region: str) -> str:
+    """The domain of a region's services, such as `amazonaws.com.cn`."""
+    return _DNS_SUFFIXES.get(_first_word(region), "amazonaws.com")
+
+
+def currency(region: str) -> str:
+    """The currency of all prices of a region, such as `USD`."""
+    return _CURRENCIES.get(_first_word(region), "USD")
+
+
+def is_gov_cloud(region: str) -> bool:
+    """Whether the region is of AWS GovCloud (US), whose partition has no Price List API."""
+    return region.startswith("us-gov-")
+
+
+def why_prices_are_unknown(region: str) -> str:
+    """Why prices of a region cannot be shown, and what follows; empty where they can."""
+    if currency(region) != "USD":
+        return (
+            f"prices in {region} are in {currency(region)}, and this hub counts in USD: prices and "
+            "costs are unknown, and a user's price limit buys nothing"
+        )
+    if is_gov_cloud(region):
+        return (
+            f"the Price List API does not exist in the partition of {region}: on-demand prices "
+            "and the costs of on-demand servers are unknown, spot prices are known"
+        )
+    return ""
+
+
+def _first_word(region: str) -> str:
+    return region.partition("-")[0]

@@ -1,0 +1,39 @@
+"""What a region's name tells of its partition."""
+
+from __future__ import annotations
+
+import pytest
+from botocore.loaders import Loader
+
+from ec2spawner.core.partitions import currency, dns_suffix, why_prices_are_unknown
+
+PUBLIC = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
+
+
+def test_the_domains_are_those_of_botocore() -> None:
+    partitions = Loader().load_data("partitions")["partitions"]
+    domains = {
+        region: each["outputs"]["dnsSuffix"]
+        for each in partitions
+        if each["id"] in PUBLIC
+        for region in each["regions"]
+        if not region.endswith("-global")
+    }
+    assert {"cn-north-1", "eusc-de-east-1", "us-gov-west-1"} < domains.keys()
+    assert {region: dns_suffix(region) for region in domains} == domains
+
+
+@pytest.mark.parametrize(
+    ("region", "coin", "said"),
+    [
+        ("eu-central-1", "USD", ""),
+        ("us-gov-east-1", "USD", "on-demand prices"),
+        ("cn-northwest-1", "CNY", "CNY"),
+        ("eusc-de-east-1", "EUR", "EUR"),
+    ],
+)
+def test_prices_are_unknown_with_a_reason(region: str, coin: str, said: str) -> None:
+    assert currency(region) == coin
+    why = why_prices_are_unknown(region)
+    assert bool(why) == bool(said)
+    assert said in why
