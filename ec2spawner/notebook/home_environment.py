@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import site
 import sys
@@ -29,8 +30,10 @@ FOLDER: Final = ".ec2spawner"
 PTH: Final = "ec2spawner-image.pth"
 """In the environment's site-packages: adds those of the image after the user's."""
 
-LAUNCHERS: Final = {"pip": "pip", "pip3": "pip", "ipython": "IPython"}
-"""Commands of the image's packages that must run in the user's environment."""
+MODULES: Final = {"pip": "pip", "pip3": "pip", "ipython": "IPython"}
+"""Commands of the image's packages that must run in the user's environment, and their modules."""
+
+_LAUNCHER_MARK: Final = "# written by ec2spawner"
 
 KERNEL: Final = "python3"
 """The name of Jupyter's own Python kernel."""
@@ -57,7 +60,7 @@ class HomeEnvironment:
 
     @property
     def jupyter_path(self) -> Path:
-        """For JUPYTER_PATH: holds the kernel spec, and nothing that a package could install."""
+        """Holds the kernel spec, and nothing that a package could install."""
         return self.folder / "jupyter"
 
     @property
@@ -83,11 +86,24 @@ class HomeEnvironment:
         _write(self.site_packages / PTH, _pth(site.getsitepackages()))
         # IPython loads its extensions, such as `%%cost`, from the folder of its environment.
         _link(self.folder / "etc" / "ipython", Path(sys.prefix) / "etc" / "ipython")
-        for name, module in LAUNCHERS.items():
-            if not (self.programs / name).exists():
-                _write(self.programs / name, _LAUNCHER.format(module=module), mode=0o755)
+        for name, module in MODULES.items():
+            self._write_launcher(name, f'exec "${{0%/*}}/python" -m {module} "$@"')
+        self._write_launcher("jupyter", self._jupyter())
         self._write_kernel_spec()
         return is_new
+
+    def _jupyter(self) -> str:
+        """The image's `jupyter`, which finds the kernel of this environment. Only that command: a
+        JUPYTER_PATH for all would reach the `jupyter` of conda environments."""
+        path = shlex.quote(str(self.jupyter_path))
+        program = shlex.quote(str(Path(sys.executable).with_name("jupyter")))
+        return f'JUPYTER_PATH={path}${{JUPYTER_PATH:+:$JUPYTER_PATH}} exec {program} "$@"'
+
+    def _write_launcher(self, name: str, command: str) -> None:
+        """Write a command, unless pip has installed the same one."""
+        file = self.programs / name
+        if not file.exists() or _LAUNCHER_MARK in file.read_bytes()[:100].decode(errors="replace"):
+            _write(file, f"#!/bin/sh\n{_LAUNCHER_MARK}\n{command}\n", mode=0o755)
 
     def _is_of_this_interpreter(self) -> bool:
         """Whether its `python` is the one that the image has now, which may lie elsewhere."""
@@ -129,18 +145,11 @@ def activate(environment: HomeEnvironment, kernel_specs: Any) -> None:
     By PATH and by the kernel spec. VIRTUAL_ENV is not set: IPython would add the environment to
     kernels of other interpreters, such as conda's.
     """
-    _prepend("PATH", environment.programs)
-    _prepend("JUPYTER_PATH", environment.jupyter_path)
+    path = [str(environment.programs), os.environ.get("PATH", "")]
+    os.environ["PATH"] = os.pathsep.join(filter(None, path))
     folders = getattr(kernel_specs, "kernel_dirs", None)
     if folders is not None:
         kernel_specs.kernel_dirs = [str(environment.jupyter_path / "kernels"), *folders]
-
-
-def _prepend(variable: str, folder: Path) -> None:
-    os.environ[variable] = os.pathsep.join(filter(None, [str(folder), os.environ.get(variable)]))
-
-
-_LAUNCHER = '#!/bin/sh\nexec "${{0%/*}}/python" -m {module} "$@"\n'
 
 
 def _pth(folders: Iterable[str]) -> str:

@@ -68,6 +68,23 @@ def test_the_kernel_runs_in_it_unless_there_is_another_one(
     assert not spec.exists()
 
 
+def test_jupyter_in_a_terminal_finds_the_same_kernel(home: HomeEnvironment) -> None:
+    home.prepare()
+    listing = [str(home.programs / "jupyter"), "kernelspec", "list", "--json"]
+    said = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
+    spec = json.loads(said)["kernelspecs"]["python3"]["spec"]
+    assert spec["argv"][0] == str(home.programs / "python")
+
+
+def test_a_command_that_pip_installed_stays(home: HomeEnvironment) -> None:
+    home.prepare()
+    (home.programs / "jupyter").write_text("#!/usr/bin/python\n")
+    (home.programs / "pip").write_text("#!/bin/sh\n# written by ec2spawner\nof an older image\n")
+    home.prepare()
+    assert (home.programs / "jupyter").read_text() == "#!/usr/bin/python\n"
+    assert "older" not in (home.programs / "pip").read_text()
+
+
 def test_packages_of_another_python_are_named(home: HomeEnvironment, tmp_path: Path) -> None:
     for version, package in (("python3.8", "numpy-1.0.dist-info"), ("python3.9", "nothing")):
         packages = tmp_path / ".ec2spawner" / version / "lib" / version / "site-packages"
@@ -96,6 +113,5 @@ def test_kernels_and_terminals_find_it_first(
     activate(home, specs)
     assert os.environ["PATH"] == f"{home.programs}:/image/bin"
     assert list(specs.kernel_dirs) == [str(home.jupyter_path / "kernels"), "/image/kernels"]
-    assert os.environ["JUPYTER_PATH"] == str(home.jupyter_path)
-    monkeypatch.delenv("JUPYTER_PATH")
+    assert "JUPYTER_PATH" not in os.environ, "other environments have kernels of their own"
     activate(home, object())
