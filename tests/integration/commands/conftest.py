@@ -19,5 +19,11 @@ async def embedded(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Em
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def known_at_once(embedded: Embedded) -> None:
+    """What a test creates itself is read back at once."""
+    await embedded.control("lag", {"seconds": 0})
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def admin(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> Admin:
     return Admin(embedded, tmp_path_factory.mktemp("admin"))

@@ -28,7 +28,10 @@ from ec2spawner.core.offers.quotas import ListedQuota
 from tests.harness import Embedded
 from tests.integration.commands.admin import Admin
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("known_at_once"),
+]
 
 API_PORT = 8081
 

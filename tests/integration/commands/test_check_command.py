@@ -19,7 +19,10 @@ from ec2spawner.wire import Market
 from tests.harness import CONFIG, Embedded
 from tests.integration.commands.admin import Admin, Ended
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("known_at_once"),
+]
 
 CHANGING = ("Create", "Run", "Terminate", "Delete", "Attach", "Detach", "Modify", "Start", "Stop")
 

@@ -21,7 +21,10 @@ from tests.harness import CONFIG, Embedded
 from tests.integration.commands.admin import Admin, Ended
 from tests.stored import lease
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.usefixtures("known_at_once"),
+]
 
 REAP = ("reap", f"--config={CONFIG}", "--json", "--older-than=0")
 LONG_AGO = datetime.now(UTC) - timedelta(hours=1)
