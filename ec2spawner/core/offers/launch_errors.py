@@ -32,6 +32,8 @@ class ErrorClass(StrEnum):
     """This offer is sold out."""
     TYPE_IN_ZONE = "type-in-zone"
     """The zone does not have the type, in any market."""
+    UNUSABLE = "unusable"
+    """No code of EC2's: instances of the type report that none of them can work with its image."""
     QUOTA = "quota"
     """The account's limit: the market's whole quota class."""
     MARKET = "market"

@@ -24,17 +24,14 @@ MARKED_FOR: Mapping[ErrorClass, timedelta] = MappingProxyType(
         ErrorClass.MARKET: timedelta(minutes=10),
         ErrorClass.SUBNET: timedelta(minutes=3),
         ErrorClass.TYPE_IN_ZONE: timedelta(hours=24),
+        ErrorClass.UNUSABLE: timedelta(hours=1),
     }
 )
 """How long a refusal is believed. Three minutes are Karpenter's; which types a zone has changes
-when AWS builds. What is not here marks nothing."""
+when AWS builds; whether a type works changes with the image. What is not here marks nothing."""
 
 UNUSABLE = "UnusableGpu"
 """The code of a mark that is no refusal of EC2's."""
-
-UNUSABLE_FOR = timedelta(hours=1)
-"""How long a type is not bought whose instances report that none of them can work. A new image
-may change that."""
 
 HINTED_FOR = timedelta(minutes=3)
 """How long EC2's word that a zone has room is believed: as long as its opposite."""
@@ -117,8 +114,7 @@ class SoldOut:
     def learn_unusable(self, instance_type: str, zones: Iterable[str], now: datetime) -> None:
         """Remember that instances of this type cannot work, in any market of these zones."""
         for zone in zones:
-            mark = Mark(ErrorClass.TYPE_IN_ZONE, UNUSABLE, now, now + UNUSABLE_FOR)
-            self._marks[Scope(None, instance_type, zone)] = mark
+            self._mark(Scope(None, instance_type, zone), ErrorClass.UNUSABLE, UNUSABLE, now)
 
     def mark_of(self, key: OfferKey, now: datetime) -> Mark | None:
         """Why an offer is not worth asking for, by the mark that holds longest; None if it is."""

@@ -41,7 +41,7 @@ class SoldOut(Model):
     """Why an offer is not requested now."""
 
     reason: str
-    """`offer`, `type-in-zone`, `quota` or `subnet`."""
+    """`offer`, `type-in-zone`, `unusable`, `quota` or `subnet`."""
     code: str
     """EC2's."""
     since: AwareDatetime

@@ -21,6 +21,7 @@ MAX_CHARACTERS = 500
 
 _REPORT_ORDER = (
     ErrorClass.MARKET,
+    ErrorClass.UNUSABLE,
     ErrorClass.OFFER,
     ErrorClass.SUBNET,
     ErrorClass.TYPE_IN_ZONE,
