@@ -114,8 +114,12 @@ def build(moto: Moto, block: AddressBlock) -> Network:
     groups = moto.call_here(
         "DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}]
     )
+    group = groups["SecurityGroups"][0]["GroupId"]
+    # On EC2 a VPC's default group admits its own members.
+    members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
+    moto.call_here("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[members])
     image_id = _register_image(moto)
-    return Network(vpc_id, subnets, groups["SecurityGroups"][0]["GroupId"], image_id)
+    return Network(vpc_id, subnets, group, image_id)
 
 
 def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]]:

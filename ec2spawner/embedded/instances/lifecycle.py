@@ -20,6 +20,7 @@ from ..api.protocol import EC2Error
 from ..market.capacity import Capacity, Offer
 from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
+from . import security_groups
 from .quotas import counted_by
 
 log = logging.getLogger(__name__)
@@ -251,12 +252,18 @@ class Lifecycles:
     async def _run(self, life: Lifecycle) -> None:
         if life.state == "pending":
             life.set_state("running")
-            await self._runtime.boot(life.instance)
+            await self._boot_now(life)
+
+    async def _boot_now(self, life: Lifecycle) -> None:
+        life.instance.passage = await self._moto.run(
+            lambda: security_groups.passage(self._moto, life.moto_instance)
+        )
+        await self._runtime.boot(life.instance)
 
     async def _reboot(self, life: Lifecycle) -> None:
         await self._runtime.halt(life.instance_id, reboot=True)
         if life.state == "running":
-            await self._runtime.boot(life.instance)
+            await self._boot_now(life)
 
     async def _stop(self, life: Lifecycle, reason: str) -> None:
         await self._runtime.halt(life.instance_id)

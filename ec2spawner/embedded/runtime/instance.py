@@ -9,6 +9,7 @@ from typing import Final
 
 from ...core.instances.gpu_drivers import Driver, KernelModules, unsupported
 from ...data import instance_types
+from .packet_filter import OPEN, Passage
 
 IMAGE_DRIVER: Final = Driver(595, KernelModules.OPEN)
 """Of the image, as the Deep Learning AMIs had it in November 2026."""
@@ -38,6 +39,8 @@ class SimulatedInstance:
     interruption_at: datetime | None = None
     """Set with the spot notice: when EC2 takes the instance back."""
     notice_at: datetime | None = None
+    passage: Passage = OPEN
+    """What passes between it and the hub since its last boot."""
 
     @property
     def simulated_gpu(self) -> str | None:

@@ -19,9 +19,20 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from ..api.access_keys import AccessKeys
-from . import console, disks, mount_s3, pci_bus, processes, shims, user_isolation
+from . import (
+    console,
+    disks,
+    imds,
+    mount_s3,
+    packet_filter,
+    pci_bus,
+    processes,
+    shims,
+    user_isolation,
+)
 from .consoles import Consoles
 from .files import copy_tree, remove_trees
 from .identity import IdentitySigner
@@ -224,6 +235,7 @@ class InstanceRuntime:
         # Not `exist_ok`: a directory that appeared since may belong to an attacker.
         self._run_root.mkdir(mode=0o711)
         shims.install(self._shims)
+        packet_filter.install(self._shims / "python")
         self._separate_users = user_isolation.can_work_in(self._instances, FIRST_USER_ID)
         if os.geteuid() == 0 and not self._separate_users:
             log.warning(
@@ -277,13 +289,13 @@ class InstanceRuntime:
         return [str(self._shims / "cloud-init"), str(path), str(end)]
 
     def _start(
-        self, command: list[str], workspace: Workspace, instance: SimulatedInstance, imds: str
+        self, command: list[str], workspace: Workspace, instance: SimulatedInstance, metadata: str
     ) -> Leader:
         with workspace.console.open("ab") as output:
             process = subprocess.Popen(
                 command,
                 cwd=workspace.directory,
-                env=self._environment(workspace, instance, imds),
+                env=self._environment(workspace, instance, metadata),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -292,7 +304,7 @@ class InstanceRuntime:
         return Leader(process)
 
     def _environment(
-        self, workspace: Workspace, instance: SimulatedInstance, imds: str
+        self, workspace: Workspace, instance: SimulatedInstance, metadata: str
     ) -> dict[str, str]:
         """Everything an instance's processes inherit: nothing of the caller's but its PATH."""
         path = [str(self._shims), str(Path(sys.executable).parent), os.environ.get("PATH", "")]
@@ -301,7 +313,7 @@ class InstanceRuntime:
             "HOME": str(workspace.directory / "root"),
             "LANG": "C.UTF-8",
             "TZ": os.environ.get("TZ", "UTC"),
-            "AWS_EC2_METADATA_SERVICE_ENDPOINT": imds,
+            "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata,
             "EC2SPAWNER_BOOTED_US": str(int((time.time() - CLOUD_INIT_AT) * 1e6)),
             "EC2SPAWNER_CONSOLE": str(workspace.console),
             "EC2SPAWNER_DEVICES": str(workspace.devices),
@@ -321,7 +333,10 @@ class InstanceRuntime:
         }
         if (gpu := instance.simulated_gpu) is not None:
             environment["EC2SPAWNER_SIMULATED_GPU"] = gpu
-        return environment
+        s3_port = urlsplit(self.s3_endpoint).port or 0
+        return environment | packet_filter.environment(
+            instance.passage, instance.address, {imds.PORT, s3_port}, self._shims / "python"
+        )
 
     def _reap(self, workspace: Workspace) -> None:
         if workspace.leader is not None:
