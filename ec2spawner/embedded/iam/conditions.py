@@ -25,6 +25,8 @@ BY_TAG: Final = ("aws:requesttag/", "aws:resourcetag/", "ec2:resourcetag/")
 
 ANY_OF: Final = "ForAnyValue:"
 ALL_OF: Final = "ForAllValues:"
+ARN_PARTS: Final = 6
+"""arn:partition:service:region:account:resource; the last may contain colons."""
 IF_EXISTS: Final = "IfExists"
 
 Matches = Callable[[str, str], bool]
@@ -42,10 +44,7 @@ def wildcards_match(pattern: str, value: str) -> bool:
 
 def arns_match(pattern: str, arn: str) -> bool:
     """Part by part: a wildcard does not reach over a colon, except in the last part."""
-    patterns, parts = pattern.split(":", 5), arn.split(":", 5)
-    return len(patterns) == len(parts) and all(
-        wildcards_match(one, part) for one, part in zip(patterns, parts, strict=True)
-    )
+    return _compiled_arn(pattern).fullmatch(arn) is not None
 
 
 OPERATORS: Final[Mapping[str, tuple[Matches, bool]]] = {
@@ -118,5 +117,20 @@ def _bare(operator: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str]:
-    text = re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".")
-    return re.compile(text, re.DOTALL)
+    return re.compile(_expression(pattern, "."), re.DOTALL)
+
+
+@lru_cache(maxsize=4096)
+def _compiled_arn(pattern: str) -> re.Pattern[str]:
+    *parts, last = pattern.split(":", ARN_PARTS - 1)
+    if len(parts) < ARN_PARTS - 1:
+        return re.compile("(?!)")  # matches nothing
+    return re.compile(
+        ":".join([*(_expression(part, "[^:]") for part in parts), _expression(last, ".")]),
+        re.DOTALL,
+    )
+
+
+def _expression(pattern: str, character: str) -> str:
+    """`character` is what a wildcard stands for."""
+    return re.escape(pattern).replace(r"\*", f"{character}*").replace(r"\?", character)

@@ -1,4 +1,4 @@
-"""What an instance's security groups do not open is not reached, and nobody is told so."""
+"""What an instance's security groups do not open is not reached: callers time out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from .conftest import Laboratory
 
 PORT = 8888
-PATIENCE = 1.0
+TIMEOUT = 1.0
 """Seconds after which an attempt to connect counts as dropped: on one machine it takes none."""
 
 SERVER = f"{sys.executable} -u -m http.server --bind $ADDRESS {PORT}"
@@ -41,7 +41,7 @@ def group(lab: Laboratory, name: str) -> str:
 def connects(address: str) -> bool:
     """Whether the hub reaches the port; False only for packets that are dropped."""
     try:
-        socket.create_connection((address, PORT), PATIENCE).close()
+        socket.create_connection((address, PORT), TIMEOUT).close()
     except TimeoutError:
         return False
     return True
