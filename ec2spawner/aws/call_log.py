@@ -10,43 +10,61 @@ import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
 from typing import Any, Final
 
-NAME: Final = "ec2spawner.aws.calls"
+MAX_ENTRIES: Final = 20
+"""Entries of a list in an answer that are recorded."""
 
-MAX_CHARACTERS: Final = 20_000
-"""Characters of one answer that are recorded."""
+MAX_CHARACTERS: Final = 2_000
+"""Characters of a text in an answer that are recorded."""
 
-_log = logging.getLogger(NAME)
+MAX_FILE_BYTES: Final = 16 << 20
+
+_log = logging.getLogger("ec2spawner.aws.calls")
 _log.setLevel(logging.WARNING)
+_log.propagate = False
+
+
+def record_to(path: Path) -> None:
+    """From now on, record every call of this process in the file; its oldest half is dropped
+    where it grows beyond `MAX_FILE_BYTES`."""
+    handler = RotatingFileHandler(path, maxBytes=MAX_FILE_BYTES // 2, backupCount=1)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    _log.addHandler(handler)
+    _log.setLevel(logging.DEBUG)
 
 
 def record(
     action: str, parameters: Mapping[str, Any], answer: Mapping[str, Any] | None, outcome: str
 ) -> None:
-    """Record one call; `answer` is None where there is none. User data is left out: it is long,
-    and its text is encoded, so that nobody could redact it."""
+    """Record one call; `answer` is None where there is none. User data is left out: its text is
+    encoded, so that nobody could redact it."""
     if not _log.isEnabledFor(logging.DEBUG):
         return
-    said = json.dumps(_without_user_data(answer or {}), default=str)
     fields = {
         "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "action": action,
-        "parameters": _without_user_data(parameters),
+        "parameters": _shortened(parameters),
         "outcome": outcome,
-        "answer": said if len(said) <= MAX_CHARACTERS else f"{said[:MAX_CHARACTERS]}…",
+        "answer": _shortened(answer),
     }
     _log.debug("%s", json.dumps(fields, default=str))
 
 
-def _without_user_data(value: Any) -> Any:
+def _shortened(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            name: f"({len(str(inner))} characters)"
+            str(name): f"({len(str(inner))} characters)"
             if name == "UserData"
-            else _without_user_data(inner)
+            else _shortened(inner)
             for name, inner in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_without_user_data(inner) for inner in value]
+        more = len(value) - MAX_ENTRIES
+        shown = [_shortened(inner) for inner in value[:MAX_ENTRIES]]
+        return [*shown, f"({more} more)"] if more > 0 else shown
+    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        return f"{value[:MAX_CHARACTERS]}…"
     return value

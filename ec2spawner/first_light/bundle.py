@@ -9,13 +9,14 @@ import platform
 import socket
 import zipfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
 from .overrides import HubSettings
-from .redaction import Redaction
+from .redaction import SECRET, Redaction
 
 MAX_BYTES: Final = 8 << 20
 """Bytes of one log that the bundle takes, from its end."""
@@ -29,41 +30,51 @@ Account numbers, addresses, keys, tokens, names of users and hosts were replaced
 know every secret: please read the files before you publish them.
 
 report.json      every step, with its time and estimated cost
-calls.jsonl      every call to AWS and its answer
+calls*.jsonl     the calls to AWS and their answers, by the command and by its temporary hub
 jupyterhub.log   the log of the temporary hub
 console-*.txt    what EC2 shows of the instances' consoles
 journal-*.txt    the agents' journals
 """
 
 
-def redaction_of(settings: HubSettings | None, hub_name: str) -> Redaction:
-    """Knows this machine's names and the temporary hub's token."""
-    known = {socket.gethostname(): "HOST", getpass.getuser(): "USER", str(Path.home()): "HOME"}
-    known = {value: word for value, word in known.items() if value not in {"root", "/root", "/"}}
+def redaction_of(settings: HubSettings | None, hosts: Sequence[str]) -> Redaction:
+    """Knows this machine's names, the hub's `hosts`, and the temporary hub's secrets."""
+    known = {socket.gethostname(): "HOST", str(Path.home()): "HOME", **dict.fromkeys(hosts, "HUB")}
+    with suppress(OSError, KeyError):  # a user without an entry in passwd
+        known[getpass.getuser()] = "USER"
+    ordinary = {"root", "/root", "/", "localhost"}
+    known = {value: word for value, word in known.items() if value not in ordinary}
     if settings is not None:
-        known |= {settings.token: "SECRET", settings.folder: "FOLDER"}
-    return Redaction({**known, hub_name: "HUB"})
+        known |= {settings.token: SECRET, settings.proxy_token: SECRET, settings.folder: "FOLDER"}
+    return Redaction(known)
 
 
 def write_bundle(
     path: Path, redact: Redaction, report: Mapping[str, Any], folder: Path, texts: Mapping[str, str]
 ) -> None:
     """Write the zip file, readable by this user only; `texts` by their names in it. Blocks."""
-    files = {"README.txt": README, "report.json": json.dumps(report, indent=1), **texts}
-    files |= {name: _end_of(folder / name) for name in ("calls.jsonl", "jupyterhub.log")}
+    shown = json.dumps(redact.value(report), indent=1, ensure_ascii=False)
+    files = {"README.txt": README, "report.json": shown}
+    files |= {name: redact(text) for name, text in texts.items()}
+    files["jupyterhub.log"] = redact(_end_of(folder / "jupyterhub.log"))
+    for name in ("calls.jsonl", "calls-of-the-hub.jsonl"):
+        files[name] = redact.json_lines(_end_of(folder / name))
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as raw, zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as out:
         for name, text in files.items():
-            out.writestr(name, text if name == "README.txt" else redact(text))
+            out.writestr(name, text)
 
 
 def _end_of(path: Path) -> str:
+    """Whole lines."""
     try:
         with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - MAX_BYTES, 0))
-            return file.read().decode(errors="replace")
+            skipped = max(path.stat().st_size - MAX_BYTES, 0)
+            file.seek(skipped)
+            text = file.read().decode(errors="replace")
     except OSError:
         return ""
+    return text.partition("\n")[2] if skipped else text
 
 
 def versions() -> dict[str, str]:

@@ -1,111 +1,142 @@
-"""What carries the hub's tag in the account, and deleting all of it."""
+"""What the journey created in the account, and deleting all of it.
+
+Resources carry the id of the store that they were created under. The journey has a store of its
+own, so nothing of another hub, or of this hub's own servers, is ever deleted.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from ..aws.ec2 import EC2Cloud
 from ..core.instances.leaks import Kind
-from ..provisioner.model.cloud import GONE, CloudError
-from ..reap.rows import Account
-from ..reap.scan import account_of
+from ..core.tags import HUB, STORE
+from ..provisioner.model.cloud import CloudError, InstanceState
 
-TIMEOUT: Final = 600.0
+TIMEOUT: Final = 900.0
 """Seconds until everything must be gone: a GPU instance takes minutes to shut down."""
 
 PAUSE: Final = 5.0
 """Seconds between two listings."""
 
-CONFIRMATIONS: Final = 2
-"""Empty listings in a row that count as nothing left: EC2's lag behind what was created."""
+SETTLED: Final = 5.0
+"""Seconds of empty listings after which nothing is left, where the last call was long ago."""
+
+UNSETTLED: Final = 60.0
+"""The same where a call may have been under way: listings lag behind what was created."""
 
 _DELETED: Final = frozenset({"deleting", "deleted"})
 
 
-def remains(account: Account) -> dict[str, Kind]:
-    """Resource id -> kind, of all that still exists. Pure."""
-    found: dict[str, Kind] = {}
-    for instance in account.instances:
-        if instance.state not in GONE:
-            found[instance.instance_id] = Kind.INSTANCE
-    for volume in account.volumes:
-        if volume.state not in _DELETED:
-            found[volume.volume_id] = Kind.VOLUME
-    found |= {each.interface_id: Kind.INTERFACE for each in account.interfaces}
-    found |= {each.template_id: Kind.TEMPLATE for each in account.templates}
-    found |= {each.snapshot_id: Kind.SNAPSHOT for each in account.snapshots}
-    return found
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose resources: those that carry both tags."""
+
+    hub: str
+    store_id: str
+
+    def owns(self, tags: Mapping[str, str]) -> bool:
+        """Whether a resource with these tags was created by this hub under this store."""
+        return tags.get(HUB) == self.hub and tags.get(STORE) == self.store_id
 
 
-def words(found: dict[str, Kind]) -> str:
-    """`2 volumes (vol-1, vol-2), 1 launch template (lt-1)`; at most five ids of each kind."""
-    parts = []
-    for kind in Kind:
-        ids = sorted(each for each, its in found.items() if its is kind)
-        if ids:
-            more = ", …" if len(ids) > 5 else ""
-            plural = "s" if len(ids) > 1 else ""
-            parts.append(f"{len(ids)} {kind}{plural} ({', '.join(ids[:5])}{more})")
-    return ", ".join(parts)
+@dataclass(slots=True)
+class Remains:
+    """What a listing showed, and what EC2 last said to each deletion."""
+
+    found: dict[str, Kind] = field(default_factory=dict)
+    """By resource id."""
+    ending: set[str] = field(default_factory=set)
+    """Instances that shut down by now."""
+    refusals: dict[str, str] = field(default_factory=dict)
+
+    def words(self) -> str:
+        """`2 volumes (vol-1, vol-2: VolumeInUse: ...), 1 launch template (lt-1)`."""
+        parts = []
+        for kind in Kind:
+            ids = sorted(each for each, its in self.found.items() if its is kind)
+            if ids:
+                shown = [f"{i}: {self.refusals[i]}" if i in self.refusals else i for i in ids]
+                plural = "s" if len(ids) > 1 else ""
+                parts.append(f"{len(ids)} {kind}{plural} ({', '.join(shown)})")
+        return ", ".join(parts)
 
 
-async def remaining(cloud: EC2Cloud, hub: str, region: str) -> dict[str, Kind]:
-    """Resource id -> kind, of all with the hub's tag. Raises `CloudError`."""
-    return remains(await account_of(cloud, hub, region, datetime.now(UTC)))
+async def list_remains(cloud: EC2Cloud, owner: Owner) -> Remains:
+    """All that still exists. Raises `CloudError`."""
+    remains = Remains()
+    for instance in await cloud.list_instances(owner.hub):
+        if owner.owns(instance.tags) and instance.state is not InstanceState.TERMINATED:
+            remains.found[instance.instance_id] = Kind.INSTANCE
+            if instance.state is InstanceState.SHUTTING_DOWN:
+                remains.ending.add(instance.instance_id)
+    for volume in await cloud.list_volumes(owner.hub):
+        if owner.owns(volume.tags) and volume.state not in _DELETED:
+            remains.found[volume.volume_id] = Kind.VOLUME
+    for interface in await cloud.free_interfaces(owner.hub):
+        if owner.owns(interface.tags):
+            remains.found[interface.interface_id] = Kind.INTERFACE
+    for template in await cloud.list_templates(owner.hub):
+        if owner.owns(template.tags):
+            remains.found[template.template_id] = Kind.TEMPLATE
+    for snapshot in await cloud.list_snapshots(owner.hub):
+        if owner.owns(snapshot.tags):
+            remains.found[snapshot.snapshot_id] = Kind.SNAPSHOT
+    return remains
 
 
 async def delete_everything(
-    cloud: EC2Cloud, hub: str, region: str, announce: Callable[[str], None]
-) -> dict[str, Kind]:
-    """Delete all with the hub's tag; what is left after `TIMEOUT`. Raises `CloudError` where the
-    account could not even be listed."""
+    cloud: EC2Cloud, owner: Owner, announce: Callable[[str], None], empty_for: float
+) -> str:
+    """Delete all that the owner has, until listings are empty for so many seconds.
+
+    What is left after `TIMEOUT`, in words; empty for nothing. An account that cannot be listed is
+    reported as that, with what the last listing showed.
+    """
     loop = asyncio.get_running_loop()
-    deadline, empty = loop.time() + TIMEOUT, 0
-    found: dict[str, Kind] = {}
-    failure: CloudError | None = None
+    deadline = loop.time() + TIMEOUT
+    empty_since: float | None = None
+    remains, failure = Remains(), ""
     while loop.time() < deadline:
         try:
-            found, failure = await remaining(cloud, hub, region), None
+            listed, failure = await list_remains(cloud, owner), ""
         except CloudError as error:
-            failure = error
+            failure = f"the account cannot be listed: {error}"
         else:
-            empty = 0 if found else empty + 1
-            if empty >= CONFIRMATIONS:
-                return {}
-            if found:
-                announce(words(found))
-                await _delete(cloud, found)
+            listed.refusals = remains.refusals
+            remains = listed
+            if remains.found:
+                empty_since = None
+                announce(remains.words())
+                await _delete(cloud, remains)
+            elif empty_since is None:
+                empty_since = loop.time()
+            elif loop.time() - empty_since >= empty_for:
+                return ""
         await asyncio.sleep(PAUSE)
-    if failure is not None:
-        raise failure
-    return found
+    return "; ".join(filter(None, (failure, remains.words())))
 
 
-async def _delete(cloud: EC2Cloud, found: dict[str, Kind]) -> None:
+async def _delete(cloud: EC2Cloud, remains: Remains) -> None:
     """One attempt at each: what is still in use is refused, and tried again."""
+
+    async def end(instance_id: str) -> None:
+        if instance_id not in remains.ending:
+            await cloud.terminate([instance_id])
+
     deletes: dict[Kind, Callable[[str], Awaitable[None]]] = {
+        Kind.INSTANCE: end,
         Kind.VOLUME: cloud.delete_volume,
         Kind.INTERFACE: cloud.delete_interface,
         Kind.TEMPLATE: cloud.delete_template,
         Kind.SNAPSHOT: cloud.delete_snapshot,
     }
-    instances = _of(found, Kind.INSTANCE)
-    if instances:
-        await _try(cloud.terminate(instances))
-    for kind, delete in deletes.items():
-        for resource_id in _of(found, kind):
-            await _try(delete(resource_id))
-
-
-def _of(found: dict[str, Kind], kind: Kind) -> list[str]:
-    return sorted(each for each, its in found.items() if its is kind)
-
-
-async def _try(work: Awaitable[None]) -> None:
-    try:
-        await work
-    except CloudError:
-        return  # the next listing still shows it
+    for resource_id, kind in sorted(remains.found.items()):
+        try:
+            await deletes[kind](resource_id)
+            remains.refusals.pop(resource_id, None)
+        except CloudError as error:
+            remains.refusals[resource_id] = str(error)

@@ -6,9 +6,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,10 +15,14 @@ from rich.console import Console
 
 from ..check.hub_config import ConfigurationBroken, load
 from ..terminal import complain
-from .run import FAILED, NOT_STARTED, FirstLight, NotStarted, Request
+from .preparation import NotStarted, Request
+from .run import NOT_STARTED, FirstLight
+from .run_folder import RunFolder
 
 MIN_IDLE: Final = 10.0
-"""Seconds: a shorter idle limit ends the server before its first cell."""
+MAX_IDLE: Final = 3600.0
+"""Seconds: a shorter idle limit ends the server before its first cell, a longer one proves no
+more."""
 
 
 def run_first_light(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
@@ -30,18 +32,16 @@ def run_first_light(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -
     except NotStarted as error:
         complain("first-light", f"{error}. Nothing was started")
         return NOT_STARTED
-    folder = Path(tempfile.mkdtemp(prefix="ec2spawner-first-light-"))
-    try:
-        return asyncio.run(_until_a_signal(FirstLight(request, folder).run()))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    return asyncio.run(_until_a_signal(FirstLight(request, RunFolder.create()).run()))
 
 
 def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Request:
     if not 0 < arguments.max_usd <= 100:
         raise NotStarted(f"--max-usd={arguments.max_usd:g} is not above 0 and at most 100")
-    if arguments.idle < MIN_IDLE:
-        raise NotStarted(f"--idle={arguments.idle:g} is shorter than {MIN_IDLE:g} seconds")
+    if not MIN_IDLE <= arguments.idle <= MAX_IDLE:
+        raise NotStarted(
+            f"--idle={arguments.idle:g} is not between {MIN_IDLE:g} and {MAX_IDLE:g} seconds"
+        )
     output = Path(arguments.output)
     if not output.is_dir() or not os.access(output, os.W_OK):
         raise NotStarted(f"--output={output} is no folder that can be written to")
@@ -82,4 +82,5 @@ async def _until_a_signal(work: Coroutine[Any, Any, int]) -> int:
     try:
         return await task
     except asyncio.CancelledError:
-        return FAILED
+        complain("first-light", "interrupted. Nothing was started")
+        return NOT_STARTED

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from ..core.pricing.money import digits
 from ..core.text.durations import in_words
 from .plan import Leg
 from .server import Server, StepFailed
@@ -24,8 +25,17 @@ IDLE_MARGIN: Final = 240.0
 
 WRITE: Final = """
 import pathlib, platform
-pathlib.Path({path!r}).write_text({text!r})
+pathlib.Path.home().joinpath({path!r}).write_text({text!r})
 print("Python", platform.python_version(), "on", platform.machine())
+"""
+
+DELETE: Final = """
+import os, pathlib, shutil
+for each in pathlib.Path.home().iterdir():
+    if each.is_dir() and not each.is_symlink():
+        shutil.rmtree(each, ignore_errors=True)
+    else:
+        each.unlink(missing_ok=True)
 """
 
 JOURNAL: Final = """
@@ -53,7 +63,7 @@ class Journey:
         self._watch = watch
         self._idle_seconds = idle_seconds
 
-    async def run(self, cpu: Leg, gpu: Leg | None, home_survives: bool) -> None:
+    async def run(self, cpu: Leg, gpu: Leg | None, home_kind: str) -> None:
         """The whole journey. Raises `StepFailed`, and `CloudError` where EC2 does not answer."""
         text = f"written by first-light {secrets.token_hex(4)}"
         await self._server.create_user()
@@ -65,10 +75,12 @@ class Journey:
             await self._start("Start it again", cpu)
         else:
             await self._start("Start it again, with a GPU", gpu)
-        if home_survives:
+        if home_kind != "none":
             await self._find_the_file(text)
         if gpu is not None:
             await self._see_the_gpu()
+        if home_kind == "efs":
+            await self._delete_the_files()
         await self._stop()
 
     async def _start(self, name: str, leg: Leg) -> None:
@@ -98,8 +110,7 @@ class Journey:
 
         with self._steps.step("Agent, hub and notebook report to each other") as step:
             status = await self._until(arrived, "no heartbeat arrived with a cost")
-            cost = status["cost"]
-            step.said = f"the notebook shows ${cost['usd']:.4f} at ${cost['usd_per_hour']:.4f}/h"
+            step.said = f"the notebook shows ${digits(status['cost']['usd'])}"
 
     async def _idle_stop(self) -> None:
         limit = self._idle_seconds
@@ -110,7 +121,7 @@ class Journey:
             if reason != "idle":
                 raise StepFailed(f"the server was stopped for another reason: {reason or 'none'}")
             await self._until_no_instance()
-            step.said = "its instance is terminated"
+            step.said = "its instance shuts down"
 
     async def _find_the_file(self, text: str) -> None:
         with self._steps.step("Find the file on the new instance") as step:
@@ -128,11 +139,16 @@ class Journey:
             step.said = ", ".join(str(gpu.get("name", "")) for gpu in status["telemetry"]["gpus"])
         await self._collect()
 
+    async def _delete_the_files(self) -> None:
+        """A volume is deleted as a whole; a folder on a file system is not EC2's to delete."""
+        with self._steps.step("Delete the files of the home on EFS"):
+            await self._server.run_cell(DELETE)
+
     async def _stop(self) -> None:
         with self._steps.step("Stop the server") as step:
             await self._server.stop()
             await self._until_no_instance()
-            step.said = "its instance is terminated"
+            step.said = "its instance shuts down"
 
     async def _collect(self) -> None:
         """Console and journal for the report. The journey holds without them."""
@@ -147,9 +163,10 @@ class Journey:
         try:
             async with asyncio.timeout(HEARTBEAT_TIMEOUT):
                 while True:
-                    status = await self._server.status()
-                    if check(status):
-                        return status
+                    with suppress(StepFailed):  # a proxy may miss a call
+                        status = await self._server.status()
+                        if check(status):
+                            return status
                     await asyncio.sleep(1)
         except TimeoutError:
             raise StepFailed(f"{otherwise} within {HEARTBEAT_TIMEOUT:.0f} s") from None

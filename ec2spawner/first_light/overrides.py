@@ -6,15 +6,19 @@ security groups, image, role, key, addresses and limits.
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from jupyterhub.app import JupyterHub
 from pydantic import BaseModel
+from traitlets.config import Config
+from traitlets.config.loader import LazyConfigValue
+from traitlets.utils.importstring import import_item
 
 from ..aws import call_log
 
-USER: Final = "first-light"
+SERVICE: Final = "first-light"
 
 HUB_LOST_AFTER: Final = "2m"
 """Should this hub be killed, its idle instances power themselves off this soon."""
@@ -25,6 +29,8 @@ class HubSettings(BaseModel):
 
     config: str
     """The admin's `jupyterhub_config.py`."""
+    arguments: list[str]
+    """The admin's options on the command line: they count as if they were in the file."""
     folder: str
     """Where this hub has its files."""
     url: str
@@ -32,20 +38,37 @@ class HubSettings(BaseModel):
     proxy_api_url: str
     token: str
     """An administrator's API token."""
+    proxy_token: str
+    user: str
     profiles: list[dict[str, Any]]
+    subnets: list[str]
     home_gib: int
     idle_seconds: float
 
     @property
+    def store_url(self) -> str:
+        """The journey's own store: what carries its id was created by this journey."""
+        return f"sqlite:///{self.folder}/ec2spawner.sqlite"
+
+    @property
     def calls(self) -> Path:
-        """Every AWS call, one JSON object to a line."""
-        return Path(self.folder) / "calls.jsonl"
+        """Every AWS call of the hub, one JSON object to a line."""
+        return Path(self.folder) / "calls-of-the-hub.jsonl"
 
 
-def program(settings: Path) -> str:
+def write(settings: HubSettings) -> Path:
+    """The configuration file of the hub, written beside its settings; both only for this user."""
+    folder = Path(settings.folder)
+    values, config = folder / "settings.json", folder / "jupyterhub_config.py"
+    for path, text in ((values, settings.model_dump_json()), (config, _program(values))):
+        path.touch(mode=0o600)
+        path.write_text(text)
+    return config
+
+
+def _program(settings: Path) -> str:
     """The text of the hub's configuration file."""
     return (
-        "import json\n"
         "from pathlib import Path\n"
         "from ec2spawner.first_light.overrides import HubSettings, override\n"
         f"settings = HubSettings.model_validate_json(Path({str(settings)!r}).read_text())\n"
@@ -54,62 +77,76 @@ def program(settings: Path) -> str:
     )
 
 
-def override(c: Any, settings: HubSettings) -> None:
+def override(c: Config, settings: HubSettings) -> None:
     """Change the loaded configuration `c`, and record the calls to AWS."""
-    _spawner(c.EC2Spawner, settings)
+    # On this hub's own command line, the admin's options would win over all that follows.
+    typed = JupyterHub()
+    typed.parse_command_line(list(settings.arguments))
+    c.merge(typed.cli_config)
+    for section in _sections(c):
+        _spawner(c[section], settings)
     _hub(c, settings)
-    handler = logging.FileHandler(settings.calls)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    calls = logging.getLogger(call_log.NAME)
-    calls.addHandler(handler)
-    calls.setLevel(logging.DEBUG)
-    calls.propagate = False
+    call_log.record_to(settings.calls)
+
+
+def _sections(c: Config) -> Iterator[str]:
+    """Sections of the spawner: its own class's may say more than `EC2Spawner`."""
+    from ..spawner import EC2Spawner
+
+    spawner = c.JupyterHub.get("spawner_class", "ec2")
+    if isinstance(spawner, str) and "." in spawner:
+        spawner = import_item(spawner)
+    classes = spawner.__mro__ if isinstance(spawner, type) else [EC2Spawner]
+    for each in classes:
+        if issubclass(each, EC2Spawner):
+            yield each.__name__
+
+
+def _written(section: Any, name: str) -> dict[str, Any]:
+    """A dict that the admin wrote, also where they only updated the default."""
+    value = section.get(name, {})
+    if isinstance(value, LazyConfigValue):
+        value = value.get_value({})
+    return dict(value) if isinstance(value, dict) else {}
 
 
 def _spawner(spawner: Any, settings: HubSettings) -> None:
-    spawner.store_url = f"sqlite:///{settings.folder}/ec2spawner.sqlite"
+    spawner.store_url = settings.store_url
     spawner.profile_list = settings.profiles
-    if _home_kind(spawner) == "ebs":
-        spawner.home = {"kind": "ebs", "size_gib": settings.home_gib}
+    spawner.subnets = settings.subnets
+    home = _written(spawner, "home")
+    if home.get("kind", "ebs") == "ebs":
+        home = {name: value for name, value in home.items() if name != "user_may_choose"}
+        spawner.home = {**home, "size_gib": settings.home_gib}
     idle, warn = settings.idle_seconds, settings.idle_seconds / 2
-    # The agent's own start-up is no work of a user's, but a busy first minute may look like it.
+    # The start of a server is no work of its user's, but it may look like it.
     spawner.idle = {"server": idle, "warn": warn, "kernel": 0, "cpu_busy_percent": 100}
     spawner.idle_by_group, spawner.idle_hook = {}, None
     spawner.after_stop = "terminate"
-    spawner.discounts = []
+    spawner.discounts, spawner.data_volumes = [], []
     spawner.hub_lost_after = HUB_LOST_AFTER
-
-
-def _home_kind(spawner: Any) -> str:
-    home = spawner.get("home", {})
-    return str(home.get("kind", "ebs")) if hasattr(home, "get") else "ebs"
+    spawner.start_timeout = 900
 
 
 def _hub(c: Any, settings: HubSettings) -> None:
-    folder = settings.folder
-    c.JupyterHub.authenticator_class = "null"
-    c.JupyterHub.db_url = f"sqlite:///{folder}/jupyterhub.sqlite"
-    c.JupyterHub.cookie_secret_file = f"{folder}/jupyterhub_cookie_secret"
-    c.JupyterHub.bind_url = settings.url
-    c.JupyterHub.ssl_key = c.JupyterHub.ssl_cert = ""
-    c.JupyterHub.proxy_class = "configurable-http-proxy"
-    c.ConfigurableHTTPProxy.api_url = settings.proxy_api_url
-    c.ConfigurableHTTPProxy.pid_file = f"{folder}/jupyterhub-proxy.pid"
-    c.JupyterHub.cleanup_servers = False
+    hub, folder = c.JupyterHub, settings.folder
+    hub.authenticator_class = "null"
+    for section in ("Authenticator", "NullAuthenticator"):
+        c[section].admin_users, c[section].allowed_users = set(), set()
+        c[section].username_pattern = ""
+    hub.db_url, hub.db_kwargs = f"sqlite:///{folder}/jupyterhub.sqlite", {}
+    hub.cookie_secret_file = f"{folder}/jupyterhub_cookie_secret"
+    hub.pid_file = hub.subdomain_host = hub.ssl_key = hub.ssl_cert = ""
+    hub.bind_url = settings.url
+    hub.proxy_class = "configurable-http-proxy"
+    proxy = c.ConfigurableHTTPProxy
+    proxy.should_start, proxy.api_url = True, settings.proxy_api_url
+    proxy.auth_token = settings.proxy_token
+    proxy.pid_file = f"{folder}/jupyterhub-proxy.pid"
+    hub.cleanup_servers = False
     # A start answers at once, so that its progress can be followed from the beginning.
-    tornado = c.JupyterHub.get("tornado_settings", {})
-    c.JupyterHub.tornado_settings = {**tornado, "slow_spawn_timeout": 0}
-    c.JupyterHub.load_groups, c.JupyterHub.custom_scopes = {}, {}
-    c.JupyterHub.services = [{"name": USER, "api_token": settings.token}]
+    hub.tornado_settings = {**_written(hub, "tornado_settings"), "slow_spawn_timeout": 0}
+    hub.load_groups, hub.custom_scopes = {}, {}
+    hub.services = [{"name": SERVICE, "api_token": settings.token}]
     scopes = ["admin:users", "admin:servers", "access:servers", "list:users", "shutdown"]
-    c.JupyterHub.load_roles = [{"name": USER, "scopes": scopes, "services": [USER]}]
-
-
-def write(settings: HubSettings) -> Path:
-    """The configuration file of the hub, written beside its settings; both only for this user."""
-    folder = Path(settings.folder)
-    values, config = folder / "settings.json", folder / "jupyterhub_config.py"
-    for path, text in ((values, settings.model_dump_json()), (config, program(values))):
-        path.touch(mode=0o600)
-        path.write_text(text)
-    return config
+    hub.load_roles = [{"name": SERVICE, "scopes": scopes, "services": [SERVICE]}]

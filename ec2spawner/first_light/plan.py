@@ -17,7 +17,8 @@ CPU_MEMORY_GIB: Final = 4.0
 """What JupyterLab and the agent need with room to spare."""
 
 CPU_SECONDS: Final = 2400.0
-"""The longest that instances without a GPU run: two starts of 15 minutes, and the idle stop."""
+"""The longest that instances without a GPU run, without the idle limit: two starts of 15 minutes,
+and their stops."""
 
 GPU_SECONDS: Final = 1500.0
 """The longest that a GPU instance runs: one start of 15 minutes, and a cell."""
@@ -110,13 +111,15 @@ def cpu_leg(
     offered: Mapping[str, frozenset[str]],
     architecture: str,
     disk_gib: int,
+    idle_seconds: float,
 ) -> Leg:
     """The cheapest instances without a GPU. Raises `NothingToStart`.
 
     `types` have their on-demand prices; `offered` are the zones of each type.
     """
     found = resolve(_CPU, _priced(types, offered), architecture)
-    return _leg(CPU_SLUG, "First light, no GPU", found, CPU_SECONDS, disk_gib)
+    seconds = CPU_SECONDS + idle_seconds
+    return _leg(CPU_SLUG, "First light, no GPU", found, seconds, disk_gib)
 
 
 def gpu_leg(
@@ -179,6 +182,6 @@ def check_cap(legs: Sequence[Leg], cap_usd: float) -> None:
     fix = "leave out --gpu, or " if len(legs) > 1 else ""
     raise OverCap(
         f"this could cost ${digits(worst)} (estimate), which is above the cap of "
-        f"${digits(cap_usd)}. Nothing was started. Fix: {fix}allow more, such as "
+        f"${digits(cap_usd)}. Fix: {fix}allow more, such as "
         f"--max-usd={worst + 0.05:.1f}"
     )

@@ -4,61 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 from rich.console import Console
 
-from .. import data, terminal
+from ..aws import call_log
 from ..aws.ec2 import EC2Cloud
-from ..check.finding import State
-from ..check.hub_config import HubConfig
-from ..check.run import check
 from ..core.pricing.money import digits
-from ..core.profiles.profiles import InstanceType
 from ..provisioner.model.cloud import CloudError
-from ..provisioner.store.read_only import peek
-from ..provisioner.store.store import StoreError
+from ..provisioner.store.store import Store, StoreError
 from ..terminal import complain
-from . import bundle, cleanup, plan
+from . import bundle, cleanup
+from .cleanup import Owner
 from .journey import Journey
 from .overrides import HubSettings
-from .plan import Leg
+from .plan import OverCap
+from .preparation import NotStarted, Prepared, Request, prepare
+from .run_folder import Run, RunFolder, interrupted
 from .server import Server, StepFailed
 from .steps import Steps
-from .temporary_hub import HubDidNotStart, find_proxy, settings_of, temporary_hub
+from .temporary_hub import HubDidNotStart, settings_of, temporary_hub
 from .watch import SpendingWatch
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 FAILED: Final = 1
 NOT_STARTED: Final = 2
 
-
-class NotStarted(Exception):
-    """Nothing was started; the message says why, and what to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What was asked for."""
-
-    config: HubConfig
-    path: Path
-    """Of the admin's `jupyterhub_config.py`."""
-    for_the_hub: tuple[str, ...]
-    gpu: bool
-    max_usd: float
-    idle_seconds: float
-    output: Path
-    """The folder that the bundle is written to."""
-    json: bool
+EXPECTED: Final = (StepFailed, HubDidNotStart, CloudError, OverCap)
+"""Errors whose messages are for people."""
 
 
 @dataclass(slots=True)
@@ -66,12 +50,10 @@ class FirstLight:
     """One run of the command."""
 
     request: Request
-    folder: Path
-    """Of the temporary hub; deleted at the end."""
+    folder: RunFolder
     watch: SpendingWatch | None = None
+    journey: Journey | None = None
     settings: HubSettings | None = None
-    texts: Mapping[str, str] = field(default_factory=dict)
-    """Consoles and journals, by their names in the bundle."""
     steps: Steps = field(init=False)
 
     def __post_init__(self) -> None:
@@ -84,204 +66,182 @@ class FirstLight:
         """The exit status. Whatever happens to the journey, all that it created is deleted."""
         options = self.request.config.options
         cloud = EC2Cloud(options.region, options.endpoint_url or None)
+        call_log.record_to(self.folder.path / "calls.jsonl")
         try:
             try:
-                legs = await self._prepare(cloud)
+                await self._delete_of_interrupted_runs()
+                prepared = await prepare(self.request, cloud, self.steps)
+                owner = await self._own_store()
             except (NotStarted, CloudError, StoreError) as error:
                 complain("first-light", f"{error}. Nothing was started")
+                self.folder.close(delete=True)
                 return NOT_STARTED
-            try:
-                failure = await self._journey(cloud, legs)
-            except asyncio.CancelledError:
-                failure = "it was interrupted"
-            left = await _to_the_end(self._clean_up(cloud))
-            return await _to_the_end(self._report(failure, left))
+            failure = await self._journey(cloud, prepared, owner)
+            return await _to_the_end(self._end(cloud, owner, failure))
         finally:
             await cloud.close()
 
-    # --- before anything is started ---
+    async def _delete_of_interrupted_runs(self) -> None:
+        """Raises `NotStarted` where something of an earlier run, which was killed, is left."""
+        for folder in interrupted():
+            run = folder.read()
+            left = ""
+            if run is not None:
+                cloud = EC2Cloud(run.region, run.endpoint_url or None)
+                owner = Owner(run.hub_name, run.store_id)
+                try:
+                    with self.steps.step("Delete what an interrupted run left"):
+                        left = await cleanup.delete_everything(
+                            cloud, owner, self.steps.announce, cleanup.SETTLED
+                        )
+                finally:
+                    folder.close(delete=not left)
+                    await cloud.close()
+            else:
+                folder.close(delete=True)
+            if left:
+                raise NotStarted(f"an interrupted run left what could not be deleted: {left}")
 
-    async def _prepare(self, cloud: EC2Cloud) -> list[Leg]:
-        """What will be started. Raises `NotStarted`, `CloudError`, `StoreError`."""
-        with self.steps.step("Check the configuration") as step:
-            try:
-                find_proxy()
-            except HubDidNotStart as error:
-                raise NotStarted(str(error)) from error
-            step.said = await self._check()
-        with self.steps.step("Verify that the account has nothing of this hub") as step:
-            await self._refuse_a_hub_in_use(cloud)
-        with self.steps.step("Choose instances") as step:
-            legs = await self._legs(cloud)
-            step.said = "\n".join(
-                f"{', '.join(leg.instance_types[:3])}: at most ${digits(leg.usd)} (estimate)"
-                for leg in legs
-            )
-        return legs
-
-    async def _check(self) -> str:
-        findings = await check(
-            self.request.config, now=datetime.now(UTC), announce=self.steps.announce
-        )
-        bad = [each for each in findings if each.state is State.FAILED]
-        if bad:
-            said = "; ".join(f"{each.name}: {each.said}. Fix: {each.fix}" for each in bad[:3])
-            raise NotStarted(f"`ec2spawner check` finds what cannot work: {said}")
-        return f"nothing failed in {len(findings)} findings"
-
-    async def _refuse_a_hub_in_use(self, cloud: EC2Cloud) -> None:
+    async def _own_store(self) -> Owner:
+        """An empty store for the temporary hub, so that its id is known before anything exists."""
         options = self.request.config.options
-        with suppress(StoreError):  # there is none before the hub's first start
-            found = await peek(options.store_url, (), now=datetime.now(UTC))
-            if found.hub_runs:
-                raise NotStarted(
-                    "this hub is running, and a second one would use its address and its name. "
-                    "Fix: stop it, or try first-light with a configuration of its own"
-                )
-        there = await cleanup.remaining(cloud, options.hub_name, options.region)
-        if there:
-            raise NotStarted(
-                f'the account has resources of the hub "{options.hub_name}": '
-                f"{cleanup.words(there)}. first-light deletes everything of its hub at the end, so "
-                "it refuses to begin. Fix: --EC2Spawner.hub_name=first-light, with permission for "
-                "that name; or `ec2spawner reap`, where these were left over"
-            )
-
-    async def _legs(self, cloud: EC2Cloud) -> list[Leg]:
-        options = self.request.config.options
-        zones = sorted(set((await cloud.zones_of(options.subnets)).values()))
-        offered, disk = await cloud.offerings(zones), options.disk_gib
-        architecture, models = options.architecture, _gpu_models() if self.request.gpu else _NONE
-        types = await self._priced(
-            cloud, plan.candidates(data.instance_types(), offered, architecture, models)
+        url = f"sqlite:///{self.folder.path}/ec2spawner.sqlite"
+        store = await Store.open(url, now=datetime.now(UTC))
+        store_id = store.store_id
+        await store.close()
+        run = Run(
+            region=options.region,
+            endpoint_url=options.endpoint_url,
+            hub_name=options.hub_name,
+            store_id=store_id,
         )
-        try:
-            legs = [plan.cpu_leg(types, offered, architecture, disk)]
-            if self.request.gpu:
-                legs.append(plan.gpu_leg(types, offered, architecture, disk, models))
-            plan.check_cap(legs, self.request.max_usd)
-        except (plan.NothingToStart, plan.OverCap) as error:
-            raise NotStarted(str(error)) from error
-        return legs
+        await asyncio.to_thread(self.folder.write, run)
+        return Owner(options.hub_name, store_id)
 
-    async def _priced(self, cloud: EC2Cloud, names: list[str]) -> dict[str, InstanceType]:
-        """The types with their current on-demand prices. Raises `NotStarted`."""
-        bundled, region = data.instance_types(), self.request.config.options.region
-        try:
-            prices = await cloud.on_demand_prices(names)
-        except CloudError as error:
-            if region != data.PRICES_REGION:
-                raise NotStarted(
-                    f"the prices of {region} cannot be read ({error}), and without them no cap "
-                    "holds. Fix: the permission pricing:GetProducts, or try again later"
-                ) from error
-            return {name: bundled[name] for name in names}
-        return {
-            name: replace(bundled[name], on_demand_usd_per_hour=prices.get(name)) for name in names
-        }
+    # --- the journey ---
 
-    # --- the journey and its end ---
-
-    async def _journey(self, cloud: EC2Cloud, legs: list[Leg]) -> str:
+    async def _journey(self, cloud: EC2Cloud, prepared: Prepared, owner: Owner) -> str:
         """Why it failed; empty where every step held."""
-        request, options = self.request, self.request.config.options
-        self.watch = SpendingWatch(cloud, options.hub_name, tuple(legs), request.max_usd)
-        base_url = request.config.api_path.removesuffix("hub/api")
+        request = self.request
+        self.watch = SpendingWatch(cloud, owner, prepared.legs, request.max_usd)
         self.settings = settings_of(
             request.path,
-            self.folder,
-            base_url,
-            [leg.profile() for leg in legs],
-            plan.HOME_GIB,
+            request.for_the_hub,
+            self.folder.path,
+            request.config.api_path.removesuffix("hub/api"),
+            prepared.legs,
+            prepared.subnets,
             request.idle_seconds,
         )
         try:
-            await self._under_cap(self.watch, legs)
-        except (StepFailed, HubDidNotStart, CloudError, plan.OverCap) as error:
+            await self._under_cap(self.watch, self.settings, prepared)
+        except asyncio.CancelledError:
+            return "it was interrupted"
+        except EXPECTED as error:
             return str(error)
+        except Exception as error:
+            # Whatever it is, what was created has to be deleted.
+            log.exception("the journey failed")
+            return f"first-light itself failed: {error!r}. Please report it with the bundle"
         return ""
 
-    async def _under_cap(self, watch: SpendingWatch, legs: list[Leg]) -> None:
-        assert self.settings is not None
-        headers = {"Authorization": f"token {self.settings.token}"}
+    async def _under_cap(
+        self, watch: SpendingWatch, settings: HubSettings, prepared: Prepared
+    ) -> None:
+        headers = {"Authorization": f"token {settings.token}"}
         async with aiohttp.ClientSession(headers=headers) as http:
-            server = Server(self.settings, http)
-            journey = Journey(server, self.steps, watch, self.request.idle_seconds)
-            survives = self.request.config.options.home.kind != "none"
-            try:
-                tasks = [
+            server = Server(settings, http)
+            self.journey = Journey(server, self.steps, watch, self.request.idle_seconds)
+            await _first(
+                [
                     asyncio.create_task(watch.run()),
-                    asyncio.create_task(self._on_hub(journey, legs, survives)),
+                    asyncio.create_task(self._on_hub(self.journey, settings, prepared)),
                 ]
-                await _first(tasks)
-            finally:
-                self.texts = bundle.console_texts(journey.consoles, journey.journals)
+            )
 
-    async def _on_hub(self, journey: Journey, legs: list[Leg], home_survives: bool) -> None:
-        assert self.settings is not None
+    async def _on_hub(self, journey: Journey, settings: HubSettings, prepared: Prepared) -> None:
         async with AsyncExitStack() as running:
             with self.steps.step("Start a hub of its own"):
-                hub = temporary_hub(self.settings, list(self.request.for_the_hub))
-                await running.enter_async_context(hub)
-            await journey.run(legs[0], legs[1] if len(legs) > 1 else None, home_survives)
+                await running.enter_async_context(temporary_hub(settings))
+            cpu, *more = prepared.legs
+            home = self.request.config.options.home.kind
+            await journey.run(cpu, more[0] if more else None, home)
 
-    async def _clean_up(self, cloud: EC2Cloud) -> str:
+    # --- the end ---
+
+    async def _end(self, cloud: EC2Cloud, owner: Owner, failure: str) -> int:
+        """Delete everything first, say so, and write the bundle last."""
+        settled = cleanup.UNSETTLED if failure else cleanup.SETTLED
+        left = await self._delete(cloud, owner, settled)
+        self._say(failure, left)
+        consoles = await self.watch.consoles() if self.watch else {}
+        bundle_path = await asyncio.to_thread(self._write_bundle, failure, left, consoles)
+        self.folder.close(delete=not left)
+        if self.request.json:
+            report = {**self._report(failure, left), "bundle": bundle_path}
+            sys.stdout.write(json.dumps(report) + "\n")
+        elif bundle_path:
+            self.steps.say(f"For a bug report, redacted; read it first: {bundle_path}")
+        return FAILED if failure or left else 0
+
+    async def _delete(self, cloud: EC2Cloud, owner: Owner, settled: float) -> str:
         """What is left, in words; empty for nothing."""
-        options = self.request.config.options
-        if self.watch is not None:
-            self.texts = {
-                **bundle.console_texts(await self.watch.consoles(), ()),
-                **self.texts,
-            }
         try:
             with self.steps.step("Delete everything, and list that nothing is left") as step:
-                left = await cleanup.delete_everything(
-                    cloud, options.hub_name, options.region, self.steps.announce
-                )
+                left = await cleanup.delete_everything(cloud, owner, self.steps.announce, settled)
                 if left:
-                    raise StepFailed(cleanup.words(left))
+                    raise StepFailed(left)
                 step.said = "no instance, volume, snapshot, network interface or launch template"
-        except (CloudError, StepFailed) as error:
+        except StepFailed as error:
             return str(error)
         return ""
 
-    async def _report(self, failure: str, left: str) -> int:
-        request, now = self.request, datetime.now(UTC)
-        spent = self.watch.usd() if self.watch else 0.0
-        report = {
+    def _say(self, failure: str, left: str) -> None:
+        usd = self.watch.usd() if self.watch else 0.0
+        cost = f"It cost about ${digits(usd)} (estimate)."
+        self.steps.say("")
+        if not failure and not left:
+            self.steps.say(f"Every step held. {cost}", "bold green")
+        if failure:
+            self.steps.say(f"It failed: {failure}", "bold red")
+            self.steps.say(cost)
+        if left:
+            self.steps.say(
+                f"NOT DELETED, and it costs money: {left}. Delete it in the EC2 console, or run "
+                "first-light again: it deletes this first.",
+                "bold red",
+            )
+
+    def _report(self, failure: str, left: str) -> dict[str, Any]:
+        return {
             "passed": not failure and not left,
             "failure": failure,
             "left": left,
-            "usd": round(spent, 4),
+            "usd": round(self.watch.usd(), 4) if self.watch else 0.0,
             "steps": self.steps.as_json(),
             "versions": bundle.versions(),
         }
-        path = bundle.bundle_path(request.output, now)
-        redact = bundle.redaction_of(self.settings, request.config.options.hub_name)
-        await asyncio.to_thread(bundle.write_bundle, path, redact, report, self.folder, self.texts)
-        if request.json:
-            sys.stdout.write(json.dumps({**report, "bundle": str(path)}) + "\n")
-        else:
-            self._print_end(failure, left, spent, path)
-        return FAILED if failure or left else 0
 
-    def _print_end(self, failure: str, left: str, spent: float, path: Path) -> None:
-        console = self.steps.console
-        console.print()
-        cost = f"It cost about ${digits(spent)} (estimate)."
-        if not failure and not left:
-            console.print(terminal.text(f"Every step held. {cost}", "bold green"))
-        if failure:
-            console.print(terminal.text(f"It failed: {failure}", "bold red"))
-            console.print(terminal.text(cost))
-        if left:
-            console.print(
-                terminal.text(
-                    f"NOT DELETED, and it costs money: {left}. Delete it in the EC2 console.",
-                    "bold red",
-                )
-            )
-        console.print(terminal.text(f"For a bug report, redacted; read it first: {path}"))
+    def _write_bundle(self, failure: str, left: str, consoles: Mapping[str, str]) -> str:
+        """Its path; empty, with a complaint, where it cannot be written. Blocks."""
+        journey = self.journey
+        known = dict(journey.consoles) if journey else {}
+        known |= {instance_id: text for instance_id, text in consoles.items() if text}
+        texts = bundle.console_texts(known, journey.journals if journey else ())
+        path = bundle.bundle_path(self.request.output, datetime.now(UTC))
+        try:
+            redact = bundle.redaction_of(self.settings, self._hosts())
+            report = self._report(failure, left)
+            bundle.write_bundle(path, redact, report, self.folder.path, texts)
+        except Exception as error:
+            log.exception("no bundle")
+            complain("first-light", f"the bundle {path} was not written: {error!r}")
+            return ""
+        return str(path)
+
+    def _hosts(self) -> list[str]:
+        """Names of the hub's own host, which may be secret."""
+        return [host for host in (urlsplit(self.request.config.api_url).hostname,) if host]
 
 
 async def _first(tasks: list[asyncio.Task[None]]) -> None:
@@ -303,11 +263,3 @@ async def _to_the_end(work: Coroutine[Any, Any, T]) -> T:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return task.result()
-
-
-_NONE: Final[frozenset[str]] = frozenset()
-
-
-def _gpu_models() -> frozenset[str]:
-    """GPUs with tensor cores: current drivers support no older ones."""
-    return frozenset(each.ec2_name for each in data.gpu_models() if each.fp16_tflops)

@@ -6,13 +6,14 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final
 
 import aiohttp
 
-from .overrides import USER, HubSettings
+from .overrides import SERVICE, HubSettings
 
 CALL_TIMEOUT: Final = 30.0
 """Seconds for one call."""
@@ -35,8 +36,8 @@ class Server:
     """The one server of the journey's user."""
 
     def __init__(self, settings: HubSettings, http: aiohttp.ClientSession) -> None:
-        self._hub = f"{settings.url}hub/api/users/{USER}"
-        self._notebook = f"{settings.url}user/{USER}/"
+        self._hub = f"{settings.url}hub/api/users/{settings.user}"
+        self._notebook = f"{settings.url}user/{settings.user}/"
         self._root = settings.url
         self._http = http
 
@@ -54,18 +55,22 @@ class Server:
     async def progress(self) -> AsyncIterator[Mapping[str, Any]]:
         """Events of the start until it has ended. Raises `StepFailed` where it failed."""
         timeout = aiohttp.ClientTimeout(total=START_TIMEOUT, sock_read=CALL_TIMEOUT)
-        async with self._http.get(f"{self._hub}/server/progress", timeout=timeout) as stream:
-            if stream.status != HTTPStatus.OK:
-                raise StepFailed(f"the hub answers {stream.status} to a question for the progress")
-            async for line in stream.content:
-                if not line.startswith(b"data:"):
-                    continue
-                event = json.loads(line.removeprefix(b"data:"))
-                if event.get("failed"):
-                    raise StepFailed(str(event.get("message", "the start failed")))
-                yield event
-                if event.get("ready"):
-                    return
+        url = f"{self._hub}/server/progress"
+        try:
+            async with self._http.get(url, timeout=timeout) as stream:
+                if stream.status != HTTPStatus.OK:
+                    raise StepFailed(f"the hub answers {stream.status} about the start's progress")
+                async for line in stream.content:
+                    if not line.startswith(b"data:"):
+                        continue
+                    event = json.loads(line.removeprefix(b"data:"))
+                    if event.get("failed"):
+                        raise StepFailed(str(event.get("message", "the start failed")))
+                    yield event
+                    if event.get("ready"):
+                        return
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise StepFailed(f"the start's progress was lost: {error!r}") from error
         raise StepFailed("the hub ended the stream of the start's progress")
 
     async def stop(self) -> None:
@@ -113,25 +118,17 @@ class Server:
         except TimeoutError:
             raise StepFailed(f"the cell did not end within {CELL_TIMEOUT:.0f} s") from None
         finally:
-            await self._call("DELETE", url, expected=(HTTPStatus.NO_CONTENT,))
+            with suppress(StepFailed):  # the server may be gone, and with it the kernel
+                await self._call("DELETE", url, expected=(HTTPStatus.NO_CONTENT,))
 
     async def _execute(self, url: str, code: str) -> str:
         request = _execute_request(code)
-        printed: list[str] = []
-        async with self._http.ws_connect(url, max_msg_size=MAX_BYTES) as channels:
-            await channels.send_json(request)
-            async for raw in channels:
-                message = json.loads(raw.data)
-                if message.get("parent_header", {}).get("msg_id") != request["header"]["msg_id"]:
-                    continue
-                kind, content = message["msg_type"], message["content"]
-                if kind == "stream":
-                    printed.append(content["text"])
-                elif kind == "error":
-                    raise StepFailed(f"the cell failed: {content['ename']}: {content['evalue']}")
-                elif kind == "status" and content["execution_state"] == "idle":
-                    return "".join(printed)
-        raise StepFailed("the kernel's connection ended before the cell")
+        try:
+            async with self._http.ws_connect(url, max_msg_size=MAX_BYTES) as channels:
+                await channels.send_json(request)
+                return await _printed(channels, request["header"]["msg_id"])
+        except (aiohttp.ClientError, ValueError, LookupError, TypeError) as error:
+            raise StepFailed(f"the kernel's connection broke: {error!r}") from error
 
     async def _call(
         self,
@@ -155,6 +152,25 @@ class Server:
             raise StepFailed(f"{method} {_path(url)} answers no JSON: {text[:200]}") from error
 
 
+async def _printed(channels: aiohttp.ClientWebSocketResponse, request_id: str) -> str:
+    """What the request prints until its kernel is idle. Raises `StepFailed`."""
+    printed: list[str] = []
+    async for raw in channels:
+        if raw.type is not aiohttp.WSMsgType.TEXT:
+            break
+        message = json.loads(raw.data)
+        if message.get("parent_header", {}).get("msg_id") != request_id:
+            continue
+        kind, content = message["msg_type"], message["content"]
+        if kind == "stream":
+            printed.append(str(content["text"]))
+        elif kind == "error":
+            raise StepFailed(f"the cell failed: {content['ename']}: {content['evalue']}")
+        elif kind == "status" and content["execution_state"] == "idle":
+            return "".join(printed)
+    raise StepFailed("the kernel's connection ended before the cell")
+
+
 async def _bounded(content: aiohttp.StreamReader) -> bytes:
     """At most `MAX_BYTES` of a response."""
     raw = b""
@@ -174,7 +190,7 @@ def _execute_request(code: str) -> dict[str, Any]:
     header = {
         "msg_id": uuid.uuid4().hex,
         "msg_type": "execute_request",
-        "username": USER,
+        "username": SERVICE,
         "session": uuid.uuid4().hex,
         "date": datetime.now(UTC).isoformat(),
         "version": "5.3",

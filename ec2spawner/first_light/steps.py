@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich.status import Status
 from .. import terminal
 from ..core.pricing.money import digits
 from ..core.text.durations import in_words
+
+_MARKS = {"ok": ("✓", "green"), "failed": ("✗", "bold red")}
 
 
 @dataclass(slots=True)
@@ -47,10 +49,7 @@ class Steps:
         step = Step(name)
         self.done.append(step)
         began = time.monotonic()
-        status = self.console.status(terminal.text(name)) if not self.quiet else None
-        if status is not None:
-            status.start()
-        self._status = status
+        self._show(name)
         try:
             yield step
             step.state = "ok"
@@ -62,25 +61,43 @@ class Steps:
                 step.state = "stopped"
             step.seconds = round(time.monotonic() - began, 1)
             step.usd = round(self.spent(), 4)
-            if status is not None:
-                status.stop()
-                self._print(step)
+            self._end(step)
 
     def announce(self, words: str) -> None:
         """What the current step is doing now."""
         if self._status is not None:
-            self._status.update(terminal.text(f"{self.done[-1].name}: {words}"))
+            with suppress(OSError):
+                self._status.update(terminal.text(f"{self.done[-1].name}: {words}"))
 
-    def _print(self, step: Step) -> None:
-        mark, style = {"ok": ("✓", "green"), "failed": ("✗", "bold red")}.get(
-            step.state, ("-", "yellow")
-        )
+    def say(self, words: str, style: str = "") -> None:
+        """Print a line, unless the output is for a program."""
+        if not self.quiet:
+            # A terminal that was closed must not end what runs: it has resources to delete.
+            with suppress(OSError):
+                self.console.print(terminal.text(words, style))
+
+    def _show(self, name: str) -> None:
+        if self.quiet:
+            return
+        self._status = self.console.status(terminal.text(name))
+        with suppress(OSError):
+            self._status.start()
+
+    def _end(self, step: Step) -> None:
+        if self.quiet:
+            return
+        if self._status is not None:
+            with suppress(OSError):
+                self._status.stop()
+        self._status = None
+        mark, style = _MARKS.get(step.state, ("-", "yellow"))
         line = terminal.text(f"{mark} ", style).append_text(terminal.text(step.name, "bold"))
         spent = f", ${digits(step.usd)} so far" if step.usd else ""
         line.append_text(terminal.text(f"  {in_words(step.seconds)}{spent}", "dim"))
-        self.console.print(line)
+        with suppress(OSError):
+            self.console.print(line)
         for said in step.said.splitlines():
-            self.console.print(terminal.text(f"    {said}"))
+            self.say(f"    {said}")
 
     def as_json(self) -> list[dict[str, Any]]:
         """Every step: `name`, `state`, `said`, `seconds` and `usd` so far."""

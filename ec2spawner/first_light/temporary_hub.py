@@ -9,21 +9,23 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import aiohttp
 
+from ..parent_death import end_with_parent
 from .overrides import HubSettings, write
+from .plan import HOME_GIB, Leg
 
 READY_TIMEOUT: Final = 90.0
 """Seconds until the hub must answer."""
 
-END_TIMEOUT: Final = 90.0
-"""Seconds for the hub to stop its servers and to end, before it is killed."""
+END_TIMEOUT: Final = 60.0
+"""Seconds for the hub to end what it is doing in the account, before it is killed."""
 
 PROXY: Final = "configurable-http-proxy"
 
@@ -49,31 +51,40 @@ def find_proxy() -> str:
 
 def settings_of(
     config: Path,
+    arguments: Sequence[str],
     folder: Path,
     base_url: str,
-    profiles: list[dict[str, Any]],
-    home_gib: int,
+    legs: Sequence[Leg],
+    subnets: Sequence[str],
     idle_seconds: float,
 ) -> HubSettings:
-    """Settings with free ports and a new token; `base_url` is the path of all of the hub's URLs."""
+    """Settings with free ports, new tokens and a new user.
+
+    `base_url` is the path of all of the hub's URLs. The user's name is random: somebody's own files
+    may be in a folder of that name.
+    """
     port, proxy_api = _free_ports(2)
     return HubSettings(
         config=str(config.resolve()),
+        arguments=list(arguments),
         folder=str(folder),
         url=f"http://127.0.0.1:{port}{base_url}",
         proxy_api_url=f"http://127.0.0.1:{proxy_api}",
         token=secrets.token_hex(16),
-        profiles=profiles,
-        home_gib=home_gib,
+        proxy_token=secrets.token_hex(16),
+        user=f"first-light-{secrets.token_hex(3)}",
+        profiles=[leg.profile() for leg in legs],
+        subnets=list(subnets),
+        home_gib=HOME_GIB,
         idle_seconds=idle_seconds,
     )
 
 
 @asynccontextmanager
-async def temporary_hub(settings: HubSettings, arguments: list[str]) -> AsyncIterator[None]:
-    """Run the hub, with further `arguments` for JupyterHub; on exit it stops its servers and ends.
+async def temporary_hub(settings: HubSettings) -> AsyncIterator[None]:
+    """Run the hub, where the admin runs theirs: their file may open others beside it.
 
-    Raises `HubDidNotStart`.
+    On exit it ends; servers that still run are left to the caller. Raises `HubDidNotStart`.
     """
     path = find_proxy()
     log_path = Path(settings.folder) / "jupyterhub.log"
@@ -82,15 +93,14 @@ async def temporary_hub(settings: HubSettings, arguments: list[str]) -> AsyncIte
             sys.executable,
             "-c",
             _PROGRAM,
-            f"--config={write(settings)}",
-            *arguments,
-            cwd=settings.folder,
-            env={**os.environ, "PATH": path, "CONFIGPROXY_AUTH_TOKEN": secrets.token_hex(16)},
+            f"--config={await asyncio.to_thread(write, settings)}",
+            env={**os.environ, "PATH": path},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             umask=0o077,
             start_new_session=True,
+            preexec_fn=end_with_parent(),
         )
     try:
         await _until_ready(settings, process, log_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 from ..aws.ec2 import EC2Cloud
 from ..core.pricing.money import digits
 from ..provisioner.model.cloud import GONE, CloudError, Instance
+from .cleanup import Owner
 from .plan import Leg, OverCap
 from .spending import Spending
 
@@ -25,12 +26,12 @@ MAX_UNSEEN: Final = 6
 
 
 class SpendingWatch:
-    """Lists the hub's instances while the journey runs."""
+    """Lists the journey's instances while it runs."""
 
-    def __init__(self, cloud: EC2Cloud, hub: str, legs: tuple[Leg, ...], cap_usd: float) -> None:
+    def __init__(self, cloud: EC2Cloud, owner: Owner, legs: Sequence[Leg], cap_usd: float) -> None:
         self.spending = Spending()
         self._cloud = cloud
-        self._hub = hub
+        self._owner = owner
         self._prices = {name: leg.hourly_usd for leg in legs for name in leg.instance_types}
         self._reserve = max(leg.hourly_usd for leg in legs) * RESERVE_SECONDS / 3600
         self._cap_usd = cap_usd
@@ -59,7 +60,11 @@ class SpendingWatch:
 
     async def list(self) -> list[Instance]:
         """The instances that run now. Raises `CloudError`."""
-        listed = await self._cloud.list_instances(self._hub)
+        listed = [
+            each
+            for each in await self._cloud.list_instances(self._owner.hub)
+            if self._owner.owns(each.tags)
+        ]
         self.spending.note(listed, datetime.now(UTC), self._price)
         return [each for each in listed if each.state not in GONE]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import ctypes
 import json
 import os
 import secrets
@@ -14,7 +13,7 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 
 import aiohttp
 
+from ...parent_death import end_with_parent
 from ..runtime import processes
 from ..runtime.processes import Mark
 from .stop_servers import stop_servers
@@ -54,9 +54,6 @@ from ec2spawner.embedded.demo.hub import DemoHub
 DemoHub.launch_instance()
 """
 """The grammar, two seconds of a core, is deferred before anything imports JupyterHub."""
-
-PR_SET_PDEATHSIG = 1
-"""From <linux/prctl.h>."""
 
 
 class DemoFailed(Exception):
@@ -175,7 +172,7 @@ async def _start_embedded(
             stdout=asyncio.subprocess.PIPE,
             stderr=log,
             start_new_session=True,
-            preexec_fn=_end_with_us(),
+            preexec_fn=end_with_parent(),
         )
     running.push_async_callback(_end, process)
     assert process.stdout is not None
@@ -221,7 +218,7 @@ async def _start_hub(
             stderr=log,
             umask=0o077,
             start_new_session=True,
-            preexec_fn=_end_with_us(),
+            preexec_fn=end_with_parent(),
         )
     running.push_async_callback(_end, hub)
     return hub
@@ -278,22 +275,6 @@ def _end_what_the_hub_left(mark: Mark, pid_file: Path) -> None:
     processes.end((mark,), LEFT_OVER_GRACE)
     # The next hub would signal the process id in it, which another process may have by then.
     pid_file.unlink(missing_ok=True)
-
-
-def _end_with_us() -> Callable[[], None]:
-    """For `preexec_fn`: the child gets SIGTERM when this process ends, be it by SIGKILL.
-
-    It runs between fork and exec, where a lock of another thread would stay locked: so
-    it makes system calls only, and what it calls is found before the fork.
-    """
-    prctl, our_id = ctypes.CDLL(None).prctl, os.getpid()
-
-    def ask() -> None:
-        prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM))
-        if os.getppid() != our_id:  # we ended before the child could ask
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    return ask
 
 
 async def _first(waits: list[Any]) -> None:

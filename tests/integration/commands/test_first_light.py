@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import socket
 import zipfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.harness import CONFIG, Embedded, until
-from tests.integration.commands.admin import Admin
+from tests.integration.commands.admin import Admin, Ended
 
 QUICK = (f"--config={CONFIG}", "--idle=10", "--json")
 
@@ -20,29 +24,33 @@ QUICK = (f"--config={CONFIG}", "--idle=10", "--json")
 def what_exists(embedded: Embedded) -> dict[str, list[Any]]:
     """All that costs money or is in the way of the next hub, as the account lists it."""
     ec2 = embedded.client()
+    # The account has snapshots and network interfaces of its own.
+    of_the_hub = [{"Name": "tag-key", "Values": ["ec2spawner:hub"]}]
     reservations = ec2.describe_instances()["Reservations"]
     instances = [each for one in reservations for each in one["Instances"]]
     return {
         "instances": [each for each in instances if each["State"]["Name"] != "terminated"],
         "volumes": ec2.describe_volumes()["Volumes"],
         "templates": ec2.describe_launch_templates()["LaunchTemplates"],
-        "interfaces": [
-            each
-            for each in ec2.describe_network_interfaces()["NetworkInterfaces"]
-            if each["Status"] == "available"
-        ],
-        # moto's own images have snapshots too.
-        "snapshots": ec2.describe_snapshots(
-            Filters=[{"Name": "tag-key", "Values": ["ec2spawner:hub"]}]
-        )["Snapshots"],
+        "interfaces": ec2.describe_network_interfaces(
+            Filters=[*of_the_hub, {"Name": "status", "Values": ["available"]}]
+        )["NetworkInterfaces"],
+        "snapshots": ec2.describe_snapshots(Filters=of_the_hub)["Snapshots"],
     }
 
 
 async def until_nothing_exists(embedded: Embedded) -> None:
-    async def nothing() -> bool:
-        return not any((await asyncio.to_thread(what_exists, embedded)).values())
+    """Instances that shut down end within seconds; nothing else may be left."""
+    found: dict[str, list[Any]] = {}
 
-    await until(nothing, 20, "nothing to be left in the account")
+    async def nothing() -> bool:
+        found.update(await asyncio.to_thread(what_exists, embedded))
+        return not any(found.values())
+
+    try:
+        await until(nothing, 5, "nothing to be left in the account")
+    except AssertionError:
+        raise AssertionError(f"left in the account: {found}") from None
 
 
 async def test_the_journey_holds_and_leaves_nothing_behind(
@@ -60,9 +68,9 @@ async def test_the_journey_holds_and_leaves_nothing_behind(
     await until_nothing_exists(embedded)
     with zipfile.ZipFile(report["bundle"]) as bundle:
         texts = {name: bundle.read(name).decode() for name in bundle.namelist()}
-    assert {"README.txt", "report.json", "calls.jsonl", "jupyterhub.log"} <= texts.keys()
+    assert {"README.txt", "report.json", "calls-of-the-hub.jsonl", "jupyterhub.log"} <= texts.keys()
     assert sum(name.startswith("console-") for name in texts) == 2
-    calls = [json.loads(line) for line in texts["calls.jsonl"].splitlines()]
+    calls = [json.loads(line) for line in texts["calls-of-the-hub.jsonl"].splitlines()]
     assert {"CreateFleet", "CreateVolume", "AttachVolume"} <= {call["action"] for call in calls}
     secrets = [
         *embedded.credentials.values(),
@@ -75,26 +83,98 @@ async def test_the_journey_holds_and_leaves_nothing_behind(
     assert Path(report["bundle"]).stat().st_mode & 0o077 == 0
 
 
-async def test_an_interrupted_journey_leaves_nothing_behind(
+@asynccontextmanager
+async def underway(
     embedded: Embedded, admin: Admin, tmp_path: Path
-) -> None:
+) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.Task[Ended]]]:
+    """A journey that has its first instance."""
     process: list[asyncio.subprocess.Process] = []
     typed = asyncio.create_task(
-        admin.types("first-light", f"--output={tmp_path}", *QUICK, on_start=process.append)
+        admin.types(
+            "first-light",
+            f"--output={tmp_path}",
+            *QUICK,
+            environment={"XDG_STATE_HOME": str(tmp_path)},
+            on_start=process.append,
+        )
     )
 
     async def started() -> bool:
+        assert not typed.done(), typed.result()
         return bool(await embedded.instances())
 
     await until(started, 60, "an instance")
-    process[0].send_signal(signal.SIGINT)
-    ended = await typed
-    assert ended.status == 1, ended.errors
-    assert ended.json["failure"] == "it was interrupted"
+    try:
+        yield process[0], typed
+    finally:
+        await typed
+
+
+def foreign_volume(embedded: Embedded) -> str:
+    """The home of somebody at another hub of the same name."""
+    tags = {"ec2spawner:hub": "demo", "ec2spawner:store": "another", "ec2spawner:home": "home-1"}
+    listed = [{"Key": key, "Value": value} for key, value in tags.items()]
+    volume = embedded.client().create_volume(
+        AvailabilityZone="us-east-1a",
+        Size=1,
+        VolumeType="gp3",
+        TagSpecifications=[{"ResourceType": "volume", "Tags": listed}],
+    )
+    return str(volume["VolumeId"])
+
+
+async def test_an_interrupted_journey_deletes_what_it_created_and_nothing_else(
+    embedded: Embedded, admin: Admin, tmp_path: Path
+) -> None:
+    foreign = await asyncio.to_thread(foreign_volume, embedded)
+    try:
+        async with underway(embedded, admin, tmp_path) as (process, typed):
+            process.send_signal(signal.SIGINT)
+            ended = await typed
+        assert ended.status == 1, ended.errors
+        assert ended.json["failure"] == "it was interrupted"
+        assert ended.json["left"] == ""
+        left = await asyncio.to_thread(what_exists, embedded)
+        assert [each["VolumeId"] for each in left.pop("volumes")] == [foreign]
+        assert not any(left.values())
+        assert list(tmp_path.glob("ec2spawner/first-light/*")) == []
+    finally:
+        await asyncio.to_thread(embedded.client().delete_volume, VolumeId=foreign)
+
+
+@pytest.mark.long
+async def test_the_next_run_deletes_what_a_killed_one_left(
+    embedded: Embedded, admin: Admin, tmp_path: Path
+) -> None:
+    async with underway(embedded, admin, tmp_path) as (process, typed):
+        process.send_signal(signal.SIGKILL)
+        await typed
+    state = {"XDG_STATE_HOME": str(tmp_path)}
+    ended = await admin.types("first-light", *QUICK, "--max-usd=0.01", environment=state)
+    assert ended.status == 2, "its own journey is over the cap"
+    await until_nothing_exists(embedded)
+    assert list(tmp_path.glob("ec2spawner/first-light/*")) == []
+
+
+@pytest.mark.long
+async def test_a_hub_that_dies_is_a_failure_that_leaves_nothing(
+    embedded: Embedded, admin: Admin, tmp_path: Path
+) -> None:
+    async with underway(embedded, admin, tmp_path) as (process, typed):
+        (hub,) = (
+            each
+            for each in psutil.Process(process.pid).children()
+            if "jupyterhub_config.py" in " ".join(each.cmdline())
+        )
+        hub.kill()
+        ended = await typed
+    assert ended.status == 1
+    assert ended.json["failure"]
     assert ended.json["left"] == ""
     await until_nothing_exists(embedded)
 
 
+@pytest.mark.long
 async def test_a_failed_step_is_reported_with_its_reason(
     embedded: Embedded, admin: Admin, tmp_path: Path
 ) -> None:
@@ -107,7 +187,6 @@ async def test_a_failed_step_is_reported_with_its_reason(
     assert ended.status == 1, ended.errors
     assert "sold out" in ended.json["failure"]
     assert [step["state"] for step in ended.json["steps"]][-2:] == ["failed", "ok"]
-    assert ended.json["left"] == ""
     await until_nothing_exists(embedded)
 
 
@@ -116,7 +195,7 @@ async def test_a_failed_step_is_reported_with_its_reason(
     [
         ("--max-usd=0.01", "--max-usd="),
         ("--max-usd=0", "--max-usd=0"),
-        ("--idle=1", "--idle=1"),
+        ("--idle=9", "--idle=9"),
         ("--output=/nowhere", "--output=/nowhere"),
         ("--EC2Spawner.region=nowhere", "c.EC2Spawner.region"),
     ],
@@ -128,19 +207,11 @@ async def test_a_wrong_request_starts_nothing(admin: Admin, argument: str, said:
     assert "Nothing was started" in ended.errors
 
 
-async def test_a_hub_in_use_is_refused(embedded: Embedded, admin: Admin, tmp_path: Path) -> None:
-    ec2 = embedded.client()
-    tags = [{"Key": "ec2spawner:hub", "Value": "demo"}]
-    volume = ec2.create_volume(
-        AvailabilityZone="us-east-1a",
-        Size=1,
-        VolumeType="gp3",
-        TagSpecifications=[{"ResourceType": "volume", "Tags": tags}],
-    )["VolumeId"]
-    try:
-        ended = await admin.types("first-light", f"--output={tmp_path}", *QUICK)
-        assert ended.status == 2
-        assert volume in ended.errors
-        assert [each["VolumeId"] for each in what_exists(embedded)["volumes"]] == [volume]
-    finally:
-        ec2.delete_volume(VolumeId=volume)
+async def test_a_hub_that_runs_at_the_same_address_is_a_reason_not_to_start(admin: Admin) -> None:
+    with socket.socket() as hub:
+        hub.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        hub.bind(("127.0.0.1", admin.api_port))
+        hub.listen()
+        ended = await admin.types("first-light", *QUICK)
+    assert ended.status == 2
+    assert "--JupyterHub.hub_bind_url" in ended.errors

@@ -13,7 +13,7 @@ MODELS = frozenset({"T4", "A10G"})
 
 
 def test_the_cheapest_instances_without_a_gpu_are_chosen() -> None:
-    leg = plan.cpu_leg(TYPES, EVERYWHERE, "x86_64", disk_gib=100)
+    leg = plan.cpu_leg(TYPES, EVERYWHERE, "x86_64", disk_gib=100, idle_seconds=120)
     assert leg.instance_types
     for name in leg.instance_types:
         kind = TYPES[name]
@@ -35,7 +35,7 @@ def test_the_cheapest_gpu_of_the_models_is_chosen() -> None:
 
 def test_types_that_no_zone_offers_are_refused_with_a_fix() -> None:
     with pytest.raises(plan.NothingToStart, match="subnets of other zones"):
-        plan.cpu_leg(TYPES, {}, "x86_64", 100)
+        plan.cpu_leg(TYPES, {}, "x86_64", 100, 120)
     with pytest.raises(plan.NothingToStart, match="--gpu"):
         plan.gpu_leg(TYPES, {}, "x86_64", 100, MODELS)
 
@@ -43,7 +43,7 @@ def test_types_that_no_zone_offers_are_refused_with_a_fix() -> None:
 def test_only_candidates_need_a_price() -> None:
     names = plan.candidates(TYPES, EVERYWHERE, "x86_64", frozenset())
     assert not any(TYPES[name].gpu for name in names)
-    assert set(plan.cpu_leg(TYPES, EVERYWHERE, "x86_64", 100).instance_types) <= set(names)
+    assert set(plan.cpu_leg(TYPES, EVERYWHERE, "x86_64", 100, 120).instance_types) <= set(names)
     more = plan.candidates(TYPES, EVERYWHERE, "x86_64", MODELS)
     assert {TYPES[name].gpu for name in more} == {"", *MODELS}
 
@@ -63,3 +63,8 @@ def test_a_journey_above_its_cap_is_refused_with_one_that_fits() -> None:
         plan.check_cap([leg(0.5), leg(1.0)], 1.0)
     assert "--gpu" in str(refused.value)
     plan.check_cap([leg(0.5), leg(1.0)], 1.6)
+
+
+def test_the_idle_limit_is_paid_too() -> None:
+    short, long = (plan.cpu_leg(TYPES, EVERYWHERE, "x86_64", 100, each) for each in (60, 3660))
+    assert long.usd - short.usd == pytest.approx(long.hourly_usd)

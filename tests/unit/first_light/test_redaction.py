@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,7 +56,67 @@ def test_values_of_secret_fields_are_replaced(line: str) -> None:
 
 def test_private_keys_are_removed_whole() -> None:
     key = "-----BEGIN PRIVATE KEY-----\nMIIE\nabc\n-----END PRIVATE KEY-----"
-    assert Redaction({})(f"a\n{key}\nb") == "a\n(PRIVATE KEY removed)\nb"
+    assert Redaction({})(f"a\n{key}\nb") == "a\n(key or certificate removed)\nb"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQ\n-----END RSA PRIVATE KEY-----",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQ",
+        "-----BEGIN PRIVATE KEY-----\\nMIIEvQIBADANBgkqhkiG9w0BAQEF\\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_half_of_a_key_is_removed_too(text: str) -> None:
+    assert "MIIE" not in Redaction({})(text)
+    assert "BKcw" not in Redaction({})(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("at fd00:1234::5", "1234"),
+        ("at [2600:1f18:1234:5600:abcd:ef01:2345:6789]:8888", "1f18"),
+        ("123456789012.dkr.ecr.us-east-1.amazonaws.com", "123456789012"),
+        ("bucket-123456789012-logs", "123456789012"),
+        ("https://ann:p%40ss@host/x", "p%40ss"),
+        ("x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.dozjgNryP4J3jVmNHl0w5N", "dozjg"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "16C7e42F"),
+        ("ABCDEF0123456789ABCDEF0123456789", "ABCDEF"),
+        ("tok_0123456789abcdef01234567", "0123456789abcdef"),
+        ("Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("key wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "bPxRfi"),
+    ],
+)
+def test_other_forms_of_secrets_are_replaced(text: str, secret: str) -> None:
+    assert secret not in Redaction({})(text)
+
+
+def test_json_stays_json_and_loses_the_values_of_secret_keys() -> None:
+    call = {
+        "action": "CreateFleet",
+        "parameters": {"HttpTokens": "required", "Password": 'x"\\y', "Nested": [{"Token": "t"}]},
+        "answer": {"NextToken": None, "Text": '{"token": "abc-def"}', "Count": 3},
+    }
+    (line,) = Redaction({}).json_lines(json.dumps(call)).splitlines()
+    found = json.loads(line)
+    assert found["parameters"] == {
+        "HttpTokens": "required",
+        "Password": "SECRET",
+        "Nested": [{"Token": "SECRET"}],
+    }
+    assert found["answer"]["NextToken"] is None
+    assert found["answer"]["Count"] == 3
+    assert "abc" not in found["answer"]["Text"]
+
+
+@pytest.mark.parametrize(
+    "text", ["a-", "-----BEGIN A-----", "token", "a:", "a.", "x\n", "://", 'token="', "A1", "f"]
+)
+def test_hostile_text_takes_no_longer_than_other_text(text: str) -> None:
+    began = time.process_time()
+    Redaction({})((text * 200_000)[:200_000])
+    assert time.process_time() - began < 10
 
 
 def test_the_same_value_has_the_same_word_in_all_texts() -> None:

@@ -1,4 +1,4 @@
-"""What first-light counts as spent, and what as left over."""
+"""What first-light counts as spent."""
 
 from __future__ import annotations
 
@@ -7,12 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from ec2spawner.aws.templates import Template
-from ec2spawner.core.instances.leaks import Kind
-from ec2spawner.first_light.cleanup import remains, words
 from ec2spawner.first_light.spending import Spending
-from ec2spawner.provisioner.model.cloud import Instance, InstanceState, Volume
-from ec2spawner.reap.rows import Account
+from ec2spawner.provisioner.model.cloud import Instance, InstanceState
 from ec2spawner.wire import Market
 
 BEGAN = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -35,15 +31,3 @@ def test_the_first_minute_is_paid_whole() -> None:
     spending = Spending()
     spending.note([RUNNING], BEGAN + timedelta(seconds=1), lambda _: 0.6)
     assert spending.usd(BEGAN + timedelta(seconds=2)) == pytest.approx(0.01)
-
-
-def test_what_remains_is_all_that_does_not_end_by_itself() -> None:
-    volume = Volume("vol-1", "us-east-1a", 1, "in-use", "i-1")
-    account = Account(
-        instances=[RUNNING, replace(RUNNING, instance_id="i-2", state=InstanceState.TERMINATED)],
-        volumes=[volume, replace(volume, volume_id="vol-2", state="deleting")],
-        templates=[Template("lt-1", "name", BEGAN)],
-    )
-    found = remains(account)
-    assert found == {"i-1": Kind.INSTANCE, "vol-1": Kind.VOLUME, "lt-1": Kind.TEMPLATE}
-    assert words(found) == "1 instance (i-1), 1 volume (vol-1), 1 launch template (lt-1)"
