@@ -36,7 +36,7 @@ export PYTHONHASHSEED ?= 0
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help venv demo quick test test-long checks lint types unit frontend docs pytest bench clean \
-	chromium containers postgresql
+	chromium containers postgresql boot
 
 help:  ## What there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -50,7 +50,7 @@ quick: venv  ## At each save: lint, types, unit tests of what is pure
 
 # The folder in which the embedded EC2s note which permissions of the hub's policy were needed.
 test: export EC2SPAWNER_POLICY_USE = $(CURDIR)/tests/output/policy-use
-test: venv chromium containers postgresql  ## What a change must pass, browser tests included
+test: venv chromium containers postgresql boot  ## What a change must pass, browser tests included
 	rm -rf $(EC2SPAWNER_POLICY_USE) && mkdir -p $(EC2SPAWNER_POLICY_USE)
 	$(MAKE) --no-print-directory --output-sync=target --jobs=$(CORES) checks
 	pytest -m "not long" -n $(CORES) --dist worksteal --cov --cov-report= tests/unit/core
@@ -177,3 +177,11 @@ containers:
 postgresql:
 	$(call installed,command -v postgres || ls /usr/lib/postgresql/*/bin/postgres,PostgreSQL,the \
 	tests of a store on PostgreSQL,postgresql)
+
+# A root file system and wheels, made once in the cache folder. Without them the tests are skipped.
+boot: $(DONE)/tools
+	$(call installed,command -v systemd-nspawn && command -v debootstrap,systemd-nspawn and \
+	debootstrap,the tests that really boot,debootstrap systemd-container)
+	@if [ "$$(id -u)" != 0 ]; then echo '** SKIPPED: the tests that really boot: only root can'; \
+	elif ! tests/boot/make_root.sh $(VENV)/bin/python; then \
+		echo '** SKIPPED: the tests that really boot: their root could not be made'; fi

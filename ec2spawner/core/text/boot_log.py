@@ -29,8 +29,11 @@ READ_LINE: Final = 300
 MARK: Final = "ec2spawner: "
 """Begins what user-data prints."""
 
-_PREFIX: Final = re.compile(r"(?:\[ *\d+\.\d+\] )?(?:(?P<writer>[\w@:.-]{1,60})\[\d+\]: )?")
-"""The kernel's time stamp, and the program that journald names when it writes to the console."""
+_PREFIX: Final = re.compile(
+    r"(?:[\w.-]{1,64} login: )?(?:\[ *\d+\.\d+\] )?(?:(?P<writer>[\w@:.-]{1,60})\[\d+\]: )?"
+)
+"""A login prompt, which ends in no newline, the kernel's time stamp, and the program that journald
+names when it writes to the console."""
 
 _AGENT: Final = re.compile(r"ec2spawner-agent(?:\.service)?")
 _AGENT_RECORD: Final = re.compile(
@@ -57,7 +60,8 @@ _NOISE: Final = re.compile(
     r"|All (?:filesystems|swaps|loop devices|MD devices|DM devices).* (?:unmounted|deactivated"
     r"|detached|stopped)|Waiting for process|Power[- ]Off|Watchdog"
     # cloud-init: its own progress, network tables, keys
-    r"|Cloud-init v\.|ci-info: |(?:<\d+>)?[A-Z][a-z]{2} [ \d]\d [\d:]{8} (?:ec2|cloud-init): "
+    r"|Cloud-init (?:v\.|\S* ?received SIGTERM)|(?:Filename|Function|Line number): |ci-info: "
+    r"|(?:<\d+>)?[A-Z][a-z]{2} [ \d]\d [\d:]{8} (?:ec2|cloud-init): "
     r"|-----(?:BEGIN|END) SSH HOST KEY|(?:ssh-(?:ed25519|rsa|dss)|ecdsa-sha2-\S+) AAAA"
     r"|Generating public/private |Your (?:identification|public key) has been saved"
     r"|The key(?:'s randomart image is|\sfingerprint is)|SHA256:|\+-*\[|\+-+\+|\|[^|]{17}\|$"

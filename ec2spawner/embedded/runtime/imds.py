@@ -37,6 +37,25 @@ KEY_LIFETIME = timedelta(hours=6)
 PowerButton = Callable[[Literal["off", "reboot"]], None]
 
 
+VERSIONS = r"(?:latest|1\.0|\d{4}-\d\d-\d\d)"
+"""Each version of the service has a path; clients such as cloud-init ask for one by its date."""
+
+
+def metadata_application(
+    instance: SimulatedInstance, signer: IdentitySigner, role_key: AccessKey | None, root: str = ""
+) -> Application:
+    """EC2's part of the service, below the path `root`."""
+    tokens = _Tokens()
+    paths = _Paths(instance, signer, role_key)
+    return Application(
+        [
+            (rf"{root}/latest/api/token", _TokenHandler, {"tokens": tokens}),
+            (rf"{root}/{VERSIONS}/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
+        ],
+        log_function=lambda handler: None,
+    )
+
+
 class MetadataService:
     """Answers for one instance until `close`."""
 
@@ -51,16 +70,9 @@ class MetadataService:
         host = f"{instance.address}:{PORT}"
         root = f"/{secrets.token_urlsafe(16)}"
         self.endpoint = f"http://{host}{root}"
-        tokens = _Tokens()
-        paths = _Paths(instance, signer, role_key)
-        application = Application(
-            [
-                (rf"{root}/latest/api/token", _TokenHandler, {"tokens": tokens}),
-                (rf"{root}/embedded/power/(off|reboot)", _PowerHandler, {"power": power}),
-                (rf"{root}/latest/(.*)", _MetadataHandler, {"tokens": tokens, "paths": paths}),
-            ],
-            log_function=lambda handler: None,
-        )
+        application = metadata_application(instance, signer, role_key, root)
+        button = (rf"{root}/embedded/power/(off|reboot)", _PowerHandler, {"power": power})
+        application.add_handlers(".*", [button])
         self._server = HTTPServer(NoBrowsers(application, {host}), max_body_size=4096)
         self._server.add_sockets(bind_sockets(PORT, instance.address))
 
@@ -98,6 +110,8 @@ class _Paths:
 
     def get(self, path: str) -> str | bytes | None:
         match path:
+            case "dynamic/instance-identity":
+                return "document\nrsa2048"
             case "dynamic/instance-identity/document":
                 return self._document
             case "dynamic/instance-identity/rsa2048":

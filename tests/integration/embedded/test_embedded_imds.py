@@ -34,6 +34,9 @@ class Metadata:
     def get(self, path: str, token: str | None = None) -> tuple[int, str]:
         return self._ask(f"/latest/{path}", {TOKEN: self.token if token is None else token})
 
+    def dated(self, version: str, path: str) -> tuple[int, str]:
+        return self._ask(f"/{version}/{path}", {TOKEN: self.token})
+
     def text(self, path: str) -> str:
         status, text = self.get(path)
         assert status == 200
@@ -66,6 +69,16 @@ def test_without_a_token_metadata_is_refused(spot: tuple[str, Metadata]) -> None
     assert metadata.put({})[0] == 400
     assert metadata.put({f"{TOKEN}-ttl-seconds": "21601"})[0] == 400
     assert metadata.put({f"{TOKEN}-ttl-seconds": "60", "X-Forwarded-For": "1.2.3.4"})[0] == 403
+
+
+def test_clients_may_ask_by_the_date_of_a_version_and_list_what_is_there(
+    spot: tuple[str, Metadata],
+) -> None:
+    """As cloud-init does, which reads all of it."""
+    instance_id, metadata = spot
+    for version in ("2009-04-04", "2021-03-23"):
+        assert metadata.dated(version, "meta-data/instance-id") == (200, instance_id)
+    assert metadata.text("dynamic/instance-identity/").split() == ["document", "rsa2048"]
 
 
 def test_a_token_expires(spot: tuple[str, Metadata]) -> None:

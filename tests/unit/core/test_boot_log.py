@@ -120,3 +120,16 @@ def test_a_long_line_is_cut_and_a_huge_log_is_handled() -> None:
     [line] = last_lines("x" * 10_000_000)
     assert len(line) == MAX_LINE
     assert line.endswith("…")
+
+
+def test_our_line_counts_behind_a_login_prompt_and_before_a_stack_of_cloud_init() -> None:
+    """As a real boot prints it: getty ends its prompt in no newline, and the power-off ends
+    cloud-init, which prints where it was."""
+    log = """\
+ip-172-31-0-10 login: [40113.824582] cloud-init[124]: ec2spawner: installing x failed: no wheel
+[40114.000001] cloud-init[124]: Cloud-init 22.4.2 received SIGTERM, exiting...
+  Filename: /usr/lib/python3/dist-packages/cloudinit/helpers.py
+  Function: lock
+  Line number: 70
+"""
+    assert last_lines(log) == ("ec2spawner: installing x failed: no wheel",)

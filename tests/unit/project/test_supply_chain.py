@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
@@ -52,6 +53,16 @@ def test_everything_that_an_instance_installs_has_a_tested_version() -> None:
     del seen["ec2spawner"]
     assert len(seen) > 80, "with all that a notebook needs"
     assert not sorted(seen.keys() - pinned().keys())
+
+
+def test_an_instance_installs_them_with_the_oldest_python_that_the_agent_runs_on() -> None:
+    """Ubuntu 22.04 has a 3.11.0, Debian 12 a 3.11.2: one version that excludes those would fail
+    the installation on each instance."""
+    seen: dict[str, Requirement] = {}
+    needed(Requirement("ec2spawner[notebook]"), seen)
+    asked = {name: distribution(name).metadata["Requires-Python"] or "" for name in seen}
+    refused = [name for name, text in asked.items() if "3.11.0" not in SpecifierSet(text)]
+    assert not refused
 
 
 def test_tested_versions_satisfy_the_packages_requirements() -> None:

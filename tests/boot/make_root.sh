@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Makes, once, what the boot tests start: a root file system with systemd and cloud-init, and the
+# wheels that an instance installs there, because it reaches no package index.
+#
+# usage: make_root.sh PYTHON, the one of the development environment, in the repository's folder.
+# The root is in the cache folder, under a hash of this file.
+set -euo pipefail
+
+python=$1
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/ec2spawner
+root=$cache/boot-root-$(sha256sum "$0" | cut -c 1-12)
+wheels=$cache/boot-wheels
+constraints=ec2spawner/data/constraints.txt
+
+packages=(
+    systemd systemd-sysv dbus udev python3 python3-venv cloud-init sudo iproute2 procps
+    ca-certificates openssl locales openssh-server
+    python3-cffi-backend # of cloud-init's: debootstrap does not resolve virtual packages
+)
+
+# The archive of this machine that has its own release: debootstrap's default may be unreachable.
+mirror() {
+    # shellcheck disable=SC2016 # apt's own variables
+    apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
+        awk -v release="$1" '$1 == release { print $2; exit }'
+}
+
+make_root() {
+    local release
+    # shellcheck source=/dev/null
+    release=$(. /etc/os-release && [[ $ID == debian ]] && echo "$VERSION_CODENAME") ||
+        { echo "the root is made of Debian's packages, by a machine that has them" >&2 && return 1; }
+    rm -rf "$root.new"
+    debootstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]}")" \
+        "$release" "$root.new" "$(mirror "$release")" >"$cache/boot-root.log" 2>&1 ||
+        { tail -n 5 "$cache/boot-root.log" >&2 && return 1; }
+    # As in Ubuntu's image: cloud-init makes this user at the first boot.
+    sed -i 's/^\( *\)name: debian$/\1name: ubuntu/' "$root.new/etc/cloud/cloud.cfg"
+    # The network is there before the boot. Names fail at once: nothing answers.
+    cat >"$root.new/etc/cloud/cloud.cfg.d/90-boot-tests.cfg" <<'CFG'
+datasource_list: [Ec2]
+datasource: {Ec2: {timeout: 5, max_wait: 30}}
+network: {config: disabled}
+locale: C.UTF-8
+CFG
+    : >"$root.new/etc/resolv.conf"
+    # cloud-init recognizes EC2 by this file of the kernel, and asks for a token there.
+    sed -i 's#/sys/hypervisor/uuid#/etc/hypervisor-uuid#' \
+        "$root.new/usr/lib/python3/dist-packages/cloudinit/sources/DataSourceEc2.py"
+    echo ec2e1916-9099-7caf-fd21-012345abcdef >"$root.new/etc/hypervisor-uuid"
+    # Stands for the package index; the tests mount the folder.
+    printf '[global]\nno-index = true\nfind-links = /srv/wheels\n' >"$root.new/etc/pip.conf"
+    : >"$root.new/etc/machine-id" # an instance makes its own at its first boot
+    rm -rf "$root.new"/var/cache/apt/archives/*.deb "$root.new"/var/lib/apt/lists/*
+    mv "$root.new" "$root"
+}
+
+# For this machine's own Python, which is the release's, as the root's is.
+download_wheels() {
+    local stamp
+    stamp=$wheels/.made-for-$(cat "$constraints" pyproject.toml | sha256sum | cut -c 1-12)
+    [[ -e $stamp ]] && return
+    rm -rf "$wheels"
+    "$python" -c 'import tomllib
+project = tomllib.load(open("pyproject.toml", "rb"))["project"]
+print(*project["dependencies"], *project["optional-dependencies"]["notebook"], sep="\n")' |
+        "$python" -m pip --python /usr/bin/python3 download --quiet --dest "$wheels" \
+            --only-binary :all: --constraint "$constraints" --requirement /dev/stdin
+    touch "$stamp"
+}
+
+mkdir -p "$cache"
+exec 9>"$cache/boot-root.lock"
+flock 9
+[[ -d $root ]] || make_root
+download_wheels
