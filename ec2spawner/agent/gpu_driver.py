@@ -43,16 +43,16 @@ _OPEN_LICENSE: Final = "MIT"
 _PROBE: Final = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount()"
 
 
-async def gpu_without_driver(settings: Settings, *, patience: float = DRIVER_SECONDS) -> str:
+async def gpu_without_driver(settings: Settings, *, timeout: float = DRIVER_SECONDS) -> str:
     """What is wrong with the GPU's driver and what to do, for people; empty if nothing is, and
     without an NVIDIA GPU. Raises nothing.
 
-    Waits up to `patience` seconds for a driver that is still being loaded.
+    Waits up to `timeout` seconds for a driver that is still being loaded.
     """
     try:
         bus, device = settings.pci_devices, settings.gpu_device
         gpus = await asyncio.to_thread(_nvidia_gpus, bus) if bus and device else 0
-        if not gpus or settings.simulated_gpu or await _works(settings, patience):
+        if not gpus or settings.simulated_gpu or await _works(settings, timeout):
             return ""
         driver = await _image_driver()
     except Exception as error:
@@ -74,10 +74,10 @@ def _nvidia_gpus(bus: Path) -> int:
     return found
 
 
-async def _works(settings: Settings, patience: float) -> bool:
-    """Whether a driver has opened a GPU, or does so within `patience` seconds."""
+async def _works(settings: Settings, timeout: float) -> bool:
+    """Whether a driver has opened a GPU, or does so within `timeout` seconds."""
     assert settings.gpu_device is not None
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while True:
         if await asyncio.to_thread(settings.gpu_device.exists):
             return True

@@ -1,7 +1,8 @@
 """AWS's partitions: separate clouds, with names and currencies of their own. Pure.
 
-A region's name tells its partition. Names and domains are those of botocore's `partitions.json`;
-prices outside of `aws` and GovCloud are in other currencies, which nothing here converts.
+A region's name begins with its partition's prefix. Names and domains are those of botocore's
+`partitions.json`; prices outside of `aws` and GovCloud are in other currencies, which nothing here
+converts.
 """
 
 from __future__ import annotations

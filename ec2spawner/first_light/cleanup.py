@@ -49,7 +49,7 @@ class Remains:
 
     found: dict[str, Kind] = field(default_factory=dict)
     """By resource id."""
-    ending: set[str] = field(default_factory=set)
+    shutting_down: set[str] = field(default_factory=set)
     """Instances that shut down by now."""
     refusals: dict[str, str] = field(default_factory=dict)
 
@@ -72,7 +72,7 @@ async def list_remains(cloud: EC2Cloud, owner: Owner) -> Remains:
         if owner.owns(instance.tags) and instance.state is not InstanceState.TERMINATED:
             remains.found[instance.instance_id] = Kind.INSTANCE
             if instance.state is InstanceState.SHUTTING_DOWN:
-                remains.ending.add(instance.instance_id)
+                remains.shutting_down.add(instance.instance_id)
     for volume in await cloud.list_volumes(owner.hub):
         if owner.owns(volume.tags) and volume.state not in _DELETED:
             remains.found[volume.volume_id] = Kind.VOLUME
@@ -124,7 +124,7 @@ async def _delete(cloud: EC2Cloud, remains: Remains) -> None:
     """One attempt at each: what is still in use is refused, and tried again."""
 
     async def end(instance_id: str) -> None:
-        if instance_id not in remains.ending:
+        if instance_id not in remains.shutting_down:
             await cloud.terminate([instance_id])
 
     deletes: dict[Kind, Callable[[str], Awaitable[None]]] = {

@@ -89,7 +89,7 @@ class Server:
             raise StepFailed(f"the server still runs after {seconds:.0f} s") from None
 
     async def why_ended(self, end_url: str) -> str:
-        """The reason of the stop, as the hub tells open pages: such as `idle`; empty if unknown."""
+        """The reason of the stop, as for open pages, such as `idle`; empty if unknown."""
         root = self._root.split("/", 3)
         answer = await self._call("GET", f"{root[0]}//{root[2]}{end_url}")
         return str((answer.get("stop") or {}).get("reason", ""))

@@ -177,7 +177,7 @@ async def _begin(app: JupyterHub) -> None:
 async def refuse_small_disks(provisioner: Provisioner, options: Options) -> None:
     """Raises `ConfigError` if a configured root disk is smaller than the image's.
 
-    An image that is unknown by then refuses nothing: starts tell why, and get a disk that is large
+    An image that is unknown by then refuses nothing: starts say why, and get a disk that is large
     enough.
     """
     try:

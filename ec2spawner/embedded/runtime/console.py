@@ -17,7 +17,7 @@ CLOUD_INIT_VERSION = "25.2-0ubuntu1~24.04.1"
 def boot_lines(instance_id: str, address: str) -> Iterator[str]:
     """From the kernel's first line to the user-data."""
     host = host_name(address)
-    yield "[    0.000000] Linux version 6.17.0-1017-aws (buildd@lcy02-amd64-001) #17-Ubuntu SMP"
+    yield "[    0.000000] Linux version 6.17.0-1017-aws (build@lcy02-amd64-001) #17-Ubuntu SMP"
     yield "[    0.000000] Command line: BOOT_IMAGE=/vmlinuz root=PARTUUID=4f68 ro console=ttyS0"
     yield "[    0.004212] Hypervisor detected: KVM"
     yield "[    0.871330] nvme nvme0: pci function 0000:00:04.0"

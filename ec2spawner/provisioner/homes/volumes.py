@@ -41,7 +41,7 @@ MAY_PASS = frozenset(
     }
 )
 """Codes of errors that may pass: the call is retried. A call may not know a volume or an instance
-that an earlier one has shown; readings tell whether the volume is gone."""
+that an earlier one has shown; readings show whether the volume is gone."""
 
 TOO_SOON = frozenset({"VolumeModificationRateExceeded", "IncorrectModificationState"})
 """EC2 limits how often a volume's size changes: AWS documents four times in 24 hours, each after

@@ -42,28 +42,28 @@ def modinfo(folder: Path, version: str, license_text: str) -> None:
 
 
 async def test_the_reason_names_driver_gpus_and_the_way_out(settings: Settings) -> None:
-    reason = await gpu_without_driver(settings, patience=0)
+    reason = await gpu_without_driver(settings, timeout=0)
     assert "branch 595, open kernel modules" in reason
     assert "V100" in reason
     assert "Use an image" in reason
     assert len(reason) <= 500
 
 
-async def test_proprietary_and_absent_drivers_are_told_apart(
+async def test_proprietary_and_absent_drivers_are_distinguished(
     settings: Settings, tmp_path: Path
 ) -> None:
     modinfo(tmp_path, "550.163.01", "NVIDIA")
-    reason = await gpu_without_driver(settings, patience=0)
+    reason = await gpu_without_driver(settings, timeout=0)
     assert "branch 550, proprietary kernel modules" in reason
     assert "B200" in reason
     assert "V100" not in reason
     modinfo(tmp_path, "", "")
-    assert "no NVIDIA driver" in await gpu_without_driver(settings, patience=0)
+    assert "no NVIDIA driver" in await gpu_without_driver(settings, timeout=0)
 
 
 async def test_a_gpu_that_works_is_no_fault(settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "nvidia0").touch()
-    assert await gpu_without_driver(settings, patience=0) == ""
+    assert await gpu_without_driver(settings, timeout=0) == ""
 
 
 async def test_nvml_opens_a_driver_whose_device_file_is_not_there_yet(
@@ -73,12 +73,12 @@ async def test_nvml_opens_a_driver_whose_device_file_is_not_there_yet(
     nvml.say("gpu 0 memory 16384")
     for name, value in nvml.environment.items():
         monkeypatch.setenv(name, value)
-    assert await gpu_without_driver(settings, patience=0) == ""
+    assert await gpu_without_driver(settings, timeout=0) == ""
 
 
 async def test_without_an_nvidia_gpu_nothing_is_checked(settings: Settings, tmp_path: Path) -> None:
     pci_bus.show(0, tmp_path / "cpu")
     for bus in (tmp_path / "cpu", tmp_path / "missing", None):
-        assert await gpu_without_driver(replace(settings, pci_devices=bus), patience=0) == ""
-    assert await gpu_without_driver(replace(settings, gpu_device=None), patience=0) == ""
-    assert await gpu_without_driver(replace(settings, simulated_gpu="{}"), patience=0) == ""
+        assert await gpu_without_driver(replace(settings, pci_devices=bus), timeout=0) == ""
+    assert await gpu_without_driver(replace(settings, gpu_device=None), timeout=0) == ""
+    assert await gpu_without_driver(replace(settings, simulated_gpu="{}"), timeout=0) == ""

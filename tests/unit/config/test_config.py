@@ -565,7 +565,7 @@ def test_every_option_has_help_and_an_example_where_its_default_shows_none(
         assert field.examples or not shows_nothing or field.is_required(), name
 
 
-def test_a_container_image_alone_runs_on_the_deep_learning_ami() -> None:
+def test_a_container_image_without_an_ami_runs_on_the_deep_learning_ami() -> None:
     digest = f"registry.example.org:5000/lab/torch:1.2@sha256:{'0' * 64}"
     image = options(image={"container": digest}).image
     assert (image.container, image.parameter) == (digest, DEEP_LEARNING_AMI)

@@ -1,4 +1,4 @@
-"""What a region's name tells of its partition."""
+"""The partition that a region's name belongs to."""
 
 from __future__ import annotations
 

@@ -340,7 +340,7 @@ async def test_a_start_continues_after_a_response_with_refused_and_sold_out(worl
 NO_SPOT_ROLE = "AuthFailure.ServiceLinkedRoleCreationNotPermitted"
 
 
-async def test_an_account_without_the_spot_role_buys_on_demand_and_its_admin_is_told(
+async def test_an_account_without_the_spot_role_buys_on_demand_and_warns_its_admin(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     world.cloud.refuse(NO_SPOT_ROLE, SPOT)
