@@ -72,5 +72,5 @@ print(*project["dependencies"], *project["optional-dependencies"]["notebook"], s
 mkdir -p "$cache"
 exec 9>"$cache/boot-root.lock"
 flock 9
-[[ -d $root ]] || make_root
+if [[ ! -d $root ]]; then make_root; fi # not `||`, in which a failed command would not end it
 download_wheels
