@@ -115,6 +115,13 @@ class Agent:
             self._settings.metadata_endpoint, http, give_up_after=UNCLAIMED_LIMIT_SECONDS
         )
 
+    def _note_answer(self) -> None:
+        """Keep the timer of `user_data.sh` from powering off. Blocks for the creation of a file."""
+        try:
+            (self._settings.run_dir / ANSWERED).touch(mode=0o600)
+        except OSError as error:
+            log.error("the timer will power this instance off 30 minutes after its boot: %s", error)
+
     async def _claim(
         self, hub: HubClient, http: aiohttp.ClientSession, identity: Identity, fault: Fault
     ) -> LeaseGrant:
@@ -133,8 +140,9 @@ class Agent:
             return claim_as(await self._read_identity(http))
 
         async def claim(identity: Identity) -> LeaseGrant:
-            answered = (self._settings.run_dir / ANSWERED).touch
-            return await claim_lease(hub, claim_as(identity), renew_claim, answered=answered)
+            return await claim_lease(
+                hub, claim_as(identity), renew_claim, answered=self._note_answer
+            )
 
         metadata = Metadata(self._settings.metadata_endpoint, http)
         watching = asyncio.create_task(InterruptionWatch(metadata, on_notice).run())
