@@ -227,7 +227,11 @@ def test_every_call_is_recorded(lab: Any) -> None:
             },
             "leave the zone out",
         ),
-        ("faults", {"action": "*", "kind": "entry:InternalError"}, "is for the action CreateFleet"),
+        (
+            "faults",
+            {"action": "*", "kind": "entry:InternalError"},
+            "are for the action CreateFleet",
+        ),
         (
             "faults",
             {"action": "CreateFleet", "kind": "InternalError", "zones": ["us-east-1a"]},
