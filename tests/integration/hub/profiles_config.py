@@ -32,6 +32,6 @@ async def profiles(_spawner):
 c.EC2Spawner.profile_list = profiles
 c.EC2Spawner.contact = "gpu-help@example.org"
 c.EC2Spawner.group_overrides = {
-    "small disks": {"groups": ["students"], "spawner_override": {"disk_gib": 60}}
+    "small disks": {"groups": ["students"], "spawner_override": {"disk_gib": 80}}
 }
 c.JupyterHub.load_groups = {"research": {"users": ["rita"]}, "students": {"users": ["stu"]}}

@@ -101,6 +101,7 @@ async def test_instance_that_dies_while_booting_is_replaced(hub: Hub, embedded: 
 async def test_instance_that_ec2_ends_for_the_configuration_fails_the_start_with_the_cause(
     hub: Hub, embedded: Embedded
 ) -> None:
+    await embedded.control("lag", {"seconds": 0})  # a template that lags is asked for again
     kind = "terminate:Client.InvalidKMSKey.InvalidState"
     await embedded.control("faults", {"action": "CreateFleet", "kind": kind, "times": 9})
     message = await failure(hub, "ann")

@@ -219,7 +219,7 @@ async def test_the_chosen_options_are_started(hub: Hub, embedded: Embedded, by: 
 
 async def test_without_a_choice_the_group_overrides_apply(hub: Hub, embedded: Embedded) -> None:
     await hub.start_server("stu")
-    assert await asyncio.to_thread(disk_of_the_one_instance, embedded) == 60
+    assert await asyncio.to_thread(disk_of_the_one_instance, embedded) == 80
     await hub.stop_server("stu")
     reply = await hub.request_server("stu", options={"profile": "t4", "disk_gib": 501})
     assert reply.status_code == 400, "no group's disk opens another choice"

@@ -49,7 +49,7 @@ async def hub(embedded: Embedded, tmp_path_factory: pytest.TempPathFactory) -> A
         'c.JupyterHub.load_groups = {"research": {"users": ["rita"]}, "students": {"users": '
         '["stu"]}}',
         'c.EC2Spawner.group_overrides = {"disks": {"groups": ["students"], "spawner_override": '
-        '{"disk_gib": 60}}}',
+        '{"disk_gib": 80}}}',
     )
     running = Hub(directory, embedded, config=config)
     try:
@@ -90,7 +90,7 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
     assert t4["default"]
     assert t4["user_options"] == {
         "market": ["spot-first", "spot-wait", "on-demand"],
-        "disk_gib": {"min": 50, "max": 500},
+        "disk_gib": {"min": 75, "max": 500},  # the image has 75
         "idle": {"min": 900, "max": 14400},
     }
     assert {offer["instance_type"] for offer in t4["offers"]} == {"g4dn.xlarge"}
@@ -111,10 +111,10 @@ async def test_a_profile_with_its_offers_prices_and_choices(hub: Hub) -> None:
 
 
 async def test_group_overrides_are_the_same_as_json_and_on_the_page(hub: Hub) -> None:
-    assert (await profiles_of(hub, "stu"))["t4"]["disk_gib"] == 60
+    assert (await profiles_of(hub, "stu"))["t4"]["disk_gib"] == 80
     assert (await profiles_of(hub, "ann"))["t4"]["disk_gib"] == 100
     async with browser(hub, "stu") as page:
-        assert 'placeholder="60"' in (await page.get("/hub/spawn/stu")).text
+        assert 'placeholder="80"' in (await page.get("/hub/spawn/stu")).text
 
 
 async def test_everyone_sees_their_own_profiles_only(hub: Hub) -> None:
@@ -200,20 +200,20 @@ async def test_the_form_starts_what_its_button_names(hub: Hub) -> None:
         sent = {
             "profile": "t4",
             "market.t4": "on-demand",
-            "disk_gib.t4": "60",
+            "disk_gib.t4": "80",
             "idle.t4": "1800",
             "disk_gib.cpu": "1",
         }
         await page.post(f"/hub/spawn/cat?_xsrf={xsrf}", data=sent)
     model = await hub.wait_ready("cat")
-    chosen = {"profile": "t4", "market": "on-demand", "disk_gib": "60", "idle": "1800"}
+    chosen = {"profile": "t4", "market": "on-demand", "disk_gib": "80", "idle": "1800"}
     assert model["user_options"] == chosen
     await hub.stop_server("cat")
     async with browser(hub, "cat") as page:
         again = (await page.get("/hub/spawn/cat")).text
     assert '<option value="on-demand" selected>' in again
     assert '<option value="1800" selected>' in again
-    assert 'value="60"' in again
+    assert 'value="80"' in again
 
 
 async def test_the_forms_own_token_in_the_address_is_no_option(
