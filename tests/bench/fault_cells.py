@@ -66,13 +66,14 @@ CODES: Final[Mapping[str, str]] = {
     "sold out": "InsufficientInstanceCapacity",
     "not in zone": "Unsupported",
     "quota": "VcpuLimitExceeded",
+    "no spot role": "AuthFailure.ServiceLinkedRoleCreationNotPermitted",
     "no address": "InsufficientFreeAddressesInSubnet",
     "throttled": "RequestLimitExceeded",
     "unavailable": "Unavailable",
     "forbidden": "UnauthorizedOperation",
     "unheard of": "NobodyHasHeardOfThis",
 }
-"""Column -> EC2's code: one of each class of `launch_errors`, and one that is in none."""
+"""Column -> EC2's code: one of each class of `launch_errors` that has codes, and one in none."""
 
 OTHER_CODES: Final[Mapping[str, Mapping[str, str]]] = {
     "CreateSnapshot": {"quota": "SnapshotLimitExceeded"},

@@ -33,8 +33,8 @@ class InstanceCache:
         self._seen_at: dict[str, float] = {}
         """By instance id: uptime at which this process first saw it listed, in seconds."""
         self._missing: dict[str, int] = {}
-        self._launched_at: dict[str, datetime] = {}
-        """By id: EC2's time of the last launch or start of those whose listings are counted."""
+        self._new: dict[str, datetime] = {}
+        """By id: EC2's time of the last launch or start of those that listings may still lack."""
         self._counted_at = float("-inf")
         """By the loop's clock, in seconds."""
 
@@ -81,7 +81,6 @@ class InstanceCache:
     def track(self, instance_ids: Iterable[str]) -> None:
         """Count the listings that lack these instances, and forget all others."""
         self._missing = {each: self._missing.get(each, 0) for each in instance_ids}
-        self._launched_at = {x: at for x, at in self._launched_at.items() if x in self._missing}
 
     def forget_gone(self) -> None:
         """Drop what is known of instances that the last listing does not show."""
@@ -113,13 +112,13 @@ class InstanceCache:
         fresh = now - self._counted_at >= self._settings.busy_interval
         if fresh:
             self._counted_at = now
+        self._note_new(found.values())
         for instance_id, count in self._missing.items():
-            if (instance := found.get(instance_id)) is not None:
-                self._launched_at[instance_id] = instance.launched_at
-            counts = instance is None and not self._is_new(instance_id)
+            counts = instance_id not in found and instance_id not in self._new
             self._missing[instance_id] = count + fresh if counts else 0
 
-    def _is_new(self, instance_id: str) -> bool:
-        launched_at = self._launched_at.get(instance_id)
-        lag = timedelta(seconds=self._settings.listing_lag)
-        return launched_at is not None and self._clock.now() - launched_at < lag
+    def _note_new(self, listed: Iterable[Instance]) -> None:
+        """Also those that are not tracked yet: the next listing may lack them."""
+        oldest = self._clock.now() - timedelta(seconds=self._settings.listing_lag)
+        launched = self._new | {each.instance_id: each.launched_at for each in listed}
+        self._new = {each: at for each, at in launched.items() if at > oldest}

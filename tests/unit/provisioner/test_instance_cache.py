@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ec2spawner.provisioner.instances.listing import Listing
-from ec2spawner.provisioner.model.cloud import CloudError
+from ec2spawner.provisioner.model.cloud import CloudError, Instance, InstanceState
+from ec2spawner.wire import Market
 from tests.unit.provisioner.world import World
 
 
@@ -21,3 +22,25 @@ async def test_why_the_last_listing_failed_is_known_until_one_completes(world: W
     assert instances.listings == listings
     await listing.list_once()
     assert instances.failure is None
+
+
+async def test_an_instance_that_one_listing_showed_is_not_gone_while_others_lag(
+    world: World,
+) -> None:
+    """Also if that listing came before anything was to be known of the instance."""
+    await world.restart(listing_lag=60.0, busy_interval=0.0)
+    await world.provisioner._tasks.end()
+    instances = world.provisioner._state.instances
+    new = Instance(
+        "i-1", InstanceState.RUNNING, "g4dn.xlarge", "us-east-1a", Market.SPOT, world.clock()
+    )
+    instances.replace([new])
+    instances.replace([])
+    instances.track(["i-1"])
+    for _ in range(world.settings.missing_listings):
+        instances.replace([])
+    assert not instances.is_gone("i-1")
+    world.clock.advance(61)
+    for _ in range(world.settings.missing_listings):
+        instances.replace([])
+    assert instances.is_gone("i-1")
