@@ -14,6 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from ...core.tags import LEASE
 from ...wire import Fault, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
 from ..instances.demand import would_serve
@@ -53,9 +54,12 @@ class UnhealthyInstances:
         if self.state.leases.of_instance(instance.instance_id) is not None:
             return True
         why = fault.reason
-        if fault.of_type:
-            self.offers.learn_unusable(instance)
         kept = self.state.retained.get(instance.instance_id)
+        # On an instance that has had a user, they may be root: what it reports of its type must
+        # not keep others from that type.
+        of_type = fault.of_type and kept is None and LEASE not in instance.tags
+        if of_type:
+            self.offers.learn_unusable(instance)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
             # An answer of 410 would make it power itself off, and EC2 would delete its disk.
@@ -66,7 +70,7 @@ class UnhealthyInstances:
         lease = would_serve(self.state, instance, claimant.pending_time)
         self.state.claims.turn_away([instance.instance_id])
         if lease is not None:
-            is_last = fault.of_type and {*lease.spec.instance_types} == {instance.instance_type}
+            is_last = of_type and {*lease.spec.instance_types} == {instance.instance_type}
             await self._replace(lease, why, 0 if is_last else self.state.settings.replacements)
         self.state.wake()
         raise InstanceUnwanted("this machine is broken")

@@ -27,16 +27,27 @@ def container(engine: Engine | None = None, *, has_gpu: bool = False) -> Contain
 
 
 def test_no_value_of_the_lease_is_on_the_command_line() -> None:
-    lease = {"JUPYTERHUB_API_TOKEN": "secret", "NAME": "value\nof two lines", "PATH": "/opt/bin"}
-    argv, environment = container().start_command(["jupyterhub-singleuser", "--debug"], lease)
+    values = {
+        "JUPYTERHUB_API_TOKEN": "secret",
+        "GOOGLE_API_KEY": "secret",
+        "CONTAINER_REGISTRY_TOKEN": "secret",
+        "NAME": "value\nof two lines",
+    }
+    argv, environment = container().start_command(
+        ["jupyterhub-singleuser", "--debug"], {**values, "PATH": "/opt/bin"}
+    )
     assert argv[-3:] == [container().image, "jupyterhub-singleuser", "--debug"]
-    assert environment == {"JUPYTERHUB_API_TOKEN": "secret", "NAME": "value\nof two lines"}
+    assert environment == values
     assert "secret" not in " ".join(argv)
     assert {"--env=JUPYTERHUB_API_TOKEN", "--env=NAME"} <= set(argv)
 
 
 @pytest.mark.parametrize(
-    "name", ["PATH", "HOME", "LD_PRELOAD", "DOCKER_HOST", "CONTAINERS_CONF", "XDG_RUNTIME_DIR"]
+    "name",
+    (
+        "PATH HOME LD_PRELOAD DOCKER_HOST CONTAINERS_CONF XDG_RUNTIME_DIR NERDCTL_TOML CNI_PATH "
+        "STORAGE_OPTS CONTAINERD_ADDRESS CONTAINER_HOST REGISTRY_AUTH_FILE GODEBUG"
+    ).split(),
 )
 def test_what_the_engine_itself_would_obey_reaches_only_the_container(name: str) -> None:
     argv, environment = container().start_command(["x"], {name: "/evil"})

@@ -186,6 +186,17 @@ async def test_a_broken_lingering_instance_is_released(world: World) -> None:
     await until(lambda: len(world.cloud.running()) == 2, "one for each")
 
 
+async def test_a_lingering_instance_is_not_believed_about_its_type(world: World) -> None:
+    """Its user may be root on it: one user never takes a type from the others."""
+    lease, agent = await world.ready(after_stop=AfterStop(then="linger", seconds=600))
+    await world.stop(lease)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(agent, of_type=True)
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
+
+
 async def started_again(world: World) -> tuple[Lease, str]:
     """A start that waits for its kept machine, which EC2 has started; and that machine."""
     stopping = AfterStop(then="stop", seconds=86400, per_user=1)
