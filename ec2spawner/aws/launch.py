@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from itertools import chain, count, repeat
+from itertools import chain, repeat
 from typing import Any, Final
 
-from ..core.offers.launch_errors import LaunchError
+from ..core.offers.launch_errors import TEMPLATE_GONE, LaunchError
 from ..provisioner.model.cloud import CloudError, FleetResponse, Launched, LaunchRequest
 from ..wire import Market
 from .client import Answer, Client, entries
 from .tags import to_ec2
-from .templates import TEMPLATE_GONE, Templates
+from .templates import Templates
 
 PAUSES: Final = (0.2, 0.4, 0.8, 1.6)
 """Seconds between calls with a template that EC2 does not know yet; then `LAST_PAUSE`."""
@@ -40,36 +40,36 @@ class Fleets:
         return {subnet: self._zones[subnet] for subnet in subnets}
 
     async def launch(self, request: LaunchRequest) -> FleetResponse:
-        """One CreateFleet call; more only where EC2 does not know the template.
+        """One CreateFleet call; more only where EC2 refuses it because of an unknown template.
 
         It does not know a new one for some seconds: the call is repeated with pauses. One that
         someone has deleted is created again, once. Raises `CloudError`.
+
+        If the template is unknown in a *response*, EC2 may have recorded that under the token. It
+        is returned as it is: another token is another request, which the caller stores first.
         """
         zones = await self.zones_of(request.spec.subnets)
         name = await self._templates.ensure(request.spec, request.tags)
         call = fleet_request(request, name)
         created_again, pauses = False, chain(PAUSES, repeat(LAST_PAUSE))
-        for number in count(2):
+        while True:
             try:
                 answer = await self._create_fleet(call, request.market, zones)
-                unknown = _template_error(answer)
-                if unknown is None:
-                    return answer
-                # EC2 has recorded that response under the token and would repeat it.
-                call["ClientToken"] = f"{request.client_token}-{number}"
             except CloudError as error:
                 if error.code not in TEMPLATE_GONE:
                     raise
-                unknown = error
-            if self._templates.is_new(name):
-                await asyncio.sleep(next(pauses))
-            elif not created_again:
+                if self._templates.is_new(name):
+                    await asyncio.sleep(next(pauses))
+                    continue
+                if created_again:
+                    raise
                 created_again = True
                 self._templates.forget(name)
                 await self._templates.ensure(request.spec, request.tags)
-            else:
-                raise unknown
-        raise AssertionError("unreachable: the numbers do not end")
+                continue
+            if _lacks_template(answer) and not self._templates.is_new(name):
+                self._templates.forget(name)
+            return answer
 
     async def _create_fleet(
         self, call: Mapping[str, Any], market: Market, zones: Mapping[str, str]
@@ -169,9 +169,6 @@ def _zone(override: Mapping[str, Any], zones: Mapping[str, str]) -> str:
     return override.get("AvailabilityZone") or zones.get(override.get("SubnetId", ""), "")
 
 
-def _template_error(answer: FleetResponse) -> CloudError | None:
-    """EC2's error where it launched nothing because it does not know the template."""
-    if answer.instances:
-        return None
-    found = next((error for error in answer.errors if error.code in TEMPLATE_GONE), None)
-    return None if found is None else CloudError(found.code, found.message, retryable=False)
+def _lacks_template(answer: FleetResponse) -> bool:
+    """Whether EC2 launched nothing because it does not know the template."""
+    return not answer.instances and any(error.code in TEMPLATE_GONE for error in answer.errors)

@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from ..core.names import launch_key
+from ..core.offers.launch_errors import TEMPLATE_GONE
 from ..provisioner.model.cloud import DATA_DEVICES, CloudError, DataVolume, LaunchSpec
 from .client import Answer, Client, entries
 from .tags import OF_EVERY_LAUNCH, from_ec2, of_store, to_ec2
@@ -29,9 +30,6 @@ NEW_SECONDS: Final = 20.0
 """For so long after its creation a template may be unknown to other calls. "Eventual consistency in
 the Amazon EC2 API" names no bound; observed lags are seconds."""
 
-TEMPLATE_GONE: Final = frozenset(
-    {"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"}
-)
 _TEMPLATE_EXISTS: Final = "InvalidLaunchTemplateName.AlreadyExistsException"
 
 

@@ -41,7 +41,7 @@ class ErrorClass(StrEnum):
     SUBNET = "subnet"
     """The subnet has no free address."""
     BUSY = "busy"
-    """EC2 throttles or fails: nothing is sold out, ask again later."""
+    """EC2 throttles, fails, or does not know a new template yet: nothing is sold out, ask again."""
     REFUSED = "refused"
     """Permission or configuration: asking again, or for another market, cannot help."""
 
@@ -72,6 +72,12 @@ _NO_ANSWER = frozenset(
 )
 """Not EC2's codes but names of failures of the call itself."""
 
+TEMPLATE_GONE = frozenset(
+    {"InvalidLaunchTemplateName.NotFoundException", "InvalidLaunchTemplateId.NotFound"}
+)
+"""EC2 does not know the launch template: not yet, or it was deleted. The next request finds it, or
+creates it again."""
+
 _CAPACITY = frozenset(
     (
         "InsufficientCapacity InsufficientCapacityOnHost InsufficientHostCapacity "
@@ -93,7 +99,7 @@ _CLASSES: Mapping[str, ErrorClass] = MappingProxyType(
         "VcpuLimitExceeded": ErrorClass.QUOTA,
         "AuthFailure.ServiceLinkedRoleCreationNotPermitted": ErrorClass.MARKET,
         "InsufficientFreeAddressesInSubnet": ErrorClass.SUBNET,
-        **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER, ErrorClass.BUSY),
+        **dict.fromkeys(THROTTLES | _SERVER_FAULTS | _NO_ANSWER | TEMPLATE_GONE, ErrorClass.BUSY),
     }
 )
 

@@ -43,6 +43,7 @@ CODES = {
     ErrorClass.BUSY: (
         *sorted(THROTTLES),
         "InternalError",
+        "InvalidLaunchTemplateName.NotFoundException",
         "ServiceUnavailable",
         "Unavailable",
         "ReadTimeoutError",

@@ -426,7 +426,15 @@ async def test_partial_refusals_are_not_reported_as_sold_out(world: World) -> No
 # --- busy ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling", "InternalError"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "RequestLimitExceeded",
+        "Throttling",
+        "InternalError",
+        "InvalidLaunchTemplateName.NotFoundException",
+    ],
+)
 async def test_a_busy_response_is_retried_with_another_token(world: World, code: str) -> None:
     """EC2 would give its answer to the old token again."""
     world.cloud.refuse_offers(code, times=3)
