@@ -40,6 +40,9 @@ MAX_PCI_DEVICES: Final = 4096
 _OPEN_LICENSE: Final = "MIT"
 """In the license of the open kernel modules, `Dual MIT/GPL`; the proprietary say `NVIDIA`."""
 
+GRID_DAEMON: Final = "/usr/bin/nvidia-gridd"
+"""Comes with NVIDIA's GRID driver only."""
+
 _PROBE: Final = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount()"
 
 
@@ -104,10 +107,11 @@ async def _image_driver() -> Driver | None:
     if number is None:
         return None
     status, license_text = await run("modinfo", "-F", "license", "nvidia", seconds=PROBE_SECONDS)
-    if status or not license_text:
-        return Driver(number)
-    is_open = _OPEN_LICENSE in license_text
-    return Driver(number, KernelModules.OPEN if is_open else KernelModules.PROPRIETARY)
+    modules = None
+    if status == 0 and license_text:
+        is_open = _OPEN_LICENSE in license_text
+        modules = KernelModules.OPEN if is_open else KernelModules.PROPRIETARY
+    return Driver(number, modules, grid=await asyncio.to_thread(Path(GRID_DAEMON).exists))
 
 
 def _reason(driver: Driver | None) -> str:

@@ -86,29 +86,43 @@ def judge_driver(image: Image, profiles: Mapping[str, Sequence[InstanceType]]) -
 
     Fails where a profile has no type whose GPU works: it is paid for and cannot be used.
     """
-    gpus = {kind.gpu for kinds in profiles.values() for kind in kinds if kind.gpu}
-    if not gpus:
+    kinds = {kind.name: kind for each in profiles.values() for kind in each if kind.gpu}
+    if not kinds:
         return None
-    number = branch(image.driver)
-    if number is None:
-        said = f"the image does not say which driver it has for {', '.join(sorted(gpus))}"
-        fix = "tag your image with nvidia-driver=<version>"
+    gpus = ", ".join(sorted({kind.gpu for kind in kinds.values()}))
+    driver = driver_in(image)
+    wrong = {
+        name: why
+        for name, kind in sorted(kinds.items())
+        if (why := unsupported(kind.gpu, driver, kind.gpu_partition))
+    }
+    if not wrong and driver.branch is None:
+        said = f"the image does not say which driver it has for {gpus}"
+        fix = "tag your image with nvidia-driver=<version>, and -grid after it for a GRID driver"
         return unproved(Topic.IMAGE_DRIVER, said, fix)
-    driver = Driver(number, kernel_modules(image.name))
-    wrong = {gpu: why for gpu in sorted(gpus) if (why := unsupported(gpu, driver))}
     if not wrong:
-        said = f"{image.driver} supports {', '.join(sorted(gpus))}"
-        return ok(Topic.IMAGE_DRIVER, said)
+        return ok(Topic.IMAGE_DRIVER, f"{image.driver} supports {gpus}")
     dead = [
-        name
-        for name, kinds in profiles.items()
-        if kinds and all(kind.gpu in wrong for kind in kinds)
+        name for name, each in profiles.items() if each and all(kind.name in wrong for kind in each)
     ]
     fix = "use an image with such a driver for these types, or leave them out"
-    said = "; ".join(wrong.values())
+    said = "; ".join(dict.fromkeys(wrong.values()))
+    if driver.branch is None and driver.modules is None:
+        fix = f"{fix}. If the image has it, tag it with nvidia-driver=<version>-grid"
+        return unproved(Topic.IMAGE_DRIVER, said, fix)
     if dead:
         return failed(Topic.IMAGE_DRIVER, f"{said} (profiles: {', '.join(dead)})", fix)
     return warning(Topic.IMAGE_DRIVER, said, fix)
+
+
+def driver_in(image: Image) -> Driver:
+    """The driver that the image has, as far as its tags, description and name say.
+
+    A GRID driver says so after its version, as the names of NVIDIA's packages do:
+    `570.172.08-grid`.
+    """
+    is_grid = "grid" in f"{image.driver} {image.name}".lower()
+    return Driver(branch(image.driver), kernel_modules(image.name), is_grid)
 
 
 def kernel_modules(image_name: str) -> KernelModules | None:

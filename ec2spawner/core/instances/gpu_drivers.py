@@ -13,13 +13,19 @@ Sources, of NVIDIA:
 - kernel modules: "Kernel Modules" of the driver installation guide (open ones need Turing or
   newer), and "NVIDIA Transitions Fully Towards Open-Source GPU Kernel Modules" (2024-07-17: on
   Blackwell the proprietary ones are unsupported).
+
+Of AWS:
+
+- shares of a GPU: "NVIDIA drivers for your Amazon EC2 instance", table of drivers by instance type
+  (G6f and Gr6f have NVIDIA's GRID driver only, from vGPU 18.4 on, which is branch 570);
+- G7: "EKS-optimized accelerated AMIs" in the Amazon EKS user guide (branch 595 or newer).
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -55,9 +61,12 @@ class DriverSupport:
 
     def includes(self, driver: Driver) -> bool:
         """Whether this driver supports the architecture, as far as is known of it."""
+        if driver.modules is not None and driver.modules not in self.modules:
+            return False
+        if driver.branch is None:
+            return True
         is_old_enough = self.last_branch is None or driver.branch <= self.last_branch
-        has_modules = driver.modules is None or driver.modules in self.modules
-        return self.first_branch <= driver.branch and is_old_enough and has_modules
+        return self.first_branch <= driver.branch and is_old_enough
 
 
 _PROPRIETARY: Final = (KernelModules.PROPRIETARY,)
@@ -98,17 +107,30 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = MappingProxyType(
 )
 """By the name that DescribeInstanceTypes gives a GPU."""
 
+_LATER: Final[Mapping[str, int]] = MappingProxyType({"RTX PRO 4500": 595})
+"""First branches of GPUs that came later than the first of their architecture."""
+
+FIRST_GRID_BRANCH: Final = 570
+"""Of the GRID drivers for shares of a GPU."""
+
+SHARES: Final = "shares of a GPU (G6f, Gr6f)"
+
 
 @dataclass(frozen=True, slots=True)
 class Driver:
     """An NVIDIA driver as an image has it."""
 
-    branch: int
+    branch: int | None
+    """None where it is not known, as is `modules`."""
     modules: KernelModules | None = None
-    """None where it is not known."""
+    grid: bool = False
+    """Whether it is NVIDIA's GRID (vGPU) driver, which supports shares of a GPU too."""
 
     def __str__(self) -> str:
-        return f"branch {self.branch}{f', {self.modules} kernel modules' if self.modules else ''}"
+        words = [f"branch {self.branch or 'unknown'}"]
+        words += [f"{self.modules} kernel modules"] if self.modules else []
+        words += ["GRID"] if self.grid else []
+        return ", ".join(words)
 
 
 def branch(version: str) -> int | None:
@@ -117,16 +139,20 @@ def branch(version: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def unsupported(ec2_gpu: str, driver: Driver) -> str:
+def unsupported(ec2_gpu: str, driver: Driver, partition: float = 1.0) -> str:
     """Why this driver does not support this GPU, and which one does, as a sentence.
 
     Empty if it does, and for a GPU that is not in the table. `ec2_gpu` is the GPU's name as
-    DescribeInstanceTypes gives it, such as `V100`.
+    DescribeInstanceTypes gives it, such as `V100`; `partition` below 1 is a share of one.
     """
     architecture = ARCHITECTURES.get(ec2_gpu)
     if architecture is None:
         return ""
+    if 0 < partition < 1:
+        return "" if _supports_shares(driver) else _no_share(ec2_gpu, driver)
     support = DRIVER_SUPPORT[architecture]
+    first = _LATER.get(ec2_gpu, support.first_branch)
+    support = replace(support, first_branch=first)
     if support.includes(driver):
         return ""
     return (
@@ -136,8 +162,20 @@ def unsupported(ec2_gpu: str, driver: Driver) -> str:
 
 
 def unsupported_gpus(driver: Driver) -> tuple[str, ...]:
-    """The GPUs of EC2 that this driver does not support, by EC2's names."""
-    return tuple(gpu for gpu in ARCHITECTURES if unsupported(gpu, driver))
+    """What of EC2's GPUs this driver does not support: names as EC2 has them, and `SHARES`."""
+    whole = tuple(gpu for gpu in ARCHITECTURES if unsupported(gpu, driver))
+    return whole if _supports_shares(driver) else (*whole, SHARES)
+
+
+def _supports_shares(driver: Driver) -> bool:
+    return driver.grid and (driver.branch is None or driver.branch >= FIRST_GRID_BRANCH)
+
+
+def _no_share(ec2_gpu: str, driver: Driver) -> str:
+    return (
+        f"NVIDIA's driver ({driver}) does not support a share of an {ec2_gpu}: it needs the GRID "
+        f"driver, branch {FIRST_GRID_BRANCH} or newer, which no Deep Learning AMI has"
+    )
 
 
 def _needed(support: DriverSupport) -> str:

@@ -47,7 +47,9 @@ class SimulatedInstance:
         """The GPUs that this type would have, as the JSON in `EC2SPAWNER_SIMULATED_GPU`; None too
         where the image's driver does not support them."""
         known = instance_types().get(self.instance_type)
-        if known is None or not known.gpu or unsupported(known.gpu, IMAGE_DRIVER):
+        if known is None or not known.gpu:
+            return None
+        if unsupported(known.gpu, IMAGE_DRIVER, known.gpu_partition):
             return None
         return json.dumps(
             {

@@ -23,6 +23,7 @@ BASE = "Deep Learning Base {} Nvidia Driver GPU AMI (Ubuntu 24.04) 20261101"
 TYPES = data.instance_types()
 T4, CPU = TYPES["g4dn.xlarge"], TYPES["m5.xlarge"]
 V100 = replace(T4, name="p3.2xlarge", gpu="V100")
+EIGHTH_OF_L4 = TYPES["g6f.large"]
 PRICE = ProfilePrice("T4", {Market.SPOT: 0.2, Market.ON_DEMAND: 0.526}, 0.752, 3600.0)
 
 
@@ -103,6 +104,11 @@ def test_what_an_image_brings_matters_where_ec2spawner_is_installed_at_boot(
         (BASE.format("Proprietary"), "570.133.20", [V100], State.OK),
         (BASE.format("OSS"), "595.91.07", [T4, V100], State.WARNING),
         (BASE.format("OSS"), "", [T4], State.UNPROVED),
+        (BASE.format("OSS"), "", [V100], State.FAILED),
+        (BASE.format("OSS"), "", [T4, EIGHTH_OF_L4], State.WARNING),
+        (BASE.format("OSS"), "595.91.07", [EIGHTH_OF_L4], State.FAILED),
+        ("notebooks-42", "570.172.08-grid", [EIGHTH_OF_L4], State.OK),
+        ("notebooks-42", "", [EIGHTH_OF_L4], State.UNPROVED),
     ],
 )
 def test_a_gpu_needs_a_driver_that_supports_it(

@@ -7,10 +7,12 @@ import pytest
 from ec2spawner.core.instances.gpu_drivers import (
     ARCHITECTURES,
     DRIVER_SUPPORT,
+    SHARES,
     Driver,
     KernelModules,
     branch,
     unsupported,
+    unsupported_gpus,
 )
 from ec2spawner.data import gpu_models, instance_types
 
@@ -26,6 +28,8 @@ OPEN, PROPRIETARY = KernelModules.OPEN, KernelModules.PROPRIETARY
         ("V100", Driver(580, PROPRIETARY), True),
         ("V100", Driver(580), True),
         ("V100", Driver(590), False),
+        ("V100", Driver(None, OPEN), False),
+        ("T4", Driver(None, OPEN), True),
         ("M60", Driver(570, PROPRIETARY), True),
         ("T4", Driver(595, OPEN), True),
         ("T4", Driver(595, PROPRIETARY), True),
@@ -41,6 +45,28 @@ OPEN, PROPRIETARY = KernelModules.OPEN, KernelModules.PROPRIETARY
 )
 def test_which_driver_supports_which_gpu(gpu: str, driver: Driver, supports: bool) -> None:
     assert (not unsupported(gpu, driver)) is supports
+
+
+@pytest.mark.parametrize(
+    ("driver", "supports"),
+    [
+        (Driver(595, OPEN), False),  # the Deep Learning AMI of 2026
+        (Driver(570, PROPRIETARY), False),
+        (Driver(570, grid=True), True),
+        (Driver(535, grid=True), False),
+    ],
+)
+def test_a_share_of_a_gpu_needs_the_grid_driver(driver: Driver, supports: bool) -> None:
+    said = unsupported("L4", driver, 0.125)
+    assert (not said) is supports
+    assert supports or "GRID" in said
+    assert (SHARES not in unsupported_gpus(driver)) is supports
+    assert not unsupported("L4", driver), "whole GPUs work with either"
+
+
+def test_the_gpu_of_g7_needs_a_newer_driver_than_its_architecture() -> None:
+    assert "branch 595 or newer" in unsupported("RTX PRO 4500", Driver(580, OPEN))
+    assert not unsupported("RTX PRO 4500", Driver(595, OPEN))
 
 
 def test_the_reason_names_the_driver_that_is_needed() -> None:
