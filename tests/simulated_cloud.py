@@ -74,6 +74,7 @@ class Machine:
     ended: InstanceState | None = None
     ended_reason: str = ""
     ended_message: str = ""
+    stops_on_power_off: bool = False
     hidden: bool = False
     """Left out of listings though it runs."""
 
@@ -227,6 +228,15 @@ class SimulatedCloud:
         self._end(instance_id, reason)
         self.machines[instance_id].ended_message = message
 
+    def power_off(self, instance_id: str) -> None:
+        """The instance powers itself off."""
+        machine = self.machines[instance_id]
+        if not machine.stops_on_power_off:
+            self._end(instance_id, "Client.InstanceInitiatedShutdown")
+        elif machine.ended is None:
+            machine.ended = InstanceState.STOPPED
+            machine.ended_reason = "Client.InstanceInitiatedShutdown"
+
     def of(self, name: str) -> list[Call]:
         return [call for call in self.calls if call.name == name]
 
@@ -324,6 +334,11 @@ class SimulatedCloud:
                 raise CloudError("UnsupportedOperation", "a one-time spot", retryable=False)
             machine.ended = InstanceState.STOPPED
             machine.ended_reason = "Client.UserInitiatedShutdown"
+        await self._lose_answer(faults)
+
+    async def stop_on_power_off(self, instance_id: str) -> None:
+        faults = await self._receive("stop_on_power_off", instance_id)
+        self._unended(instance_id).stops_on_power_off = True
         await self._lose_answer(faults)
 
     async def start(self, instance_ids: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Instances: list, terminate, stop, start, tag, read the console."""
+"""Instances: list, terminate, stop, start, change, tag, read the console."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ REFUSED_FOR_ONE: Final = frozenset(
 )
 """Codes with which TerminateInstances refuses a whole batch because of one instance."""
 
+STOP_ON_POWER_OFF: Final = {"InstanceInitiatedShutdownBehavior": {"Value": "stop"}}
+"""For ModifyInstanceAttribute."""
+
 _UNKNOWN: Final = "InvalidInstanceID.NotFound"
 _INSTANCE_ID: Final = re.compile(r"\bi-[0-9a-f]+\b")
 
@@ -58,6 +61,12 @@ class Instances:
     async def stop(self, instance_ids: Sequence[str]) -> None:
         """Stop on-demand instances; one that is stopped is no error."""
         await self.client.do("stop_instances", InstanceIds=list(dict.fromkeys(instance_ids)))
+
+    async def stop_on_power_off(self, instance_id: str) -> None:
+        """Let the instance stop when it powers itself off, running or stopped as it is now."""
+        await self.client.do(
+            "modify_instance_attribute", InstanceId=instance_id, **STOP_ON_POWER_OFF
+        )
 
     async def start(self, instance_ids: Sequence[str]) -> None:
         """Start stopped instances; one that runs is no error."""

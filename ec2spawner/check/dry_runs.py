@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ..aws.instances import STOP_ON_POWER_OFF
 from ..aws.launch import fleet_request
 from ..aws.tags import to_ec2
 from ..aws.templates import Template, template_data, template_name
@@ -44,6 +45,7 @@ OF_EXISTING: Final = (
     "ec2:TerminateInstances",
     "ec2:StopInstances",
     "ec2:StartInstances",
+    "ec2:ModifyInstanceAttribute",
     "ec2:DeleteLaunchTemplate",
     "ec2:CreateSnapshot",
     "ec2:ModifyVolume",
@@ -94,6 +96,7 @@ def of_instances(
         DryRun("ec2:TerminateInstances", several),
         DryRun("ec2:StopInstances", several),
         DryRun("ec2:StartInstances", several),
+        DryRun("ec2:ModifyInstanceAttribute", {**one, **STOP_ON_POWER_OFF}),
         DryRun("ec2:GetConsoleOutput", one, harmless=True),
     ]
 

@@ -17,6 +17,7 @@ from .homes.server_homes import ServerHomes
 from .homes.snapshots import HomeSnapshots
 from .homes.volumes import HomeVolumes
 from .homes.zone_migration import ZoneMigrations
+from .instances.boot_logs import BootLogs
 from .instances.claims import Claims
 from .instances.demand import wake_claims_for
 from .instances.inventory import Inventory
@@ -69,17 +70,15 @@ class Provisioner:
         self._tasks = tasks = TaskGroup()
         self.market = market = MarketData.of(state, cloud, types)
         prices, volumes = market.prices, HomeVolumes(state, cloud)
-        overhead, failures = (
-            Overhead(state, store, prices),
-            StartFailures(state, cloud, market.offers, tasks),
-        )
+        overhead, boot_logs = Overhead(state, store, prices), BootLogs(cloud)
+        failures = StartFailures(state, boot_logs, market.offers, tasks)
         fleet, claims = FleetCalls(state, cloud, store, market.images), Claims(state)
         # Controllers that are also called between the passes.
         self._termination = Termination(state, cloud, volumes, tasks, ended)
         self._lost_starts = LostStarts(state, failures)
         self._heartbeats = heartbeats = Heartbeats(state, prices)
         self._recovery = Recovery(state, volumes, prices)
-        self._retention = Retention(state, cloud, overhead, market.offers, tasks)
+        self._retention = Retention(state, cloud, overhead, market.offers, boot_logs, tasks)
         self._launch = LaunchController(state, market.offers, fleet, tasks)
         self._home_attachment = HomeAttachment(state, volumes, tasks)
         placement, migrations = Placement(state), ZoneMigrations(state, cloud, volumes, tasks)

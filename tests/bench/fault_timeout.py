@@ -54,8 +54,8 @@ class HubTimeouts:
         from ec2spawner.aws import volumes
         from ec2spawner.check import run
         from ec2spawner.provisioner.homes import volumes as homes
+        from ec2spawner.provisioner.instances import boot_logs
         from ec2spawner.provisioner.launch import fleet_calls
-        from ec2spawner.provisioner.lifecycle import start_timeout as start_timeouts
         from ec2spawner.provisioner.model import settings
 
         usual = settings.Settings(hub="", region="", subnets=())
@@ -66,7 +66,7 @@ class HubTimeouts:
             attach_call=volumes.ATTACH_SECONDS,
             attach=homes.ATTACH_TIMEOUT,
             grow=volumes.GROW_SECONDS,
-            boot_log=start_timeouts.BOOT_LOG_SECONDS,
+            boot_log=boot_logs.BOOT_LOG_SECONDS,
             start=float(spawner.EC2Spawner().start_timeout),
             stop=usual.stop_timeout + spawner.STOP_MARGIN,
             click=spawner.CLICK_TIMEOUT,
@@ -243,7 +243,7 @@ CONSTANTS: Final[tuple[tuple[str, str, object], ...]] = (
     ("ec2spawner.provisioner.launch.fleet_calls", "LAUNCH_TIMEOUT", HURRIED.launch_call),
     ("ec2spawner.provisioner.reconciler", "PASS_INTERVAL", 1.0),
     ("ec2spawner.core.homes.zone_migration", "LISTING_GRACE", LISTING_GRACE),
-    ("ec2spawner.provisioner.lifecycle.start_timeout", "BOOT_LOG_SECONDS", HURRIED.boot_log),
+    ("ec2spawner.provisioner.instances.boot_logs", "BOOT_LOG_SECONDS", HURRIED.boot_log),
     ("ec2spawner.provisioner.garbage_collection", "verdict", partial(verdict, grace=REAP_GRACE)),
     # So that what one cell has sold out can be asked for in the next.
     (

@@ -62,7 +62,7 @@ class Kept:
     kept_at: datetime
     until: datetime
     launched_at: datetime
-    """EC2's LaunchTime when it was kept; a start gives it a later one."""
+    """EC2's LaunchTime when it was kept, or stopped again; a start gives it a later one."""
     disk_gib: int
     started_for: str = ""
     """Id of the lease for which we have asked EC2 to start it, last; empty for none."""

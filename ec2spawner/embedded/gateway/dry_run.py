@@ -30,6 +30,7 @@ class DryRuns:
             "DeleteVolume": self._volume,
             "DetachVolume": self._volume,
             "GetConsoleOutput": self._instance_exists,
+            "ModifyInstanceAttribute": self._instance_exists,
             "ModifyVolume": self._volume,
             "RunInstances": instances.check_run,
             "StartInstances": self._instances_exist,

@@ -138,6 +138,7 @@ class Gateway:
             "DetachVolume": volumes.detach,
             "GetConsoleOutput": instances.console,
             "GetEbsDefaultKmsKeyId": volumes.default_key,
+            "ModifyInstanceAttribute": instances.modify_attribute,
             "ModifyVolume": volumes.modify,
             "RebootInstances": instances.reboot,
             "RegisterImage": images.register,

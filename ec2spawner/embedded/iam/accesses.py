@@ -25,6 +25,7 @@ EXISTING: Final[Mapping[str, Mapping[str, str]]] = {
     "DeleteVolume": {"VolumeId": "volume"},
     "DetachVolume": {"InstanceId": "instance", "VolumeId": "volume"},
     "GetConsoleOutput": {"InstanceId": "instance"},
+    "ModifyInstanceAttribute": {"InstanceId": "instance"},
     "ModifyVolume": {"VolumeId": "volume"},
     "RebootInstances": {"InstanceIds": "instance"},
     "StartInstances": {"InstanceIds": "instance"},

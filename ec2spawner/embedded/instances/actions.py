@@ -123,6 +123,17 @@ class Instances:
         """StartInstances; raises `IncorrectInstanceState` while one is stopping."""
         return {"StartingInstances": self._change(parameters, self._lifecycles.start)}
 
+    async def modify_attribute(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """ModifyInstanceAttribute, of InstanceInitiatedShutdownBehavior only."""
+        life = self._lifecycles.get(parameters.get("InstanceId", ""))
+        asked = parameters.keys() - {"InstanceId", "DryRun"}
+        if asked != {"InstanceInitiatedShutdownBehavior"}:
+            message = f"The embedded EC2 does not modify {', '.join(sorted(asked)) or 'nothing'}."
+            raise EC2Error("UnsupportedOperation", message)
+        behavior = parameters["InstanceInitiatedShutdownBehavior"].get("Value")
+        self._lifecycles.set_shutdown_behavior(life, behavior)
+        return {}
+
     async def reboot(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """RebootInstances; does nothing to an instance that is not running."""
         self._change(parameters, self._lifecycles.reboot)

@@ -193,6 +193,26 @@ class Lifecycles:
         life.set_state("stopping", reason)
         self._then(life, self._stop(life, reason))
 
+    def set_shutdown_behavior(self, life: Lifecycle, behavior: object) -> None:
+        """What becomes of the instance when it powers itself off: `stop` or `terminate`."""
+        if behavior not in ("stop", "terminate"):
+            raise EC2Error(
+                "InvalidParameterValue",
+                f"Invalid value '{behavior}' for InstanceInitiatedShutdownBehavior",
+            )
+        if life.offer.market == "spot":
+            raise EC2Error(
+                "UnsupportedOperation",
+                "The shutdown behavior of a one-time Spot Instance cannot be modified.",
+            )
+        if life.state in ("shutting-down", "terminated"):
+            raise EC2Error(
+                "IncorrectInstanceState",
+                f"The instance '{life.instance_id}' is not in a state in which its attributes can "
+                "be modified.",
+            )
+        life.moto_instance.instance_initiated_shutdown_behavior = behavior
+
     def reboot(self, life: Lifecycle) -> None:
         """Does nothing unless the instance is running, as on EC2."""
         if life.state == "running":

@@ -146,7 +146,7 @@ class Start:
                 stop = Stop(reason="failed", message=unfit(stop.message))
                 await self.state.end(lease.lease_id, stop)
                 self.state.wake()
-            # A 410 would make its agent power off, and EC2 would delete the disk.
+            # A 410 would make its agent power off, which deletes an unprotected disk.
             return False
         log.error("%s cannot be used: %s", instance.instance_id, stop.message)
         self.state.claims.turn_away([instance.instance_id])

@@ -6,20 +6,19 @@ the machine's boot log where EC2 has one.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from ...core.instances.matching import lease_for
 from ...core.instances.termination_cause import Cause, termination_cause
-from ...core.text.boot_log import quoted
 from ...wire import Step, Stop
+from ..instances.boot_logs import BootLogs
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import Cloud, CloudError, Instance
+from ..model.cloud import CloudError, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
@@ -27,12 +26,6 @@ from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
 log = logging.getLogger(__name__)
-
-BOOT_LOG_SECONDS: Final = 8.0
-"""The user gets the reason within seconds, with or without the boot log."""
-
-BOOT_LOGS_AT_ONCE: Final = 4
-"""A hundred starts may fail together, and the calls to EC2 share one pool of threads."""
 
 POWERED_OFF: Final = "Client.InstanceInitiatedShutdown"
 """EC2's reason where the machine ended by itself: the image or the user-data wanted it so."""
@@ -119,12 +112,9 @@ class StartFailures:
     one."""
 
     state: State
-    cloud: Cloud
+    boot_logs: BootLogs
     offers: Offers
     tasks: TaskGroup
-    _boot_logs: asyncio.Semaphore = field(
-        default_factory=lambda: asyncio.Semaphore(BOOT_LOGS_AT_ONCE)
-    )
 
     def lost(self, lease: Lease, instance: Instance | None) -> None:
         """The instance that the lease has, or would have had, is gone: another one, or the end."""
@@ -167,7 +157,7 @@ class StartFailures:
 
     async def _replace(self, lease: Lease, instance: Instance | None, limit: int | None) -> None:
         itself = instance is not None and limit is not None
-        said = await self._boot_log(instance.instance_id) if instance and itself else ""
+        said = await self.boot_logs.end_of(instance.instance_id) if instance and itself else ""
         if (current := self._unchanged(lease)) is not None:
             limit = self.state.settings.replacements if limit is None else limit
             await self._replace_instance(current, limit, said)
@@ -202,7 +192,7 @@ class StartFailures:
 
     async def _fail_silent(self, lease: Lease, instance: Instance) -> None:
         within = self.state.settings.boot_timeout
-        said = await self._boot_log(instance.instance_id)
+        said = await self.boot_logs.end_of(instance.instance_id)
         message = (
             f"The machine {instance.instance_id} did not call the hub within "
             f"{_span(within)} of its start, and is given back. An admin should "
@@ -215,7 +205,7 @@ class StartFailures:
 
     async def _fail_late(self, lease: Lease) -> None:
         within = self.state.settings.ready_timeout
-        said = await self._boot_log(lease.instance_id or "")
+        said = await self.boot_logs.end_of(lease.instance_id or "")
         steps = [step for step in _WAITED_FOR if step in lease.steps]
         waited_for = _WAITED_FOR[steps[-1]] if steps else "its agent had not begun"
         message = (
@@ -233,15 +223,6 @@ class StartFailures:
         if now is None or (now.state, now.instance_id) != (lease.state, lease.instance_id):
             return None
         return now
-
-    async def _boot_log(self, instance_id: str) -> str:
-        """Its end, for people; empty where EC2 has none or does not answer in time."""
-        try:
-            async with asyncio.timeout(BOOT_LOG_SECONDS), self._boot_logs:
-                return quoted(await self.cloud.console_output(instance_id))
-        except (CloudError, TimeoutError) as error:
-            log.info("The boot log of %s cannot be read: %s", instance_id, error)
-            return ""
 
 
 def _span(seconds: float) -> str:

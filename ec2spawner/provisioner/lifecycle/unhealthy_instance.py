@@ -62,7 +62,7 @@ class UnhealthyInstances:
             self.offers.learn_unusable(instance)
         if kept is not None and kept.then == "stop":
             await self._stop_once_more(instance, claimant, why)
-            # An answer of 410 would make it power itself off, and EC2 would delete its disk.
+            # An answer of 410 would make it power itself off, which deletes an unprotected disk.
             await self.state.claims.wait(instance.instance_id, wait)
             return False
         kind = instance.instance_type

@@ -261,6 +261,10 @@ class Cloud(Protocol):
         Raises `CloudError("UnsupportedOperation", ...)` for a spot instance.
         """
 
+    async def stop_on_power_off(self, instance_id: str) -> None:
+        """From now on the instance stops and keeps its disk when it powers itself off. Launched
+        instances terminate. It may be running or stopped; repeated it is no error."""
+
     async def start(self, instance_ids: Sequence[str]) -> None:
         """Start stopped instances; running already is no error.
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from ...core.instances.retention_rules import Kept, why_surplus
 from ...core.tags import LEASE
 from ...wire import Step, Stop
+from ..instances.boot_logs import BootLogs
 from ..instances.demand import RUNNING, silent_seconds, taker
 from ..instances.overhead import Overhead
 from ..model.cloud import Cloud, CloudError, Instance, InstanceState
@@ -24,8 +25,9 @@ from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
+from .disk_protection import DiskProtection
 from .restart import RetainedRestarts
-from .restart_failure import late
+from .restart_failure import late, powered_off
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +43,10 @@ class Retention:
     cloud: Cloud
     overhead: Overhead
     offers: Offers
+    boot_logs: BootLogs
     tasks: TaskGroup
     restarts: RetainedRestarts = field(init=False)
+    disks: DiskProtection = field(init=False)
     _called: dict[str, float] = field(default_factory=dict)
     """By instance id: when EC2 was last asked to stop or start it, on the loop's clock."""
     _waited_since: dict[tuple[str, bool], float] = field(default_factory=dict)
@@ -50,7 +54,8 @@ class Retention:
     waited for its stopped instance."""
 
     def __post_init__(self) -> None:
-        self.restarts = RetainedRestarts(self.state, self.cloud, self.offers)
+        self.disks = DiskProtection(self.cloud)
+        self.restarts = RetainedRestarts(self.state, self.cloud, self.offers, self.disks)
 
     def why_not_started(self, lease_id: str) -> str:
         """Of a lease that waits for a stopped instance which EC2 was too busy to start; else
@@ -66,6 +71,7 @@ class Retention:
         waiting = {lease.lease_id for lease in self.state.leases.open(LeaseState.WAITING)}
         self._waited_since = {x: at for x, at in self._waited_since.items() if x[0] in waiting}
         here = self.state.retained.instance_ids
+        self.disks.forget_others(here)
         self._called = {each: at for each, at in self._called.items() if each in here}
         for kept in self.state.retained.all():
             await self._follow(kept, now)
@@ -127,10 +133,17 @@ class Retention:
         if self.state.clock.uptime() - since > self.state.settings.boot_timeout:
             message = self.why_not_started(lease.lease_id) or late(instance.state, asked=asked)
             await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
+        elif instance.state is InstanceState.STOPPED and asked and _has_run_since(kept, instance):
+            self._call(kept, self._fail_powered_off(kept, instance, lease))
         elif instance.state is InstanceState.STOPPED:
             if not asked:
                 # Before the call: what claims with a new key is then known to be our start.
-                kept = replace(kept, started_for=lease.lease_id, asked_at=self.state.clock.now())
+                kept = replace(
+                    kept,
+                    started_for=lease.lease_id,
+                    asked_at=self.state.clock.now(),
+                    launched_at=instance.launched_at,
+                )
                 await self.state.retained.save(kept)
                 self._waited_since.pop((lease.lease_id, False), None)  # it may begin anew
                 self._waited_since[lease.lease_id, True] = self.state.clock.uptime()
@@ -140,9 +153,16 @@ class Retention:
         elif instance.state in RUNNING and not asked:
             await self._stop_again(kept, instance)  # awake for nobody: begin from its stop
 
+    async def _fail_powered_off(self, kept: Kept, instance: Instance, lease: Lease) -> None:
+        """Started for a lease, its agent failed or found no hub: another boot would be the same."""
+        said = await self.boot_logs.end_of(kept.instance_id)
+        await self.overhead.of_retained(kept, instance, max(kept.kept_at, instance.launched_at))
+        stop = Stop(reason="failed", message=powered_off(said))
+        await self.state.end(lease.lease_id, stop)
+
     async def _stop_again(self, kept: Kept, instance: Instance) -> None:
         """It runs without a lease: its start was cancelled, or its stop did not get through."""
-        if instance.launched_at > kept.launched_at:
+        if _has_run_since(kept, instance):
             await self._account(kept, instance)
             kept = replace(kept, launched_at=instance.launched_at)
             await self.state.retained.save(kept)
@@ -160,7 +180,7 @@ class Retention:
         """What it has cost as nobody's, up to now, is overhead; stopped, it costs nothing."""
         start = kept.kept_at
         if kept.then == "stop":
-            if instance.state not in RUNNING or instance.launched_at <= kept.launched_at:
+            if instance.state not in RUNNING or not _has_run_since(kept, instance):
                 return
             start = max(start, instance.launched_at)
         await self.overhead.of_retained(kept, instance, start)
@@ -184,6 +204,7 @@ class Retention:
 
     async def _stop(self, kept: Kept) -> None:
         try:
+            await self.disks.protect(kept.instance_id)
             await self.cloud.stop([kept.instance_id])
         except CloudError as error:
             log.warning("Stopping %s: %s", kept.instance_id, error)
@@ -192,6 +213,11 @@ class Retention:
                 until = min(kept.until, self.state.clock.now())
                 await self.state.retained.save(replace(kept, until=until))
         self.state.instances.refresh_soon()
+
+
+def _has_run_since(kept: Kept, instance: Instance) -> bool:
+    """Whether it was started after it was kept, or after it was last stopped again."""
+    return instance.launched_at > kept.launched_at
 
 
 def keeps_of(after_stop: Mapping[str, str]) -> frozenset[tuple[str, str]]:

@@ -13,6 +13,7 @@ from ..model.cloud import Cloud, CloudError, InstanceState
 from ..model.lease import Lease
 from ..offers.offers import Offers
 from ..state.state import State
+from .disk_protection import DiskProtection
 from .restart_failure import (
     BUSY,
     NO_QUOTA_YET,
@@ -37,6 +38,7 @@ class RetainedRestarts:
     state: State
     cloud: Cloud
     offers: Offers
+    disks: DiskProtection
     _no_room: dict[str, int] = field(default_factory=dict)
     """By lease id: how often EC2 had no room for its instance."""
     _unanswered: dict[str, CloudError] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class RetainedRestarts:
     async def start(self, instance_id: str, lease: Lease) -> None:
         """Ask once. What is refused for good ends the lease."""
         try:
+            await self.disks.protect(instance_id)
             await self.cloud.start([instance_id])
         except CloudError as error:
             log.warning("Starting %s again: %s", instance_id, error)

@@ -40,6 +40,15 @@ def late(state: InstanceState, *, asked: bool) -> str:
     return f"Your kept machine was started but did not call the hub. {AFRESH}"
 
 
+def powered_off(boot_log: str) -> str:
+    """It was started and powered itself off; `boot_log` is its end, for people."""
+    said = (
+        "Your kept machine was started and powered itself off before it called the hub, because "
+        "its agent failed or reached no hub. Its disk is kept"
+    )
+    return f"{said}. {AFRESH}. {boot_log}".strip()[:500]
+
+
 def broken(why: str) -> str:
     """Its agent reports a faulty GPU and `why`."""
     said = (

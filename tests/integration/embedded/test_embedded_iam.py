@@ -91,6 +91,8 @@ def test_another_hubs_instance_cannot_be_changed(lab: Laboratory, hub: Any) -> N
         assert refusal(partial(hub.stop_instances, InstanceIds=[each]))[0] == DENIED
         assert refusal(partial(hub.terminate_instances, InstanceIds=[each]))[0] == DENIED
         assert refusal(partial(hub.get_console_output, InstanceId=each))[0] == DENIED
+        change = {"InstanceId": each, "InstanceInitiatedShutdownBehavior": {"Value": "stop"}}
+        assert refusal(partial(hub.modify_instance_attribute, **change))[0] == DENIED
         assert lab.state(each) == "running"
     both = partial(hub.terminate_instances, InstanceIds=[ours, theirs])
     assert refusal(both)[0] == DENIED

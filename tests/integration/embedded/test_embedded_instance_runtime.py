@@ -151,6 +151,22 @@ def test_powering_off_honours_the_shutdown_behaviour(lab: Any, command: str) -> 
     assert marked(ends) == marked(stops) == []
 
 
+def test_the_shutdown_behaviour_of_an_instance_can_be_changed(lab: Any) -> None:
+    changed = lab.run(
+        "until test -e $EC2SPAWNER_NOTEBOOK_HOME/off; do sleep 0.1; done; systemctl poweroff",
+        InstanceInitiatedShutdownBehavior="terminate",
+    )
+    lab.wait_for(changed, "running")
+    lab.ec2.modify_instance_attribute(
+        InstanceId=changed, InstanceInitiatedShutdownBehavior={"Value": "stop"}
+    )
+    directory = Path(lab.facts.data_dir) / "instances" / changed
+    (directory / "home" / "jovyan" / "off").touch()
+    assert lab.wait_for(changed, "stopped")["StateReason"]["Code"] == (
+        "Client.InstanceInitiatedShutdown"
+    )
+
+
 UNIT = """[Service]
 ExecStart="/bin/sh" "-c" "echo 100%% of $$HOME in service; exec sleep 1000"
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ def test_a_one_time_spot_instance_cannot_be_stopped(lab: Any) -> None:
     assert code(lambda: lab.ec2.stop_instances(InstanceIds=[instance_id])) == (
         "UnsupportedOperation"
     )
+    modify = partial(lab.ec2.modify_instance_attribute, InstanceId=instance_id)
+    behavior = {"Value": "stop"}
+    assert code(lambda: modify(InstanceInitiatedShutdownBehavior=behavior)) == (
+        "UnsupportedOperation"
+    )
+    assert code(lambda: modify(EbsOptimized={"Value": True})) == "UnsupportedOperation"
 
 
 def test_run_instances_by_token_and_by_count(lab: Any) -> None:

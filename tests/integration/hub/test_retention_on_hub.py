@@ -71,6 +71,10 @@ async def test_the_root_disk_survives_a_stop_and_stays_private(
         return states[kept] == "stopped"
 
     await until(stopped, 30, "the machine to be stopped")
+    behavior = embedded.client().describe_instance_attribute(
+        InstanceId=kept, Attribute="instanceInitiatedShutdownBehavior"
+    )
+    assert behavior["InstanceInitiatedShutdownBehavior"]["Value"] == "stop"
     launches = len(await embedded.calls("CreateFleet"))
     await hub.start_server("eve", options={"profile": "stays"})
     assert len(await embedded.calls("CreateFleet")) == launches + 1, "one of her own"

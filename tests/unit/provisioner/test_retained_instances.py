@@ -478,6 +478,71 @@ async def test_a_silent_retained_instance_fails_the_start_and_is_stopped(world: 
     await until(world.cloud.stopped, "it is stopped again")
 
 
+async def test_a_failed_agent_takes_no_disk_that_is_kept_for_its_user(world: World) -> None:
+    """It powers its instance off, which EC2 would answer by terminating it: so it is launched."""
+    _, agent = await kept(world, STOP)
+    await world.restart()
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    world.clock.advance(90)
+    world.cloud.consoles[agent.instance_id] = "[   3.0] cloud-init[9]: ec2spawner: no hub\n"
+    world.cloud.power_off(agent.instance_id)
+    stop = await world.stop_of(lease)
+    assert stop.reason == "failed"
+    assert "powered itself off" in stop.message
+    assert stop.message.endswith("ec2spawner: no hub")
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert len(world.cloud.of("start")) == 1, "another boot would be the same"
+    [cost] = [s for s in await world.store.overhead(lease.requested_at) if s.end]
+    assert (cost.end - cost.start).total_seconds() == pytest.approx(90, abs=1)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "its user may try again")
+    assert (await Agent(world, agent.instance_id).serve()).lease_id == lease.lease_id
+
+
+async def test_a_retained_instance_without_a_hub_ends_by_stopping(world: World) -> None:
+    _, agent = await kept(world, STOP)
+    await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    await world.kill()
+    world.cloud.power_off(agent.instance_id)
+    assert world.cloud.stopped() == [agent.instance_id]
+    await world.start()
+
+
+async def test_without_its_permission_a_retained_instance_is_stopped_and_started_nevertheless(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    denied = CloudError("UnauthorizedOperation", "no", retryable=False)
+    world.cloud.fail("stop_on_power_off", denied, times=1000)
+    _, agent = await kept(world, STOP)
+    assert "needs ec2:ModifyInstanceAttribute" in caplog.text
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    assert (await Agent(world, agent.instance_id).serve()).lease_id == lease.lease_id
+
+
+async def test_a_throttled_protection_of_the_disk_is_retried_and_bounded(world: World) -> None:
+    world.cloud.fail("stop_on_power_off", BUSY, times=2)
+    await kept(world, STOP)
+    assert len(world.cloud.of("stop_on_power_off")) == 3
+    assert len(world.cloud.of("stop")) == 1, "after it"
+    world.cloud.fail("stop_on_power_off", BUSY, times=1000)
+    await kept(world, STOP, user="eve")
+
+
+async def test_a_hub_that_does_not_know_of_a_protection_repeats_it_before_the_start(
+    world: World,
+) -> None:
+    _, agent = await kept(world, STOP)
+    world.cloud.machines[agent.instance_id].stops_on_power_off = False
+    await world.restart()
+    await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    assert world.cloud.machines[agent.instance_id].stops_on_power_off
+
+
 async def test_an_instance_that_does_not_stop_is_not_reported_as_started(world: World) -> None:
     lease, agent = await ready(world, STOP)
     await end_in_order(world, lease, agent)
