@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
+from ...core.offers.launch_errors import ErrorClass
 from ...core.offers.purchase import Offer
+from ...core.offers.sold_out import Mark
 from ...core.pricing.money import price_words
 from ...provisioner.model.lease import Lease
 from ...provisioner.provisioner import Provisioner
@@ -26,7 +28,7 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
     marks = [mark for offer in within if (mark := provisioner.market.offers.mark_of(offer))]
     instead = _on_demand(provisioner, lease)
     return {
-        "message": f"{_why(provisioner, lease, within)}{_other_price(instead)}",
+        "message": f"{_why(provisioner, lease, within, marks)}{_other_price(instead)}",
         "until": lease.wait.until.isoformat(),
         "again_at": min(mark.until for mark in marks).isoformat() if marks else None,
         "instead": instead
@@ -38,7 +40,9 @@ def spot_wait_status(provisioner: Provisioner, lease: Lease) -> dict[str, Any] |
     }
 
 
-def _why(provisioner: Provisioner, lease: Lease, within: Sequence[Offer]) -> str:
+def _why(
+    provisioner: Provisioner, lease: Lease, within: Sequence[Offer], marks: Sequence[Mark]
+) -> str:
     if not within:
         zones = provisioner.market.zones.of(lease.spec)
         every = provisioner.market.offers.all(lease.spec.instance_types, zones, lease.spec.markets)
@@ -48,7 +52,16 @@ def _why(provisioner: Provisioner, lease: Lease, within: Sequence[Offer]) -> str
         return f"Spot for {lease.profile_name} {costs} right now{over}."
     price = _cheapest(within)
     at = f" at {price_words(price)}" if price is not None else ""
-    return f"No spot capacity for {lease.profile_name}{at} right now."
+    return no_spot_words(f"{lease.profile_name}{at}", {mark.error_class for mark in marks})
+
+
+def no_spot_words(what: str, classes: Set[ErrorClass]) -> str:
+    """Why there is no spot for `what`, by the classes of what EC2 has refused."""
+    if classes == {ErrorClass.QUOTA}:
+        return f"The AWS account's spot quota leaves no room for {what} until other servers stop."
+    if classes == {ErrorClass.SUBNET}:
+        return f"No network address is free for {what} until other servers stop."
+    return f"No spot capacity for {what} right now."
 
 
 def _other_price(instead: Offer | None) -> str:

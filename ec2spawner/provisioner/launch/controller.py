@@ -10,7 +10,7 @@ from typing import Any
 
 from ...core.offers.launch_errors import ErrorClass, LaunchError
 from ...core.offers.purchase import MAX_PURCHASES, OfferKey
-from ...core.offers.spot_wait import Turn
+from ...core.offers.spot_wait import Turn, is_in_vain
 from ...core.pricing.money import price_words
 from ...wire import Step, Stop
 from ..instances.inventory import take_stock
@@ -95,8 +95,9 @@ class LaunchController:
     ) -> Iterator[tuple[Lease, Stop]]:
         """The leases to end after a failed round, the latest requests, each with the reason.
 
-        A lease that waits for spot continues to wait, unless EC2 refused the request itself. A
-        lease that arrived during the round is not part of it.
+        A lease that waits for spot continues to wait, unless EC2 refused the request itself; the
+        next pass ends it if that is in vain. A lease that arrived during the round is not part of
+        it.
         """
         left = [lease for lease in self._waiting(round_) if lease.lease_id in missing]
         if outcome.ended_by is not ErrorClass.REFUSED:
@@ -120,14 +121,16 @@ class LaunchController:
         spec, zones = lease.spec, self._offers.zones()
         here = [zones[subnet] for subnet in spec.subnets if subnet in zones]
         bound = lease.home_kind == "ebs" and set(here) < set(zones.values())
+        offers = self._offers.marked(spec)
         stop = launch_failure(
             outcome,
-            self._offers.marked(spec),
+            offers,
             home_zone=here[0] if bound and here else "",
             now=now,
         )
         every = self._offers.all(spec.instance_types, here, spec.markets)
-        waited = now - lease.requested_at if lease.wait is not None else None
+        in_vain = is_in_vain([mark for _, mark in offers])
+        waited = now - lease.requested_at if lease.wait is not None and not in_vain else None
         return with_user_limits(stop, every, spec.max_usd_per_hour, waited)
 
     # --- the purchase loop ---

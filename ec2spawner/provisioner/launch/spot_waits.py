@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from ...core.offers.sold_out import Mark
 from ...core.offers.spot_wait import Turn, turn
 from ...wire import Market
 from ..model.cloud import LaunchSpec
@@ -24,13 +25,13 @@ def spot_turns(missing: Iterable[Lease], offers: Offers, now: datetime) -> list[
 
     A hundred leases with the same spec cost one scan of the offers.
     """
-    open_: dict[LaunchSpec, bool] = {}
+    marks: dict[LaunchSpec, list[Mark | None]] = {}
     turns: list[tuple[Lease, Turn]] = []
     for lease in missing:
-        if lease.wait is not None and lease.spec not in open_:
-            open_[lease.spec] = offers.is_open(lease.spec)
-        is_open = open_.get(lease.spec, True)
-        turns.append((lease, turn(lease.wait, is_open=is_open, asked_at=_asked_at(lease), now=now)))
+        if lease.wait is not None and lease.spec not in marks:
+            marks[lease.spec] = [mark for _, mark in offers.marked(lease.spec)]
+        of_spec = marks.get(lease.spec, [])
+        turns.append((lease, turn(lease.wait, of_spec, _asked_at(lease), now)))
     return turns
 
 

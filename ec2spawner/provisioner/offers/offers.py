@@ -106,10 +106,6 @@ class Offers:
         every = self.all_for(spec)
         return list(zip(every, self._marks(every), strict=True))
 
-    def is_open(self, spec: LaunchSpec) -> bool:
-        """True while an offer that a spec may buy is not known to be sold out."""
-        return any(mark is None for _, mark in self.marked(spec))
-
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
     ) -> tuple[Offer, ...]:

@@ -7,28 +7,59 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ec2spawner.core.offers.spot_wait import BOOT_RESERVE, PAUSE, Turn, Wait, longest_wait, turn
+from ec2spawner.core.offers.launch_errors import ErrorClass
+from ec2spawner.core.offers.sold_out import Mark
+from ec2spawner.core.offers.spot_wait import (
+    BOOT_RESERVE,
+    PAUSE,
+    Turn,
+    Wait,
+    is_in_vain,
+    longest_wait,
+    turn,
+)
 
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 instants = st.integers(-3600, 3600).map(lambda seconds: NOW + timedelta(seconds=seconds))
 waits = st.builds(Wait, until=instants)
+LASTING = {ErrorClass.MARKET, ErrorClass.UNUSABLE, ErrorClass.TYPE_IN_ZONE}
 
 
-@given(waits, st.booleans(), st.none() | instants)
+def mark(error_class: ErrorClass) -> Mark:
+    return Mark(error_class, "Code", NOW, NOW + timedelta(minutes=3))
+
+
+marks = st.lists(st.none() | st.sampled_from(ErrorClass).map(mark), max_size=4)
+
+
+@given(waits, marks, st.none() | instants)
 def test_a_wait_ends_in_time_and_requests_only_possible_offers(
-    wait: Wait, is_open: bool, asked_at: datetime | None
+    wait: Wait, known: list[Mark | None], asked_at: datetime | None
 ) -> None:
-    found = turn(wait, is_open=is_open, asked_at=asked_at, now=NOW)
+    found = turn(wait, known, asked_at, NOW)
+    is_open = None in known
+    in_vain = bool(known) and {each and each.error_class for each in known} <= LASTING
     never_asked = is_open and asked_at is None
-    assert (found is Turn.END) is (wait.until <= NOW and not never_asked)
+    assert (found is Turn.END) is ((wait.until <= NOW or in_vain) and not never_asked)
     if found is Turn.ASK:
         assert is_open
         assert asked_at is None or abs(NOW - asked_at) >= PAUSE
 
 
-@given(st.booleans(), st.none() | instants)
-def test_without_a_wait_every_call_is_permitted(is_open: bool, asked_at: datetime | None) -> None:
-    assert turn(None, is_open=is_open, asked_at=asked_at, now=NOW) is Turn.ASK
+@given(marks, st.none() | instants)
+def test_without_a_wait_every_call_is_permitted(
+    known: list[Mark | None], asked_at: datetime | None
+) -> None:
+    assert turn(None, known, asked_at, NOW) is Turn.ASK
+
+
+def test_a_wait_is_in_vain_only_where_no_offer_can_come_back_in_time() -> None:
+    role, sold_out = mark(ErrorClass.MARKET), mark(ErrorClass.OFFER)
+    assert is_in_vain([role, role])
+    assert is_in_vain([mark(ErrorClass.UNUSABLE)])
+    assert not is_in_vain([role, sold_out])
+    assert not is_in_vain([role, None])
+    assert not is_in_vain([]), "a price limit may be met later"
 
 
 @given(st.floats(1, 1e6))

@@ -91,6 +91,28 @@ async def test_a_wait_ends_in_time_and_names_what_it_waited_for(world: World) ->
     assert world.cloud.running() == []
 
 
+async def test_a_wait_without_a_spot_role_ends_at_once_with_the_fix(world: World) -> None:
+    world.cloud.refuse("AuthFailure.ServiceLinkedRoleCreationNotPermitted", SPOT)
+    stop = await world.stop_of(await waiting(world))
+    assert stop.reason == "capacity", "so its user is offered what else there is"
+    assert "aws iam create-service-linked-role" in stop.message
+    assert " min. " not in stop.message, "it has not waited"
+    other = await world.stop_of(await waiting(world, "bob"))
+    assert other.message == stop.message
+    assert markets_asked(world) == [SPOT], "bob's is ended by what ada's has learned"
+
+
+async def test_a_wait_for_a_type_that_does_not_work_ends_at_once(world: World) -> None:
+    world.cloud.sell_out(SPOT)
+    lease = await waiting(world)
+    await waits(world, lease)
+    zones = world.cloud.subnets.values()
+    world.provisioner.market.offers.sold_out.learn_unusable(T4, zones, world.clock())
+    world.provisioner._state.wake()
+    stop = await world.stop_of(lease)
+    assert "without a driver in the image" in stop.message
+
+
 async def test_a_wait_without_any_call_makes_one_before_it_ends(world: World) -> None:
     """The hub was away, or the home was on its way to another zone: no purchase was refused."""
     lease, agent = await world.ready(home_kind="ebs")
