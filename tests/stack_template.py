@@ -20,7 +20,6 @@ ACCOUNT_VALUES = {
     "us-east-1": "${AWS::Region}",
     "123456789012": "${AWS::AccountId}",
     "small-team": "${HubName}",
-    "arn:aws:": "arn:${AWS::Partition}:",
 }
 """What `configs/iam-policy.json` has for an example's account, and CloudFormation's own word."""
 

@@ -1,8 +1,9 @@
 """AWS's partitions: separate clouds, with names and currencies of their own. Pure.
 
-A region's name begins with its partition's prefix. Names and domains are those of botocore's
-`partitions.json`; prices outside of `aws` and GovCloud are in other currencies, which nothing here
-converts.
+A region's name begins with its partition's prefix. Domains are those of botocore's
+`partitions.json`, of the partitions `aws`, `aws-cn`, `aws-eusc` and `aws-us-gov`; the isolated ones
+(`aws-iso` and others) are not supported. Prices in China and in the European Sovereign Cloud are in
+other currencies, which nothing here converts.
 """
 
 from __future__ import annotations
@@ -22,6 +23,15 @@ _CURRENCIES: Final[Mapping[str, str]] = MappingProxyType({"cn": "CNY", "eusc": "
 def dns_suffix(region: str) -> str:
     """The domain of a region's services, such as `amazonaws.com.cn`."""
     return _DNS_SUFFIXES.get(_first_word(region), "amazonaws.com")
+
+
+def ec2_principal(region: str) -> str:
+    """EC2's name in trust policies and in `iam:PassedToService`.
+
+    China's has the suffix of its domain, as "Identity and Access Management" in the user guide of
+    AWS China says; that of the European Sovereign Cloud has not.
+    """
+    return "ec2.amazonaws.com.cn" if _first_word(region) == "cn" else "ec2.amazonaws.com"
 
 
 def currency(region: str) -> str:

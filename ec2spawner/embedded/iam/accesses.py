@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from ...core.partitions import ec2_principal
 from .policy import Access
 
 Tags = Mapping[str, str]
@@ -181,7 +182,7 @@ class Accesses:
         if profile := requests[0].get("IamInstanceProfile"):
             for role in resources.roles(profile):
                 context = self._context()
-                context["iam:passedtoservice"] = ("ec2.amazonaws.com",)
+                context["iam:passedtoservice"] = (ec2_principal(self.region),)
                 yield Access("iam:PassRole", role, context)
 
     def _used_by(self, request: Mapping[str, Any]) -> Iterator[str | None]:

