@@ -295,6 +295,7 @@ class SimulatedCloud:
             zone=zone,
             market=request.market,
             launched_at=now,
+            image_id=request.spec.image_id,
             private_address=f"10.0.{number // 250}.{number % 250 + 1}",
             account_id=ACCOUNT,
             tags=dict(request.tags),

@@ -79,8 +79,9 @@ class Agent:
             await asyncio.gather(check, return_exceptions=True)
 
     async def _check_gpus(self) -> Fault:
-        if reason := await gpu_without_driver(self._settings):
-            return Fault(reason=reason[:500], of_type=True)
+        fault = await gpu_without_driver(self._settings)
+        if fault.reason:
+            return fault
         return Fault(reason=await broken_gpu(self._settings.gpu_device))
 
     async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[Fault]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ..core.instances.gpu_drivers import Driver, KernelModules, branch, unsupported_gpus
+from ..wire import Fault, ImageDriver
 from .command import run
 from .settings import Settings
 
@@ -37,6 +38,9 @@ GPU_CLASSES: Final = ("0x0300", "0x0302")
 
 MAX_PCI_DEVICES: Final = 4096
 
+_NO_MODULE: Final = 1
+"""Exit status of `modinfo` for a module that the image does not have."""
+
 _OPEN_LICENSE: Final = "MIT"
 """In the license of the open kernel modules, `Dual MIT/GPL`; the proprietary say `NVIDIA`."""
 
@@ -46,24 +50,25 @@ GRID_DAEMON: Final = "/usr/bin/nvidia-gridd"
 _PROBE: Final = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount()"
 
 
-async def gpu_without_driver(settings: Settings, *, timeout: float = DRIVER_SECONDS) -> str:
-    """What is wrong with the GPU's driver and what to do, for people; empty if nothing is, and
-    without an NVIDIA GPU. Raises nothing.
+async def gpu_without_driver(settings: Settings, *, timeout: float = DRIVER_SECONDS) -> Fault:
+    """What is wrong with the GPU's driver and what to do; no fault without an NVIDIA GPU.
 
-    Waits up to `timeout` seconds for a driver that is still being loaded.
+    Waits up to `timeout` seconds for a driver that is still being loaded. The hub decides whether
+    other instances of the type have the same fault: a slow driver and a dead GPU look alike here.
+    Raises nothing.
     """
     try:
         bus, device = settings.pci_devices, settings.gpu_device
         gpus = await asyncio.to_thread(_nvidia_gpus, bus) if bus and device else 0
         if not gpus or settings.simulated_gpu or await _works(settings, timeout):
-            return ""
+            return Fault()
         driver = await _image_driver()
     except Exception as error:
         # Only what is proven wrong may keep the instance from being assigned a lease.
         log.warning("the GPU's driver cannot be checked: %r", error)
-        return ""
+        return Fault()
     log.error("%d NVIDIA GPUs on the PCI bus, and no driver works with them: %s", gpus, driver)
-    return _reason(driver)
+    return Fault(reason=_reason(driver)[:500], driver=driver)
 
 
 def _nvidia_gpus(bus: Path) -> int:
@@ -100,29 +105,35 @@ async def _opens() -> bool:
     return status == 0
 
 
-async def _image_driver() -> Driver | None:
-    """The driver that the image has, loaded or not; None if it has none."""
+async def _image_driver() -> ImageDriver | None:
+    """The driver that the image has, loaded or not; None where that cannot be read."""
     status, version = await run("modinfo", "-F", "version", "nvidia", seconds=PROBE_SECONDS)
+    if status == _NO_MODULE:
+        return ImageDriver()
     number = branch(version) if status == 0 else None
     if number is None:
         return None
     status, license_text = await run("modinfo", "-F", "license", "nvidia", seconds=PROBE_SECONDS)
-    modules = None
-    if status == 0 and license_text:
-        is_open = _OPEN_LICENSE in license_text
-        modules = KernelModules.OPEN if is_open else KernelModules.PROPRIETARY
-    return Driver(number, modules, grid=await asyncio.to_thread(Path(GRID_DAEMON).exists))
+    if status or not license_text:
+        return ImageDriver(branch=number)
+    return ImageDriver(
+        branch=number, modules="open" if _OPEN_LICENSE in license_text else "proprietary"
+    )
 
 
-def _reason(driver: Driver | None) -> str:
+def _reason(found: ImageDriver | None) -> str:
     gpu = "This machine has an NVIDIA GPU"
-    if driver is None:
+    if found is None:
+        return f"{gpu}, and no driver works with it. The GPU may be faulty."
+    if found.branch is None:
         return f"{gpu}, and its image has no NVIDIA driver. Use an image with one."
+    driver = Driver(found.branch, KernelModules(found.modules) if found.modules else None)
     others = unsupported_gpus(driver)
     known = f" This driver does not support {_list(others)}." if others else ""
     return (
         f"{gpu}, and the driver of its image ({driver}) does not work with it.{known} "
-        "Use an image whose driver supports the GPU, or another instance type."
+        "With a GPU that it supports, the GPU may be faulty; otherwise use an image whose driver "
+        "supports the GPU, or another instance type."
     )
 
 

@@ -158,6 +158,7 @@ def _instance(instance: Mapping[str, Any], account_id: str) -> Instance:
         zone=instance.get("Placement", {}).get("AvailabilityZone", ""),
         market=Market.SPOT if instance.get("InstanceLifecycle") == "spot" else Market.ON_DEMAND,
         launched_at=instance["LaunchTime"].astimezone(UTC),
+        image_id=instance.get("ImageId") or "",
         private_address=instance.get("PrivateIpAddress") or None,
         state_reason=instance.get("StateReason", {}).get("Code") or "",
         state_message=instance.get("StateReason", {}).get("Message") or "",

@@ -16,13 +16,22 @@ class Spoken(Message):
     protocol: ProtocolNumber = PROTOCOL
 
 
+class ImageDriver(Message):
+    """The NVIDIA driver in the image of an instance on which no GPU works."""
+
+    branch: Annotated[int, Field(ge=0, le=9999)] | None = None
+    """First number of its version; None if the image has no driver."""
+    modules: Literal["open", "proprietary"] | None = None
+    """Flavor of its kernel modules; None where it is not known."""
+
+
 class Fault(Message):
     """What is broken on an instance, so that it is never assigned a lease."""
 
     reason: ShortText = ""
     """For people; empty if nothing is."""
-    of_type: bool = False
-    """Whether every instance of its type with its image is broken in the same way."""
+    driver: ImageDriver | None = None
+    """None for a fault of another kind, and where the image does not say it."""
 
 
 class Claim(Message):

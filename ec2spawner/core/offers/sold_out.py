@@ -62,6 +62,7 @@ class Scope(NamedTuple):
     zone: str = ""
     quota_class: str = ""
     subnet: str = ""
+    image_id: str = ""
 
 
 class _Asked(NamedTuple):
@@ -111,16 +112,22 @@ class SoldOut:
             for each in meant:
                 self._mark(_scope(found, market, each), found, error.code, now)
 
-    def learn_unusable(self, instance_type: str, zones: Iterable[str], now: datetime) -> None:
-        """Remember that instances of this type cannot work, in any market of these zones."""
+    def learn_unusable(
+        self, instance_type: str, image_id: str, zones: Iterable[str], now: datetime
+    ) -> None:
+        """Remember that instances of this type cannot work with this image, in any market of
+        these zones."""
         for zone in zones:
-            self._mark(Scope(None, instance_type, zone), ErrorClass.UNUSABLE, UNUSABLE, now)
+            scope = Scope(None, instance_type, zone, image_id=image_id)
+            self._mark(scope, ErrorClass.UNUSABLE, UNUSABLE, now)
 
-    def mark_of(self, key: OfferKey, now: datetime) -> Mark | None:
-        """Why an offer is not worth asking for, by the mark that holds longest; None if it is."""
+    def mark_of(self, key: OfferKey, now: datetime, image_id: str = "") -> Mark | None:
+        """Why an offer is not worth asking for, with an image if one is given, by the mark that
+        holds longest; None if it is."""
+        with_image = Scope(None, key.instance_type, key.zone, image_id=image_id)
         held = [
             mark
-            for scope in _scopes_of(key)
+            for scope in (*_scopes_of(key), with_image)
             if (mark := self._marks.get(scope)) is not None and mark.holds(now)
         ]
         return max(held, key=lambda mark: mark.until) if held else None

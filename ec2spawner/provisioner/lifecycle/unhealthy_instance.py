@@ -2,7 +2,7 @@
 
 The start that would have got such an instance gets another one, and counts it as a replacement: an
 image or instance type whose agents always report it ends the start after `replacements`. Where the
-agent says that each instance of its type is broken, the type is not bought for an hour.
+image's driver works on no instance of a type, the type is not bought with that image for an hour.
 
 A stopped instance that is retained for its user holds their data. It is stopped once more, never
 terminated for this, and EC2 mostly starts it on other hardware.
@@ -14,6 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
+from ...core.instances.gpu_drivers import Driver, KernelModules, unsupported
 from ...core.tags import LEASE
 from ...wire import Fault, Stop
 from ..instances.claims import Claimant, Claims, InstanceUnwanted
@@ -57,7 +58,8 @@ class UnhealthyInstances:
         kept = self.state.retained.get(instance.instance_id)
         # On an instance that has had a user, they may be root: what it reports of its type must
         # not keep others from that type.
-        of_type = fault.of_type and kept is None and LEASE not in instance.tags
+        is_new = kept is None and LEASE not in instance.tags
+        of_type = is_new and self._is_of_type(instance, fault)
         if of_type:
             self.offers.learn_unusable(instance)
         if kept is not None and kept.then == "stop":
@@ -74,6 +76,19 @@ class UnhealthyInstances:
             await self._replace(lease, why, 0 if is_last else self.state.settings.replacements)
         self.state.wake()
         raise InstanceUnwanted("this machine is broken")
+
+    def _is_of_type(self, instance: Instance, fault: Fault) -> bool:
+        """Whether each instance of its type with its image has this fault.
+
+        Not because its driver did not load in time, or a GPU is dead: another one may work.
+        """
+        found = fault.driver
+        if found is None:
+            return False
+        if found.branch is None:
+            return True
+        driver = Driver(found.branch, KernelModules(found.modules) if found.modules else None)
+        return bool(unsupported(self.offers.gpu_of(instance.instance_type), driver))
 
     async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
         """The start that it was for waits for another boot of it, or ends."""

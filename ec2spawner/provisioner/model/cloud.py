@@ -48,6 +48,7 @@ class Instance:
     market: Market
     launched_at: datetime
     """UTC."""
+    image_id: str = ""
     private_address: str | None = None
     state_reason: str = ""
     """EC2's StateReason code, such as `Server.SpotInstanceTermination`."""

@@ -29,8 +29,9 @@ class MarketData:
     def of(cls, state: State, cloud: Cloud, types: Mapping[str, InstanceType]) -> MarketData:
         """Nothing is read yet. `types` is the bundled table."""
         catalogue, prices = Catalogue(state, cloud, types), PriceCache(state, cloud, types)
-        offers = Offers(state, catalogue, prices)
-        return cls(catalogue, prices, offers, ImageCache(state, cloud), state.zones)
+        images = ImageCache(state, cloud)
+        offers = Offers(state, catalogue, prices, images)
+        return cls(catalogue, prices, offers, images, state.zones)
 
     def want(self, instance_types: Iterable[str]) -> None:
         """Keep facts and prices of these types fresh from now on; new ones are read at once."""

@@ -15,6 +15,7 @@ from ...core.offers.sold_out import Mark, SoldOut
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
+from .images import ImageCache
 from .instance_types import Catalogue
 from .prices import PriceCache
 
@@ -66,10 +67,13 @@ class Order:
 class Offers:
     """The offers of this hub. `sold_out` remembers what launch calls were refused."""
 
-    def __init__(self, state: State, catalogue: Catalogue, prices: PriceCache) -> None:
+    def __init__(
+        self, state: State, catalogue: Catalogue, prices: PriceCache, images: ImageCache
+    ) -> None:
         self._state = state
         self._catalogue = catalogue
         self._prices = prices
+        self._images = images
         self.sold_out = SoldOut()
 
     # --- offers ---
@@ -104,7 +108,7 @@ class Offers:
     def marked(self, spec: LaunchSpec) -> list[tuple[Offer, Mark | None]]:
         """The offers that a spec may buy within its price limit, each with what `mark_of` says."""
         every = self.all_for(spec)
-        return list(zip(every, self._marks(every), strict=True))
+        return list(zip(every, self._marks(every, spec.image_id), strict=True))
 
     def open(
         self, instance_types: Iterable[str], zones: Iterable[str], markets: Iterable[Market]
@@ -120,9 +124,12 @@ class Offers:
         """
         return self._marks((offer,))[0]
 
-    def _marks(self, offers: Iterable[Offer]) -> list[Mark | None]:
+    def _marks(self, offers: Iterable[Offer], image_id: str = "") -> list[Mark | None]:
+        """With an image; empty is the one that instances boot now."""
+        if not image_id and self._images.known is not None:
+            image_id = self._images.known.image_id
         now, full = self._state.clock.now(), self._full_zones()
-        return [self.sold_out.mark_of(x.key, now) or full.get(x.zone) for x in offers]
+        return [self.sold_out.mark_of(x.key, now, image_id) or full.get(x.zone) for x in offers]
 
     def _full_zones(self) -> Mapping[str, Mark]:
         """Zones whose subnets are all full, each with the mark that ends first."""
@@ -215,8 +222,13 @@ class Offers:
 
     def learn_unusable(self, instance: Instance) -> None:
         """Remember that no instance of this type can work with its image."""
-        zones = {*self.zones().values(), instance.zone}
-        self.sold_out.learn_unusable(instance.instance_type, zones, self._state.clock.now())
+        zones, now = {*self.zones().values(), instance.zone}, self._state.clock.now()
+        self.sold_out.learn_unusable(instance.instance_type, instance.image_id, zones, now)
+
+    def gpu_of(self, instance_type: str) -> str:
+        """EC2's name of the type's GPU, such as `V100`; empty without one, and if unknown."""
+        known = self._catalogue.types.get(instance_type)
+        return known.gpu if known is not None else ""
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from ec2spawner.agent.gpu_check import CHECK_SECONDS, broken_gpu
-from ec2spawner.embedded.runtime import pci_bus
+from ec2spawner.embedded.runtime import pci_bus, shims
 from ec2spawner.gpu_check.watchdog import HANG_SECONDS
+from ec2spawner.wire import ImageDriver
 from tests.fake_cuda import FakeCuda
 from tests.integration.agent.lease_on_instance import Machine, StubHub, until
 
@@ -25,7 +26,7 @@ async def first_claim(machine: Machine, hub: StubHub, environment: dict[str, str
     machine.environment = environment | {"EC2SPAWNER_GPU_DEVICE": str(device)}
     await machine.boot()
     await until(lambda: hub.claims, 40, "a claim")
-    assert not hub.claims[0].fault.of_type
+    assert hub.claims[0].fault.driver is None
     return hub.claims[0].fault.reason
 
 
@@ -38,12 +39,17 @@ async def test_a_broken_gpu_is_reported_in_the_first_claim_and_410_powers_off(
     await until(lambda: machine.powered_off, 20, "off")
 
 
-async def test_a_gpu_without_a_driver_is_a_fault_of_the_type(
+async def test_a_gpu_without_a_driver_is_reported_with_that_of_the_image(
     machine: Machine, hub: StubHub
 ) -> None:
     """As on an image with the open driver and an instance with V100s."""
     pci_bus.show(8, machine.root / "pci")
+    modinfo = machine.root / "programs" / "modinfo"
+    modinfo.parent.mkdir()
+    modinfo.write_text(shims.SHIMS["modinfo"])
+    modinfo.chmod(0o755)
     machine.environment = {
+        "PATH": f"{modinfo.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
         "EC2SPAWNER_SIMULATED_GPU": "",
         "EC2SPAWNER_GPU_DEVICE": str(machine.root / "nvidia0"),
         "EC2SPAWNER_PCI_DEVICES": str(machine.root / "pci"),
@@ -51,8 +57,8 @@ async def test_a_gpu_without_a_driver_is_a_fault_of_the_type(
     hub.claim_statuses = [410]
     await machine.boot()
     await until(lambda: hub.claims, 40, "a claim")
-    assert hub.claims[0].fault.of_type
-    assert "driver" in hub.claims[0].fault.reason
+    assert hub.claims[0].fault.driver == ImageDriver(branch=595, modules="open")
+    assert "V100" in hub.claims[0].fault.reason
     await until(lambda: machine.powered_off, 20, "off")
 
 

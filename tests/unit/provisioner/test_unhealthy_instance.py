@@ -13,20 +13,22 @@ from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwant
 from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
-from ec2spawner.wire import Fault, Market
+from ec2spawner.wire import Fault, ImageDriver, Market
 from tests.unit.provisioner.world import SPEC, Agent, World, until
 
 pytestmark = pytest.mark.asyncio
 
 WHY = "GPU 0 (Tesla T4): 1 bit of 64 MiB came back other than they were sent"
 
+NO_DRIVER = ImageDriver()
+
 
 async def turn_away(
-    agent: Agent, why: str = WHY, wait: float = 5.0, *, of_type: bool = False
+    agent: Agent, why: str = WHY, wait: float = 5.0, driver: ImageDriver | None = None
 ) -> bool:
     """As the hub's handler does, with a claim that says so."""
     turned_away = agent.world.provisioner.agents.unhealthy.turn_away
-    fault = Fault(reason=why, of_type=of_type)
+    fault = Fault(reason=why, driver=driver)
     return await turned_away(agent.claimant(), agent.key, wait, fault)
 
 
@@ -85,12 +87,12 @@ async def test_a_fault_of_the_type_moves_the_start_to_another_type(world: World)
     [first] = await world.boot()
     refused = world.cloud.machines[first].instance.instance_type
     with pytest.raises(InstanceUnwanted):
-        await turn_away(Agent(world, first), of_type=True)
+        await turn_away(Agent(world, first), driver=NO_DRIVER)
     await until(lambda: world.cloud.running() not in ([], [first]), "another machine")
     [second] = [each for each in world.cloud.running() if each != first]
     assert {refused, world.cloud.machines[second].instance.instance_type} == set(types)
     with pytest.raises(InstanceUnwanted):
-        await turn_away(Agent(world, second), of_type=True)
+        await turn_away(Agent(world, second), driver=NO_DRIVER)
     stop = await world.stop_of(lease)
     assert "without a driver in the image" in stop.message
 
@@ -99,11 +101,42 @@ async def test_a_fault_of_the_only_type_fails_the_start_at_once(world: World) ->
     lease = await world.request()
     [first] = await world.boot()
     with pytest.raises(InstanceUnwanted):
-        await turn_away(Agent(world, first), of_type=True)
+        await turn_away(Agent(world, first), driver=NO_DRIVER)
     stop = await world.stop_of(lease)
     assert stop.message.startswith("The machine for your server is broken. ")
     assert WHY in stop.message
     assert len(world.cloud.requests()) == 1
+
+
+async def test_a_driver_that_does_not_support_the_gpu_is_a_fault_of_the_type_with_that_image(
+    world: World,
+) -> None:
+    spec = replace(SPEC, instance_types=("p3dn.24xlarge",), subnets=SPEC.subnets)
+    lease = await world.request(spec=spec)
+    [first] = await world.boot()
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, first), driver=ImageDriver(branch=595, modules="open"))
+    assert (await world.stop_of(lease)).message.startswith("The machine for your server is broken.")
+    offers = world.provisioner.market.offers
+    assert all(mark for _, mark in offers.marked(spec))
+    other_image = replace(spec, image_id="ami-2")  # which may have another driver
+    assert [mark for _, mark in offers.marked(other_image)] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    "driver", [ImageDriver(branch=595, modules="open"), ImageDriver(branch=595), None], ids=repr
+)
+async def test_a_slow_driver_or_a_dead_gpu_says_nothing_of_the_type(
+    world: World, driver: ImageDriver | None
+) -> None:
+    """The driver supports the T4: another instance may work."""
+    lease = await world.request()
+    [first] = await world.boot()
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, first), driver=driver)
+    assert world.now(lease).replaced == 1
+    await until(lambda: world.cloud.running() not in ([], [first]), "another of the same type")
+    assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
 async def test_a_long_report_of_an_instance_still_ends_the_start(world: World) -> None:
@@ -193,7 +226,7 @@ async def test_a_lingering_instance_is_not_believed_about_its_type(world: World)
     await agent.event("stopped")
     await world.state(lease, LeaseState.ENDED)
     with pytest.raises(InstanceUnwanted):
-        await turn_away(agent, of_type=True)
+        await turn_away(agent, driver=NO_DRIVER)
     assert world.provisioner.market.offers.sold_out.all(world.clock()) == ()
 
 
