@@ -16,19 +16,21 @@ from ..core.instances.leaks import Kind
 from ..core.tags import HUB, STORE
 from ..provisioner.model.cloud import CloudError, InstanceState
 
-TIMEOUT: Final = 900.0
-"""Seconds until everything must be gone: a GPU instance takes minutes to shut down."""
-
-PAUSE: Final = 5.0
-"""Seconds between two listings."""
-
-SETTLED: Final = 5.0
-"""Seconds of empty listings after which nothing is left, where the last call was long ago."""
-
-UNSETTLED: Final = 60.0
-"""The same where a call may have been under way: listings lag behind what was created."""
-
 _DELETED: Final = frozenset({"deleting", "deleted"})
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Seconds."""
+
+    settled: float = 5.0
+    """Of empty listings after which nothing is left, where the last call was long ago."""
+    unsettled: float = 60.0
+    """The same where a call may have been under way: listings lag behind what was created."""
+    pause: float = 5.0
+    """Between two listings."""
+    timeout: float = 900.0
+    """Until everything must be gone: a GPU instance takes minutes to shut down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +47,22 @@ class Owner:
 
 @dataclass(slots=True)
 class Remains:
-    """What a listing showed, and what EC2 last said to each deletion."""
+    """What the listings showed, and what EC2 said to each deletion."""
 
     found: dict[str, Kind] = field(default_factory=dict)
     """By resource id."""
-    shutting_down: set[str] = field(default_factory=set)
-    """Instances that shut down by now."""
     refusals: dict[str, str] = field(default_factory=dict)
+    """By resource id."""
+    unlisted: dict[Kind, str] = field(default_factory=dict)
+    """Why a kind could not be listed: nothing is known of it."""
+
+    @property
+    def nothing(self) -> bool:
+        """Whether every kind was listed, and none is left."""
+        return not self.found and not self.unlisted
 
     def words(self) -> str:
-        """`2 volumes (vol-1, vol-2: VolumeInUse: ...), 1 launch template (lt-1)`."""
+        """`2 volumes (vol-1, vol-2: VolumeInUse: ...); snapshots cannot be listed: ...`."""
         parts = []
         for kind in Kind:
             ids = sorted(each for each, its in self.found.items() if its is kind)
@@ -62,81 +70,118 @@ class Remains:
                 shown = [f"{i}: {self.refusals[i]}" if i in self.refusals else i for i in ids]
                 plural = "s" if len(ids) > 1 else ""
                 parts.append(f"{len(ids)} {kind}{plural} ({', '.join(shown)})")
-        return ", ".join(parts)
+        unknown = [f"{kind}s cannot be listed: {why}" for kind, why in self.unlisted.items()]
+        return "; ".join([", ".join(parts), *unknown] if parts else unknown)
 
 
-async def list_remains(cloud: EC2Cloud, owner: Owner) -> Remains:
-    """All that still exists. Raises `CloudError`."""
-    remains = Remains()
-    for instance in await cloud.list_instances(owner.hub):
-        if owner.owns(instance.tags) and instance.state is not InstanceState.TERMINATED:
-            remains.found[instance.instance_id] = Kind.INSTANCE
-            if instance.state is InstanceState.SHUTTING_DOWN:
-                remains.shutting_down.add(instance.instance_id)
-    for volume in await cloud.list_volumes(owner.hub):
-        if owner.owns(volume.tags) and volume.state not in _DELETED:
-            remains.found[volume.volume_id] = Kind.VOLUME
-    for interface in await cloud.free_interfaces(owner.hub):
-        if owner.owns(interface.tags):
-            remains.found[interface.interface_id] = Kind.INTERFACE
-    for template in await cloud.list_templates(owner.hub):
-        if owner.owns(template.tags):
-            remains.found[template.template_id] = Kind.TEMPLATE
-    for snapshot in await cloud.list_snapshots(owner.hub):
-        if owner.owns(snapshot.tags):
-            remains.found[snapshot.snapshot_id] = Kind.SNAPSHOT
-    return remains
+Delete = Callable[[str], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Account:
+    """Lists and deletes each kind of resource of one owner."""
+
+    cloud: EC2Cloud
+    owner: Owner
+
+    async def instances(self) -> dict[str, Delete | None]:
+        """Without a deletion where it shuts down by now."""
+        listed = await self.cloud.list_instances(self.owner.hub)
+        return {
+            each.instance_id: None if each.state is InstanceState.SHUTTING_DOWN else self._terminate
+            for each in listed
+            if self.owner.owns(each.tags) and each.state is not InstanceState.TERMINATED
+        }
+
+    async def volumes(self) -> dict[str, Delete | None]:
+        listed = await self.cloud.list_volumes(self.owner.hub)
+        return {
+            each.volume_id: self.cloud.delete_volume
+            for each in listed
+            if self.owner.owns(each.tags) and each.state not in _DELETED
+        }
+
+    async def interfaces(self) -> dict[str, Delete | None]:
+        listed = await self.cloud.free_interfaces(self.owner.hub)
+        return {
+            each.interface_id: self.cloud.delete_interface
+            for each in listed
+            if self.owner.owns(each.tags)
+        }
+
+    async def templates(self) -> dict[str, Delete | None]:
+        listed = await self.cloud.list_templates(self.owner.hub)
+        return {
+            each.template_id: self.cloud.delete_template
+            for each in listed
+            if self.owner.owns(each.tags)
+        }
+
+    async def snapshots(self) -> dict[str, Delete | None]:
+        listed = await self.cloud.list_snapshots(self.owner.hub)
+        return {
+            each.snapshot_id: self.cloud.delete_snapshot
+            for each in listed
+            if self.owner.owns(each.tags)
+        }
+
+    async def _terminate(self, instance_id: str) -> None:
+        await self.cloud.terminate([instance_id])
 
 
 async def delete_everything(
-    cloud: EC2Cloud, owner: Owner, announce: Callable[[str], None], empty_for: float
+    cloud: EC2Cloud,
+    owner: Owner,
+    announce: Callable[[str], None],
+    empty_for: float,
+    waits: Waits,
 ) -> str:
-    """Delete all that the owner has, until listings are empty for so many seconds.
+    """Delete all that the owner has, until listings are empty for `empty_for` seconds.
 
-    What is left after `TIMEOUT`, in words; empty for nothing. An account that cannot be listed is
-    reported as that, with what the last listing showed.
+    What is left after the timeout, in words, and what could not be listed; empty for nothing.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + TIMEOUT
+    deadline = loop.time() + waits.timeout
     empty_since: float | None = None
-    remains, failure = Remains(), ""
+    account, remains = _Account(cloud, owner), Remains()
     while loop.time() < deadline:
-        try:
-            listed, failure = await list_remains(cloud, owner), ""
-        except CloudError as error:
-            failure = f"the account cannot be listed: {error}"
-        else:
-            listed.refusals = remains.refusals
-            remains = listed
-            if remains.found:
-                empty_since = None
-                announce(remains.words())
-                await _delete(cloud, remains)
-            elif empty_since is None:
-                empty_since = loop.time()
-            elif loop.time() - empty_since >= empty_for:
-                return ""
-        await asyncio.sleep(PAUSE)
-    return "; ".join(filter(None, (failure, remains.words())))
+        remains = await _delete_once(account)
+        if not remains.nothing:
+            empty_since = None
+            announce(remains.words())
+        elif empty_since is None:
+            empty_since = loop.time()
+        elif loop.time() - empty_since >= empty_for:
+            return ""
+        await asyncio.sleep(waits.pause)
+    return remains.words()
 
 
-async def _delete(cloud: EC2Cloud, remains: Remains) -> None:
-    """One attempt at each: what is still in use is refused, and tried again."""
+async def _delete_once(account: _Account) -> Remains:
+    """List each kind and attempt to delete what is there; what is in use is refused for now.
 
-    async def end(instance_id: str) -> None:
-        if instance_id not in remains.shutting_down:
-            await cloud.terminate([instance_id])
-
-    deletes: dict[Kind, Callable[[str], Awaitable[None]]] = {
-        Kind.INSTANCE: end,
-        Kind.VOLUME: cloud.delete_volume,
-        Kind.INTERFACE: cloud.delete_interface,
-        Kind.TEMPLATE: cloud.delete_template,
-        Kind.SNAPSHOT: cloud.delete_snapshot,
+    Instances come first, since they cost most. A failure ends neither the listing of other kinds
+    nor the deletion of other resources.
+    """
+    remains = Remains()
+    listings: dict[Kind, Callable[[], Awaitable[Mapping[str, Delete | None]]]] = {
+        Kind.INSTANCE: account.instances,
+        Kind.VOLUME: account.volumes,
+        Kind.INTERFACE: account.interfaces,
+        Kind.TEMPLATE: account.templates,
+        Kind.SNAPSHOT: account.snapshots,
     }
-    for resource_id, kind in sorted(remains.found.items()):
+    for kind, listing in listings.items():
         try:
-            await deletes[kind](resource_id)
-            remains.refusals.pop(resource_id, None)
+            listed = await listing()
         except CloudError as error:
-            remains.refusals[resource_id] = str(error)
+            remains.unlisted[kind] = str(error)
+            continue
+        for resource_id, delete in sorted(listed.items()):
+            remains.found[resource_id] = kind
+            try:
+                if delete is not None:
+                    await delete(resource_id)
+            except CloudError as error:
+                remains.refusals[resource_id] = str(error)
+    return remains

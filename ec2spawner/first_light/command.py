@@ -13,11 +13,12 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from ..check.hub_config import ConfigurationBroken, load
+from ..check.hub_config import ConfigurationBroken, HubConfig, load
 from ..terminal import complain
+from .cleanup import Waits
 from .preparation import NotStarted, Request
 from .run import NOT_STARTED, FirstLight
-from .run_folder import RunFolder
+from .run_folder import FolderUnusable, RunFolder
 
 MIN_IDLE: Final = 10.0
 MAX_IDLE: Final = 3600.0
@@ -25,14 +26,17 @@ MAX_IDLE: Final = 3600.0
 more."""
 
 
-def run_first_light(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> int:
+def run_first_light(
+    arguments: argparse.Namespace, for_the_hub: Sequence[str], waits: Waits | None = None
+) -> int:
     """`ec2spawner first-light`; returns its exit status, see docs/how-to/first-light.md."""
     try:
         request = _request(arguments, for_the_hub)
-    except NotStarted as error:
+        folder = RunFolder.create()
+    except (NotStarted, FolderUnusable) as error:
         complain("first-light", f"{error}. Nothing was started")
         return NOT_STARTED
-    return asyncio.run(_until_a_signal(FirstLight(request, RunFolder.create()).run()))
+    return asyncio.run(_until_a_signal(FirstLight(request, folder, waits or Waits()).run()))
 
 
 def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Request:
@@ -60,7 +64,17 @@ def _request(arguments: argparse.Namespace, for_the_hub: Sequence[str]) -> Reque
         arguments.idle,
         output,
         arguments.json,
+        bool(for_the_hub) and has_own_address(config, path),
     )
+
+
+def has_own_address(config: HubConfig, path: Path) -> bool:
+    """Whether neither port nor API address are those that the file alone has."""
+    try:
+        of_the_hub = load(path)
+    except ConfigurationBroken:
+        return False
+    return config.bind_port != of_the_hub.bind_port and config.api_url != of_the_hub.api_url
 
 
 def _first_words(broken: ConfigurationBroken) -> str:

@@ -33,6 +33,8 @@ class HubSettings(BaseModel):
     """The admin's options on the command line: they count as if they were in the file."""
     folder: str
     """Where this hub has its files."""
+    store_id: str
+    """Id of its store, which all that it creates carries."""
     url: str
     """Where its proxy listens, with the base URL."""
     proxy_api_url: str
@@ -86,7 +88,7 @@ def override(c: Config, settings: HubSettings) -> None:
     for section in _sections(c):
         _spawner(c[section], settings)
     _hub(c, settings)
-    call_log.record_to(settings.calls)
+    call_log.record_to(settings.calls, settings.store_id)
 
 
 def _sections(c: Config) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final
 
 from ..core.pricing.money import digits
@@ -15,6 +16,16 @@ GPU_SLUG: Final = "first-light-gpu"
 CPU_VCPUS: Final = 2
 CPU_MEMORY_GIB: Final = 4.0
 """What JupyterLab and the agent need with room to spare."""
+
+CPU_PROFILE: Final = MappingProxyType(
+    {
+        "display_name": "First light, no GPU",
+        "slug": CPU_SLUG,
+        "vcpus": CPU_VCPUS,
+        "memory_gib": CPU_MEMORY_GIB,
+    }
+)
+"""What `cpu_leg` chooses from, as an entry of `c.EC2Spawner.profile_list`."""
 
 CPU_SECONDS: Final = 2400.0
 """The longest that instances without a GPU run, without the idle limit: two starts of 15 minutes,
@@ -119,7 +130,7 @@ def cpu_leg(
     """
     found = resolve(_CPU, _priced(types, offered), architecture)
     seconds = CPU_SECONDS + idle_seconds
-    return _leg(CPU_SLUG, "First light, no GPU", found, seconds, disk_gib)
+    return _leg(CPU_SLUG, str(CPU_PROFILE["display_name"]), found, seconds, disk_gib)
 
 
 def gpu_leg(

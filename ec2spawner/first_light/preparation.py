@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from .. import data
 from ..aws.ec2 import EC2Cloud
-from ..check.finding import State
+from ..check.finding import Finding, State
 from ..check.hub_config import HubConfig
 from ..check.run import check
+from ..check.steps.context import Context
+from ..check.steps.image import check_driver, check_image
+from ..check.steps.profiles import check_profiles
+from ..config import Profile
 from ..core.pricing.money import digits
 from ..core.profiles.profiles import InstanceType
-from ..provisioner.model.cloud import CloudError
+from ..provisioner.model.cloud import CloudError, InstanceState
 from . import plan
 from .plan import Leg
 from .steps import Steps
@@ -43,6 +48,8 @@ class Request:
     output: Path
     """The folder that the bundle is written to."""
     json: bool
+    has_own_address: bool
+    """Whether the command line gives the temporary hub another address than the hub's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +66,11 @@ async def prepare(request: Request, cloud: EC2Cloud, steps: Steps) -> Prepared:
     with steps.step("Check the configuration") as step:
         _find_proxy_and_port(request)
         step.said = await _check(request, steps)
+        await _check_that_no_server_runs(request, cloud)
     with steps.step("Choose instances") as step:
         prepared = await _choose(request, cloud)
+        for leg in prepared.legs[1:]:
+            await _check_gpu(request, cloud, leg)
         step.said = "\n".join(
             f"{', '.join(leg.instance_types[:3])}: at most ${digits(leg.usd)} (estimate)"
             for leg in prepared.legs
@@ -87,13 +97,58 @@ def _find_proxy_and_port(request: Request) -> None:
             ) from error
 
 
+async def _check_that_no_server_runs(request: Request, cloud: EC2Cloud) -> None:
+    """Servers that outlive their hub report to its address: this hub would answer that it knows
+    none of them, and refuse their users' logins. Raises `NotStarted`, and `CloudError`."""
+    if request.has_own_address:
+        return
+    living = (InstanceState.PENDING, InstanceState.RUNNING)
+    listed = await cloud.list_instances(request.config.options.hub_name)
+    running = [each.instance_id for each in listed if each.state in living]
+    if running:
+        shown = ", ".join(running[:3]) + (", ..." if len(running) > 3 else "")
+        raise NotStarted(
+            f"{len(running)} instances of the hub run ({shown}): they would report to the "
+            "temporary hub at the hub's address. Fix: stop the servers first, or give another "
+            "port with --JupyterHub.hub_bind_url=http://ADDRESS:PORT, which the security group of "
+            "the hub must open to instances"
+        )
+
+
 async def _check(request: Request, steps: Steps) -> str:
-    findings = await check(request.config, now=datetime.now(UTC), announce=steps.announce)
+    """Raises `NotStarted` for what keeps an instance without a GPU from working."""
+    config = _with_profile(request.config, plan.CPU_PROFILE)
+    findings = await check(config, now=datetime.now(UTC), announce=steps.announce)
+    _refuse(findings)
+    return f"nothing failed in {len(findings)} findings"
+
+
+async def _check_gpu(request: Request, cloud: EC2Cloud, leg: Leg) -> None:
+    """Raises `NotStarted` where the account has no quota, or the image no driver, for the leg."""
+    config = _with_profile(request.config, leg.profile())
+    context = Context(config, cloud, datetime.now(UTC))
+    zone_of = await cloud.zones_of(config.options.subnets)
+    findings: list[Finding] = []
+    image, resolved = await asyncio.gather(
+        check_image(context, findings),
+        check_profiles(context, config.options.profiles, sorted(set(zone_of.values())), findings),
+    )
+    check_driver(image, {leg.display_name: resolved.types.get(leg.slug, ())}, findings)
+    _refuse(findings)
+
+
+def _with_profile(config: HubConfig, profile: Mapping[str, Any]) -> HubConfig:
+    """With this profile for one server: the admin's own may need what this journey does not."""
+    only = (Profile.model_validate(profile),)
+    options = config.options.model_copy(update={"profile_list": only})
+    return replace(config, options=options, max_servers=1)
+
+
+def _refuse(findings: Sequence[Finding]) -> None:
     bad = [each for each in findings if each.state is State.FAILED]
     if bad:
         said = "; ".join(f"{each.name}: {each.said}. Fix: {each.fix}" for each in bad[:3])
-        raise NotStarted(f"`ec2spawner check` finds what cannot work: {said}")
-    return f"nothing failed in {len(findings)} findings"
+        raise NotStarted(f"it would fail: {said}")
 
 
 async def _choose(request: Request, cloud: EC2Cloud) -> Prepared:

@@ -18,6 +18,11 @@ MAX_LINE: Final = 20_000
 
 SECRET: Final = "SECRET"  # noqa: S105 - what is shown in place of one
 
+TAG: Final = "TAG"
+"""What is shown in place of a tag's value that is not ours: names of people, teams and projects."""
+
+_OUR_TAGS: Final = "ec2spawner:"
+
 _WORDS: Final = (
     r"token|secret|passw(?:or)?d|passphrase|credential|signature|cookie|authorization|"
     r"api[_-]?key|access[_-]?key|private[_-]?key|session[_-]?id"
@@ -87,7 +92,8 @@ class Redaction:
     def value(self, value: Any, name: str = "") -> Any:
         """The same of a value as JSON has them; `name` is its key."""
         if isinstance(value, Mapping):
-            return {str(key): self.value(inner, str(key)) for key, inner in value.items()}
+            shown = {str(key): self.value(inner, str(key)) for key, inner in value.items()}
+            return {**shown, "Value": TAG} if _is_anothers_tag(value) else shown
         if isinstance(value, list | tuple):
             return [self.value(inner, name) for inner in value]
         if not isinstance(value, str):
@@ -130,3 +136,8 @@ class Redaction:
             count = sum(word.startswith(kind) for word in self._numbered.values())
             self._numbered[value] = f"{kind}-{count + 1}"
         return self._numbered[value]
+
+
+def _is_anothers_tag(value: Mapping[Any, Any]) -> bool:
+    """Whether it is a tag as AWS's answers have it, and none of ec2spawner's."""
+    return value.keys() == {"Key", "Value"} and not str(value["Key"]).startswith(_OUR_TAGS)

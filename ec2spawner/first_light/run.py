@@ -18,17 +18,19 @@ from rich.console import Console
 
 from ..aws import call_log
 from ..aws.ec2 import EC2Cloud
+from ..check.facts.account import Account
 from ..core.pricing.money import digits
 from ..provisioner.model.cloud import CloudError
 from ..provisioner.store.store import Store, StoreError
 from ..terminal import complain
 from . import bundle, cleanup
-from .cleanup import Owner
+from .cleanup import Owner, Waits
+from .earlier_runs import delete_remains
 from .journey import Journey
 from .overrides import HubSettings
 from .plan import OverCap
 from .preparation import NotStarted, Prepared, Request, prepare
-from .run_folder import Run, RunFolder, interrupted
+from .run_folder import FolderUnusable, Run, RunFolder, interrupted
 from .server import Server, StepFailed
 from .steps import Steps
 from .temporary_hub import HubDidNotStart, settings_of, temporary_hub
@@ -51,6 +53,7 @@ class FirstLight:
 
     request: Request
     folder: RunFolder
+    waits: Waits
     watch: SpendingWatch | None = None
     journey: Journey | None = None
     settings: HubSettings | None = None
@@ -66,13 +69,14 @@ class FirstLight:
         """The exit status. Whatever happens to the journey, all that it created is deleted."""
         options = self.request.config.options
         cloud = EC2Cloud(options.region, options.endpoint_url or None)
-        call_log.record_to(self.folder.path / "calls.jsonl")
         try:
             try:
-                await self._delete_of_interrupted_runs()
+                store_id = await self._own_store()
+                call_log.record_to(self.folder.path / "calls.jsonl", store_id)
+                await delete_remains(interrupted(), self.steps, self.waits)
                 prepared = await prepare(self.request, cloud, self.steps)
-                owner = await self._own_store()
-            except (NotStarted, CloudError, StoreError) as error:
+                owner = await self._remember(cloud, store_id)
+            except (NotStarted, FolderUnusable, CloudError, StoreError) as error:
                 complain("first-light", f"{error}. Nothing was started")
                 self.folder.close(delete=True)
                 return NOT_STARTED
@@ -81,35 +85,20 @@ class FirstLight:
         finally:
             await cloud.close()
 
-    async def _delete_of_interrupted_runs(self) -> None:
-        """Raises `NotStarted` where something of an earlier run, which was killed, is left."""
-        for folder in interrupted():
-            run = folder.read()
-            left = ""
-            if run is not None:
-                cloud = EC2Cloud(run.region, run.endpoint_url or None)
-                owner = Owner(run.hub_name, run.store_id)
-                try:
-                    with self.steps.step("Delete what an interrupted run left"):
-                        left = await cleanup.delete_everything(
-                            cloud, owner, self.steps.announce, cleanup.SETTLED
-                        )
-                finally:
-                    folder.close(delete=not left)
-                    await cloud.close()
-            else:
-                folder.close(delete=True)
-            if left:
-                raise NotStarted(f"an interrupted run left what could not be deleted: {left}")
-
-    async def _own_store(self) -> Owner:
-        """An empty store for the temporary hub, so that its id is known before anything exists."""
-        options = self.request.config.options
+    async def _own_store(self) -> str:
+        """Id of an empty store for the temporary hub: known before anything exists."""
         url = f"sqlite:///{self.folder.path}/ec2spawner.sqlite"
         store = await Store.open(url, now=datetime.now(UTC))
         store_id = store.store_id
         await store.close()
+        return store_id
+
+    async def _remember(self, cloud: EC2Cloud, store_id: str) -> Owner:
+        """Record for the next run what this one creates, should it be killed."""
+        options = self.request.config.options
+        caller = await Account(cloud.client).caller()
         run = Run(
+            account_id=caller.account_id,
             region=options.region,
             endpoint_url=options.endpoint_url,
             hub_name=options.hub_name,
@@ -128,6 +117,7 @@ class FirstLight:
             request.path,
             request.for_the_hub,
             self.folder.path,
+            owner.store_id,
             request.config.api_path.removesuffix("hub/api"),
             prepared.legs,
             prepared.subnets,
@@ -171,7 +161,7 @@ class FirstLight:
 
     async def _end(self, cloud: EC2Cloud, owner: Owner, failure: str) -> int:
         """Delete everything first, say so, and write the bundle last."""
-        settled = cleanup.UNSETTLED if failure else cleanup.SETTLED
+        settled = self.waits.unsettled if failure else self.waits.settled
         left = await self._delete(cloud, owner, settled)
         self._say(failure, left)
         consoles = await self.watch.consoles() if self.watch else {}
@@ -188,7 +178,9 @@ class FirstLight:
         """What is left, in words; empty for nothing."""
         try:
             with self.steps.step("Delete everything, and list that nothing is left") as step:
-                left = await cleanup.delete_everything(cloud, owner, self.steps.announce, settled)
+                left = await cleanup.delete_everything(
+                    cloud, owner, self.steps.announce, settled, self.waits
+                )
                 if left:
                     raise StepFailed(left)
                 step.said = "no instance, volume, snapshot, network interface or launch template"

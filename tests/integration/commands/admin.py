@@ -13,6 +13,20 @@ from typing import Any
 
 from tests.harness import CONFIG, OF_EACH_HUB, Embedded, free_ports
 
+COMMAND = "from ec2spawner.cli import main; raise SystemExit(main())"
+
+QUICK_FIRST_LIGHT = """
+import sys
+from ec2spawner import iri_grammar
+iri_grammar.defer()
+from ec2spawner.cli import parse
+from ec2spawner.first_light.cleanup import Waits
+from ec2spawner.first_light.command import run_first_light
+waits = Waits(settled=1.0, unsettled=5.0, pause=0.5)
+raise SystemExit(run_first_light(*parse(["first-light", *sys.argv[1:]]), waits))
+"""
+"""Waits for as long as the embedded EC2's listings may lag, instead of EC2's."""
+
 TIMEOUT = 300.0
 """Seconds for a command, on a busy machine with two cores."""
 
@@ -52,6 +66,7 @@ class Admin:
         environment: Mapping[str, str | None] | None = None,
         demo: Mapping[str, Any] | None = None,
         on_start: Callable[[asyncio.subprocess.Process], None] = lambda process: None,
+        program: str = COMMAND,
     ) -> Ended:
         """Run to the end. An environment variable of None is absent."""
         variables: dict[str, str | None] = {
@@ -64,7 +79,7 @@ class Admin:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-c",
-            "from ec2spawner.cli import main; raise SystemExit(main())",
+            program,
             *arguments,
             cwd=self.directory,
             env={name: value for name, value in variables.items() if value is not None},
@@ -78,3 +93,8 @@ class Admin:
 
     async def checks(self, *arguments: str, **how: Any) -> Ended:
         return await self.types("check", f"--config={CONFIG}", "--json", *arguments, **how)
+
+    async def tries(self, *arguments: str, **how: Any) -> Ended:
+        """`ec2spawner first-light`, as quick as the embedded EC2 allows."""
+        quick = (f"--config={CONFIG}", "--idle=10", "--json")
+        return await self.types(*quick, *arguments, program=QUICK_FIRST_LIGHT, **how)

@@ -7,18 +7,23 @@ import json
 import signal
 import socket
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+import pytest_asyncio
+from rich.console import Console
 
+from ec2spawner.aws.ec2 import EC2Cloud
+from ec2spawner.check.hub_config import load
+from ec2spawner.first_light.preparation import NotStarted, Prepared, Request, prepare
+from ec2spawner.first_light.steps import Steps
 from tests.harness import CONFIG, Embedded, until
 from tests.integration.commands.admin import Admin, Ended
-
-QUICK = (f"--config={CONFIG}", "--idle=10", "--json")
 
 
 def what_exists(embedded: Embedded) -> dict[str, list[Any]]:
@@ -56,7 +61,7 @@ async def until_nothing_exists(embedded: Embedded) -> None:
 async def test_the_journey_holds_and_leaves_nothing_behind(
     embedded: Embedded, admin: Admin, tmp_path: Path
 ) -> None:
-    ended = await admin.types("first-light", "--gpu", f"--output={tmp_path}", *QUICK)
+    ended = await admin.tries("--gpu", f"--output={tmp_path}")
     assert ended.status == 0, ended.output + ended.errors
     report = ended.json
     assert report["passed"]
@@ -75,7 +80,7 @@ async def test_the_journey_holds_and_leaves_nothing_behind(
     secrets = [
         *embedded.credentials.values(),
         embedded.described["control_token"],
-        "123456789012",  # moto's account
+        embedded.client("sts").get_caller_identity()["Account"],
         *(subnet["CidrBlock"] for subnet in embedded.client().describe_subnets()["Subnets"]),
     ]
     for name, text in texts.items():
@@ -90,10 +95,8 @@ async def underway(
     """A journey that has its first instance."""
     process: list[asyncio.subprocess.Process] = []
     typed = asyncio.create_task(
-        admin.types(
-            "first-light",
+        admin.tries(
             f"--output={tmp_path}",
-            *QUICK,
             environment={"XDG_STATE_HOME": str(tmp_path)},
             on_start=process.append,
         )
@@ -137,7 +140,7 @@ async def test_an_interrupted_journey_deletes_what_it_created_and_nothing_else(
         left = await asyncio.to_thread(what_exists, embedded)
         assert [each["VolumeId"] for each in left.pop("volumes")] == [foreign]
         assert not any(left.values())
-        assert list(tmp_path.glob("ec2spawner/first-light/*")) == []
+        assert list(tmp_path.glob("ec2spawner/first-light/run-*")) == []
     finally:
         await asyncio.to_thread(embedded.client().delete_volume, VolumeId=foreign)
 
@@ -150,10 +153,10 @@ async def test_the_next_run_deletes_what_a_killed_one_left(
         process.send_signal(signal.SIGKILL)
         await typed
     state = {"XDG_STATE_HOME": str(tmp_path)}
-    ended = await admin.types("first-light", *QUICK, "--max-usd=0.01", environment=state)
+    ended = await admin.tries("--max-usd=0.01", environment=state)
     assert ended.status == 2, "its own journey is over the cap"
     await until_nothing_exists(embedded)
-    assert list(tmp_path.glob("ec2spawner/first-light/*")) == []
+    assert list(tmp_path.glob("ec2spawner/first-light/run-*")) == []
 
 
 @pytest.mark.long
@@ -181,7 +184,7 @@ async def test_a_failed_step_is_reported_with_its_reason(
     everything = {"market": "*", "instance_type": "*", "zone": "*"}
     await embedded.control("capacity", {**everything, "available": 0})
     try:
-        ended = await admin.types("first-light", f"--output={tmp_path}", *QUICK)
+        ended = await admin.tries(f"--output={tmp_path}")
     finally:
         await embedded.control("capacity", {**everything, "available": None})
     assert ended.status == 1, ended.errors
@@ -190,21 +193,89 @@ async def test_a_failed_step_is_reported_with_its_reason(
     await until_nothing_exists(embedded)
 
 
-@pytest.mark.parametrize(
-    ("argument", "said"),
-    [
-        ("--max-usd=0.01", "--max-usd="),
-        ("--max-usd=0", "--max-usd=0"),
-        ("--idle=9", "--idle=9"),
-        ("--output=/nowhere", "--output=/nowhere"),
-        ("--EC2Spawner.region=nowhere", "c.EC2Spawner.region"),
-    ],
-)
-async def test_a_wrong_request_starts_nothing(admin: Admin, argument: str, said: str) -> None:
-    ended = await admin.types("first-light", *QUICK, argument)
+async def test_a_wrong_option_is_named_and_starts_nothing(admin: Admin) -> None:
+    ended = await admin.tries("--EC2Spawner.region=nowhere")
     assert ended.status == 2
-    assert said in ended.errors
+    assert "c.EC2Spawner.region" in ended.errors
     assert "Nothing was started" in ended.errors
+
+
+async def test_a_state_folder_that_cannot_be_used_is_a_reason_not_to_start(
+    admin: Admin, tmp_path: Path
+) -> None:
+    no_folder = tmp_path / "file"
+    no_folder.touch()
+    ended = await admin.tries(environment={"XDG_STATE_HOME": str(no_folder)})
+    assert ended.status == 2
+    assert str(no_folder) in ended.errors
+    assert "XDG_STATE_HOME" in ended.errors
+
+
+@asynccontextmanager
+async def no_quota_for_gpus(embedded: Embedded) -> AsyncIterator[None]:
+    """As in a new account."""
+    none, any_number = ({"spot": {"g": n}, "on-demand": {"g": n}} for n in (0, None))
+    await embedded.control("limits", {"quotas": none})
+    try:
+        yield
+    finally:
+        await embedded.control("limits", {"quotas": any_number})
+
+
+@asynccontextmanager
+async def running_server(embedded: Embedded) -> AsyncIterator[str]:
+    """An instance that outlived its hub; its id."""
+    ec2 = embedded.client()
+    tags = [{"Key": "ec2spawner:hub", "Value": "demo"}, {"Key": "ec2spawner:store", "Value": "x"}]
+    launched = await asyncio.to_thread(
+        ec2.run_instances,
+        ImageId=embedded.described["image_id"],
+        InstanceType="t3.micro",
+        SubnetId=embedded.described["subnets"][0],
+        MinCount=1,
+        MaxCount=1,
+        TagSpecifications=[{"ResourceType": "instance", "Tags": tags}],
+    )
+    instance_id = launched["Instances"][0]["InstanceId"]
+    try:
+        yield instance_id
+    finally:
+        await asyncio.to_thread(ec2.terminate_instances, InstanceIds=[instance_id])
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def prepares(
+    embedded: Embedded, admin: Admin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Callable[..., Awaitable[Prepared]]]:
+    """What the command does before it starts anything."""
+    for name, value in embedded.credentials.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("EC2SPAWNER_DEMO", json.dumps(admin.demo))
+    config = load(CONFIG)
+    cloud = EC2Cloud(config.options.region, config.options.endpoint_url)
+    usual = Request(config, CONFIG, (), False, 1.0, 10.0, tmp_path, True, False)
+    steps = Steps(Console(), lambda: 0.0, quiet=True)
+    yield lambda **changes: prepare(replace(usual, **changes), cloud, steps)
+    await cloud.close()
+
+
+async def test_only_the_journeys_own_instances_need_a_quota(
+    embedded: Embedded, prepares: Callable[..., Awaitable[Prepared]]
+) -> None:
+    async with no_quota_for_gpus(embedded):
+        prepared = await prepares()
+        with pytest.raises(NotStarted, match="L-DB2E81BA"):
+            await prepares(gpu=True)
+    assert len(prepared.legs) == 1
+
+
+async def test_servers_that_run_are_a_reason_not_to_start_at_the_hubs_address(
+    embedded: Embedded, prepares: Callable[..., Awaitable[Prepared]]
+) -> None:
+    async with running_server(embedded) as instance_id:
+        with pytest.raises(NotStarted, match=rf"{instance_id}.*--JupyterHub\.hub_bind_url"):
+            await prepares()
+        assert await prepares(has_own_address=True)
 
 
 async def test_a_hub_that_runs_at_the_same_address_is_a_reason_not_to_start(admin: Admin) -> None:
@@ -212,6 +283,6 @@ async def test_a_hub_that_runs_at_the_same_address_is_a_reason_not_to_start(admi
         hub.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         hub.bind(("127.0.0.1", admin.api_port))
         hub.listen()
-        ended = await admin.types("first-light", *QUICK)
+        ended = await admin.tries()
     assert ended.status == 2
     assert "--JupyterHub.hub_bind_url" in ended.errors

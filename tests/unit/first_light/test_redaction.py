@@ -110,6 +110,12 @@ def test_json_stays_json_and_loses_the_values_of_secret_keys() -> None:
     assert "abc" not in found["answer"]["Text"]
 
 
+def test_values_of_tags_are_replaced_but_for_ours() -> None:
+    tags = [{"Key": "owner", "Value": "ann"}, {"Key": "ec2spawner:hub", "Value": "demo"}]
+    found = Redaction({}).value({"Tags": tags})
+    assert found == {"Tags": [{"Key": "owner", "Value": "TAG"}, tags[1]]}
+
+
 @pytest.mark.parametrize(
     "text", ["a-", "-----BEGIN A-----", "token", "a:", "a.", "x\n", "://", 'token="', "A1", "f"]
 )
