@@ -37,6 +37,8 @@ def without_escapes(line: str) -> str:
 
     For logs, in which colours are common and carry no information.
     """
+    if line.isprintable():
+        return line.strip()
     plain = _ESCAPES.sub("", line).replace("\t", " ")
     return "".join(each for each in plain if not _is_active(each)).strip()
 

@@ -74,11 +74,82 @@ def test_other_lines_fill_up_and_all_are_in_their_order() -> None:
     assert last_lines(log) == ("ec2spawner: second", "third", "fourth")
 
 
+def test_a_grave_line_of_the_kernel_comes_before_what_the_agent_tells_of_its_progress() -> None:
+    record = "[  20.0] ec2spawner-agent[9]: 2026-11-22 15:04:05,678 INFO ec2spawner.agent: {}"
+    oom = "[  20.0] Out of memory: Killed process 812 (python3)"
+    log = "\n".join([oom, *map(record.format, range(1, 9))])
+    assert last_lines(log) == ("Out of memory: Killed process 812 (python3)", "7", "8")
+
+
+def test_our_failure_and_the_kernels_are_both_shown() -> None:
+    """Each of the two may come in numbers: an I/O error repeats, and so do calls that fail."""
+    ours = "[  20.0] cloud-init[7]: ec2spawner: installing x failed"
+    error = "[  {}.0] EXT4-fs error (device nvme0n1p1): ext4_find_entry:1463: inode #2"
+    log = "\n".join([ours, *(error.format(number) for number in range(21, 29)), POWER_OFF])
+    assert last_lines(log)[0] == "ec2spawner: installing x failed"
+    record = "[  {}.0] ec2spawner-agent[9]: 2026-11-22 15:04:05,678 ERROR ec2spawner.agent: no hub"
+    log = "\n".join([error.format(20), *(record.format(number) for number in range(21, 29))])
+    assert last_lines(log)[0].startswith("EXT4-fs error")
+
+
+TRACEBACK = """\
+2026-11-22 15:04:05,678 ERROR ec2spawner.agent.agent: the agent failed: OSError('no'); powering off
+Traceback (most recent call last):
+  File "/opt/ec2spawner/lib/python3.12/site-packages/ec2spawner/agent/agent.py", line 60, in run
+    await self._run_leases()
+ConnectionError: 1
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/opt/ec2spawner/lib/python3.12/site-packages/ec2spawner/agent/agent.py", line 60, in run
+    await self._run_leases()
+    ^^^^^^^^^^^^^^^^^^^^^^^^
+ValueError: 2
+During handling of the above exception, another exception occurred:
+KeyError: 3
+OSError: no
+"""
+
+
+def test_why_the_agent_failed_is_shown_before_its_traceback() -> None:
+    lines = [f"[  20.0] ec2spawner-agent[9]: {line}" for line in TRACEBACK.splitlines()]
+    found = last_lines("\n".join([BOOT, *lines, POWER_OFF]))
+    assert found == ("the agent failed: OSError('no'); powering off", "KeyError: 3", "OSError: no")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Starting the model server failed",
+        "Started with errors",
+        "Closed by the remote side",
+        "Watchdog: no answer",
+        "Welcome to nowhere",
+        "Powering off the pump",
+        "Reached target 3 of 5",
+    ],
+)
+@pytest.mark.parametrize("prefix", ["[  20.0] server[7]: ", "[  20.0] cloud-init[7]: "])
+def test_what_an_application_prints_is_no_noise(prefix: str, said: str) -> None:
+    assert last_lines(f"{BOOT}\n{prefix}{said}\n{POWER_OFF}") == (said,)
+
+
+def test_a_line_of_an_application_without_a_prefix_is_no_noise() -> None:
+    for said in ("Starting the server", "Closed", "Started"):
+        assert last_lines(f"{said}\nip-10-0-0-7 login: {said}\n") == (said, said)
+    assert last_lines("ip-10-0-0-7 login:          Starting cloud-final.service - It...\n") == ()
+
+
 @pytest.mark.parametrize(
     "line",
     [
         "[  99.123456] Kernel panic - not syncing: Attempted to kill init!",
         "[  99.123456] Out of memory: Killed process 812 (python3)",
+        "[  99.123456] EXT4-fs error (device nvme0n1p1): ext4_find_entry:1463: inode #2: reading",
+        "[  99.123456] XFS (nvme1n1): Metadata I/O Error (0x1) detected. Shutting down filesystem.",
+        "[  99.123456] nvme nvme1: I/O 42 QID 3 timeout, aborting",
+        "[  99.123456] systemd[1]: Failed to start ec2spawner-agent.service",
         "[  99.123456] NVRM: The NVIDIA GPU 0000:00:1e.0 (PCI ID: 10de:1db1) not supported",
         "\x1b[0m[\x1b[0;1;31mFAILED\x1b[0m] Failed to start ec2spawner-agent.service",
     ],

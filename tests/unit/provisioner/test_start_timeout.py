@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
+from ec2spawner.core.text import boot_log
 from ec2spawner.core.text.boot_log import MAX_LINE
+from ec2spawner.provisioner.instances import boot_logs
 from ec2spawner.provisioner.lifecycle.start_timeout import POWERED_OFF, STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
@@ -129,6 +133,24 @@ async def test_an_unreadable_boot_log_delays_nothing(world: World) -> None:
         "2 instances ended before your server was ready. Try again; if it ends so again, an admin "
         "should look at the image."
     )
+
+
+async def test_a_boot_log_is_cleaned_beside_the_event_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """64 KiB take tens of milliseconds on a busy machine."""
+    threads: list[threading.Thread] = []
+
+    def quoted(text: str) -> str:
+        threads.append(threading.current_thread())
+        return boot_log.quoted(text)
+
+    monkeypatch.setattr(boot_logs, "quoted", quoted)
+    world.cloud.consoles["i-1"] = "ec2spawner: no package\n"
+    said = await boot_logs.BootLogs(world.cloud).end_of("i-1")
+    assert said == "The end of its boot log: ec2spawner: no package"
+    assert threads
+    assert threading.current_thread() not in threads
 
 
 async def test_a_hostile_boot_log_is_short_escaped_text(world: World) -> None:
