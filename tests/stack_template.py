@@ -1,4 +1,4 @@
-"""The CloudFormation template, and its two parts that other files own.
+"""The CloudFormation template, and its parts that other files own.
 
 As a program it writes them into the template: `python -m tests.stack_template`.
 """
@@ -56,18 +56,46 @@ def policy() -> str:
     return yaml.safe_dump({"PolicyDocument": document}, sort_keys=False, width=1000)
 
 
-def user_data() -> str:
-    """cloud-init's file, without its introduction, as the first argument of `Fn::Sub`."""
-    text = (CONFIGS / "aws/cloud-init.yaml").read_text()
-    text = "#cloud-config\nwrite_files:" + text.partition("\nwrite_files:")[2]
-    text = text.replace("${", "${!")
+CLOUD_INIT = CONFIGS / "aws/cloud-init.yaml"
+
+STACK_FILE = """
+  - path: /etc/ec2spawner/stack.env
+    content: |
+      # Where update-hub reads the settings.
+      STACK_REGION="${AWS::Region}"
+      STACK_SETTINGS="${HubSettings}"
+"""
+"""Instead of the settings themselves: a change of user-data would stop and start the machine, and
+cloud-init would not write it again."""
+
+
+def settings() -> str:
+    """The settings that cloud-init's file has, as the first argument of `Fn::Sub`."""
+    [text] = [
+        each["content"]
+        for each in yaml.safe_load(CLOUD_INIT.read_text())["write_files"]
+        if each["path"] == "/etc/ec2spawner/hub.env"
+    ]
+    text = text.replace("After a change:", "Change the stack, then:")
     for name, value in HUB_VALUES.items():
-        text, found = re.subn(rf'^( +{name})=".*"$', rf'\1="{value}"', text, flags=re.M)
+        text, found = re.subn(rf'^{name}=".*"$', f'{name}="{value}"', text, flags=re.M)
         assert found == 1, name
     return "- |\n" + textwrap.indent(text, "  ")
 
 
-PARTS = {"configs/iam-policy.json": policy, "configs/aws/cloud-init.yaml": user_data}
+def user_data() -> str:
+    """The rest of cloud-init's file, without its introduction, as the argument of `Fn::Sub`."""
+    before, start, rest = CLOUD_INIT.read_text().partition("  - path: /usr/local/sbin/update-hub\n")
+    assert before.count("  - path: ") == 1
+    text = "#cloud-config\nwrite_files:" + STACK_FILE + (start + rest).replace("${", "${!")
+    return "|\n" + textwrap.indent(text, "  ")
+
+
+PARTS = {
+    "configs/iam-policy.json": policy,
+    "configs/aws/cloud-init.yaml (settings)": settings,
+    "configs/aws/cloud-init.yaml (the rest)": user_data,
+}
 
 
 def assembled(template: str) -> str:

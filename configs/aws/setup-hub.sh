@@ -57,6 +57,22 @@ make_folders() {
     install -d -m 750 -o jupyterhub -g jupyterhub "$state"
 }
 
+# Packages that the hub's configuration needs beside ec2spawner, in tested versions where we have them.
+install_requirements() {
+    local file=$config/requirements.txt
+    [[ -e $file ]] || cat >"$file" <<'REQUIREMENTS'
+# Python packages for the hub's configuration, such as oauthenticator. After a change: sudo update-hub
+REQUIREMENTS
+    grep -q '^[^#]' "$file" || return 0
+    timeout 10m "$venv/bin/python" -m pip --disable-pip-version-check install --quiet --no-input \
+        --constraint "$(tested_versions)" --requirement "$file"
+}
+
+tested_versions() {
+    "$venv/bin/python" -c \
+        'from importlib.resources import files; print(files("ec2spawner.data") / "constraints.txt")'
+}
+
 install_proxy() {
     local proxy=$venv/proxy
     mkdir -p "$proxy"
@@ -106,6 +122,13 @@ names() {
 
 # Ours is replaced when it is about to expire or the machine's names have changed; another never.
 make_certificate() {
+    renew_certificate
+    # On another machine the volume's group had another number.
+    chown root:jupyterhub "$config/tls/key.pem" "$config/tls/cert.pem"
+    chmod 640 "$config/tls/key.pem" "$config/tls/cert.pem"
+}
+
+renew_certificate() {
     local cert=$config/tls/cert.pem key=$config/tls/key.pem made_for=$config/tls/self-signed-for wanted
     wanted=$(names | paste -sd,)
     if [[ -e $cert && ! -e $made_for ]]; then return; fi
@@ -121,8 +144,6 @@ make_certificate() {
             -keyout "$key" -out "$cert" 2>/dev/null
     )
     echo "$wanted" >"$made_for"
-    chown root:jupyterhub "$key" "$cert"
-    chmod 640 "$key" "$cert"  # openssl lets only root read the key
 }
 
 install_files() {
@@ -136,14 +157,16 @@ start() {
     [[ -d /run/systemd/system ]] || return 0
     systemctl daemon-reload
     systemctl enable jupyterhub-proxy.service jupyterhub.service
-    # Restarting the proxy disconnects browsers: only where something of it has changed.
-    systemctl start jupyterhub-proxy.service
+    # A restart disconnects browsers: only if a file has changed that it has read.
+    sha256sum --check --status /run/jupyterhub-proxy/read 2>/dev/null \
+        || systemctl restart jupyterhub-proxy.service
     systemctl restart jupyterhub.service
 }
 
 make_user
 if [[ -n ${HUB_DATA_VOLUME:-} ]]; then mount_data_volume; fi
 make_folders
+install_requirements
 install_proxy
 make_secrets
 make_certificate

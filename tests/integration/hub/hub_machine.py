@@ -1,8 +1,8 @@
-"""Runs in namespaces of its own: a machine that `configs/aws/setup-hub.sh` sets up as a hub.
+"""Runs in namespaces of its own: a machine that `configs/aws/cloud-init.yaml` makes a hub.
 
-What the script writes lands in overlays, and its ports are those of its own loopback. The units'
-commands are started as systemd would start them; the embedded EC2 stands in for AWS. Prints what
-it found as JSON.
+What the scripts write lands in overlays, and their ports are those of their own loopback. The
+units' commands are started as systemd would start them; the embedded EC2 stands in for AWS, and a
+loop device for the data volume. Prints what it found as JSON.
 """
 
 from __future__ import annotations
@@ -18,18 +18,29 @@ import shutil
 import ssl
 import subprocess
 import sys
+import sysconfig
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import httpx
+import yaml
 
 from tests.harness import Embedded, end, until
+from tests.stack_template import user_data as user_data_of_the_stack
 
 TREE = Path(__file__).resolve().parents[3]
 AWS = TREE / "configs/aws"
 CONFIG = Path("/etc/jupyterhub")
+SETUP = ("bash", "/opt/jupyterhub/share/ec2spawner/configs/aws/setup-hub.sh")
+HUB_ENV = Path("/etc/ec2spawner/hub.env")
 UNITS = Path("/etc/systemd/system")
+BY_ID = Path("/dev/disk/by-id")
+VOLUME = "vol-0a1b2c3d4e5f60718"
+SETTINGS = "/ec2spawner/small-team/hub.env"
+READS_ITS_SETTINGS = {"Effect": "Allow", "Action": "ssm:GetParameter", "Resource": "*"}
+PROXY = "jupyterhub-proxy.service"
 ADDRESS = "10.0.0.5"
 
 
@@ -40,39 +51,118 @@ def sh(*command: str) -> str:
 
 
 def isolate(scratch: Path) -> None:
-    """Loopback and a private address; overlays over all that the script writes to."""
+    """Loopback and a private address; nothing that is written stays."""
     sh("ip", "link", "set", "lo", "up")
     sh("ip", "address", "add", f"{ADDRESS}/24", "dev", "lo")
     sh("ip", "route", "add", "169.254.169.254", "dev", "lo", "src", ADDRESS)
     sh("mount", "--make-rprivate", "/")
-    sh("mount", "-t", "tmpfs", "tmpfs", str(scratch))
-    sh("mount", "-t", "tmpfs", "tmpfs", "/opt")
+    BY_ID.mkdir(parents=True, exist_ok=True)
+    for folder in (str(scratch), "/opt", "/run", str(BY_ID)):
+        sh("mount", "-t", "tmpfs", "tmpfs", folder)
     Path("/opt/jupyterhub").mkdir()
-    for target, lower in (
-        ("/etc", "/etc"),
-        ("/srv", "/srv"),
-        ("/usr/local/sbin", "/usr/local/sbin"),
-        ("/opt/jupyterhub", sys.prefix),
-    ):
-        upper, work = (scratch / target.strip("/") / name for name in ("upper", "work"))
+    Path("/run/systemd/system").mkdir(parents=True)
+    # There is no package archive, and no systemd.
+    programs = scratch / "bin"
+    programs.mkdir()
+    for name in ("apt-get", "systemctl"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{scratch}/called\n')
+        (programs / name).chmod(0o755)
+    os.environ["PATH"] = f"{programs}:{os.environ['PATH']}"
+    del os.environ["PYTHONPATH"]  # the hub's environment has what was installed, not this tree
+    os.environ["PIP_NO_COMPILE"] = "1"  # that takes longer than all the rest
+
+
+OVERLAYS = {
+    "/etc": "/etc",
+    "/srv": "/srv",
+    "/usr/local/sbin": "/usr/local/sbin",
+    "/opt/jupyterhub": sys.prefix,
+}
+
+
+def new_machine(layers: Path) -> None:
+    """Overlays over all that the scripts write to, and what cloud-init writes at the first boot."""
+    for target, lower in OVERLAYS.items():
+        upper, work = (layers / target.strip("/") / name for name in ("upper", "work"))
         upper.mkdir(parents=True)
         work.mkdir()
         options = f"lowerdir={lower},upperdir={upper},workdir={work}"
         sh("mount", "-t", "overlay", "overlay", "-o", options, target)
-
-
-def bring_proxy() -> None:
-    """The proxy of the development environment: there is no package index in this namespace."""
+    # The proxy of the development environment: there is no package index in this namespace.
     modules = Path("/opt/jupyterhub/proxy/node_modules")
     modules.parent.mkdir()
     shutil.copytree(Path(sys.prefix) / "node/node_modules", modules, symlinks=True)
-    shutil.copy(AWS / "proxy/package-lock.json", modules / ".installed")
+    for copy in (modules / ".installed", modules.parent / "package-lock.json"):
+        shutil.copy(AWS / "proxy/package-lock.json", copy)
+    user_data = user_data_of_the_stack().replace("${AWS::Region}", "us-east-1")
+    user_data = user_data.replace("${HubSettings}", SETTINGS).replace("${!", "${")
+    for each in yaml.safe_load(yaml.safe_load(user_data))["write_files"]:
+        file = Path(each["path"])
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(each["content"])
+        file.chmod(int(each.get("permissions", "0644"), 8))
 
 
-def settings(described: Mapping[str, Any]) -> None:
-    """What cloud-init writes, with the subnets of the embedded EC2."""
+def take_away() -> None:
+    """The machine; its volume stays."""
+    for mounted in (CONFIG, Path("/srv/jupyterhub"), Path("/srv/hub-disk"), *map(Path, OVERLAYS)):
+        sh("umount", "--lazy", str(mounted))
+
+
+def make_volume(scratch: Path) -> str:
+    """A loop device where a volume's link is on EC2; the caller gives the device back."""
+    image = scratch / "volume"
+    with image.open("wb") as file:
+        file.truncate(64 * 1024**2)
+    device = sh("losetup", "--find", "--show", str(image)).strip()
+    (BY_ID / f"nvme-Amazon_Elastic_Block_Store_{VOLUME.replace('-', '')}").symlink_to(device)
+    return device
+
+
+def wheel(folder: Path, *also: str) -> str:
+    """This package as a wheel, with these modules besides; what pip is given for it."""
+    [info] = Path(sysconfig.get_path("purelib")).glob("ec2spawner-*.dist-info")
+    name = info.name.removesuffix(".dist-info")
+    data = f"{name}.data/data/share/ec2spawner/configs/aws"
+    files = {f"ec2spawner/{each}.py": b"" for each in also}
+    for root, prefix in ((TREE / "ec2spawner", "ec2spawner"), (AWS, data)):
+        for file in root.rglob("*"):
+            inside = file.relative_to(root)
+            if file.is_file() and not {"__pycache__", "labextension"} & set(inside.parts):
+                files[f"{prefix}/{inside}"] = file.read_bytes()
+    for part in ("METADATA", "WHEEL", "entry_points.txt"):
+        files[f"{info.name}/{part}"] = (info / part).read_bytes()
+    return f"ec2spawner @ {write_wheel(folder / f'{name}-py3-none-any.whl', files)}"
+
+
+def write_wheel(path: Path, files: Mapping[str, bytes]) -> str:
+    [info] = {name.partition("/")[0] for name in files if ".dist-info/" in name}
+    record = "".join(f"{name},,\n" for name in [*files, f"{info}/RECORD"])
+    path.parent.mkdir(exist_ok=True)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in {**files, f"{info}/RECORD": record.encode()}.items():
+            archive.writestr(name, content)
+    return path.as_uri()
+
+
+def extra_package(folder: Path) -> str:
+    """A package that an admin installs beside the hub."""
+    about = b"Metadata-Version: 2.1\nName: campus-login\nVersion: 1\n"
+    files = {
+        "campus_login.py": b"",
+        "campus_login-1.dist-info/METADATA": about,
+        "campus_login-1.dist-info/WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: true\n"
+        b"Tag: py3-none-any\n",
+    }
+    address = write_wheel(folder / "campus_login-1-py3-none-any.whl", files)
+    return f"campus-login @ {address}"
+
+
+def configure(embedded: Embedded, package: str) -> None:
+    """What the stack writes into its parameter, with the subnets of the embedded EC2."""
+    described = embedded.described
     values = {
-        "HUB_PACKAGE": "ec2spawner @ https://wheels.example.org/ec2spawner-0.1.0-py3-none-any.whl",
+        "HUB_PACKAGE": package,
         "HUB_NAME": "small-team",
         "HUB_REGION": described["region"],
         "HUB_SUBNETS": " ".join(described["subnets"]),
@@ -80,15 +170,31 @@ def settings(described: Mapping[str, Any]) -> None:
         "HUB_INSTANCE_PROFILE": "",
         "HUB_ADMIN": "admin",
         "HUB_USERS": "ann ben",
-        "HUB_DATA_VOLUME": "",
+        "HUB_DATA_VOLUME": VOLUME,
         # On AWS these come from the machine's role.
         "AWS_ENDPOINT_URL": described["ec2_endpoint"],
-        "AWS_ACCESS_KEY_ID": described["aws_access_key_id"],
-        "AWS_SECRET_ACCESS_KEY": described["aws_secret_access_key"],
+        **embedded.credentials,
     }
-    file = Path("/etc/ec2spawner/hub.env")
-    file.parent.mkdir(exist_ok=True)
-    file.write_text("".join(f'{name}="{value}"\n' for name, value in values.items()))
+    text = "".join(f'{name}="{value}"\n' for name, value in values.items())
+    embedded.client("ssm").put_parameter(Name=SETTINGS, Value=text, Type="String", Overwrite=True)
+    os.environ |= {"AWS_ENDPOINT_URL": described["ec2_endpoint"], **embedded.credentials}
+
+
+def preinstall(package: str) -> None:
+    """A wheel in place of the link to this tree."""
+    [site] = Path("/opt/jupyterhub/lib").glob("python3.*/site-packages")
+    for editable in [*site.glob("__editable__*ec2spawner*"), *site.glob("ec2spawner-*.dist-info")]:
+        shutil.rmtree(editable) if editable.is_dir() else editable.unlink()
+    with zipfile.ZipFile(package.partition("file://")[2]) as archive:
+        archive.extractall(site)
+
+
+def set_up(scratch: Path, *command: str) -> list[str]:
+    """Runs this command; what it asked of systemd."""
+    called = scratch / "called"
+    called.write_text("")
+    sh(*command)
+    return [line for line in called.read_text().splitlines() if line.startswith("systemctl")]
 
 
 def assign(line: str) -> tuple[str, str]:
@@ -182,37 +288,105 @@ async def log_in(log: Path) -> dict[str, Any]:
     }
 
 
+def prepare(name: str) -> None:
+    """What systemd does before it starts a unit."""
+    text = (UNITS / name).read_text().replace("\\\n", " ")
+    fields = dict(assign(line) for line in text.splitlines() if "=" in line)
+    folder = Path("/run", fields["RuntimeDirectory"])
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    sh(*shlex.split(fields["ExecStartPre"].removeprefix("+")))
+
+
+def can(*command: str) -> bool:
+    done = subprocess.run(command, capture_output=True, cwd="/", check=False)
+    return done.returncode == 0
+
+
+def readable_by_the_hub(file: str) -> bool:
+    as_hub = ("setpriv", "--reuid=jupyterhub", "--regid=jupyterhub", "--clear-groups")
+    return can(*as_hub, "cat", str(CONFIG / file))
+
+
+def imports(module: str) -> bool:
+    return can("/opt/jupyterhub/bin/python", "-c", f"import {module}")
+
+
+async def first_machine(scratch: Path, embedded: Embedded) -> dict[str, Any]:
+    new_machine(scratch / "first")
+    preinstall(wheel(scratch / "wheels"))
+    configure(embedded, wheel(scratch / "wheels", "rebuilt"))
+    found: dict[str, Any] = {"asked_first": set_up(scratch, "update-hub")}
+    found["reinstalled"] = imports("ec2spawner.rebuilt")
+    prepare(PROXY)
+    before = fingerprints()
+    found["asked_again"] = set_up(scratch, *SETUP)
+    found["unchanged"] = before == fingerprints()
+    log = scratch / "hub.log"
+    with (
+        started(PROXY, scratch / "proxy.log"),
+        started("jupyterhub.service", log),
+    ):
+        found |= await log_in(log)
+    found["proxy_environment"] = sorted(unit(PROXY)[1])
+    paths = ("/srv/jupyterhub", "/etc/jupyterhub/secrets.env", "/etc/jupyterhub/tls/key.pem")
+    found["modes"] = {path: mode(path) for path in (*paths, "/srv/jupyterhub/ec2spawner.sqlite")}
+    found["certificate"] = sh(
+        *("openssl", "x509", "-noout", "-ext", "subjectAltName,basicConstraints"),
+        *("-in", str(CONFIG / "tls/cert.pem")),
+    )
+    return found
+
+
+def with_an_admins_changes(scratch: Path) -> dict[str, Any]:
+    """A package of their own, and no certificate."""
+    with (CONFIG / "requirements.txt").open("a") as file:
+        file.write(f"{extra_package(scratch / 'wheels')}\n")
+    (CONFIG / "tls/cert.pem").unlink()
+    asked = set_up(scratch, *SETUP)
+    return {"asked_for_a_certificate": asked, "has_the_package": imports("campus_login")}
+
+
+def second_machine(scratch: Path) -> dict[str, Any]:
+    """Another one with the volume of the first, on which the hub's numbers belong to someone."""
+    before = {path: Path(path).read_bytes() for path in SURVIVE}
+    number = str(Path("/srv/jupyterhub").stat().st_gid)
+    settings = HUB_ENV.read_bytes()
+    take_away()
+    new_machine(scratch / "second")
+    sh("groupadd", "--gid", number, "someone")
+    sh("useradd", "--uid", number, "--gid", number, "someone")
+    HUB_ENV.write_bytes(settings)  # as update-hub reads them again
+    set_up(scratch, "bash", str(AWS / "setup-hub.sh"))
+    return {
+        "survived": [
+            path for path, content in before.items() if Path(path).read_bytes() == content
+        ],
+        "key_readable": readable_by_the_hub("tls/key.pem"),
+        "state_of": pwd.getpwuid(Path("/srv/jupyterhub/ec2spawner.sqlite").stat().st_uid).pw_name,
+        "installed_again": imports("campus_login"),
+    }
+
+
+SURVIVE = [
+    f"{CONFIG}/{name}"
+    for name in ("secrets.env", "jupyterhub_config.py", "requirements.txt", "tls/cert.pem")
+]
+
+
 async def main(scratch: Path) -> None:
     isolate(scratch)
     embedded = await Embedded(scratch / "embedded").start()
+    device = make_volume(scratch)
     try:
-        settings(embedded.described)
-        bring_proxy()
-        first = sh("bash", str(AWS / "setup-hub.sh"))
-        before = fingerprints()
-        sh("bash", str(AWS / "setup-hub.sh"))
-        unchanged = before == fingerprints()
-        log = scratch / "hub.log"
-        with (
-            started("jupyterhub-proxy.service", scratch / "proxy.log"),
-            started("jupyterhub.service", log),
-        ):
-            served = await log_in(log)
-        proxy_environment = unit("jupyterhub-proxy.service")[1]
+        await embedded.allow(READS_ITS_SETTINGS, hub_name="small-team")
+        found = await first_machine(scratch, embedded)
+        found |= with_an_admins_changes(scratch)
+        found["replaced"] = second_machine(scratch)
     finally:
         await end(embedded.process)
-    paths = ("/srv/jupyterhub", "/etc/jupyterhub/secrets.env", "/etc/jupyterhub/tls/key.pem")
-    found = {
-        "first": first,
-        "unchanged": unchanged,
-        "modes": {path: mode(path) for path in (*paths, "/srv/jupyterhub/ec2spawner.sqlite")},
-        "certificate": sh(
-            *("openssl", "x509", "-noout", "-ext", "subjectAltName,basicConstraints"),
-            *("-in", str(CONFIG / "tls/cert.pem")),
-        ),
-        "proxy_environment": sorted(proxy_environment),
-        **served,
-    }
+        take_away()
+        sh("losetup", "--detach", device)
     print(json.dumps(found))
 
 

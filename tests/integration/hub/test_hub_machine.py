@@ -1,4 +1,4 @@
-"""A machine that `configs/aws/setup-hub.sh` has set up serves a hub over TLS."""
+"""A machine that `configs/aws/cloud-init.yaml` has made a hub: upgraded, and replaced."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ NAMESPACES = ("unshare", "--mount", "--net", "--pid", "--fork", "--mount-proc")
 
 def cannot() -> str:
     """Why this machine cannot run the set-up in namespaces; empty if it can."""
-    missing = [name for name in ("curl", "ip", "openssl", "setpriv") if not shutil.which(name)]
+    missing = [
+        name for name in ("curl", "ip", "losetup", "openssl", "setpriv") if not shutil.which(name)
+    ]
     if missing:
         return f"there is no {', '.join(missing)}"
     tried = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True, check=False)
@@ -50,8 +52,32 @@ def test_a_user_logs_in_over_tls_and_may_choose(machine: dict[str, Any]) -> None
     assert machine["admin_with_users_password"] == 403
 
 
+def test_another_wheel_of_the_same_version_is_installed(machine: dict[str, Any]) -> None:
+    assert machine["reinstalled"]
+
+
 def test_the_set_up_may_be_repeated(machine: dict[str, Any]) -> None:
     assert machine["unchanged"]
+
+
+def test_the_proxy_restarts_only_for_what_it_reads(machine: dict[str, Any]) -> None:
+    """A restart disconnects browsers."""
+    proxy, hub = (
+        f"systemctl restart {each}.service" for each in ("jupyterhub-proxy", "jupyterhub")
+    )
+    assert {proxy, hub} <= set(machine["asked_first"])
+    assert hub in machine["asked_again"]
+    assert proxy not in machine["asked_again"]
+    assert proxy in machine["asked_for_a_certificate"]
+
+
+def test_a_replaced_machine_has_what_its_admin_had_made(machine: dict[str, Any]) -> None:
+    assert machine["has_the_package"]
+    replaced = machine["replaced"]
+    assert len(replaced["survived"]) == 4
+    assert replaced["key_readable"]
+    assert replaced["state_of"] == "jupyterhub"
+    assert replaced["installed_again"]
 
 
 def test_secrets_are_for_those_who_need_them(machine: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from moto import mock_aws
 from ec2spawner.config import validate_options
 from ec2spawner.core.tags import HUB
 from tests.stack_template import CONFIGS, STACK, assembled
+from tests.unit.project.test_aws_commands import Tagged
 from tests.unit.project.test_docs import load_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*not supported by moto:UserWarning")
@@ -26,6 +27,8 @@ WHEEL = f"ec2spawner @ https://wheels.example.org/ec2spawner-1-py3-none-any.whl#
 MAX_TEMPLATE = 51_200
 """Bytes that CloudFormation takes in a call; a larger template has to be in a bucket."""
 MAX_USER_DATA = 16_384
+MAX_PARAMETER = 4_096
+"""Bytes of a parameter that costs nothing."""
 
 
 def test_the_template_has_the_policy_and_the_user_data_of_their_files() -> None:
@@ -47,13 +50,18 @@ class Stack:
     resources: Mapping[str, str]
     """Physical ids by logical id."""
 
-    def environment(self) -> dict[str, str]:
-        """What cloud-init writes for the hub."""
-        lines = self.user_data()["write_files"][0]["content"].splitlines()
-        pairs = (line.partition("=") for line in lines if line[:1] != "#")
-        return {name: value.strip('"') for name, _, value in pairs}
+    def settings(self) -> str:
+        """What `update-hub` writes for the hub."""
+        pointer = variables(yaml.safe_load(self.user_data())["write_files"][0]["content"])
+        ssm = boto3.client("ssm", pointer["STACK_REGION"])
+        value: str = ssm.get_parameter(Name=pointer["STACK_SETTINGS"])["Parameter"]["Value"]
+        assert len(value.encode()) < MAX_PARAMETER
+        return value
 
-    def user_data(self) -> dict[str, Any]:
+    def environment(self) -> dict[str, str]:
+        return variables(self.settings())
+
+    def user_data(self) -> str:
         ec2 = boto3.client("ec2", REGION)
         attribute = ec2.describe_instance_attribute(
             InstanceId=self.resources["HubInstance"], Attribute="userData"
@@ -61,14 +69,19 @@ class Stack:
         text = base64.b64decode(attribute["UserData"]["Value"]).decode()
         assert text.startswith("#cloud-config\n")
         assert len(text.encode()) < MAX_USER_DATA
-        found: dict[str, Any] = yaml.safe_load(text)
-        return found
+        return text
+
+
+def variables(text: str) -> dict[str, str]:
+    pairs = (line.partition("=") for line in text.splitlines() if line[:1] != "#")
+    return {name: value.strip('"') for name, _, value in pairs}
 
 
 def create(name: str, **parameters: str) -> Stack:
     ec2 = boto3.client("ec2", REGION)
     image = ec2.describe_images(Owners=["amazon"])["Images"][0]["ImageId"]
-    given = {"Package": WHEEL, "HubImage": image, "Users": "ann ben", **parameters}
+    given = {"HubName": name, "Package": WHEEL, "HubImage": image, "Users": "ann ben"}
+    given |= parameters
     cloudformation = boto3.client("cloudformation", REGION)
     cloudformation.create_stack(
         StackName=name,
@@ -102,7 +115,8 @@ def stack(account: Any) -> Stack:
 @pytest.fixture(scope="module")
 def other(account: Any) -> Stack:
     """With what is off by default."""
-    return create("physics", HubName="physics", Zones="4", Nat="yes", UsersFrom="203.0.113.0/24")
+    changed = {"Users": "cem", "Package": "ec2spawner==2", "Zones": "4", "Nat": "yes"}
+    return create("physics", UsersFrom="203.0.113.0/24", **changed)
 
 
 def rules(account: Any, group: str) -> set[tuple[int, str]]:
@@ -181,15 +195,74 @@ def ways_out(account: Any, stack: Stack) -> set[str | None]:
     return {route.get("NatGatewayId") or route.get("GatewayId") for route in routes}
 
 
-def test_a_network_that_exists_gets_groups_and_the_hub_may_be_absent(account: Any) -> None:
+def test_no_parameter_is_in_user_data_but_the_hubs_name(stack: Stack, other: Stack) -> None:
+    """CloudFormation stops and starts an instance whose user-data changes, and cloud-init writes
+    its files at the first boot only."""
+    assert other.environment()["HUB_USERS"] == "cem"
+    assert other.environment()["HUB_PACKAGE"] == "ec2spawner==2"
+    assert other.user_data() == stack.user_data().replace("small-team", "physics")
+
+
+def test_the_hub_may_read_its_settings_and_no_other_parameter(account: Any, stack: Stack) -> None:
+    """Judged in the template: moto has no AWS::IAM::RolePolicy."""
+    template = yaml.load(STACK.read_text(), Loader=Tagged)["Resources"]
+    policy = template["HubReadsItsSettings"]["Properties"]
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert statement["Action"] == "ssm:GetParameter"
+    arn = "arn:${AWS::Partition}:ssm:${AWS::Region}:${AWS::AccountId}:parameter${HubSettings}"
+    assert statement["Resource"] == arn
+    assert stack.resources["HubSettings"].startswith("/ec2spawner/small-team/")
+
+
+@pytest.fixture
+def network(account: Any) -> dict[str, str]:
+    """Parameters of a VPC that exists."""
     vpc = account.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
     subnet = account.create_subnet(VpcId=vpc, CidrBlock="10.9.1.0/24")["Subnet"]
-    network = {
+    return {
         "VpcId": vpc,
         "HubSubnet": subnet["SubnetId"],
         "HubZone": subnet["AvailabilityZone"],
         "NotebookSubnets": f"{subnet['SubnetId']},{subnet['SubnetId']}",
     }
-    made = create("absent", Hub="absent", **network).resources.keys()
+
+
+def test_a_network_that_exists_gets_groups_and_the_hub_may_be_absent(
+    account: Any, network: dict[str, str]
+) -> None:
+    inside = create("inside", Hub="absent", **network)
+    made = inside.resources.keys()
     assert not {"Vpc", "InternetGateway", "S3Endpoint", "HubInstance"} & made
+    assert not {"HubAddress", "HubAddressInYourVpc", "HubAddressAssociation"} & made
     assert {"HubData", "HubInterface", "HubGroup", "NotebookGroup"} <= made
+    [interface] = account.describe_network_interfaces(
+        NetworkInterfaceIds=[inside.resources["HubInterface"]]
+    )["NetworkInterfaces"]
+    assert inside.outputs["Url"] == f"https://{interface['PrivateIpAddress']}"
+
+
+def test_in_a_network_that_exists_a_hub_has_a_public_address_on_request(
+    account: Any, network: dict[str, str]
+) -> None:
+    """moto makes the address, and no association: that is judged in the template."""
+    reached = create("reached", Hub="absent", HubAddressInVpc="yes", **network)
+    public = reached.outputs["Url"].removeprefix("https://")
+    assert account.describe_addresses(PublicIps=[public])["Addresses"]
+    template = yaml.load(STACK.read_text(), Loader=Tagged)
+    association = template["Resources"]["HubAddressAssociation"]
+    assert association["Condition"] == "WithAddress"
+    assert association["Properties"]["NetworkInterfaceId"] == "HubInterface"
+    assert association["Properties"]["AllocationId"][2] == "HubAddressInYourVpc.AllocationId"
+
+
+def test_nothing_depends_on_what_another_condition_leaves_out() -> None:
+    """CloudFormation then creates neither, whatever the conditions of the second one."""
+    resources = yaml.load(STACK.read_text(), Loader=Tagged)["Resources"]
+    for name, resource in resources.items():
+        needs = resource.get("DependsOn", [])
+        for each in [needs] if isinstance(needs, str) else needs:
+            implied = {None, "NewNetwork"} if each == "InternetAttachment" else {None}
+            condition = resources[each].get("Condition")
+            assert condition in implied, (name, each)
+            if condition:
+                assert resource["Condition"] in {"NewNetwork", "WithNat", "WithoutNat"}, name
