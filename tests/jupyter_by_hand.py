@@ -14,9 +14,12 @@ import aiohttp
 class Jupyter:
     """Somebody at a notebook server, with a token for it."""
 
-    def __init__(self, base_url: str, token: str) -> None:
+    def __init__(
+        self, base_url: str, token: str, connector: aiohttp.BaseConnector | None = None
+    ) -> None:
         self.base_url = base_url
-        self.http = aiohttp.ClientSession(headers={"Authorization": f"token {token}"})
+        headers = {"Authorization": f"token {token}"}
+        self.http = aiohttp.ClientSession(headers=headers, connector=connector)
 
     async def __aenter__(self) -> Jupyter:
         return self
@@ -34,9 +37,9 @@ class Jupyter:
         assert status == 200, body
         return body
 
-    async def start_notebook(self, path: str) -> str:
+    async def start_notebook(self, path: str, kernel: str = "python3") -> str:
         """Open a notebook with a kernel; the kernel's id."""
-        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": "python3"}}
+        body = {"path": path, "name": path, "type": "notebook", "kernel": {"name": kernel}}
         status, session = await self.call("POST", "api/sessions", json=body)
         assert status == 201, session
         return str(session["kernel"]["id"])
@@ -105,3 +108,9 @@ class Kernel:
 
 def of_kind(said: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
     return [each for each in said if each["kind"] in kinds]
+
+
+def printed(said: list[dict[str, Any]]) -> str:
+    """What a cell printed, and its errors."""
+    errors = [each["evalue"] for each in of_kind(said, "error")]
+    return "".join(each["text"] for each in of_kind(said, "stream")) + "".join(errors)

@@ -19,6 +19,7 @@ from .handlers import (
     StopHandler,
 )
 from .home_environment import HomeEnvironment, activate
+from .image_kernels import extend_image_kernels
 from .service import NotebookService
 from .terminal_shell import shell_command
 
@@ -62,6 +63,8 @@ class NotebookExtension(ExtensionApp):
         try:
             is_new = environment.prepare()
             others = ", ".join(environment.others_with_packages()) if is_new else ""
+            for problem in extend_image_kernels(environment):
+                self.log.error("%s", problem)
             activate(environment, self.serverapp.kernel_spec_manager)
         except Exception as error:  # whatever a home may hold
             problem = (

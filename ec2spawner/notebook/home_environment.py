@@ -83,7 +83,7 @@ class HomeEnvironment:
         is_new = not self.site_packages.is_dir()
         if is_new or not self._is_of_this_interpreter():
             self._create()
-        _write(self.site_packages / PTH, _pth(site.getsitepackages()))
+        write_file(self.site_packages / PTH, lines_of_pth(site.getsitepackages()))
         # IPython loads its extensions, such as `%%cost`, from the folder of its environment.
         _link(self.folder / "etc" / "ipython", Path(sys.prefix) / "etc" / "ipython")
         for name, module in MODULES.items():
@@ -103,7 +103,7 @@ class HomeEnvironment:
         """Write a command, unless pip has installed the same one."""
         file = self.programs / name
         if not file.exists() or _LAUNCHER_MARK in file.read_bytes()[:100].decode(errors="replace"):
-            _write(file, f"#!/bin/sh\n{_LAUNCHER_MARK}\n{command}\n", mode=0o755)
+            write_file(file, f"#!/bin/sh\n{_LAUNCHER_MARK}\n{command}\n", mode=0o755)
 
     def _is_of_this_interpreter(self) -> bool:
         """Whether its `python` is the one that the image has now, which may lie elsewhere."""
@@ -114,9 +114,7 @@ class HomeEnvironment:
 
     def _create(self) -> None:
         """Installed packages stay: only what belongs to the interpreter is replaced."""
-        for stale in self.programs.glob("python*"):
-            if stale.is_symlink():
-                stale.unlink()
+        remove_python(self.programs)
         builder = venv.EnvBuilder(
             symlinks=True, system_site_packages=bool(site.ENABLE_USER_SITE), prompt=self.folder.name
         )
@@ -152,7 +150,14 @@ def activate(environment: HomeEnvironment, kernel_specs: Any) -> None:
         kernel_specs.kernel_dirs = [str(environment.jupyter_path / "kernels"), *folders]
 
 
-def _pth(folders: Iterable[str]) -> str:
+def remove_python(programs: Path) -> None:
+    """Remove an environment's interpreter: `venv` would leave a link that leads elsewhere."""
+    for stale in programs.glob("python*"):
+        if stale.is_symlink():
+            stale.unlink()
+
+
+def lines_of_pth(folders: Iterable[str]) -> str:
     """Lines that `site` executes at the start of Python."""
     existing = [folder for folder in folders if Path(folder).is_dir()]
     return "".join(f"import site; site.addsitedir({folder!r})\n" for folder in existing)
@@ -175,7 +180,7 @@ def _program_of_kernel(folder: Path) -> str | None:
         return ""
 
 
-def _write(file: Path, text: str, mode: int = 0o644) -> None:
+def write_file(file: Path, text: str, mode: int = 0o644) -> None:
     """Replace the file whole, so that a full disk leaves the old one."""
     with contextlib.suppress(OSError):
         if file.read_text() == text:

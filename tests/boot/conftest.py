@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from tests.boot import real_instance
-from tests.boot.real_instance import RealInstance, Vpc
+from tests.boot.real_instance import STOCK, Image, RealInstance, Vpc
 from tests.integration.agent.lease_on_instance import StubHub
 
 REPOSITORY = Path(__file__).parents[2]
@@ -58,8 +58,10 @@ async def launch(tmp_path: Path, vpc: Vpc) -> AsyncIterator[Callable[..., RealIn
     """Makes an instance of a user-data, switched off; `wheels` are its package index."""
     made: list[RealInstance] = []
 
-    def launch(user_data: str) -> RealInstance:
-        instance = RealInstance(tmp_path, vpc, user_data)
+    def launch(user_data: str, image: Image = STOCK) -> RealInstance:
+        folder = tmp_path / f"instance-{len(made)}"
+        folder.mkdir()
+        instance = RealInstance(folder, vpc, user_data, image)
         made.append(instance)
         instance.launch()
         return instance

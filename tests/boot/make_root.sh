@@ -14,15 +14,33 @@ constraints=ec2spawner/data/constraints.txt
 
 packages=(
     systemd systemd-sysv dbus udev python3 python3-venv cloud-init sudo iproute2 procps
-    ca-certificates openssl locales openssh-server
+    ca-certificates openssl locales openssh-server logrotate
     python3-cffi-backend # of cloud-init's: debootstrap does not resolve virtual packages
 )
+# As in Ubuntu's image, they are in the archive only.
+removed=(python3-venv "python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
 
 # The archive of this machine that has its own release: debootstrap's default may be unreachable.
 mirror() {
     # shellcheck disable=SC2016 # apt's own variables
     apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
         awk -v release="$1" '$1 == release { print $2; exit }'
+}
+
+# Stands for the distribution's archive: what an instance installs from there with apt.
+make_archive() { # $1: the root
+    local deb
+    mkdir "$1/srv/archive"
+    for deb in "${removed[@]}"; do
+        cp "$1/var/cache/apt/archives/${deb}_"*.deb "$1/srv/archive"
+    done
+    chroot "$1" dpkg --purge "${removed[@]}" >/dev/null
+    for deb in "$1"/srv/archive/*.deb; do
+        dpkg-deb --field "$deb"
+        printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "${deb##*/}" "$(stat --format %s "$deb")" \
+            "$(sha256sum "$deb" | cut -d ' ' -f 1)"
+    done >"$1/srv/archive/Packages"
+    echo 'deb [trusted=yes] file:/srv/archive ./' >"$1/etc/apt/sources.list"
 }
 
 make_root() {
@@ -44,6 +62,7 @@ network: {config: disabled}
 locale: C.UTF-8
 CFG
     : >"$root.new/etc/resolv.conf"
+    make_archive "$root.new"
     # cloud-init recognizes EC2 by this file of the kernel, and asks for a token there.
     sed -i 's#/sys/hypervisor/uuid#/etc/hypervisor-uuid#' \
         "$root.new/usr/lib/python3/dist-packages/cloudinit/sources/DataSourceEc2.py"

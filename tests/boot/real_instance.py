@@ -22,10 +22,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
 from tornado.httpserver import HTTPServer
 
@@ -47,6 +49,7 @@ ADDRESS = "172.31.0.10"
 CLONE_NEWNET = 0x40000000
 
 POWER_OFF_SECONDS = 60.0
+COMMAND_SECONDS = 300.0
 REBOOTS = 133
 """Exit status of systemd-nspawn with `--keep-unit`: whoever started it has to start it again."""
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
@@ -102,6 +105,15 @@ class Vpc:
         listening.setblocking(False)
         return listening
 
+    def connector(self) -> aiohttp.TCPConnector:
+        """Connects from outside the instance, as the hub's proxy does."""
+
+        def make(address: aiohttp.AddrInfoType) -> socket.socket:
+            family, kind, protocol, *_ = address
+            return self._in_namespace(self.outside, lambda: socket.socket(family, kind, protocol))
+
+        return aiohttp.TCPConnector(socket_factory=make)
+
     @staticmethod
     def _in_namespace(namespace: str, make: Callable[[], socket.socket]) -> socket.socket:
         made: list[socket.socket | BaseException] = []
@@ -128,17 +140,29 @@ class Vpc:
         return made[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What an instance's disk has at its launch, over the common root."""
+
+    layers: tuple[Path, ...] = ()
+
+
+STOCK = Image()
+"""The common root alone."""
+
+
 class RealInstance:
     """One instance: a disk over the common root, and a container while it runs."""
 
-    def __init__(self, folder: Path, vpc: Vpc, user_data: str) -> None:
+    def __init__(self, folder: Path, vpc: Vpc, user_data: str, image: Image = STOCK) -> None:
         self._folder = folder
+        self._image = image
         self._vpc = vpc
         self._container: subprocess.Popen[bytes] | None = None
         self._metadata: HTTPServer | None = None
         self.disk = folder / "disk"
         self._facts = SimulatedInstance(
-            instance_id="i-0123456789abcdef0",
+            instance_id=f"i-{secrets.token_hex(8)}0",
             instance_type="g4dn.xlarge",
             zone="us-east-1a",
             region="us-east-1",
@@ -155,7 +179,10 @@ class RealInstance:
         """A new disk; `start` boots it. What a test puts on it before is in its image."""
         for name in ("upper", "work", "disk"):
             (self._folder / name).mkdir()
-        layers = f"lowerdir={ROOT},upperdir={self._folder}/upper,workdir={self._folder}/work"
+        lower = ":".join(map(str, (*self._image.layers, ROOT)))
+        layers = (
+            f"lowerdir={lower},upperdir={self._folder}/upper,workdir={self._folder}/work,volatile"
+        )
         subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, self.disk], check=True)
         signer = IdentitySigner(self._folder)
         application = imds.metadata_application(self._facts, signer, None)
@@ -180,6 +207,10 @@ class RealInstance:
                 stderr=console,
                 start_new_session=True,
             )
+
+    def is_running(self) -> bool:
+        """Whether it has booted, all of cloud-init included."""
+        return "Reached target cloud-init.target" in self.console
 
     async def stop(self) -> None:
         """As EC2's StopInstances: the power button. It fails the test unless it powers off."""
@@ -225,7 +256,7 @@ class RealInstance:
             [*within, "runuser", "--login", user, "--command", command],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=COMMAND_SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
@@ -240,8 +271,14 @@ class RealInstance:
             if self._metadata is not None:
                 self._metadata.stop()
                 await self._metadata.close_all_connections()
-            unmount = await asyncio.create_subprocess_exec("umount", self.disk)
-            await unmount.wait()
+            if self.disk.is_mount():
+                unmount = await asyncio.create_subprocess_exec("umount", self.disk)
+                await unmount.wait()
+
+    async def make_image(self) -> Image:
+        """Terminate it; an image of its disk."""
+        await self.terminate()
+        return Image((self._folder / "upper", *self._image.layers))
 
     async def _end(self, container: subprocess.Popen[bytes]) -> None:
         try:

@@ -12,10 +12,13 @@ import pytest
 from ec2spawner.core.text import boot_log
 from ec2spawner.hub.spawn.user_data import user_data
 from ec2spawner.wire import HomeMount, LeaseGrant
-from tests.boot.real_instance import RealInstance
+from tests.boot import image_recipe, real_instance
+from tests.boot.real_instance import RealInstance, Vpc
 from tests.integration.agent.lease_on_instance import API_TOKEN, LEASE_TOKEN, StubHub
+from tests.jupyter_by_hand import Jupyter, Kernel, printed
+from tests.own_wheels import make_wheel
 
-pytestmark = pytest.mark.slow(seconds=90)
+pytestmark = pytest.mark.slow(seconds=150)
 
 HUB = "http://172.31.0.1:8081/hub/api"
 FIRST_BOOT_SECONDS = 240.0
@@ -23,7 +26,17 @@ FIRST_BOOT_SECONDS = 240.0
 BOOT_SECONDS = 90.0
 UNIT = "ec2spawner-agent.service"
 
-Launch = Callable[[str], RealInstance]
+Launch = Callable[..., RealInstance]
+
+
+def package(wheel: Path) -> str:
+    return f"ec2spawner[notebook] @ file:///srv/{wheel.name}"
+
+
+@pytest.fixture
+def torch(tmp_path: Path) -> Path:
+    """In place of PyTorch, which has a gigabyte."""
+    return make_wheel(tmp_path / "wheels", "torch", "")
 
 
 def lease(hub: StubHub) -> LeaseGrant:
@@ -37,7 +50,10 @@ def lease(hub: StubHub) -> LeaseGrant:
             "JUPYTERHUB_BASE_URL": "/",
             "JUPYTERHUB_CLIENT_ID": "jupyterhub-user-ada",
             "JUPYTERHUB_HOST": "",
+            "JUPYTERHUB_OAUTH_ACCESS_SCOPES": '["access:servers!user=ada"]',
             "JUPYTERHUB_OAUTH_CALLBACK_URL": "/user/ada/oauth_callback",
+            "JUPYTERHUB_OAUTH_SCOPES": '["access:servers!user=ada"]',
+            "JUPYTERHUB_SERVER_NAME": "",
             "JUPYTERHUB_SERVICE_PREFIX": "/user/ada/",
             "JUPYTERHUB_USER": "ada",
         },
@@ -53,7 +69,7 @@ def lease(hub: StubHub) -> LeaseGrant:
 async def test_an_instance_from_its_launch_to_its_end(
     launch: Launch, hub: StubHub, wheel: Path
 ) -> None:
-    instance = launch(user_data(hub.url, f"ec2spawner[notebook] @ file:///srv/{wheel.name}"))
+    instance = launch(user_data(hub.url, package(wheel)))
     shutil.copy(wheel, instance.disk / "srv")
     hub.grant = lease(hub)
 
@@ -87,7 +103,7 @@ async def test_an_instance_from_its_launch_to_its_end(
     # Stop and start.
     await instance.stop()
     assert len(hub.claims) == 1
-    hub.events.clear()
+    hub.start_anew()
     instance.start()
     await instance.until(lambda: hub.event("ready"), BOOT_SECONDS, "a notebook after the start")
     assert len(hub.claims) == 2
@@ -95,10 +111,54 @@ async def test_an_instance_from_its_launch_to_its_end(
     assert instance.console.count("this image has no ec2spawner-agent") == 1
     assert instance.run(where, user="ubuntu").startswith("/home/ubuntu/.ec2spawner/")
 
-    # Reboot.
-    hub.events.clear()
+    # A reboot: the agent reports the end of the server, and another key gets no lease.
     await instance.reboot()
-    await instance.until(lambda: hub.event("ready"), BOOT_SECONDS, "a notebook after the reboot")
+    assert hub.event("stopped")
+    hub.events.clear()
+    await instance.until(lambda: len(hub.claims) == 3, BOOT_SECONDS, "a claim after the reboot")
+    await instance.until(lambda: "a second key" in instance.console, 10, "the hub's refusal")
+    assert not hub.event("ready")
+
+
+async def test_the_image_of_the_recipe_serves_notebooks(
+    launch: Launch, hub: StubHub, vpc: Vpc, wheel: Path, torch: Path
+) -> None:
+    builder = launch("")
+    for file in (wheel, torch):
+        shutil.copy(file, builder.disk / "srv")
+    builder.start()
+    await builder.until(builder.is_running, BOOT_SECONDS, "the instance that becomes the image")
+    image_recipe.run(builder, PACKAGE=package(wheel), TORCH=f"torch @ file:///srv/{torch.name}")
+    first = image_recipe.digests(builder.disk)
+    image_recipe.run(builder, PACKAGE=package(wheel), TORCH=f"torch @ file:///srv/{torch.name}")
+    assert image_recipe.digests(builder.disk) == first
+    image_recipe.leave_traces(builder.disk)
+    image_recipe.run(builder, "clean")
+    await builder.stop()
+    assert image_recipe.traces(builder.disk) == {"etc/machine-id": "", "var/log/auth.log": ""}
+
+    # An instance of it has all that it needs.
+    hub.grant = lease(hub)
+    instance = launch(user_data(hub.url), await builder.make_image())
+    instance.start()
+    await instance.until(lambda: hub.event("ready"), BOOT_SECONDS, "a notebook")
+    assert "the image is as its recipe" in instance.console
+    assert instance.run("systemctl is-system-running --wait") == "running"
+    states = instance.run("systemctl is-enabled ec2spawner-readahead apt-daily.timer || true")
+    assert states.split() == ["enabled", "masked"]
+    url = f"http://{real_instance.ADDRESS}:8888/user/ada/"
+    async with Jupyter(url, API_TOKEN, vpc.connector()) as ada:
+        assert (await ada.status())["agent_connected"]
+        kernel = Kernel(ada, await ada.start_notebook("a.ipynb"))
+        assert "42" in printed(await kernel.run("import ec2spawner; print(6 * 7)"))
+        kernel = Kernel(ada, await ada.start_notebook("b.ipynb", "pytorch"))
+        said = printed(await kernel.run("import torch; print(torch.__file__)"))
+        assert said.startswith("/opt/torch-kernel/")
+        # What the user installs for this kernel is in the home.
+        said = printed(await kernel.run("%pip install -q --no-deps --ignore-installed idna"))
+        assert "rror" not in said
+        said = printed(await kernel.run("import idna; print(idna.__file__)"))
+        assert said.startswith("/home/ubuntu/.ec2spawner/kernels/pytorch/")
 
     # The hub knows the lease no more: the agent powers off.
     hub.lease_status = 410

@@ -90,6 +90,8 @@ class StubHub:
         self.claim_statuses: list[int] = []
         """Statuses of the next claims, before anything else is answered."""
         self.lease_status = 200
+        self.bound_keys: dict[str, str] = {}
+        """By instance id, each by its first claim: another key is refused, as the hub does."""
         self.idle = IdlePolicy()
         self.stop: Stop | None = None
         self.extended_until: datetime | None = None
@@ -138,6 +140,11 @@ class StubHub:
     def event(self, step: str) -> AgentEvent | None:
         return next((event for _, event in self.events if event.step == step), None)
 
+    def start_anew(self) -> None:
+        """Have EC2 start the stopped instance: its next key is bound instead."""
+        self.bound_keys.clear()
+        self.events.clear()
+
     def give(self, grant: LeaseGrant) -> None:
         """Answer the claim."""
         self.grant = grant
@@ -153,6 +160,9 @@ class StubHub:
     async def _claim(self, request: web.Request) -> web.Response:
         claim = Claim.model_validate_json(await request.read())
         self.claims.append(claim)
+        instance_id = json.loads(claim.document)["instanceId"]
+        if self.bound_keys.setdefault(instance_id, claim.key) != claim.key:
+            return web.Response(status=403, text=Refusal(message="a second key").model_dump_json())
         if self.claim_statuses:
             status = self.claim_statuses.pop(0)
             return web.Response(status=status, text=Refusal(message="not now").model_dump_json())

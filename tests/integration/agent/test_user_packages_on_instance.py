@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
-from typing import Any
-
 from ec2spawner.notebook.home_environment import HomeEnvironment
 from ec2spawner.wire import HomeMount, Stop
 from tests.integration.agent.lease_on_instance import API_TOKEN, Machine, StubHub, until
-from tests.jupyter_by_hand import Jupyter, Kernel, of_kind
+from tests.jupyter_by_hand import Jupyter, Kernel, printed
+from tests.own_wheels import make_wheel
 
 VOLUME = "vol-0123456789abcdef0"
 
 
-def wheel(folder: Path, name: str, code: str) -> Path:
-    """A real wheel with one module and one command, both called `name`."""
-    folder.mkdir(exist_ok=True)
-    file = folder / f"{name}-1.0-py3-none-any.whl"
-    info = f"{name}-1.0.dist-info"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr(f"{name}.py", code)
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\n")
-        archive.writestr(f"{info}/entry_points.txt", f"[console_scripts]\n{name} = {name}:main\n")
-        archive.writestr(f"{info}/RECORD", "")
-    return file
-
-
-def printed(said: list[dict[str, Any]]) -> str:
-    errors = [each["evalue"] for each in of_kind(said, "error")]
-    return "".join(each["text"] for each in of_kind(said, "stream")) + "".join(errors)
-
-
 async def start(machine: Machine, hub: StubHub) -> None:
+    hub.start_anew()
     hub.events.clear()
     await machine.boot()
     hub.give(machine.lease(home=HomeMount(kind="ebs", volume_id=VOLUME)))
@@ -54,9 +33,9 @@ async def test_packages_stay_in_the_home_and_cannot_break_the_server(
     home = HomeEnvironment.of(machine.volume(VOLUME))
     of_another_python = home.folder.parent / "python3.8" / "lib" / "python3.8" / "site-packages"
     (of_another_python / "einops-1.0.dist-info").mkdir(parents=True)
-    one = wheel(machine.root / "wheels", "ownpackage", "def main(): print('own', __file__)")
+    one = make_wheel(machine.root / "wheels", "ownpackage", "def main(): print('own', __file__)")
     # What the notebook server itself imports, in a version that fails.
-    bad = wheel(machine.root / "wheels", "jupyter_server", "raise SystemExit('broken')")
+    bad = make_wheel(machine.root / "wheels", "jupyter_server", "raise SystemExit('broken')")
     install = f"install --quiet --disable-pip-version-check --no-index --no-deps {bad.parent}/"
 
     await start(machine, hub)

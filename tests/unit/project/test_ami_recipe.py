@@ -1,4 +1,4 @@
-"""The Packer file refers to what there is; `tests/integration/image` runs its script."""
+"""The Packer file refers to what there is; `tests/boot` runs its script."""
 
 from __future__ import annotations
 
