@@ -7,16 +7,16 @@ import os
 import secrets
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 
+from ..free_ports import free_ports
 from ..parent_death import end_with_parent
 from .overrides import HubSettings, write
 from .plan import HOME_GIB, Leg
@@ -64,7 +64,7 @@ def settings_of(
     `base_url` is the path of all of the hub's URLs. The user's name is random: somebody's own files
     may be in a folder of that name.
     """
-    port, proxy_api = _free_ports(2)
+    port, proxy_api = free_ports(2)
     return HubSettings(
         config=str(config.resolve()),
         arguments=list(arguments),
@@ -142,12 +142,3 @@ async def _end(process: asyncio.subprocess.Process, folder: Path) -> None:
     # The proxy has a session of its own, and outlives a hub that was killed.
     with suppress(OSError, ValueError, ProcessLookupError):
         os.kill(int((folder / "jupyterhub-proxy.pid").read_text()), signal.SIGTERM)
-
-
-def _free_ports(number: int) -> list[int]:
-    """Different ports: each is held until all are found."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

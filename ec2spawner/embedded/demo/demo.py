@@ -14,14 +14,16 @@ import socket
 import stat
 import sys
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import aiohttp
 
+from ...free_ports import free_ports
 from ...parent_death import end_with_parent
+from ..installed_configs import config_file
 from ..runtime import processes
 from ..runtime.processes import Mark
 from .stop_servers import stop_servers
@@ -117,12 +119,10 @@ def _config(given: str | None) -> Path:
     """The demo's hub configuration: of the source tree, or as installed."""
     if given:
         return Path(given)
-    tree = Path(__file__).resolve().parents[3] / "configs/demo/jupyterhub_config.py"
-    installed = Path(sys.prefix) / "share/ec2spawner/configs/demo/jupyterhub_config.py"
-    for path in (tree, installed):
-        if path.is_file():
-            return path
-    raise DemoFailed("its jupyterhub_config.py is not installed; give one with --config")
+    try:
+        return config_file("demo/jupyterhub_config.py")
+    except FileNotFoundError as error:
+        raise DemoFailed(f"{error}; or give one with --config") from None
 
 
 def _data_dir(given: str | None) -> Path:
@@ -144,7 +144,7 @@ def _open_log(path: Path) -> BinaryIO:
 def _addresses(port: int) -> dict[str, str]:
     if port and not _is_free(port):
         raise DemoFailed(f"port {port} is in use: choose another with --port")
-    free, api, proxy = _free_ports(3)
+    free, api, proxy = free_ports(3)
     hub = port or free
     return {
         "hub_url": f"http://127.0.0.1:{hub}",
@@ -294,12 +294,3 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _free_ports(number: int) -> list[int]:
-    """Different ports: each is held until all are found."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.socket()) for _ in range(number)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]

@@ -74,7 +74,7 @@ class Authorization:
             if not decision.allowed:
                 message = denial.reason(self._principal, access, decision)
                 raise EC2Error(code, message, 400 if code.endswith("Exception") else 403)
-            self._use.add(decision, access.action)
+            self._use.add(decision, access)
 
     def _denied_by_ec2(
         self, key: AccessKey, policy: Policy, accesses: Iterable[Access]
@@ -85,9 +85,9 @@ class Authorization:
             if not decision.allowed:
                 message = denial.in_words_of_ec2(self._principal, access, decision)
                 return EC2Error("UnauthorizedOperation", message)
-            allowed.append((decision, access.action))
-        for decision, action in allowed:
-            self._use.add(decision, action)
+            allowed.append((decision, access))
+        for decision, access in allowed:
+            self._use.add(decision, access)
         return None
 
     @property

@@ -99,6 +99,18 @@ class Condition:
             return self._of_absent(wants_match)
         return any(met) if self.operator.startswith(ANY_OF) else all(met)
 
+    def met_by(self, context: Context) -> Sequence[int]:
+        """Which of its values, by their places, a value of a call's key matches."""
+        if self.operator == "Null":
+            return range(len(self.values))
+        matches, _ = OPERATORS[_bare(self.operator)]
+        found = context.get(self.key, ())
+        return [
+            place
+            for place, wanted in enumerate(self.values)
+            if any(matches(wanted, value) for value in found)
+        ]
+
     def _of_absent(self, wants_match: bool) -> bool:
         if self.operator.endswith(IF_EXISTS) or self.operator.startswith(ALL_OF):
             return True

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
+from ..installed_configs import config_file
 from . import policy
 from .policy import Policy
 
@@ -32,7 +31,4 @@ def hub_policy(
 
 @cache
 def _text() -> str:
-    """From the source tree, or as installed."""
-    tree = Path(__file__).resolve().parents[3] / "configs/iam-policy.json"
-    installed = Path(sys.prefix) / "share/ec2spawner/configs/iam-policy.json"
-    return next((p for p in (tree, installed) if p.is_file()), installed).read_text("utf-8")
+    return config_file("iam-policy.json").read_text("utf-8")

@@ -6,7 +6,7 @@ would allow what IAM denies.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -44,9 +44,21 @@ class Statement:
 
     def covers(self, access: Access) -> bool:
         """Whether the statement, which names the action, decides about this access."""
-        return any(
-            pattern == "*" or arns_match(pattern, access.resource) for pattern in self.resources
-        ) and all(condition.holds(access.context) for condition in self.conditions)
+        return any(_matches(pattern, access.resource) for pattern in self.resources) and all(
+            condition.holds(access.context) for condition in self.conditions
+        )
+
+    def parts_for(self, access: Access) -> Iterator[str]:
+        """The parts of the statement that this access, which it covers, needs: the action, such as
+        `ec2:CreateVolume`, the place of a resource, such as `Resource/0`, and the places of a
+        condition's values, such as `Condition/ec2:createaction/2`."""
+        yield access.action
+        for place, pattern in enumerate(self.resources):
+            if _matches(pattern, access.resource):
+                yield f"Resource/{place}"
+        for condition in self.conditions:
+            for place in condition.met_by(access.context):
+                yield f"Condition/{condition.key}/{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,10 @@ def read(document: Mapping[str, Any]) -> Policy:
     if document.get("Version") != VERSION:
         raise PolicyError(f"the Version must be {VERSION}")
     return Policy([_statement(each) for each in _many(document.get("Statement"))])
+
+
+def _matches(pattern: str, resource: str) -> bool:
+    return pattern == "*" or arns_match(pattern, resource)
 
 
 def _statement(given: Any) -> Statement:

@@ -22,6 +22,7 @@ from policy_sentry.shared.iam_data import get_service_prefix_data
 
 from ec2spawner.embedded.iam import accesses
 from ec2spawner.embedded.iam.hub_policy import hub_policy
+from ec2spawner.embedded.iam.policy import Access
 from tests import policy_use
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -151,13 +152,30 @@ def test_parliament_finds_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_permission_that_nothing_used_is_too_much(tmp_path: Path) -> None:
     policy = json.loads(POLICY)
-    pairs = policy_use.allowed(policy)
+    parts = policy_use.parts(policy)
     noted = tmp_path / "1.txt"
-    noted.write_text("".join(f"{sid} {action}\n" for sid, action in sorted(pairs)))
-    assert policy_use.used([noted]) == pairs
-    assert policy_use.too_much(policy, pairs) == []
-    unused = min(pairs)
-    assert policy_use.too_much(policy, pairs - {unused}) == [f"{': '.join(unused)} is never used"]
+    noted.write_text("".join(f"{sid} {part}\n" for sid, part in sorted(parts)))
+    assert policy_use.used([noted]) == parts.keys()
+    assert policy_use.too_much(policy, parts.keys()) == []
+    for unused, words in parts.items():
+        said = policy_use.too_much(policy, parts.keys() - {unused})
+        assert said == [f"{unused[0]}: {words} is never used"]
+
+
+def test_an_access_uses_the_parts_of_the_statement_that_allow_it() -> None:
+    tags = {"aws:requesttag/ec2spawner:hub": ["any"], "ec2:createaction": ["CreateVolume"]}
+    volume = "arn:aws:ec2:us-east-1:123456789012:volume/*"
+    access = Access("ec2:CreateTags", volume, {**tags, "aws:requestedregion": ["us-east-1"]})
+    statement = hub_policy("us-east-1", "123456789012", "any").decide(access).statement
+    assert statement is not None
+    every = policy_use.parts(json.loads(POLICY))
+    used = {every[statement.sid, part] for part in statement.parts_for(access)}
+    assert used == {
+        "ec2:CreateTags",
+        "arn:*:ec2:us-east-1:123456789012:volume/*",
+        "aws:RequestTag/ec2spawner:hub=small-team",
+        "ec2:CreateAction=CreateVolume",
+    }
 
 
 # --- the tables of the embedded EC2 ----------------------------------------------------------
