@@ -29,7 +29,8 @@ ATTACH_PAUSE = 1.0
 """Seconds between two attempts."""
 
 READINGS_UNTIL_GONE = 10
-"""Readings in a row without a volume before it counts as deleted: listings lag."""
+"""Readings in a row without a volume before it counts as deleted: listings lag. One that no reading
+has shown yet may be new: it counts as deleted after `Settings.listing_lag`, too."""
 
 MAY_PASS = frozenset(
     {
@@ -175,7 +176,7 @@ class HomeVolumes:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ATTACH_TIMEOUT
-        missing = 0
+        missing, missing_since = 0, self._clock.uptime()
         while wanted():
             home = self._records.of(lease.user, lease.server)
             assert home is not None
@@ -183,7 +184,8 @@ class HomeVolumes:
             try:
                 volume = await self._cloud.volume(home.volume_id)
                 missing = missing + 1 if volume is None else 0
-                if missing >= READINGS_UNTIL_GONE:
+                for_seconds = self._clock.uptime() - missing_since
+                if missing >= READINGS_UNTIL_GONE and for_seconds >= self._lag_of(home):
                     await self._is_gone(home)
                 if (
                     volume is not None
@@ -198,6 +200,13 @@ class HomeVolumes:
                     raise
                 log.info("Home %s cannot be attached yet: %s", home.volume_id, error)
             await asyncio.sleep(ATTACH_PAUSE)
+
+    def _lag_of(self, home: Home) -> float:
+        """For how many seconds EC2 may not know the home's volume: none once it was attached."""
+        move = home.move
+        is_copy = move is not None and move.volume_id == home.volume_id
+        attached_at = move.opened_at if move is not None and is_copy else home.used_at
+        return self._settings.listing_lag if attached_at is None else 0.0
 
     async def _attach(self, home: Home, volume: Volume, instance: Instance) -> None:
         if volume.zone != instance.zone:
@@ -273,6 +282,7 @@ class HomeVolumes:
                 volume_token=client_token("home"),
                 from_snapshot=snapshot_id,
                 created_at=self._clock.now(),
+                used_at=None,
                 move=None,
             )
         )

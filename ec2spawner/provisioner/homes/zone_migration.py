@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from ...core.homes.zone_migration import CopyState, Move, MoveStep, next_step
+from ...core.homes.zone_migration import LISTING_GRACE, CopyState, Move, MoveStep, next_step
 from ...core.names import client_token, new_id
 from ...core.offers.launch_errors import THROTTLES
 from ...core.tags import MOVE, SNAPSHOT, STORE
@@ -192,7 +192,7 @@ class ZoneMigrations:
         try:
             volume = await self.cloud.create_volume(move.volume_token, move.zone, spec, tags)
         except CloudError as error:
-            if error.retryable:
+            if error.retryable or self._may_not_know(move, error):
                 raise
             if error.code == "IdempotentParameterMismatch":
                 # The response was lost, and the configuration has changed since: repeat it, and
@@ -218,6 +218,12 @@ class ZoneMigrations:
             await self.state.leases.note(lease_id, Step.REQUEST, there)
         self.state.wake()
         return False
+
+    def _may_not_know(self, move: Move, error: CloudError) -> bool:
+        """Whether EC2 refuses a snapshot that a listing has shown, because it is that new."""
+        asked = move.snapshot_asked_at
+        is_new = asked is not None and self.state.clock.now() - asked < LISTING_GRACE
+        return is_new and error.code == "InvalidSnapshot.NotFound"
 
     async def _ask_anew(self, home: Home, move: Move) -> None:
         kept = {move.from_volume_id, home.volume_id, *move.discard}

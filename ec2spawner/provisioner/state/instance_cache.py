@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime, timedelta
 
 from ..model import metrics
@@ -11,6 +11,9 @@ from ..model.cloud import GONE, SPOT_TERMINATION, CloudError, Instance
 from ..model.lease import Lease
 from ..model.settings import Settings
 from ..runtime.clock import Clock
+
+MAX_CLOCK_SKEW = timedelta(minutes=5)
+"""Between EC2's clock and the hub's: with more, AWS refuses the signatures of all calls."""
 
 
 class InstanceCache:
@@ -33,8 +36,9 @@ class InstanceCache:
         self._seen_at: dict[str, float] = {}
         """By instance id: uptime at which this process first saw it listed, in seconds."""
         self._missing: dict[str, int] = {}
-        self._new: dict[str, datetime] = {}
-        """By id: EC2's time of the last launch or start of those that listings may still lack."""
+        self._shown: dict[str, tuple[datetime, float]] = {}
+        """By id: EC2's time of the last launch or start, and the uptime at which a listing first
+        showed it, in seconds."""
         self._counted_at = float("-inf")
         """By the loop's clock, in seconds."""
 
@@ -112,13 +116,28 @@ class InstanceCache:
         fresh = now - self._counted_at >= self._settings.busy_interval
         if fresh:
             self._counted_at = now
-        self._note_new(found.values())
+        new = self._new(found)
         for instance_id, count in self._missing.items():
-            counts = instance_id not in found and instance_id not in self._new
+            counts = instance_id not in found and instance_id not in new
             self._missing[instance_id] = count + fresh if counts else 0
 
-    def _note_new(self, listed: Iterable[Instance]) -> None:
-        """Also those that are not tracked yet: the next listing may lack them."""
-        oldest = self._clock.now() - timedelta(seconds=self._settings.listing_lag)
-        launched = self._new | {each.instance_id: each.launched_at for each in listed}
-        self._new = {each: at for each, at in launched.items() if at > oldest}
+    def _new(self, found: Mapping[str, Instance]) -> Set[str]:
+        """Ids of those that a listing may still lack.
+
+        Also those that are not tracked yet: the next listing may lack them. Counted by uptime
+        since a listing first showed the launch: EC2's clock is not the hub's.
+        """
+        uptime, lag = self._clock.uptime(), self._settings.listing_lag
+        oldest = self._clock.now() - timedelta(seconds=lag) - MAX_CLOCK_SKEW
+        for instance_id, instance in found.items():
+            shown = self._shown.get(instance_id)
+            if shown is None or shown[0] != instance.launched_at:
+                self._shown[instance_id] = instance.launched_at, uptime
+        new = {
+            instance_id
+            for instance_id, (launched_at, since) in self._shown.items()
+            if uptime - since < lag and launched_at > oldest
+        }
+        keep = found.keys() | new
+        self._shown = {each: shown for each, shown in self._shown.items() if each in keep}
+        return new

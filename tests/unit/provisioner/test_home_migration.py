@@ -184,6 +184,27 @@ async def test_a_snapshot_that_was_not_created_is_retried_soon(world: World, cod
     await assert_moved(world, before, await served(world, await move(world)))
 
 
+async def test_a_snapshot_that_create_volume_does_not_know_yet_is_asked_for_again(
+    world: World,
+) -> None:
+    before = await with_a_file(world)
+    unknown = CloudError("InvalidSnapshot.NotFound", "does not exist", retryable=False)
+    world.cloud.fail("create_volume", unknown, times=2)
+    await assert_moved(world, before, await served(world, await move(world)))
+    assert len(world.cloud.of("create_snapshot")) == 1
+
+
+async def test_a_snapshot_that_create_volume_never_knows_cancels_the_move(world: World) -> None:
+    before = await with_a_file(world)
+    unknown = CloudError("InvalidSnapshot.NotFound", "does not exist", retryable=False)
+    world.cloud.fail("create_volume", unknown, times=10_000)
+    lease = await move(world)
+    await until(lambda: len(world.cloud.of("create_volume")) > 2)
+    world.clock.advance(61)
+    assert "does not exist" in (await world.stop_of(lease)).message
+    assert list(world.cloud.volumes) == [before]
+
+
 async def test_a_volume_with_a_lost_response_is_deleted_without_a_listing(
     world: World,
 ) -> None:

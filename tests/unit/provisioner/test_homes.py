@@ -233,6 +233,23 @@ async def test_a_volume_deleted_by_hand_is_reported_and_restored_from_the_newest
     assert world.cloud.files[restored.volume_id] == {"notes"}
 
 
+async def test_a_new_volume_that_readings_lack_is_not_deleted(world: World) -> None:
+    await world.restart(listing_lag=60.0)
+    world.cloud.late_reads = homes.READINGS_UNTIL_GONE + 5
+    _, agent = await world.ready(home_kind="ebs")
+    [volume] = world.cloud.volumes.values()
+    assert volume.attached_to == agent.instance_id
+
+
+async def test_a_volume_that_a_server_has_used_is_deleted_after_ten_readings(world: World) -> None:
+    await world.restart(listing_lag=60.0)
+    del world.cloud.volumes[await stopped(world)]
+    lease = await world.request(home_kind="ebs")
+    [instance_id] = await world.boot()
+    await asyncio.gather(Agent(world, instance_id).claim(wait=1), return_exceptions=True)
+    assert "was deleted in EC2" in (await world.stop_of(lease)).message
+
+
 async def test_a_volume_that_an_admin_tagged_replaces_the_home(
     world: World,
 ) -> None:
