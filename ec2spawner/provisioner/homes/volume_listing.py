@@ -16,6 +16,7 @@ from ...core.names import tag_value
 from ...core.tags import HOME, SERVER, STORE, USER
 from ..model.cloud import Cloud, CloudError, Volume
 from ..model.lease import Home, Lease
+from ..state.home_records import owner_tags
 from ..state.state import State
 
 log = logging.getLogger(__name__)
@@ -103,7 +104,7 @@ class VolumeListing:
     async def _follow_tags(self, home: Home, found: Sequence[Volume]) -> None:
         """Tag the volumes of a home that was renamed as its record says: they are found by that
         where the store is lost. A failure is retried at the next comparison."""
-        tags = self._records.tags(home)
+        tags = owner_tags(home.user, home.server)
         differ = [each.volume_id for each in found if _owner_tags(each.tags) != _owner_tags(tags)]
         if not differ:
             return

@@ -206,7 +206,14 @@ class HomeRecords:
             HUB: self._settings.hub,
             STORE: self._store.store_id,
             HOME: home.home_id,
-            USER: tag_value(home.user),
-            SERVER: tag_value(home.server),
-            NAME: tag_value(f"home of {home.user} {home.server}".strip()),
+            **owner_tags(home.user, home.server),
         }
+
+
+def owner_tags(user: str, server: str) -> dict[str, str]:
+    """Those of a home's tags that change with a rename. The hub's policy lets it set no others."""
+    return {
+        USER: tag_value(user),
+        SERVER: tag_value(server),
+        NAME: tag_value(f"home of {user} {server}".strip()),
+    }

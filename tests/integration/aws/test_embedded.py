@@ -14,6 +14,7 @@ import pytest
 from ec2spawner.aws import EC2Cloud
 from ec2spawner.aws.client import Timeouts
 from ec2spawner.aws.identity import IdentityRefused, pinned_certificates, verify_identity
+from ec2spawner.core.tags import HOME, HUB, STORE
 from ec2spawner.embedded.runtime.identity import IdentitySigner
 from ec2spawner.provisioner.model.cloud import (
     DATA_DEVICES,
@@ -26,6 +27,7 @@ from ec2spawner.provisioner.model.cloud import (
     LaunchSpec,
     VolumeSpec,
 )
+from ec2spawner.provisioner.state.home_records import owner_tags
 from ec2spawner.wire import Market
 from tests.harness import until
 
@@ -105,6 +107,29 @@ async def test_an_instance_is_found_by_the_tags_of_the_call_that_made_it(
         assert instance.tags.items() >= request_of.tags.items()
         assert instance.account_id
     assert await cloud.list_instances("another hub") == []
+
+
+async def test_a_launch_has_the_key_pair_that_its_hub_names(
+    cloud: EC2Cloud, request_of: LaunchRequest, embedded: Embedded, hub: str
+) -> None:
+    ec2 = embedded.client("ec2")
+    ec2.create_key_pair(KeyName=hub)
+    spec = replace(request_of.spec, key_name=hub)
+    answer = await cloud.launch(replace(request_of, spec=spec, count=1))
+    described = ec2.describe_instances(InstanceIds=[*ids(answer.instances)])
+    assert described["Reservations"][0]["Instances"][0]["KeyName"] == hub
+
+
+async def test_the_volume_of_a_renamed_home_gets_its_new_owners_tags(
+    cloud: EC2Cloud, embedded: Embedded, hub: str
+) -> None:
+    tags = {HUB: hub, STORE: "s", HOME: "home-1", **owner_tags("ada", "gpu")}
+    made = await cloud.create_volume(f"home-{hub}", embedded.zones[0], VolumeSpec(1), tags)
+    await cloud.tag([made.volume_id], owner_tags("ada", "large"))
+    [volume] = await cloud.list_volumes(hub)
+    assert volume.tags == tags | owner_tags("ada", "large")
+    with pytest.raises(CloudError, match="UnauthorizedOperation"):
+        await cloud.tag([made.volume_id], {HOME: "home-2"})
 
 
 async def test_data_volumes_are_listed_with_their_instance_and_deleted_with_it(
