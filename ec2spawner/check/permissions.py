@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from ..aws.ec2 import EC2Cloud
 from ..config import Options
+from ..core.partitions import is_aws
 from ..core.profiles.profiles import InstanceType
 from ..core.tags import HOME
 from ..hub.spawn.user_data import user_data
@@ -43,21 +45,27 @@ async def judge_permissions(
 ) -> list[Finding]:
     """A finding for each action. Raises nothing of AWS's."""
     hub = config.options.hub_name
-    listing, instances = await _list("ec2:DescribeInstances", cloud.list_instances(hub))
-    volume_listing, volumes = await _list("ec2:DescribeVolumes", cloud.list_volumes(hub))
-    template_listing, templates = await _list(
-        "ec2:DescribeLaunchTemplates", cloud.list_templates(hub)
-    )
-    copy_listing, copies = await _list("ec2:DescribeSnapshots", cloud.list_snapshots(hub))
-    interface_listing, interfaces = await _list(
-        "ec2:DescribeNetworkInterfaces", cloud.list_interfaces(hub)
-    )
 
     async def ask(dry_run: DryRun) -> CloudError | None:
         return await cloud.client.dry_run(dry_run.action.removeprefix("ec2:"), **dry_run.parameters)
 
+    (
+        (listing, instances),
+        (volume_listing, volumes),
+        (template_listing, templates),
+        (copy_listing, copies),
+        (interface_listing, interfaces),
+        reservations,
+    ) = await asyncio.gather(
+        _list("ec2:DescribeInstances", cloud.list_instances(hub)),
+        _list("ec2:DescribeVolumes", cloud.list_volumes(hub)),
+        _list("ec2:DescribeLaunchTemplates", cloud.list_templates(hub)),
+        _list("ec2:DescribeSnapshots", cloud.list_snapshots(hub)),
+        _list("ec2:DescribeNetworkInterfaces", cloud.list_interfaces(hub)),
+        ask(RESERVATIONS),
+    )
     findings = [listing, volume_listing, template_listing, copy_listing, interface_listing]
-    findings.append(judge_reservations(await ask(RESERVATIONS)))
+    findings.append(judge_reservations(reservations))
     dry_runs = of_instances(instances, volumes, templates) + of_interfaces(interfaces)
     dry_runs += of_homes(hub, [v for v in volumes if HOME in v.tags], copies)
     if missing := [action for action in OF_EXISTING if action not in {t.action for t in dry_runs}]:
@@ -69,7 +77,9 @@ async def judge_permissions(
     else:
         spec = _spec(config, image, tuple(dict.fromkeys(kind.name for kind in types)), subnets)
         dry_runs += of_launches(hub, spec, subnets, templates)
-    return findings + await _tried(dry_runs, ask, trusted=not config.options.endpoint_url)
+    # The environment and AWS's own configuration file may name another endpoint too.
+    trusted = is_aws(await cloud.client.endpoint())
+    return findings + await _tried(dry_runs, ask, trusted=trusted)
 
 
 async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, Sequence[T]]:
@@ -85,16 +95,17 @@ async def _list(action: str, listing: Awaitable[Sequence[T]]) -> tuple[Finding, 
 async def _tried(dry_runs: Sequence[DryRun], ask: Ask, *, trusted: bool) -> list[Finding]:
     """The harmless dry runs first: an endpoint that is not AWS's has to honour DryRun in one of
     them before it is asked to launch or to end anything."""
-    findings = []
-    for dry_run in sorted(dry_runs, key=lambda each: not each.harmless):
-        if not (trusted or dry_run.harmless):
-            said = "not tried: this endpoint has not shown that it honours DryRun"
-            findings.append(unproved(Topic.PERMISSION, said, name=f"permission {dry_run.action}"))
-            continue
-        error = await ask(dry_run)
-        trusted = error is not None and (trusted or error.code == DRY_RUN)
-        findings.append(judge_dry_run(dry_run.action, error))
-    return findings
+    harmless = [each for each in dry_runs if each.harmless]
+    others = [each for each in dry_runs if not each.harmless]
+    errors = await asyncio.gather(*map(ask, harmless))
+    findings = list(map(judge_dry_run, (each.action for each in harmless), errors))
+    honoured = trusted or any(error is not None and error.code == DRY_RUN for error in errors)
+    if None in errors or not honoured:
+        said = "not tried: this endpoint has not shown that it honours DryRun"
+        names = (f"permission {each.action}" for each in others)
+        return findings + [unproved(Topic.PERMISSION, said, name=name) for name in names]
+    errors = await asyncio.gather(*map(ask, others))
+    return findings + list(map(judge_dry_run, (each.action for each in others), errors))
 
 
 def _spec(

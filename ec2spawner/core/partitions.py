@@ -11,11 +11,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
+from urllib.parse import urlsplit
 
 _DNS_SUFFIXES: Final[Mapping[str, str]] = MappingProxyType(
     {"cn": "amazonaws.com.cn", "eusc": "amazonaws.eu"}
 )
 """First word of a region's name -> domain of its services, where it is not `amazonaws.com`."""
+
+_OF_AWS: Final = (
+    "amazonaws.com",
+    "api.aws",
+    "amazonaws.com.cn",
+    "api.amazonwebservices.com.cn",
+    "amazonaws.eu",
+    "api.amazonwebservices.eu",
+)
+"""Domains of services, those for both IPv4 and IPv6 included."""
 
 _CURRENCIES: Final[Mapping[str, str]] = MappingProxyType({"cn": "CNY", "eusc": "EUR"})
 
@@ -23,6 +34,13 @@ _CURRENCIES: Final[Mapping[str, str]] = MappingProxyType({"cn": "CNY", "eusc": "
 def dns_suffix(region: str) -> str:
     """The domain of a region's services, such as `amazonaws.com.cn`."""
     return _DNS_SUFFIXES.get(_first_word(region), "amazonaws.com")
+
+
+def is_aws(endpoint: str) -> bool:
+    """Whether the URL of a service is AWS's own, in any partition, also by a VPC endpoint."""
+    url = urlsplit(endpoint)
+    host = url.hostname or ""
+    return url.scheme == "https" and any(host.endswith(f".{each}") for each in _OF_AWS)
 
 
 def ec2_principal(region: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from ..check.verdicts.network import HOURS_PER_MONTH, PUBLIC_ADDRESS_USD
+from ..core.instances.retention_rules import DISK_USD_PER_GIB_MONTH
 from ..core.pricing.money import digits
 from ..core.profiles.profiles import InstanceType, resolve
 
@@ -35,14 +37,6 @@ GPU_SECONDS: Final = 1500.0
 """The longest that a GPU instance runs: one start of 15 minutes, and a cell."""
 
 HOME_GIB: Final = 1
-
-DISK_USD_PER_GIB_MONTH: Final = 0.08
-"""USD for each GiB of gp3 in a month, us-east-1. From AWS's price page of EBS, November 2026."""
-
-ADDRESS_USD_PER_HOUR: Final = 0.005
-"""USD/hour for a public IPv4 address. From AWS's price page of VPC, November 2026."""
-
-HOURS_PER_MONTH: Final = 730.0
 
 
 class NothingToStart(Exception):
@@ -77,7 +71,7 @@ class Leg:
         """USD/hour with its disks and a public address."""
         gib = self.disk_gib + HOME_GIB
         disks = gib * DISK_USD_PER_GIB_MONTH / HOURS_PER_MONTH
-        return self.usd_per_hour + disks + ADDRESS_USD_PER_HOUR
+        return self.usd_per_hour + disks + PUBLIC_ADDRESS_USD
 
     def profile(self) -> dict[str, Any]:
         """As an entry of `c.EC2Spawner.profile_list`."""

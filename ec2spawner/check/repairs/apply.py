@@ -11,7 +11,7 @@ from ...aws.client import Client, Timeouts
 from ...aws.prices import NOT_PERMITTED
 from ...config import Options
 from ...provisioner.model.cloud import CloudError
-from .plan import DONE_BEFORE, Repair
+from .plan import Repair, done_before
 
 Ask = Callable[[Repair], bool]
 """Whether to make a repair; asks a person, or answers for them."""
@@ -49,15 +49,27 @@ class Outcome:
 
 
 async def make_repairs(options: Options, repairs: Sequence[Repair], ask: Ask) -> list[Outcome]:
-    """One after the other; raises nothing of AWS's. `ask` may wait for a person."""
+    """One after the other; raises nothing of AWS's. `ask` may wait for a person.
+
+    Of alternatives, those after one that was made are left out.
+    """
     client = Client(options.region, options.endpoint_url or None, TIMEOUTS)
+    outcomes: list[Outcome] = []
+    made: set[str] = set()
     try:
-        return [
-            await _make(client, repair) if ask(repair) else Outcome(repair, Result.DECLINED)
-            for repair in repairs
-        ]
+        for repair in repairs:
+            if repair.one_of in made:
+                continue
+            if not ask(repair):
+                outcomes.append(Outcome(repair, Result.DECLINED))
+                continue
+            outcome = await _make(client, repair)
+            outcomes.append(outcome)
+            if repair.one_of and outcome.result in (Result.DONE, Result.DONE_BEFORE):
+                made.add(repair.one_of)
     finally:
         await client.close()
+    return outcomes
 
 
 async def _make(client: Client, repair: Repair) -> Outcome:
@@ -66,7 +78,7 @@ async def _make(client: Client, repair: Repair) -> Outcome:
             repair.operation, lambda _: None, service=repair.service, **repair.parameters
         )
     except CloudError as error:
-        if error.code in DONE_BEFORE:
+        if done_before(error):
             return Outcome(repair, Result.DONE_BEFORE, error.code)
         result = Result.DENIED if error.code in NOT_PERMITTED else Result.FAILED
         return Outcome(repair, result, f"{error.code}: {error.message}")

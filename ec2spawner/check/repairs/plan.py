@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...core.offers.quotas import ListedQuota
+from ...provisioner.model.cloud import CloudError
 
 SPOT_SERVICE: Final = "spot.amazonaws.com"
 
-DONE_BEFORE: Final = frozenset(
+_DONE_BEFORE: Final = frozenset(
     {
         "EntityAlreadyExists",
-        "InvalidInput",  # IAM: "Service role name ... has been taken in this account"
         "InvalidPermission.Duplicate",
         "ResourceAlreadyExistsException",  # Service Quotas: a request is open
     }
 )
 """Codes of errors that mean that a repair has been made already."""
+
+_ROLE_EXISTS: Final = "has been taken in this account"
+"""In the message of IAM's InvalidInput, which has other meanings too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,8 @@ class Repair:
     parameters: Mapping[str, Any]
     command: str
     """The same with the AWS CLI, for someone with more permissions."""
+    one_of: str = ""
+    """Repairs with the same text here are alternatives: one of them is enough."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -69,6 +74,12 @@ def more_vcpus(quota: ListedQuota, vcpus: int, region: str) -> Repair:
         f"aws service-quotas request-service-quota-increase --service-code ec2 --quota-code "
         f"{quota.code} --desired-value {vcpus} --region {region}",
     )
+
+
+def done_before(error: CloudError) -> bool:
+    """Whether the error means that the repair has been made already."""
+    taken = error.code == "InvalidInput" and _ROLE_EXISTS in error.message
+    return taken or error.code in _DONE_BEFORE
 
 
 def open_port(group: str, port: int, source: str) -> Repair:

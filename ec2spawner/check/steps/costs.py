@@ -80,4 +80,5 @@ def _price(
         {market: min(found) for market, found in by_market.items() if found},
         max((usd for found in by_market.values() for usd in found), default=None),
         policy.server_seconds or None,
+        context.options.disk(profile),
     )

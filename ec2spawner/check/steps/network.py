@@ -73,7 +73,7 @@ async def check_network(context: Context, findings: list[Finding]) -> Network:
     if groups and hub is not None and not context.config.address_is_known_bad:
         api_port = _port(context.config.api_url)
         findings += [
-            judge_notebook_port(groups, hub, options.port),
+            judge_notebook_port(groups, hub, hub_groups, options.port),
             judge_hub_port(hub_groups, groups, subnets, hub, api_port),
         ]
     elif not context.config.address_is_known_bad:

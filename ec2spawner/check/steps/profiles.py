@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -59,14 +60,15 @@ async def check_profiles(
     bundled = data.instance_types(context.options.region)
     named = {name for profile in profiles for name in profile.instance_types}
     asked = read_types(context.cloud, zones, bundled, named)
-    read = await ask(findings, Topic.PROFILE, asked, LATER)
+    read, quotas = await asyncio.gather(
+        ask(findings, Topic.PROFILE, asked, LATER), _quotas(context, findings)
+    )
     if read is None:
         return Resolved(profiles)
     offered, described = read
     unknown = await _unknown_types(context, named - offered.keys(), {*bundled, *offered})
     table = {name: kind for name, kind in {**bundled, **described}.items() if name in offered}
     types = {p.slug: resolve(p, table, context.options.architecture) for p in profiles}
-    quotas = await _quotas(context, findings)
     limit = context.config.max_servers if len(profiles) == 1 else 0
     need = Need(context.options.region, max(limit, 1))
     for profile in context.options.profiles:

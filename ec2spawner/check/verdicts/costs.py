@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ...core.instances.retention_rules import DISK_USD_PER_GIB_MONTH
 from ...core.text.durations import in_words
 from ...wire import Market
 from ..finding import Finding, ok, unproved, warning
@@ -23,6 +24,13 @@ class ProfilePrice:
     """The highest price at which a server may be bought."""
     idle_stop_seconds: float | None
     """After so long without work it stops; None is never."""
+    disk_gib: int
+    """Of the instance's own disk, which is billed as long as it exists."""
+
+    def extras(self, *, public_address: bool) -> float:
+        """USD/hour beside the instance: its own disk and a public address."""
+        disk = self.disk_gib * DISK_USD_PER_GIB_MONTH / HOURS_PER_MONTH
+        return disk + (PUBLIC_ADDRESS_USD if public_address else 0.0)
 
 
 def judge_idle_hour(price: ProfilePrice, *, public_address: bool) -> Finding:
@@ -30,8 +38,9 @@ def judge_idle_hour(price: ProfilePrice, *, public_address: bool) -> Finding:
     name = f'an idle hour of "{price.profile}"'
     if not price.cheapest:
         return unproved(Topic.IDLE_HOUR, "its prices are unknown", name=name)
-    extra = PUBLIC_ADDRESS_USD if public_address else 0.0
+    extra = price.extras(public_address=public_address)
     said = ", ".join(f"USD {usd + extra:.2f} {market}" for market, usd in price.cheapest.items())
+    said = f"{said}, with its disk of {price.disk_gib} GiB"
     if price.idle_stop_seconds is None:
         return warning(
             Topic.IDLE_HOUR,
@@ -50,11 +59,14 @@ def judge_worst_month(
 
     `max_servers`: `c.JupyterHub.active_server_limit`, 0 without one.
     """
-    known = [(price.dearest, price.profile) for price in prices if price.dearest is not None]
+    known = [
+        (price.dearest + price.extras(public_address=public_address), price.profile)
+        for price in prices
+        if price.dearest is not None
+    ]
     if not known:
         return unproved(Topic.WORST_MONTH, "the prices of the profiles are unknown")
     usd, profile = max(known)
-    usd += PUBLIC_ADDRESS_USD if public_address else 0.0
     one = f'one server of "{profile}" for USD {usd:.2f} an hour'
     if not max_servers:
         return warning(
@@ -68,5 +80,5 @@ def judge_worst_month(
     return ok(
         Topic.WORST_MONTH,
         f"estimate USD {total:,.0f}: {max_servers} servers (c.JupyterHub.active_server_limit), "
-        f"each as {one}, all {HOURS_PER_MONTH} hours; without disks and traffic",
+        f"each as {one}, all {HOURS_PER_MONTH} hours; without homes and traffic",
     )

@@ -137,6 +137,6 @@ def judge_public_addresses(subnets: Sequence[Subnet]) -> Finding:
         Topic.PUBLIC_ADDRESS,
         f"each instance in {', '.join(public)} gets one: USD {PUBLIC_ADDRESS_USD:g} an hour (USD "
         f"{month:.2f} a month), and what its security groups allow can reach it from anywhere",
-        "nothing, if it is their way out: a NAT gateway costs as much as nine of them. "
-        "Otherwise switch off auto-assign public IPv4 address of the subnets",
+        "nothing, if it is their way out: a NAT gateway and its address cost as much as ten of "
+        "them. Otherwise switch off auto-assign public IPv4 address of the subnets",
     )

@@ -24,7 +24,7 @@ TYPES = data.instance_types()
 T4, CPU = TYPES["g4dn.xlarge"], TYPES["m5.xlarge"]
 V100 = replace(T4, name="p3.2xlarge", gpu="V100")
 EIGHTH_OF_L4 = TYPES["g6f.large"]
-PRICE = ProfilePrice("T4", {Market.SPOT: 0.2, Market.ON_DEMAND: 0.526}, 0.752, 3600.0)
+PRICE = ProfilePrice("T4", {Market.SPOT: 0.2, Market.ON_DEMAND: 0.526}, 0.752, 3600.0, 0)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,8 @@ def test_an_idle_hour_costs_what_its_markets_ask() -> None:
     assert "after 1 hour" in finding.said
     public = replace(PRICE, cheapest={Market.SPOT: 0.208})
     assert "USD 0.21 spot" in judge_idle_hour(public, public_address=True).said
+    large_disk = judge_idle_hour(replace(PRICE, disk_gib=500), public_address=False).said
+    assert "USD 0.25 spot, USD 0.58 on-demand, with its disk of 500 GiB" in large_disk
     never = replace(PRICE, idle_stop_seconds=None)
     assert judge_idle_hour(never, public_address=False).state is State.WARNING
     unknown = replace(PRICE, cheapest={})

@@ -38,7 +38,7 @@ def group(*ingress: Rule, name: str = "sg-1", egress: tuple[Rule, ...] = OUT) ->
     ],
 )
 def test_the_hub_must_reach_the_notebooks_port(rule: Rule, hub: HubPlace, state: State) -> None:
-    finding = judge_notebook_port([group(rule)], hub, 8888)
+    finding = judge_notebook_port([group(rule)], hub, (), 8888)
     assert finding.state is state
     if state is State.FAILED:
         assert "allow TCP 8888 from sg-hub in sg-1" in finding.fix

@@ -13,20 +13,29 @@ from rich.console import Console
 
 from ec2spawner import data
 from ec2spawner.check import command
-from ec2spawner.check.facts.network import HubPlace, SecurityGroup, Subnet
+from ec2spawner.check.facts.network import HubPlace, Rule, SecurityGroup, Subnet
 from ec2spawner.check.repairs.apply import Outcome, Result
-from ec2spawner.check.repairs.plan import Repair, merged, more_vcpus, open_port, spot_role
+from ec2spawner.check.repairs.plan import (
+    Repair,
+    done_before,
+    merged,
+    more_vcpus,
+    open_port,
+    spot_role,
+)
 from ec2spawner.check.report import as_json, print_outcomes
 from ec2spawner.check.verdicts.account import judge_spot_role
 from ec2spawner.check.verdicts.ports import judge_hub_port, judge_notebook_port
 from ec2spawner.check.verdicts.profiles import Need, judge_quota
 from ec2spawner.core.offers.quotas import ListedQuota
+from ec2spawner.provisioner.model.cloud import CloudError
 from ec2spawner.wire import Market
 
 T4 = data.instance_types()["g4dn.xlarge"]
 SPOT = ListedQuota("L-3819A6DF", "All G and VT Spot Instance Requests", 0.0)
 ON_DEMAND = ListedQuota("L-DB2E81BA", "Running On-Demand G and VT instances", 8.0)
 BOTH = (Market.SPOT, Market.ON_DEMAND)
+EVERYTHING = Rule("-1", 0, 65535, ("0.0.0.0/0",))
 HUB = HubPlace("10.0.0.5", True, frozenset({"sg-hub"}))
 
 
@@ -52,13 +61,56 @@ def test_only_the_largest_request_for_a_quota_is_made() -> None:
 
 def test_rules_are_offered_where_the_hubs_groups_are_known() -> None:
     groups, hub_groups = ([SecurityGroup(each, "", "vpc-1")] for each in ("sg-1", "sg-hub"))
-    [rule] = judge_notebook_port(groups, HUB, 8888).repairs
+    [rule] = judge_notebook_port(groups, HUB, hub_groups, 8888).repairs
     assert rule == open_port("sg-1", 8888, "sg-hub")
-    assert judge_notebook_port(groups, HubPlace("192.168.1.5"), 8888).repairs == ()
+    assert judge_notebook_port(groups, HubPlace("192.168.1.5"), (), 8888).repairs == ()
     subnets = [Subnet("subnet-a", "us-east-1a", "vpc-1", 9, "10.0.1.0/24")]
     assert (
         judge_hub_port(hub_groups, groups, subnets, HUB, 8081).repairs == ()
     )  # no way out of sg-1
+
+
+def hub_with(**names: str) -> tuple[HubPlace, list[SecurityGroup]]:
+    """A hub whose interface has these groups, by id without `sg-`."""
+    groups = [SecurityGroup(f"sg-{each}", name, "vpc-1") for each, name in names.items()]
+    return HubPlace("10.0.0.5", True, frozenset(each.group_id for each in groups)), groups
+
+
+@pytest.mark.parametrize(
+    ("names", "own"),
+    [
+        ({"a": "default", "b": "hub"}, ["sg-b"]),
+        ({"b": "hub", "a": "ssh", "0": "default"}, ["sg-a", "sg-b"]),
+        ({"a": "default"}, ["sg-a"]),
+    ],
+)
+def test_of_the_hubs_groups_a_rule_names_one_that_was_made_for_it(
+    names: dict[str, str], own: list[str]
+) -> None:
+    """In a VPC's default group is whatever was launched without one."""
+    hub, hub_groups = hub_with(**names)
+    notebooks = [SecurityGroup("sg-1", "", "vpc-1", egress=(EVERYTHING,))]
+    subnets = [Subnet("subnet-a", "us-east-1a", "vpc-1", 9, "10.0.1.0/24")]
+    in_notebooks = judge_notebook_port(notebooks, hub, hub_groups, 8888).repairs
+    assert [repair.what for repair in in_notebooks] == [
+        open_port("sg-1", 8888, each).what for each in own
+    ]
+    in_hub = judge_hub_port(hub_groups, notebooks, subnets, hub, 8081).repairs
+    assert [repair.what for repair in in_hub] == [
+        open_port(each, 8081, "sg-1").what for each in own
+    ]
+    for alternatives in (in_notebooks, in_hub):
+        shared = {repair.one_of for repair in alternatives}
+        assert len(shared) == 1
+        assert (shared == {""}) is (len(own) == 1)
+
+
+def test_only_one_of_iams_invalid_inputs_means_that_the_role_is_there() -> None:
+    taken = "Service role name AWSServiceRoleForEC2Spot has been taken in this account, please ..."
+    assert done_before(CloudError("InvalidInput", taken, retryable=False))
+    suffix = "Custom suffix is not allowed for spot.amazonaws.com"
+    assert not done_before(CloudError("InvalidInput", suffix, retryable=False))
+    assert done_before(CloudError("InvalidPermission.Duplicate", "", retryable=False))
 
 
 def test_what_is_well_or_unknown_is_not_fixed() -> None:

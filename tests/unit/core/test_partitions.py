@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 from botocore.loaders import Loader
 
-from ec2spawner.core.partitions import currency, dns_suffix, ec2_principal, why_prices_are_unknown
+from ec2spawner.core.partitions import (
+    currency,
+    dns_suffix,
+    ec2_principal,
+    is_aws,
+    why_prices_are_unknown,
+)
 
 PUBLIC = ("aws", "aws-cn", "aws-eusc", "aws-us-gov")
 
@@ -21,6 +27,19 @@ def test_the_domains_are_those_of_botocore() -> None:
     }
     assert {"cn-north-1", "eusc-de-east-1", "us-gov-west-1"} < domains.keys()
     assert {region: dns_suffix(region) for region in domains} == domains
+
+
+def test_endpoints_of_aws_are_known_from_others() -> None:
+    partitions = Loader().load_data("partitions")["partitions"]
+    for each in partitions:
+        if each["id"] in PUBLIC:
+            for suffix in ("dnsSuffix", "dualStackDnsSuffix"):
+                assert is_aws(f"https://ec2.region.{each['outputs'][suffix]}")
+    assert is_aws("https://vpce-1-2.ec2.us-east-1.vpce.amazonaws.com")
+    for other in ("http://ec2.us-east-1.amazonaws.com", "https://localhost:4566"):
+        assert not is_aws(other)
+    assert not is_aws("https://amazonaws.com.example.org")
+    assert not is_aws("https://ec2.notamazonaws.com")
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,40 @@ def test_systemd_takes_the_units(unit: Path, tmp_path: Path) -> None:
     assert not said
 
 
+def test_as_hub_passes_credentials_on_and_shows_them_to_nobody(tmp_path: Path) -> None:
+    """A stand-in for systemd, which reads the files as root."""
+    systemd_run = tmp_path / "systemd-run"
+    systemd_run.write_text(
+        """#!/bin/bash
+        printf '%s\\n' "$@"
+        for each in "$@"; do
+            file=${each#--property=EnvironmentFile=}
+            if [[ $file != "$each" && -e $file ]]; then stat -c %a "$file"; cat "$file"; fi
+        done
+        exit 3
+        """
+    )
+    systemd_run.chmod(0o755)
+    secret = "wJalrXUtnFEMI/K7MDENG/bPxRfiCY+="
+    done = subprocess.run(
+        ["bash", AWS / "as-hub", "ec2spawner", "check", "--fix"],
+        env={
+            "PATH": f"{tmp_path}:/usr/bin:/bin",
+            "TMPDIR": str(tmp_path),
+            "AWS_SECRET_ACCESS_KEY": secret,
+            "HOME": "/root",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    arguments, _, files = done.stdout.partition("--fix\n")
+    assert done.returncode == 3
+    assert secret not in arguments
+    assert files == f"600\nAWS_SECRET_ACCESS_KEY={secret}\n"
+    assert [each.name for each in tmp_path.iterdir()] == ["systemd-run"]
+
+
 def scripts() -> list[Path]:
     found = [file for file in (ROOT / "configs").rglob("*") if file.is_file()]
     return sorted(f for f in found if f.read_bytes().startswith(b"#!/bin/bash"))
