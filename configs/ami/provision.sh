@@ -22,6 +22,19 @@ apt() {
         apt-get -qq -o DPkg::Lock::Timeout=600 -o Dpkg::Use-Pty=0 "$@"
 }
 
+# An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. In vain the
+# lists that it has are used.
+apt_update() {
+    local until=$((SECONDS + 300))
+    until apt update; do
+        if ((SECONDS > until)); then
+            say "apt-get update failed for 5 minutes: installing from the lists that are there" >&2
+            return
+        fi
+        sleep 5
+    done
+}
+
 # The newest Python that the image has and the package runs on.
 newest_python() {
     local name
@@ -39,7 +52,7 @@ make_venv() { # $1: the folder
     local python
     python=$(newest_python)
     if ! "$python" -m venv "$1"; then
-        apt update
+        apt_update
         apt install --yes python3-venv
         "$python" -m venv "$1"
     fi

@@ -46,6 +46,13 @@ def digests(disk: Path) -> dict[str, str]:
     return found
 
 
+def lock_lists(builder: RealInstance) -> None:
+    """For a few seconds, as an image that updates itself after its boot."""
+    lock = "import fcntl, time; file = open('/var/lib/apt/lists/lock', 'w'); fcntl.lockf(file, 2)"
+    service = ("--service-type=exec", "/usr/bin/python3", "-c", f"{lock}; time.sleep(4)")
+    builder.run(shlex.join(["systemd-run", "--quiet", *service]))
+
+
 def leave_traces(disk: Path) -> None:
     for name, content in TRACES.items():
         file = disk / name

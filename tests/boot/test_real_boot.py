@@ -128,6 +128,7 @@ async def test_the_image_of_the_recipe_serves_notebooks(
         shutil.copy(file, builder.disk / "srv")
     builder.start()
     await builder.until(builder.is_running, BOOT_SECONDS, "the instance that becomes the image")
+    image_recipe.lock_lists(builder)
     image_recipe.run(builder, PACKAGE=package(wheel), TORCH=f"torch @ file:///srv/{torch.name}")
     first = image_recipe.digests(builder.disk)
     image_recipe.run(builder, PACKAGE=package(wheel), TORCH=f"torch @ file:///srv/{torch.name}")

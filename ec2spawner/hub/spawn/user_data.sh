@@ -77,7 +77,9 @@ install_python() {
     local versions=(3.12 3.11 3.13 3.14)
     if command -v apt-get >/dev/null; then
         local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=120)
-        within 5 "apt-get update" "${apt[@]}" update || return
+        # An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. In
+        # vain it goes on with the lists that the image has.
+        within 5 "apt-get update" bash -c 'until "$@"; do sleep 5; done' update "${apt[@]}" update
         for version in "${versions[@]}"; do
             within 5 "apt-get install" \
                 "${apt[@]}" install --yes "python$version" "python$version-venv" && return

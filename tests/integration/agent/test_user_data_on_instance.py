@@ -28,6 +28,17 @@ echo "${0##*/} $*" >>"$CALLS"
 cp "$HERE/python-of-the-archive" "$HERE/python$ARCHIVE_HAS"
 """
 
+LOCKED = """#!/bin/bash
+# The first update finds the lists locked, and nothing is installed before one has succeeded.
+if [[ $* == *update* ]]; then
+    [[ -e $HERE/locked ]] && >"$HERE/updated" && exit
+    >"$HERE/locked"
+    exit 100
+fi
+[[ -e $HERE/updated ]] && exec "$HERE/apt-get.of-the-archive" "$@"
+exit 100
+"""
+
 SLEEP = f"""#!/bin/bash
 # Waits for no half hour: whatever would happen then does not.
 if [[ $1 == 1800 ]]; then kill $PPID; exit; fi
@@ -78,6 +89,12 @@ class Machine:
     def program(self, name: str, text: str) -> None:
         (self.programs / name).write_text(text)
         (self.programs / name).chmod(0o755)
+
+    def hang(self, command: str) -> None:
+        """A command that ends by its timeout only."""
+        (self.programs / "timeout").unlink()
+        status = '[[ "$*" == *"${HANGS#* }"* ]] && exit 124; shift 2; exec "$@"'
+        self.program("timeout", f"#!/bin/bash\nHANGS='{command}'\n{status}\n")
 
     def boot(
         self, script: str, pip: str = "", archive_has: str = "nothing"
@@ -278,6 +295,26 @@ def test_an_image_without_a_python_that_suits_gets_one(
     assert any(call.endswith(installed) for call in machine.called)
 
 
+def test_an_update_waits_for_the_lock_of_the_lists(machine: Machine) -> None:
+    machine.program("python3", OLD_PYTHON)
+    machine.program("python-of-the-archive", PYTHON)
+    machine.program("apt-get.of-the-archive", INSTALLER)
+    machine.program("apt-get", LOCKED)
+    machine.program("sleep", SLEEP.replace('"$1"', "0"))
+    _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works(), "3.12")
+    assert said[-1] == HUB
+
+
+def test_without_new_lists_those_of_the_image_serve(machine: Machine) -> None:
+    machine.program("python3", OLD_PYTHON)
+    machine.program("python-of-the-archive", PYTHON)
+    machine.program("apt-get", INSTALLER)
+    machine.hang("apt-get update")
+    _, said = machine.boot(user_data(HUB, "any"), machine.pip_that_works(), "3.12")
+    assert said[-1] == HUB
+    assert "apt-get update was not done after" in (machine.folder / "install.log").read_text()
+
+
 @pytest.mark.parametrize("installer", ["apt-get", "dnf", None])
 def test_an_image_that_gets_no_python_says_so_and_powers_off(
     machine: Machine, installer: str | None
@@ -292,15 +329,13 @@ def test_an_image_that_gets_no_python_says_so_and_powers_off(
     assert machine.called[-1] == "systemctl poweroff"
 
 
-@pytest.mark.parametrize("failing", ["apt-get update", "apt-get install", "pip"])
+@pytest.mark.parametrize("failing", ["apt-get install", "pip"])
 def test_each_installation_has_a_timeout(machine: Machine, failing: str) -> None:
     """A mirror that accepts a connection and sends nothing would cost a GPU's price."""
     machine.program("python3", OLD_PYTHON)
     machine.program("apt-get", INSTALLER)
     machine.program("python-of-the-archive", PYTHON)
-    (machine.programs / "timeout").unlink()
-    status = '[[ "$*" == *"${HANGS#* }"* ]] && exit 124; shift 2; exec "$@"'
-    machine.program("timeout", f"#!/bin/bash\nHANGS='{failing}'\n{status}\n")
+    machine.hang(failing)
     instance, _ = machine.boot(user_data(HUB, "any"), archive_has="3.12")
     assert instance.returncode == 1
     assert machine.called[-1] == "systemctl poweroff"
