@@ -28,10 +28,12 @@ from .mounts.full_disks import full_disks
 from .mounts.home import HomeError
 from .mounts.mounts import Mounts
 from .notebook_server.certificates import NotebookCertificates
-from .notebook_server.container import Container, find_engine
+from .notebook_server.container import EXTENSION_SECONDS, NO_EXTENSION, Container, find_engine
 from .notebook_server.errors import NotebookError
+from .notebook_server.gpu_nodes import prepare_gpu_nodes
 from .notebook_server.local_socket import LocalSocket
 from .notebook_server.process import NotebookProcess
+from .notebook_server.pulled_images import PulledImages
 from .settings import Settings
 from .user_requests import UserRequests
 
@@ -176,19 +178,21 @@ class LeaseRun:
         }
         if self._certificates is not None:
             environment |= self._certificates.environment
-        if grant.container:
-            container = self._container()
+        container = await self._container() if grant.container else None
+        if container is not None:
             await container.pull()
             await self._notebook.start_in(container, grant.command, environment)
         else:
             await self._notebook.start(grant.command, environment)
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
+        log.info("listening after %.1f s", time.monotonic() - began)
+        has_extension = container is None or await self._socket.until_extension(EXTENSION_SECONDS)
         self._status.begin()
-        self._reports.report(
-            "ready", f"listening after {time.monotonic() - began:.1f} s", port=grant.port
-        )
+        self._reports.report("ready", "" if has_extension else NO_EXTENSION, port=grant.port)
+        if container is not None:
+            await container.prune()
 
-    def _container(self) -> Container:
+    async def _container(self) -> Container:
         """Raises `NotebookError`."""
         settings = self._settings
         return Container(
@@ -196,7 +200,8 @@ class LeaseRun:
             image=self._grant.container,
             user=settings.user,
             volumes=(*self._mounts.volumes, (settings.run_dir, str(settings.run_dir), True)),
-            has_gpu=settings.gpu_device is not None and settings.gpu_device.exists(),
+            gpu_nodes=await prepare_gpu_nodes(settings.gpu_device),
+            pulled=PulledImages(settings.state_dir),
         )
 
     async def _write_certificates(self) -> None:

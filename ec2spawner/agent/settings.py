@@ -61,6 +61,8 @@ class Settings:
     """The PCI bus, as Linux shows it; None does not check that its GPUs have a driver."""
     container_engine: str = ""
     """The command of the container engine; empty is the first that is found."""
+    state_dir: Path = Path("/var/lib/ec2spawner")
+    """On the instance's disk: outlives a stop of a retained instance."""
 
     @classmethod
     def from_environment(cls, hub_api_url: str, environment: Mapping[str, str]) -> Settings:
@@ -93,6 +95,7 @@ class Settings:
             if (bus := environment.get("EC2SPAWNER_PCI_DEVICES", "/sys/bus/pci/devices"))
             else None,
             container_engine=environment.get("EC2SPAWNER_CONTAINER_ENGINE", "").strip(),
+            state_dir=Path(environment.get("EC2SPAWNER_STATE_DIR", "/var/lib/ec2spawner")),
         )
 
 

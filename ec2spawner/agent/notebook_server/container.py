@@ -21,6 +21,7 @@ from ..command import run
 from ..settings import NotebookUser
 from . import ecr
 from .errors import NotebookError
+from .pulled_images import PulledImages
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +31,17 @@ PULL_SECONDS: Final = 1800.0
 """Seconds for a pull: an image with CUDA and PyTorch has 10 GB, and `ready_timeout` is shorter."""
 
 REMOVE_SECONDS: Final = 30.0
+
+REMOVE_IMAGE_SECONDS: Final = 120.0
+"""Seconds to remove an image of 10 GB."""
+
+EXTENSION_SECONDS: Final = 3.0
+"""From a listening server to its extension's connection: it connects while the server starts."""
+
+NO_EXTENSION: Final = (
+    "Its container image has no ec2spawner[notebook] that connects: no cost, GPU use and countdown "
+    "in JupyterLab, and the idle stop sees programs that use CPU or GPU, not cells"
+)
 
 _OF_THE_CLIENT: Final = re.compile(
     r"(?:LD|DOCKER|PODMAN|NERDCTL|BUILDAH|CNI|NETAVARK|STORAGE|XDG)_|CONTAINERS_(?:CONF|STORAGE|"
@@ -51,10 +63,12 @@ class Engine:
         """Such as `docker`."""
         return Path(self.command[0]).name
 
-    @property
-    def gpus(self) -> tuple[str, ...]:
-        """Options that give a container all GPUs, by NVIDIA's container toolkit."""
-        return ("--device=nvidia.com/gpu=all",) if self.name == "podman" else ("--gpus=all",)
+    def gpus(self, nodes: Sequence[Path]) -> list[str]:
+        """Options that give a container all GPUs, by NVIDIA's container toolkit; `nodes` are
+        theirs, see `gpu_nodes`."""
+        if self.name == "podman":  # its runtime knows the devices of the CDI
+            return ["--device=nvidia.com/gpu=all"]
+        return ["--gpus=all", *(f"--device={node}" for node in nodes)]
 
 
 def find_engine(wanted: str) -> Engine:
@@ -91,31 +105,52 @@ class Container:
     user: NotebookUser
     volumes: tuple[tuple[Path, str, bool], ...]
     """(folder here, path in the container, whether it is read-only)."""
-    has_gpu: bool
+    gpu_nodes: tuple[Path, ...]
+    """Empty without a GPU."""
+    pulled: PulledImages
 
     async def pull(self) -> None:
         """Get the newest image of the tag, or the one of the digest if it is not here.
 
         Raises `NotebookError`.
         """
-        if "@" in self.image and await self._is_here():
+        before = await self._image_id()
+        if "@" in self.image and before:
             return
         await self._log_in()
         status, output = await run(
             *self.engine.command, "pull", "--quiet", self.image, seconds=PULL_SECONDS
         )
         if status == 0:
+            if (now := await self._image_id()) != before:
+                await asyncio.to_thread(self.pulled.add, now)
             return
-        if await self._is_here():
+        if before:
             log.warning("%s was not pulled, an older one is used: %s", self.image, output)
             return
         raise NotebookError(
             f"the container image {self.image} could not be pulled: {output}. Please tell an admin"
         )
 
-    async def _is_here(self) -> bool:
-        status, _ = await run(*self.engine.command, "image", "inspect", self.image, seconds=30.0)
-        return status == 0
+    async def prune(self) -> None:
+        """Remove images that the agent pulled before and this container does not use."""
+        if used := await self._image_id():
+            await self.pulled.prune(used, self._remove_image)
+
+    async def _image_id(self) -> str:
+        """Of the image that is here; empty for none."""
+        command = (*self.engine.command, "image", "inspect", "--format={{.Id}}", self.image)
+        status, output = await run(*command, seconds=30.0)
+        return output if status == 0 else ""
+
+    async def _remove_image(self, image_id: str) -> bool:
+        """Whether it is gone: one that another container uses stays."""
+        argv = (*self.engine.command, "image", "rm", image_id)
+        status, output = await run(*argv, seconds=REMOVE_IMAGE_SECONDS)
+        if status == 0 or re.search("no such image|not known", output, re.IGNORECASE):
+            return True
+        log.warning("the image %s was not removed: %s", image_id, output)
+        return False
 
     async def _log_in(self) -> None:
         registry = ecr.registry_of(self.image)
@@ -162,7 +197,7 @@ class Container:
             f"--user={self.user.uid}:{self.user.gid}",
             *(f"--group-add={group}" for group in self.user.groups if group != self.user.gid),
             f"--workdir={self.user.home}",
-            *(self.engine.gpus if self.has_gpu else ()),
+            *(self.engine.gpus(self.gpu_nodes) if self.gpu_nodes else ()),
             *(f"--volume={here}:{there}{':ro' if ro else ''}" for here, there, ro in self.volumes),
             *(f"--env={name}" for name in passed),
             *(f"--env={name}={value}" for name, value in written.items()),

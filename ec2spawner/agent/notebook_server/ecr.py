@@ -15,8 +15,10 @@ USER: Final = "AWS"
 SECONDS: Final = 30.0
 
 _HOST: Final = re.compile(
-    r"(?P<host>(?P<account>\d{12})\.dkr\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)"
-    r"\.amazonaws\.(?:com|com\.cn|eu))/"
+    r"(?P<host>(?P<account>\d{12})\.dkr"
+    r"(?:\.ecr(?:-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.(?:com|com\.cn|eu)"
+    # With IPv6 as well as IPv4.
+    r"|-ecr(?:-fips)?\.(?P<dual>[a-z0-9-]+)\.on\.(?:aws|amazonwebservices\.com\.cn)))/"
 )
 
 
@@ -32,7 +34,9 @@ class Registry:
 def registry_of(image: str) -> Registry | None:
     """The private registry that an image is in; None for an image from elsewhere."""
     found = _HOST.match(image)
-    return Registry(found["host"], found["account"], found["region"]) if found else None
+    if found is None:
+        return None
+    return Registry(found["host"], found["account"], found["region"] or found["dual"])
 
 
 async def password(registry: Registry) -> str:

@@ -84,6 +84,14 @@ class LocalSocket:
         """Whether an extension is connected, that is, a client that sends messages."""
         return any(self._writers.values())
 
+    async def until_extension(self, seconds: float) -> bool:
+        """Wait for an extension; whether one connects within `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not self.has_extension:
+                    await asyncio.sleep(0.05)
+        return self.has_extension
+
     def push(self, state: AgentState) -> None:
         """Send a state to every client. A slow reader may miss states, but not the last one."""
         self._last = _line(state)

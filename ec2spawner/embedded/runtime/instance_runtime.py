@@ -321,6 +321,7 @@ class InstanceRuntime:
             "EC2SPAWNER_NOTEBOOK_HOME": str(workspace.home),
             "EC2SPAWNER_NOTEBOOK_USER": f"{workspace.user_id}:{workspace.group_id}",
             "EC2SPAWNER_RUN_DIR": str(workspace.run_directory),
+            "EC2SPAWNER_STATE_DIR": str(workspace.directory / "state"),
             "EC2SPAWNER_UNITS": str(workspace.directory / "units"),
             "EC2SPAWNER_ROOT": str(workspace.root),
             "EC2SPAWNER_FILE_SYSTEMS": str(self._file_systems),

@@ -132,6 +132,8 @@ UNIT
 Description=Agent of ec2spawner
 Wants=network-online.target
 After=network-online.target dlami-nvme.service
+# Which run the notebook's container: they start before and stop after it.
+After=containerd.service docker.service soci-snapshotter.service
 # Its invalid settings, and five failures in ten minutes.
 OnFailure=ec2spawner-agent-failed.service
 StartLimitIntervalSec=600

@@ -263,6 +263,7 @@ class Start:
                     lease.lease_id,
                     Step.READY,
                     "Your server is ready",
+                    event.message,
                     state=LeaseState.READY,
                     url=url,
                     ready_at=self.state.clock.now(),

@@ -327,6 +327,7 @@ class Machine:
             "EC2SPAWNER_NOTEBOOK_USER": f"{os.getuid()}:{os.getgid()}",
             "EC2SPAWNER_NOTEBOOK_HOME": str(self.home),
             "EC2SPAWNER_RUN_DIR": str(self.root / "run"),
+            "EC2SPAWNER_STATE_DIR": str(self.root / "state"),
             "EC2SPAWNER_SIMULATED_GPU": json.dumps(
                 {"name": "Simulated T4", "count": 1, "memory_mib": 15360}
             ),

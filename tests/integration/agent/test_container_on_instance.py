@@ -21,6 +21,7 @@ from tests.integration.agent.lease_on_instance import (
     API_TOKEN,
     PYTHON,
     REPOSITORY,
+    SMALL_SERVER,
     Machine,
     StubHub,
     until,
@@ -107,6 +108,7 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     await until(lambda: hub.event("ready") or hub.event("failed"), what="ready")
     assert hub.event("failed") is None, hub.event("failed")
     assert IMAGE in hub.event("notebook").message
+    assert hub.event("ready").message == ""
     async with Jupyter(machine.base_url, API_TOKEN) as ada:
         assert (await ada.call("GET", "api/contents/notes.txt"))[0] == 200
         await until(lambda: hub.heartbeats, what="a heartbeat")
@@ -122,6 +124,22 @@ async def test_a_server_runs_in_a_new_container_with_the_users_home(
     await until(lambda: hub.event("stopped"), what="stopped")
     assert await asyncio.to_thread(podman, "ps", "--all", *NAMES) == []
     assert (machine.home / "new.txt").read_text() == "from inside"
+
+
+async def test_an_image_without_the_extension_is_noted_with_the_start(
+    machine: Machine, hub: StubHub, containers: Path
+) -> None:
+    machine.environment |= {
+        "CONTAINERS_CONF": str(containers),
+        "EC2SPAWNER_CONTAINER_ENGINE": "podman",
+    }
+    machine.home.mkdir()
+    await machine.boot()
+    (machine.home / "server.py").write_text(SMALL_SERVER)
+    hub.give(machine.lease(container=IMAGE, command=["python3", str(machine.home / "server.py")]))
+    await until(lambda: hub.event("ready") or hub.event("failed"), what="ready")
+    assert hub.event("failed") is None, hub.event("failed")
+    assert "ec2spawner[notebook]" in hub.event("ready").message
 
 
 async def test_an_image_that_cannot_be_pulled_is_the_reason_of_the_failure(

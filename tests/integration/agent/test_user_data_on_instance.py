@@ -180,6 +180,7 @@ def test_the_unit_of_the_agent(machine: Machine) -> None:
     machine.boot(user_data(HUB))
     unit = (machine.units / "ec2spawner-agent.service").read_text().splitlines()
     assert {
+        "After=containerd.service docker.service soci-snapshotter.service",
         "After=network-online.target dlami-nvme.service",
         "KillMode=mixed",
         "LimitNOFILE=1048576",

@@ -61,6 +61,7 @@ def test_user_data_runs_in_a_clean_environment(lab: Any, monkeypatch: pytest.Mon
         "EMBEDDED_EC2_RUNTIME",
         "EC2SPAWNER_ROOT",
         "EC2SPAWNER_RUN_DIR",
+        "EC2SPAWNER_STATE_DIR",
         "EC2SPAWNER_SIMULATED_GPU",
         "EC2SPAWNER_UNITS",
         "EC2SPAWNER_SIMULATED_S3",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,19 +11,22 @@ import pytest
 from ec2spawner.agent.notebook_server.container import Container, Engine, find_engine
 from ec2spawner.agent.notebook_server.ecr import Registry, password, registry_of
 from ec2spawner.agent.notebook_server.errors import NotebookError
+from ec2spawner.agent.notebook_server.gpu_nodes import prepare_gpu_nodes
+from ec2spawner.agent.notebook_server.pulled_images import PulledImages
 from ec2spawner.agent.settings import NotebookUser
 
 HOME = Path("/home/ubuntu")
 USER = NotebookUser("ubuntu", 1000, 1001, (1001, 4), HOME, "/bin/bash")
 
 
-def container(engine: Engine | None = None, *, has_gpu: bool = False) -> Container:
+def container(engine: Engine | None = None, gpu_nodes: tuple[Path, ...] = ()) -> Container:
     return Container(
         engine=engine or Engine(("docker",)),
         image="quay.io/jupyter/base-notebook:2026-11-16",
         user=USER,
         volumes=((HOME, str(HOME), False), (Path("/mnt/x"), "/data/x", True)),
-        has_gpu=has_gpu,
+        gpu_nodes=gpu_nodes,
+        pulled=PulledImages(Path("/nowhere")),
     )
 
 
@@ -70,19 +74,78 @@ def test_the_container_has_user_home_mounts_and_network_of_the_instance() -> Non
 
 
 @pytest.mark.parametrize(
-    ("engine", "option"),
+    ("engine", "options"),
     [
-        (("docker",), "--gpus=all"),
-        (("nerdctl", "--snapshotter", "soci"), "--gpus=all"),
-        (("/usr/bin/podman",), "--device=nvidia.com/gpu=all"),
+        (("docker",), {"--gpus=all", "--device=/dev/nvidia0", "--device=/dev/nvidiactl"}),
+        (("nerdctl",), {"--gpus=all", "--device=/dev/nvidia0", "--device=/dev/nvidiactl"}),
+        (("/usr/bin/podman",), {"--device=nvidia.com/gpu=all"}),
     ],
 )
-def test_gpus_are_given_in_the_engines_words(engine: tuple[str, ...], option: str) -> None:
-    with_gpu, _ = container(Engine(engine), has_gpu=True).start_command(["x"], {})
+def test_gpus_are_given_in_the_engines_words(engine: tuple[str, ...], options: set[str]) -> None:
+    """By their nodes too, which a reload of systemd would otherwise take away."""
+    nodes = (Path("/dev/nvidia0"), Path("/dev/nvidiactl"))
+    with_gpu, _ = container(Engine(engine), nodes).start_command(["x"], {})
     without, _ = container(Engine(engine)).start_command(["x"], {})
     assert with_gpu[: len(engine)] == list(engine)
-    assert option in with_gpu
-    assert option not in without
+    assert {*with_gpu} - {*without} == options
+
+
+async def test_systemd_finds_each_node_of_a_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    links = tmp_path / "char"
+    links.mkdir()
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm", "nvidia-nvswitchctl"):
+        (tmp_path / name).symlink_to("/dev/null")
+    (tmp_path / "nvidia-caps").mkdir()
+    names = ("nvidia-uvm", "nvidia0", "nvidiactl")
+    nodes = tuple(tmp_path / name for name in names)
+    assert await prepare_gpu_nodes(tmp_path / "nvidia0", links) == nodes
+    assert await prepare_gpu_nodes(tmp_path / "nvidia0", links) == nodes
+    assert (links / "1:3").samefile("/dev/null")
+    assert await prepare_gpu_nodes(tmp_path / "nvidia1", links) == ()
+    assert await prepare_gpu_nodes(None, links) == ()
+
+
+ENGINE = """#!/bin/sh
+# Has one tag, which `pull` moves to the image that REGISTRY names.
+cd "${0%/*}" || exit
+case "$1 $2" in
+    "pull "*) cp registry tag && cp registry "$(cat registry).image" ;;
+    "image inspect") cat tag 2>/dev/null ;;
+    "image rm") [ -e "$3.used" ] && echo "$3 is used" && exit 1; rm "$3.image" ;;
+esac
+"""
+
+
+async def test_an_image_that_a_newer_one_replaced_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only such that the agent has pulled: "baked" came with the AMI."""
+    engine = tmp_path / "engine"
+    engine.write_text(ENGINE)
+    engine.chmod(0o755)
+    (tmp_path / "tag").write_text("baked")
+    (tmp_path / "baked.image").touch()
+
+    async def start(registry: str) -> set[str]:
+        (tmp_path / "registry").write_text(registry)
+        # A new agent, as after a stop of the instance.
+        one = replace(
+            container(Engine((str(engine),))), pulled=PulledImages(tmp_path / "state" / "folder")
+        )
+        await one.pull()
+        await one.prune()
+        return {each.stem for each in tmp_path.glob("*.image")}
+
+    assert await start("baked") == {"baked"}
+    assert await start("first") == {"baked", "first"}
+    (tmp_path / "first.used").touch()
+    assert await start("second") == {"baked", "first", "second"}
+    (tmp_path / "first.used").unlink()
+    assert await start("third") == {"baked", "third"}
+    assert await start("baked") == {"baked"}
 
 
 def test_the_wanted_engine_or_the_first_that_is_there(
@@ -111,6 +174,12 @@ def test_private_registries_of_amazon_are_known() -> None:
     assert registry_of(f"{host}/lab:1") == Registry(host, "123456789012", "eu-central-1")
     china = "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn"
     assert registry_of(f"{china}/lab@sha256:0") == Registry(china, "123456789012", "cn-north-1")
+    for host in (
+        "123456789012.dkr-ecr.eu-central-1.on.aws",
+        "123456789012.dkr-ecr-fips.us-east-1.on.aws",
+        "123456789012.dkr-ecr.cn-north-1.on.amazonwebservices.com.cn",
+    ):
+        assert registry_of(f"{host}/lab:1") == Registry(host, "123456789012", host.split(".")[2])
     for other in ("quay.io/jupyter/lab:1", "public.ecr.aws/x/y:1", f"evil.example/{host}/lab:1"):
         assert registry_of(other) is None
 

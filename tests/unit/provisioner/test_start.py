@@ -562,3 +562,15 @@ def _type(world: World, instance_id: str) -> Any:
 
 def _over(world: World) -> bool:
     return bool(world.ended)
+
+
+async def test_the_user_reads_what_a_ready_server_lacks(world: World) -> None:
+    lease = await world.request()
+    [instance_id] = await world.boot()
+    agent = Agent(world, instance_id)
+    await agent.claim()
+    await agent.event("notebook", "A bucket is missing")
+    await agent.event("ready", "No extension connects")
+    details = {event.step: event.detail for event in world.now(lease).events}
+    assert details[Step.NOTEBOOK] == "A bucket is missing"
+    assert details[Step.READY] == "No extension connects"
