@@ -32,6 +32,7 @@ INSTALLED_BUNDLE = Path("share/jupyter/labextensions/ec2spawner-lab")
 INSTALLED_CONFIG = Path("etc/jupyter/jupyter_server_config.d")
 INSTALLED_STARTUP = Path("etc/ipython/startup")
 INSTALLED_CONFIGS = Path("share/ec2spawner/configs")
+SAMPLES = ("class", "demo", "large", "shared-data", "small-team")
 
 
 def sources_digest() -> str:
@@ -74,7 +75,10 @@ def data_files() -> list[tuple[str, list[str]]]:
         str(INSTALLED_CONFIG): ["jupyter-config/jupyter_server_config.d/ec2spawner.json"],
         str(INSTALLED_STARTUP): ["jupyter-config/ipython-startup/50-ec2spawner.py"],
         str(INSTALLED_CONFIGS): ["configs/iam-policy.json"],
-        str(INSTALLED_CONFIGS / "demo"): ["configs/demo/jupyterhub_config.py"],
+        **{
+            str(INSTALLED_CONFIGS / sample): [f"configs/{sample}/jupyterhub_config.py"]
+            for sample in SAMPLES
+        },
         str(INSTALLED_CONFIGS / "aws"): [str(file) for file in files_in("configs/aws")],
         str(INSTALLED_CONFIGS / "aws/proxy"): [str(file) for file in files_in("configs/aws/proxy")],
     }

@@ -8,7 +8,7 @@ c = get_config()
 c.JupyterHub.spawner_class = "ec2"
 c.JupyterHub.cleanup_servers = False  # restarting the hub must not stop servers
 
-c.EC2Spawner.hub_name = "class"  # in the tags of everything it creates, and in the IAM policy
+c.EC2Spawner.hub_name = "class"  # <- as in the hub's IAM policy; in the tags of all it creates
 c.EC2Spawner.region = "us-east-1"  # <-
 c.EC2Spawner.subnets = [  # <- one for each zone: more zones find spot more often
     "subnet-0a1b2c3d4e5f60001",

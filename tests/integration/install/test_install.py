@@ -29,6 +29,10 @@ HUB_SETUP = {
         *("setup-hub.sh", "stack.yaml"),
     )
 }
+SAMPLES = {
+    f"share/ec2spawner/configs/{name}/jupyterhub_config.py"
+    for name in ("class", "demo", "large", "shared-data", "small-team")
+}
 
 
 def run(*command: str, cwd: Path, environment: dict[str, str] | None = None) -> str:
@@ -61,7 +65,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def test_the_wheel_has_the_extension_and_the_hubs_set_up(built: dict[str, Path]) -> None:
     with zipfile.ZipFile(built["wheel"]) as archive:
         data = {name.partition(".data/data/")[2] for name in archive.namelist()}
-    assert {BUNDLE, SERVER_CONFIG, *HUB_SETUP} <= data
+    assert {BUNDLE, SERVER_CONFIG, *HUB_SETUP, *SAMPLES} <= data
 
 
 def test_the_source_distribution_has_the_built_extension(built: dict[str, Path]) -> None:

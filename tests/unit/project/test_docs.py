@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -33,7 +34,7 @@ from ec2spawner.config import (
 )
 from ec2spawner.core import tags
 from ec2spawner.core.offers.quotas import quota_of
-from ec2spawner.data import instance_types
+from ec2spawner.data import INTERRUPTIONS_SOURCE, instance_types
 from ec2spawner.embedded.demo.authenticator import OnePassword
 from ec2spawner.embedded.demo.hub import DemoHub
 from ec2spawner.hub.api import user as user_api
@@ -136,6 +137,22 @@ def test_the_sums_for_a_class_are_right() -> None:
     for hours in (1, 4, 12 * 4):
         assert f" {students * hours * price:.2f} |" in page
     assert f" {price} |" in page
+
+
+def test_the_regions_spot_market_is_as_the_package_knows_it() -> None:
+    page = written(DOCS / "how-to/region-and-gpu.md")
+    assert INTERRUPTIONS_SOURCE.removeprefix("the ") in page.replace("\n", " ")
+    rows = re.findall(r"^\| ([a-z]{2}-[a-z]+-\d) \|.*$", page, flags=re.M)
+    assert len(rows) > 5
+    for region in rows:
+        known = [
+            (kind.spot_saving_percent, kind.interruption_band)
+            for kind in instance_types(region).values()
+            if kind.gpu and kind.spot_saving_percent is not None
+        ]
+        saved = round(median(saving for saving, _ in known))
+        often, rarely = (sum(each == band for _, each in known) for band in (4, 0))
+        assert f"| {region} | {len(known)} | {saved} % | {often} | {rarely} |" in page
 
 
 def test_the_demos_configuration_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
