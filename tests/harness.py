@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import boto3
 import httpx
 
+from ec2spawner.embedded import read_lag
 from tests.nursery import ForkedProcess, Nursery
 
 T = TypeVar("T")
@@ -231,7 +232,7 @@ class Embedded:
         return [
             call
             for call in await self.control("calls")
-            if call["action"] == action and ".NotFound" not in call["outcome"]
+            if call["action"] == action and call["outcome"] not in read_lag.CODES
         ]
 
     async def stop(self) -> None:

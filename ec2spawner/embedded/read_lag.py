@@ -42,6 +42,9 @@ _NO_TEMPLATE_NAME = (
     "The specified launch template, with template name {}, does not exist.",
 )
 
+CODES = frozenset(code for code, _ in (*_NOT_FOUND.values(), _NO_TEMPLATE_NAME))
+"""What calls are answered with that do not know a resource yet."""
+
 _IDS = frozenset(
     (
         "InstanceId InstanceIds LaunchTemplateId LaunchTemplateIds NetworkInterfaceId "
