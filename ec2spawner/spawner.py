@@ -28,6 +28,7 @@ from .hub.app.service import HubService
 from .hub.app.spawn_error import SpawnError
 from .hub.failure.diagnosis import Diagnosis
 from .hub.failure.rendering import spawn_error
+from .hub.failure.start_failure import StartFailure
 from .hub.pages.migration_progress import moving
 from .hub.pages.progress import progress_event
 from .hub.pages.spawn_page import render_options_form
@@ -40,6 +41,7 @@ from .hub.spawn.home_choice import release_home
 from .hub.spawn.home_migration import home_zone_of
 from .hub.spawn.idle_policy import follow_configuration, policy_of
 from .hub.spawn.lease_request import NotOfferedInHomeZone, Server, new_lease
+from .hub.spawn.notebook_port import NotebookNotReached, check_notebook_port
 from .hub.spawn.server_options import per_server_options
 from .provisioner.lifecycle.recovery import SavedServer, saved
 from .provisioner.lifecycle.start import StartFailed
@@ -162,6 +164,7 @@ class EC2Spawner(OptionTraits, Spawner):
                     await provisioner.give_up_retained(self.user.name, self.name)
                 await provisioner.request(lease)
                 ready = await provisioner.wait_ready(self.lease_id, self.start_timeout)
+                await check_notebook_port(ready.url)
         except StoreError as error:
             raise SpawnError(
                 "The hub cannot write to its database, so no server can start. Tell an admin; the "
@@ -176,13 +179,18 @@ class EC2Spawner(OptionTraits, Spawner):
             raise spawn_error(failure, self._start_link) from error
         except StartFailed as error:
             raise spawn_error(await diagnosis.of_stop(error.stop), self._start_link) from error
+        except NotebookNotReached as error:
+            raise await self._ended(provisioner, StartFailure("failed", str(error))) from error
         except TimeoutError as error:
             failure = await diagnosis.of_timeout(self.lease_id, self.start_timeout)
-            with suppress(StoreError):  # it holds in memory, and the next pass stores it
-                stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
-                await provisioner.end(self.lease_id, stop)
-            raise spawn_error(failure, self._start_link) from error
+            raise await self._ended(provisioner, failure) from error
         return ready.url
+
+    async def _ended(self, provisioner: Provisioner, failure: StartFailure) -> SpawnError:
+        with suppress(StoreError):  # it holds in memory, and the next pass stores it
+            stop = Stop(reason="failed", message=failure.message[:MAX_STOP_MESSAGE])
+            await provisioner.end(self.lease_id, stop)
+        return spawn_error(failure, self._start_link)
 
     def _start_link(self, user_options: Mapping[str, str]) -> str:
         return start_url(self, user_options, service.utc_now())

@@ -39,6 +39,8 @@ class Network:
     vpc_id: str
     subnets: Mapping[str, str]
     """Zone -> subnet id."""
+    hub_subnet: str
+    """The public one, with the NAT gateway and the hub's machine."""
     security_group: str
     image_id: str
 
@@ -110,7 +112,7 @@ class AddressBlock:
 def build(moto: Moto, block: AddressBlock) -> Network:
     """Make the network and the image. Only inside `moto.run`."""
     with moto.same_ids(ID_SEED):
-        vpc_id, subnets = _build_network(moto, block)
+        vpc_id, subnets, hub_subnet = _build_network(moto, block)
     groups = moto.call_here(
         "DescribeSecurityGroups", Filters=[{"Name": "vpc-id", "Values": [vpc_id]}]
     )
@@ -119,11 +121,11 @@ def build(moto: Moto, block: AddressBlock) -> Network:
     members = {"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]}
     moto.call_here("AuthorizeSecurityGroupIngress", GroupId=group, IpPermissions=[members])
     image_id = _register_image(moto)
-    return Network(vpc_id, subnets, group, image_id)
+    return Network(vpc_id, subnets, hub_subnet, group, image_id)
 
 
-def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]]:
-    """Id of the VPC, and zone -> subnet id."""
+def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str], str]:
+    """Id of the VPC, zone -> subnet id, and the id of the public subnet."""
     call = moto.call_here
     vpc_id = call("CreateVpc", CidrBlock=block.cidr)["Vpc"]["VpcId"]
     subnets: dict[str, str] = {}
@@ -140,17 +142,17 @@ def _build_network(moto: Moto, block: AddressBlock) -> tuple[str, dict[str, str]
             MapPublicIpOnLaunch={"Value": False},
         )
         subnets[subnet["AvailabilityZone"]] = subnet["SubnetId"]
-    _build_way_out(moto, vpc_id, block)
-    return vpc_id, subnets
+    return vpc_id, subnets, _build_way_out(moto, vpc_id, block)
 
 
-def _build_way_out(moto: Moto, vpc_id: str, block: AddressBlock) -> None:
-    """As AWS's console builds a VPC: private subnets, and one NAT gateway in a public one."""
+def _build_way_out(moto: Moto, vpc_id: str, block: AddressBlock) -> str:
+    """As AWS's console builds a VPC: private subnets, and one NAT gateway in a public one, whose
+    id is returned."""
     call = moto.call_here
     inside = {"VpcId": vpc_id}
     internet = call("CreateInternetGateway")["InternetGateway"]["InternetGatewayId"]
     call("AttachInternetGateway", InternetGatewayId=internet, **inside)
-    public = call(
+    public: str = call(
         "CreateSubnet",
         CidrBlock=block.subnet_cidr(PUBLIC_SUBNET),
         AvailabilityZone=moto.region + ZONES[0],
@@ -171,6 +173,7 @@ def _build_way_out(moto: Moto, vpc_id: str, block: AddressBlock) -> None:
         NatGatewayId=gateway["NatGatewayId"],
         **everywhere,
     )
+    return public
 
 
 def _register_image(moto: Moto) -> str:

@@ -182,13 +182,18 @@ class EmbeddedEC2:
         )
         capacity, quotas, reservations = Capacity(), Quotas(), Reservations()
         spot_prices, on_demand_prices = SpotPrices(), OnDemandPrices()
-        lifecycles = Lifecycles(
-            moto, runtime, capacity, self._boot_seconds, self._terminated_visible_seconds
-        )
         self._stack.push_async_callback(runtime.close)
         await asyncio.gather(moto.start(), runtime.open())
-        self._stack.push_async_callback(lifecycles.close)
         built = await moto.run(lambda: network.build(moto, block))
+        lifecycles = Lifecycles(
+            moto,
+            runtime,
+            capacity,
+            built.hub_subnet,
+            self._boot_seconds,
+            self._terminated_visible_seconds,
+        )
+        self._stack.push_async_callback(lifecycles.close)
         await moto.forward_call(
             "CreateServiceLinkedRole", {"AWSServiceName": SPOT_SERVICE}, service="iam"
         )

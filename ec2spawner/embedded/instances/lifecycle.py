@@ -20,8 +20,8 @@ from ..api.protocol import EC2Error
 from ..market.capacity import Capacity, Offer
 from ..runtime.instance import SimulatedInstance
 from ..runtime.instance_runtime import InstanceRuntime
-from . import security_groups
 from .quotas import counted_by
+from .reachability import passage
 
 log = logging.getLogger(__name__)
 
@@ -105,6 +105,7 @@ class Lifecycles:
         moto: Moto,
         runtime: InstanceRuntime,
         capacity: Capacity,
+        hub_subnet: str,
         boot_seconds: float,
         terminated_visible_seconds: float,
     ) -> None:
@@ -113,6 +114,7 @@ class Lifecycles:
         self._moto = moto
         self._runtime = runtime
         self._capacity = capacity
+        self._hub_subnet = hub_subnet
         self._lifecycles: dict[str, Lifecycle] = {}
         self._launched = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -276,7 +278,7 @@ class Lifecycles:
 
     async def _boot_now(self, life: Lifecycle) -> None:
         life.instance.passage = await self._moto.run(
-            lambda: security_groups.passage(self._moto, life.moto_instance)
+            lambda: passage(self._moto, life.moto_instance, self._hub_subnet)
         )
         await self._runtime.boot(life.instance)
 

@@ -21,7 +21,7 @@ ALL: Ports = ((0, 65535),)
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """What the security groups of hub and instance let pass between them."""
+    """What subnets and security groups of hub and instance let pass between them."""
 
     inbound: Ports
     """The instance's ports that the hub reaches."""
@@ -35,6 +35,7 @@ class Passage:
 
 
 OPEN = Passage(ALL, (ALL, ALL))
+SHUT = Passage((), ((), ()))
 
 
 def install(folder: Path) -> None:

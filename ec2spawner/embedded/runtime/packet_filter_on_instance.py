@@ -33,12 +33,16 @@ class Filter:
         first, second, rest = self._own.split(".", 2)
         self._hidden = f"{first}.{int(second) + 64}.{rest}"
         self._nowhere: tuple[str, int] | None = None
+        self._shut_ports: set[int] = set()
+        """Where this process has a black hole: a server may bind twice, first to try the port."""
 
     def listen_at(self, address: Any) -> Any:
         """Where a server that wants this address binds: out of the hub's reach if it is closed."""
         if not self._is_closed_here(address):
             return address
-        _open_sockets.extend(black_hole((self._own, address[1])))
+        if address[1] not in self._shut_ports:
+            _open_sockets.extend(black_hole((self._own, address[1])))
+            self._shut_ports.add(address[1])
         return self._hidden, address[1]
 
     def connect_to(self, address: Any) -> Any:

@@ -195,8 +195,9 @@ class StartFailures:
         said = await self.boot_logs.end_of(instance.instance_id)
         message = (
             f"The machine {instance.instance_id} did not call the hub within "
-            f"{_span(within)} of its start, and is given back. An admin should "
-            f"look at the image, and at the way from the instances to the hub. {said}"
+            f"{_span(within)} of its start, and is given back. An admin should look at the image, "
+            "and at the way to the hub: security groups, network ACLs, routes (`ec2spawner check` "
+            f"reports it as hub-port). {said}"
         )
         if self._unchanged(lease) is not None:
             await self.state.end(

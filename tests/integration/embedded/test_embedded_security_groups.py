@@ -1,4 +1,4 @@
-"""What an instance's security groups do not open is not reached: callers time out."""
+"""What security groups, network ACLs and VPCs do not open is not reached: callers time out."""
 
 from __future__ import annotations
 
@@ -117,3 +117,49 @@ def test_a_changed_rule_counts_from_the_next_boot_on(lab: Laboratory) -> None:
     lab.ec2.authorize_security_group_ingress(GroupId=late, IpPermissions=[rule])
     assert not connects(address)
     assert connects(serving(lab, late))
+
+
+@pytest.fixture
+def acl(lab: Laboratory) -> Iterator[str]:
+    """A network ACL of the first subnet that denies everything."""
+    subnet = lab.facts.subnets[0]
+    [before] = lab.ec2.describe_network_acls(
+        Filters=[{"Name": "association.subnet-id", "Values": [subnet]}]
+    )["NetworkAcls"]
+    [now] = [each for each in before["Associations"] if each["SubnetId"] == subnet]
+    made = lab.ec2.create_network_acl(VpcId=before["VpcId"])["NetworkAcl"]["NetworkAclId"]
+    changed = lab.ec2.replace_network_acl_association(
+        AssociationId=now["NetworkAclAssociationId"], NetworkAclId=made
+    )
+    yield made
+    lab.ec2.replace_network_acl_association(
+        AssociationId=changed["NewAssociationId"], NetworkAclId=before["NetworkAclId"]
+    )
+
+
+def test_a_network_acl_needs_rules_for_calls_and_for_answers(lab: Laboratory, acl: str) -> None:
+    def allow(number: int, low: int, high: int, *, egress: bool) -> None:
+        lab.ec2.create_network_acl_entry(
+            NetworkAclId=acl,
+            RuleNumber=number,
+            Protocol="6",
+            RuleAction="allow",
+            Egress=egress,
+            CidrBlock="0.0.0.0/0",
+            PortRange={"From": low, "To": high},
+        )
+
+    group_id = lab.facts.security_group
+    allow(100, PORT, PORT, egress=False)
+    assert not connects(serving(lab, group_id)), "its answers may not leave"
+    allow(100, 1024, 65535, egress=True)
+    assert connects(serving(lab, group_id))
+
+
+def test_an_instance_in_another_vpc_has_no_way_to_the_hub(lab: Laboratory, hubs_port: int) -> None:
+    vpc = lab.ec2.create_vpc(CidrBlock="127.127.0.0/16")["Vpc"]["VpcId"]
+    subnet = lab.ec2.create_subnet(
+        VpcId=vpc, CidrBlock="127.127.1.0/24", AvailabilityZone=f"{lab.facts.region}a"
+    )["Subnet"]["SubnetId"]
+    instance = lab.run(CALL.format(python=sys.executable, port=hubs_port), SubnetId=subnet)
+    lab.console_says(instance, "DROPPED")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
@@ -130,7 +131,38 @@ async def test_silent_instance_fails_its_start_with_the_end_of_its_boot_log(
 ) -> None:
     message = await failure(hub, "ann")
     assert "did not call the hub within 5 seconds of its start" in message
+    assert "security groups" in message
     assert "The end of its boot log: " in message
     assert "no answer to claims" in message, "the agent's own words"
     await wait_until_nothing_runs(embedded)
     assert len(await embedded.calls("CreateFleet")) == 1
+
+
+def rule(group: str, low: int, high: int) -> dict[str, Any]:
+    source = {"UserIdGroupPairs": [{"GroupId": group}]}
+    return {"IpProtocol": "tcp", "FromPort": low, "ToPort": high, **source}
+
+
+def open_only(embedded: Embedded, *ports: tuple[int, int]) -> None:
+    """Let only these TCP ports pass between members of the default group: hub and instances."""
+    ec2 = embedded.client()
+    [subnet] = ec2.describe_subnets(SubnetIds=embedded.described["subnets"][:1])["Subnets"]
+    by = {"vpc-id": subnet["VpcId"], "group-name": "default"}
+    [group] = ec2.describe_security_groups(
+        Filters=[{"Name": name, "Values": [value]} for name, value in by.items()]
+    )["SecurityGroups"]
+    group_id = group["GroupId"]
+    ec2.revoke_security_group_ingress(GroupId=group_id, IpPermissions=group["IpPermissions"])
+    for low, high in ports:
+        permissions = [rule(group_id, low, high)]
+        ec2.authorize_security_group_ingress(GroupId=group_id, IpPermissions=permissions)
+
+
+async def test_a_security_group_that_does_not_let_the_hub_in_fails_the_start_with_the_cause(
+    hub: Hub, embedded: Embedded
+) -> None:
+    open_only(embedded, (0, 8887), (8889, 65535))
+    message = await failure(hub, "ann")
+    assert ":8888" in message
+    assert "security group" in message
+    await wait_until_nothing_runs(embedded)
