@@ -92,8 +92,12 @@ async def test_a_working_user_keeps_the_server_and_an_untouched_tab_does_not(
     await choose(away, "Home", "10 seconds")
 
     # No user input from here on.
-    await asyncio.gather(sees_that_the_server_has_ended(away), hub.wait_gone("away"))
-    await asyncio.gather(*(is_on_for_as_long_again(hub, each) for each in AT_WORK))
+    await asyncio.gather(
+        sees_that_the_server_has_ended(away),
+        hub.wait_gone("away"),
+        *(is_on_for_longer(hub, each) for each in AT_WORK),
+        sees_the_cost_grow(silent),
+    )
     assert len(await hub.embedded.instances()) == len(AT_WORK)
     assert [await has_token_of_a_server(hub, each) for each in PEOPLE] == [True, True, True, False]
     await asyncio.gather(
@@ -143,8 +147,8 @@ async def sees_what_keeps_it_on(page: Any, because: str) -> None:
     await choose(page, "Home", "10 seconds")
 
 
-async def is_on_for_as_long_again(hub: Hub, user: str) -> None:
-    """By the clock of the server, which counts the same seconds as its idle time."""
+async def is_on_for_longer(hub: Hub, user: str) -> None:
+    """Than it would be without work, from now on and by the server's own clock."""
     async with Jupyter(f"{hub.url}/user/{user}/", await hub.user_token(user)) as notebook:
         status = await notebook.status()
         assert status["idle_policy"]["server_seconds"] == SHORTEST.total_seconds()
@@ -155,6 +159,22 @@ async def is_on_for_as_long_again(hub: Hub, user: str) -> None:
 
         await until(is_over, 60, f"the server's clock to reach {end}", pause=1)
     assert (await hub.model(user) or {})["ready"]
+
+
+async def sees_the_cost_grow(page: Any) -> None:
+    """In its first minute a server costs as much as in a whole one."""
+
+    async def shown() -> float:
+        found = re.search(r"\$(\d+\.\d+)", await status_item(page).inner_text())
+        return float(found.group(1)) if found else 0.0
+
+    before = await shown()
+    assert before, "the status item shows what it has cost"
+
+    async def has_grown() -> bool:
+        return await shown() > before
+
+    await until(has_grown, 60, f"a cost above {before} USD", pause=1)
 
 
 async def goes_back_to_it(page: Any, button: str, place: str) -> None:
