@@ -21,6 +21,8 @@ from .launch import Blueprint, Launcher, tag_specifications
 
 SPOT_STRATEGIES = ("lowest-price", "price-capacity-optimized", "capacity-optimized")
 ON_DEMAND_STRATEGIES = ("lowest-price", "prioritized")
+MAX_SPECIFICATIONS = 300
+"""Launch specifications of a fleet, overrides included: "Quotas for EC2 Fleet and Spot Fleet"."""
 MAX_LAUNCH = 1000
 """Instances in one request; AWS's default limit on an instant fleet is far above our use."""
 
@@ -167,6 +169,7 @@ class Fleets:
                 for index, config in enumerate(configs)
                 for candidate in await self._candidates(config, index, blueprints[index], market)
             ]
+            _check_pools(candidates)
             ordered = favourites_first(
                 candidates, wanted, _strategy(parameters, market), self._launcher.room_for
             )
@@ -242,6 +245,23 @@ class Fleets:
             offer = Offer(market, instance_type, zone)
             candidates.append(Candidate(offer, subnet_id, override, price, template))
         return candidates
+
+
+def _check_pools(candidates: Sequence[Candidate]) -> None:
+    """Two subnets of one zone make the same pool, too.
+
+    Which code EC2 gives to too many launch specifications is our assumption.
+    """
+    if len(candidates) > MAX_SPECIFICATIONS:
+        raise EC2Error(
+            "InvalidParameterValue",
+            f"The request has {len(candidates)} launch specifications; at most "
+            f"{MAX_SPECIFICATIONS} are allowed.",
+        )
+    if len({(each.template, each.offer) for each in candidates}) < len(candidates):
+        raise EC2Error(
+            "InvalidFleetConfig", "The fleet configuration contains duplicate instance pools."
+        )
 
 
 def _check_price(candidate: Candidate) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from ec2spawner.data import instance_types
+
 from .conftest import Laboratory
 
 HUB_TAGS = [{"Key": "ec2spawner:hub", "Value": "test"}, {"Key": "ec2spawner:intent", "Value": "1"}]
@@ -351,3 +353,20 @@ def test_instances_of_a_launch_end_at_once_for_the_reason_that_a_fault_names(lab
     assert ended["StateTransitionReason"] == "Client.InternalError"
     [group] = lab.fleet(template)["Instances"]
     lab.wait_for(group["InstanceIds"][0], "running")
+
+
+def test_a_pool_is_requested_once_and_at_most_300_are(lab: Any) -> None:
+    """Another subnet of the same zone makes the same pool."""
+    template = lab.template("pools")
+    [first] = lab.ec2.describe_subnets(SubnetIds=lab.facts.subnets[:1])["Subnets"]
+    alike = {"availability-zone": first["AvailabilityZone"], "vpc-id": first["VpcId"]}
+    of_zone = lab.ec2.describe_subnets(
+        Filters=[{"Name": name, "Values": [value]} for name, value in alike.items()]
+    )["Subnets"]
+    twice = tuple(subnet["SubnetId"] for subnet in of_zone)
+    assert len(twice) == 2, "the second is that of the hub"
+    with pytest.raises(ClientError, match=r"InvalidFleetConfig.*duplicate instance pools"):
+        lab.fleet(template, subnets=twice)
+    many = tuple(sorted(instance_types()))[:101]
+    with pytest.raises(ClientError, match=r"InvalidParameterValue.*303 launch specifications"):
+        lab.fleet(template, types=many, subnets=lab.facts.subnets[:3])
