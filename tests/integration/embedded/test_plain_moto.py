@@ -32,13 +32,16 @@ def plain() -> Iterator[Any]:
     """Makes clients of plain moto, in a process of its own."""
     [port] = free_ports(1)
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     environment = os.environ | {"MOTO_EC2_LOAD_DEFAULT_AMIS": "false"}
-    keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing"}
 
     def client(service: str) -> Any:
-        url = f"http://127.0.0.1:{port}"
-        return boto3.client(service, endpoint_url=url, region_name="us-east-1", **keys)
+        return boto3.client(
+            service,
+            endpoint_url=f"http://127.0.0.1:{port}",
+            region_name="us-east-1",
+            aws_access_key_id="testing",
+            aws_secret_access_key="testing",
+        )
 
     def answers() -> bool:
         try:
@@ -46,7 +49,9 @@ def plain() -> Iterator[Any]:
         except Exception:
             return False
 
-    with subprocess.Popen(command, env=environment, **quiet) as process:
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         try:
             until(answers)
             yield client
