@@ -13,13 +13,15 @@ from collections.abc import Sequence
 
 from . import memory_protection
 from .agent import Agent
+from .agent_lock import AnotherAgentError
 from .image_drift import report_drift
 from .settings import Settings, SettingsError
 
 log = logging.getLogger(__name__)
 
-INVALID_SETTINGS = 2
-"""Exit status, as of an invalid command line. systemd does not restart the agent after it."""
+MISTAKE = 2
+"""Exit status of invalid settings, of an invalid command line, and of a second agent. systemd does
+not restart the agent after it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,10 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = Settings.from_environment(arguments.hub_api_url, os.environ)
     except SettingsError as error:
         log.error("%s", error)
-        return INVALID_SETTINGS
+        return MISTAKE
     # Beside the start: it may read from a disk that is still being filled from its snapshot.
     threading.Thread(target=report_drift, name="image drift", daemon=True).start()
-    asyncio.run(_run(Agent(settings)))
+    try:
+        asyncio.run(_run(Agent(settings)))
+    except AnotherAgentError as error:
+        log.error("%s", error)
+        return MISTAKE
     return 0
 
 

@@ -17,6 +17,7 @@ from .._version import __version__
 from ..telemetry import Sampler, find_gpus
 from ..wire import Claim, Fault, LeaseGrant
 from .admin_key import keep_admin_key
+from .agent_lock import AgentLock
 from .claim import ANSWERED, UNCLAIMED_LIMIT_SECONDS, claim_lease, new_claim, new_key
 from .gpu_check import broken_gpu
 from .gpu_driver import gpu_without_driver
@@ -46,9 +47,19 @@ class Agent:
         self._key = new_key()
 
     async def run(self) -> None:
-        """Run until powered off. Cancel it for an orderly end when the instance shuts down."""
+        """Run until powered off. Cancel it for an orderly end when the instance shuts down.
+
+        Raises `AnotherAgentError` where one runs on this instance already.
+        """
+        lock = await asyncio.to_thread(_lock, self._settings)
+        if lock.has_claimed:
+            log.error(
+                "an earlier agent of this boot has crashed after its claim (journalctl -u "
+                "ec2spawner-agent), and the hub accepts no other key; powering off"
+            )
+            await power_off(self._settings.poweroff)
         try:
-            await self._run_leases()
+            await self._run_leases(lock)
         except PowerOffError as error:
             log.info("powering off: %s", error)
             await power_off(self._settings.poweroff)
@@ -57,9 +68,8 @@ class Agent:
             log.exception("the agent failed: %r; powering off", error)
             await power_off(self._settings.poweroff)
 
-    async def _run_leases(self) -> None:
+    async def _run_leases(self, lock: AgentLock) -> None:
         """One lease after another. Raises `PowerOffError` when the last one has ended."""
-        await asyncio.to_thread(_prepare_run_dir, self._settings)
         become_subreaper()
         connector = aiohttp.TCPConnector(
             resolver=aiohttp.ThreadedResolver(), keepalive_timeout=KEEPALIVE_SECONDS
@@ -72,7 +82,7 @@ class Agent:
                 metadata = Metadata(self._settings.metadata_endpoint, http)
                 await keep_admin_key(self._settings, metadata)
                 while True:
-                    await self._serve(http, check)
+                    await self._serve(http, check, lock)
                     log.info("retained for the user of the last lease: claiming again")
         finally:
             check.cancel()
@@ -84,7 +94,9 @@ class Agent:
             return fault
         return Fault(reason=await broken_gpu(self._settings.gpu_device))
 
-    async def _serve(self, http: aiohttp.ClientSession, check: asyncio.Task[Fault]) -> None:
+    async def _serve(
+        self, http: aiohttp.ClientSession, check: asyncio.Task[Fault], lock: AgentLock
+    ) -> None:
         """One lease. Returns if the instance is retained, and raises `PowerOffError` otherwise."""
         notebook = NotebookProcess(
             self._settings.user,
@@ -103,7 +115,9 @@ class Agent:
             identity = await self._read_identity(http)
             log.info("instance %s, %s", identity.instance_id, identity.instance_type)
             hub = HubClient(self._settings.hub_api_url, http)
-            grant = await self._claim(hub, http, identity, await check)
+            fault = await check
+            await asyncio.to_thread(lock.note_claim)
+            grant = await self._claim(hub, http, identity, fault)
             sampler.start()
             run = LeaseRun(self._settings, identity, grant, notebook, sampler, hub, http)
             await run.run()
@@ -165,5 +179,6 @@ class Agent:
         return grant
 
 
-def _prepare_run_dir(settings: Settings) -> None:
+def _lock(settings: Settings) -> AgentLock:
     settings.run_dir.mkdir(parents=True, exist_ok=True, mode=0o755)
+    return AgentLock(settings.run_dir)

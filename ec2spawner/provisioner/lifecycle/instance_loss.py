@@ -95,6 +95,9 @@ def _why_gone(instance: Instance | None) -> Stop:
     if instance.state_reason == SPOT_TERMINATION:
         return RECLAIMED
     if instance.state_reason == POWERED_OFF:
-        message = "The instance powered itself off: no hub answered it for long, or somebody did it"
+        message = (
+            "The instance powered itself off: its agent crashed, no hub answered it for long, or "
+            "somebody did it"
+        )
         return Stop(reason="lost", message=message)
     return Stop(reason="lost", message="The instance was terminated from outside the hub")

@@ -23,6 +23,7 @@ from typing import Any
 import psutil
 from aiohttp import web
 
+from ec2spawner.agent.agent_lock import FILE
 from ec2spawner.wire import (
     AgentEvent,
     Claim,
@@ -316,6 +317,21 @@ class Machine:
         return LeaseGrant(**(given | changes))
 
     async def boot(self) -> None:
+        """Nothing in /run is of an earlier boot."""
+        (self.root / "run" / FILE).unlink(missing_ok=True)
+        await self.start_agent()
+
+    async def crash_agent(self) -> None:
+        """systemd ends what is left of the unit."""
+        assert self.agent is not None
+        left = self.processes()
+        self.agent.kill()
+        await self.agent.wait()
+        for each in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+
+    async def start_agent(self) -> None:
         environment = {
             "PATH": f"{PYTHON.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             "PYTHONPATH": str(REPOSITORY),
@@ -395,12 +411,7 @@ class Machine:
 
     async def destroy(self) -> None:
         if self.agent is not None and self.agent.returncode is None:
-            left = self.processes()
-            self.agent.kill()
-            await self.agent.wait()
-            for each in left:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    each.kill()
+            await self.crash_agent()
 
 
 async def metadata_service(machine: Machine) -> web.AppRunner:

@@ -73,13 +73,13 @@ async def test_a_refused_agent_claims_again_with_a_fresh_identity(
     hub: StubHub, machine: Machine
 ) -> None:
     hub.claim_statuses = [503, 403]
-    key = new_key()
+    key, document = new_key(), '{"instanceId": "i-1"}'
     hub.give(machine.lease())
 
     async def claim_anew() -> Claim:
-        return Claim(protocol=1, document="{}", signature="whole", key=key)
+        return Claim(protocol=1, document=document, signature="whole", key=key)
 
-    first = Claim(protocol=1, document="{}", signature="cut", key=key)
+    first = Claim(protocol=1, document=document, signature="cut", key=key)
     async with aiohttp.ClientSession() as http:
         grant = await claim_lease(HubClient(hub.url, http), first, claim_anew)
     assert grant.lease_id == "lease-1"
@@ -120,6 +120,37 @@ async def test_a_failing_agent_releases_everything_and_powers_off(
     await until(lambda: machine.processes() == [], what="nothing runs")
     assert "its log says how" in hub.event("failed").message
     assert "the agent failed: IndexError" in machine.log()
+
+
+async def test_an_agent_that_has_crashed_after_its_claim_never_claims_again(
+    machine: Machine, hub: StubHub
+) -> None:
+    """The hub would take its new key for an attack."""
+    await boot_small(machine, hub)
+    first, claims = machine.agent, len(hub.claims)
+    await machine.start_agent()
+    assert machine.agent is not None
+    assert await machine.agent.wait() == 2, "somebody has tried the command"
+    assert not machine.powered_off
+    machine.agent = first
+    await machine.crash_agent()
+    await machine.start_agent()
+    await until(lambda: machine.powered_off, what="power-off")
+    assert len(hub.claims) == claims
+    assert "crashed after its claim" in machine.log()
+
+
+async def test_an_agent_that_has_crashed_before_its_claim_is_restarted(
+    machine: Machine, hub: StubHub
+) -> None:
+    await machine.boot()
+    await until((machine.root / "run" / "agent.lock").exists, what="it runs")
+    await machine.crash_agent()
+    assert not hub.claims
+    await machine.start_agent()
+    hub.give(machine.lease(command=machine.small_server()))
+    await until(lambda: hub.event("ready"), what="ready")
+    assert not machine.powered_off
 
 
 async def test_a_failed_start_powers_off_without_a_hub_despite_an_extension(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ec2spawner.agent.__main__ import INVALID_SETTINGS
+from ec2spawner.agent.__main__ import MISTAKE
 from ec2spawner.agent.claim import ANSWERED
 from ec2spawner.embedded.runtime import shims
 from ec2spawner.hub.spawn import user_data as user_data_module
@@ -186,7 +186,7 @@ def test_the_unit_of_the_agent(machine: Machine) -> None:
         "LimitNOFILE=1048576",
         "OnFailure=ec2spawner-agent-failed.service",
         "Restart=on-failure",
-        f"RestartPreventExitStatus={INVALID_SETTINGS}",
+        f"RestartPreventExitStatus={MISTAKE}",
         "StandardError=journal+console",
         "StandardOutput=journal+console",
         "TimeoutStopSec=60",

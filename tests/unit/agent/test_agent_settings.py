@@ -36,6 +36,6 @@ def test_invalid_settings_end_the_agent_with_one_line_for_the_console(
     monkeypatch.setattr(memory_protection, "close_to_others", lambda: None)
     monkeypatch.setenv("EC2SPAWNER_NOTEBOOK_USER", "nobody-of-this-name")
     with caplog.at_level(logging.ERROR):
-        assert program.main(["--hub-api-url", HUB]) == program.INVALID_SETTINGS
+        assert program.main(["--hub-api-url", HUB]) == program.MISTAKE
     [line] = caplog.messages
     assert "nobody-of-this-name" in line
