@@ -58,7 +58,7 @@ test: venv chromium containers postgresql boot  ## What a change must pass, brow
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
-test-long: venv chromium containers postgresql  ## Before a release: what takes too long for each change
+test-long: venv chromium containers postgresql boot  ## Before a release: what takes too long for each change
 	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend

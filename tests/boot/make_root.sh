@@ -6,6 +6,8 @@
 # The root is in the cache folder, under a hash of this file.
 set -euo pipefail
 
+# shellcheck source=/dev/null
+source tests/boot/archive.sh
 python=$1
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/ec2spawner
 root=$cache/boot-root-$(sha256sum "$0" | cut -c 1-12)
@@ -20,13 +22,6 @@ packages=(
 # As in Ubuntu's image, they are in the archive only.
 removed=(python3-venv "python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
 
-# The archive of this machine that has its own release: debootstrap's default may be unreachable.
-mirror() {
-    # shellcheck disable=SC2016 # apt's own variables
-    apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages' |
-        awk -v release="$1" '$1 == release { print $2; exit }'
-}
-
 # Stands for the distribution's archive: what an instance installs from there with apt.
 make_archive() { # $1: the root
     local deb
@@ -35,22 +30,16 @@ make_archive() { # $1: the root
         cp "$1/var/cache/apt/archives/${deb}_"*.deb "$1/srv/archive"
     done
     chroot "$1" dpkg --purge "${removed[@]}" >/dev/null
-    for deb in "$1"/srv/archive/*.deb; do
-        dpkg-deb --field "$deb"
-        printf 'Filename: ./%s\nSize: %s\nSHA256: %s\n\n' "${deb##*/}" "$(stat --format %s "$deb")" \
-            "$(sha256sum "$deb" | cut -d ' ' -f 1)"
-    done >"$1/srv/archive/Packages"
+    index_archive "$1/srv/archive"
     echo 'deb [trusted=yes] file:/srv/archive ./' >"$1/etc/apt/sources.list"
 }
 
 make_root() {
-    local release
-    # shellcheck source=/dev/null
-    release=$(. /etc/os-release && [[ $ID == debian ]] && echo "$VERSION_CODENAME") ||
-        { echo "the root is made of Debian's packages, by a machine that has them" >&2 && return 1; }
+    local codename
+    codename=$(release)
     rm -rf "$root.new"
     debootstrap --variant=minbase --include="$(IFS=, && echo "${packages[*]}")" \
-        "$release" "$root.new" "$(mirror "$release")" >"$cache/boot-root.log" 2>&1 ||
+        "$codename" "$root.new" "$(mirror "$codename")" >"$cache/boot-root.log" 2>&1 ||
         { tail -n 5 "$cache/boot-root.log" >&2 && return 1; }
     # As in Ubuntu's image: cloud-init makes this user at the first boot.
     sed -i 's/^\( *\)name: debian$/\1name: ubuntu/' "$root.new/etc/cloud/cloud.cfg"
@@ -79,12 +68,14 @@ download_wheels() {
     local stamp
     stamp=$wheels/.made-for-$(cat "$constraints" pyproject.toml | sha256sum | cut -c 1-12)
     [[ -e $stamp ]] && return
-    rm -rf "$wheels"
+    rm -rf "$wheels.new"
     "$python" -c 'import tomllib
 project = tomllib.load(open("pyproject.toml", "rb"))["project"]
 print(*project["dependencies"], *project["optional-dependencies"]["notebook"], sep="\n")' |
-        "$python" -m pip --python /usr/bin/python3 download --quiet --dest "$wheels" \
+        "$python" -m pip --python /usr/bin/python3 download --quiet --quiet --dest "$wheels.new" \
             --only-binary :all: --constraint "$constraints" --requirement /dev/stdin
+    rm -rf "$wheels"
+    mv "$wheels.new" "$wheels"
     touch "$stamp"
 }
 

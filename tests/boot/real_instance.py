@@ -17,12 +17,13 @@ import secrets
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,8 @@ def why_not() -> str:
     missing = [each for each in ("systemd-nspawn", "ip", "nsenter") if shutil.which(each) is None]
     if missing:
         return f"there is no {' and no '.join(missing)} here: see `make boot`"
-    if not ROOT.is_dir():
-        return "there is no root file system to boot: run `make boot`"
+    if not (ROOT.is_dir() and WHEELS.is_dir()):
+        return "there is no root file system to boot, or no wheels: run `make boot`"
     if "overlay" not in Path("/proc/filesystems").read_text():
         return "this kernel has no overlayfs"
     return ""
@@ -105,14 +106,22 @@ class Vpc:
         listening.setblocking(False)
         return listening
 
-    def connector(self) -> aiohttp.TCPConnector:
+    def listen_inside(self, port: int) -> socket.socket:
+        """The same on the instance's own loopback."""
+        listening = self._in_namespace(
+            self.inside, lambda: socket.create_server(("127.0.0.1", port))
+        )
+        listening.setblocking(False)
+        return listening
+
+    def connector(self, trust: ssl.SSLContext | bool = True) -> aiohttp.TCPConnector:
         """Connects from outside the instance, as the hub's proxy does."""
 
         def make(address: aiohttp.AddrInfoType) -> socket.socket:
             family, kind, protocol, *_ = address
             return self._in_namespace(self.outside, lambda: socket.socket(family, kind, protocol))
 
-        return aiohttp.TCPConnector(socket_factory=make)
+        return aiohttp.TCPConnector(socket_factory=make, ssl=trust)
 
     @staticmethod
     def _in_namespace(namespace: str, make: Callable[[], socket.socket]) -> socket.socket:
@@ -145,6 +154,8 @@ class Image:
     """What an instance's disk has at its launch, over the common root."""
 
     layers: tuple[Path, ...] = ()
+    archive: Path | None = None
+    """What apt finds, in place of the root's own archive."""
 
 
 STOCK = Image()
@@ -191,6 +202,8 @@ class RealInstance:
 
     def start(self) -> None:
         """Power it on."""
+        archive = self._image.archive
+        binds = [f"--bind-ro={archive}:/srv/archive"] if archive is not None else []
         with (self._folder / "console").open("ab") as console:
             self._container = subprocess.Popen(
                 [
@@ -200,7 +213,7 @@ class RealInstance:
                     "--resolv-conf=off",
                     "--kill-signal=SIGRTMIN+4",  # to power off, as by a power button
                     *(f"--network-namespace-path=/run/netns/{self._vpc.inside}",),
-                    *(f"--bind-ro={WHEELS}:/srv/wheels", f"--directory={self.disk}"),
+                    *(f"--bind-ro={WHEELS}:/srv/wheels", *binds, f"--directory={self.disk}"),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
@@ -208,9 +221,9 @@ class RealInstance:
                 start_new_session=True,
             )
 
-    def is_running(self) -> bool:
-        """Whether it has booted, all of cloud-init included."""
-        return "Reached target cloud-init.target" in self.console
+    def has_booted(self, times: int = 1) -> bool:
+        """Whether it has booted so often, all of cloud-init included."""
+        return self.console.count("Reached target cloud-init.target") >= times
 
     async def stop(self) -> None:
         """As EC2's StopInstances: the power button. It fails the test unless it powers off."""
@@ -278,7 +291,7 @@ class RealInstance:
     async def make_image(self) -> Image:
         """Terminate it; an image of its disk."""
         await self.terminate()
-        return Image((self._folder / "upper", *self._image.layers))
+        return replace(self._image, layers=(self._folder / "upper", *self._image.layers))
 
     async def _end(self, container: subprocess.Popen[bytes]) -> None:
         try:

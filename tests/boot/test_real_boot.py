@@ -127,7 +127,7 @@ async def test_the_image_of_the_recipe_serves_notebooks(
     for file in (wheel, torch):
         shutil.copy(file, builder.disk / "srv")
     builder.start()
-    await builder.until(builder.is_running, BOOT_SECONDS, "the instance that becomes the image")
+    await builder.until(builder.has_booted, BOOT_SECONDS, "the instance that becomes the image")
     image_recipe.lock_lists(builder)
     image_recipe.run(builder, PACKAGE=package(wheel), TORCH=f"torch @ file:///srv/{torch.name}")
     first = image_recipe.digests(builder.disk)

@@ -41,7 +41,7 @@ class PulledImages:
         self._write([each for each in self.ids() if each != image_id])
 
     async def prune(self, used: str, remove: Callable[[str], Awaitable[bool]]) -> None:
-        """Remove all but `used`; `remove` tells whether an image is gone."""
+        """Remove all but `used`; `remove` returns whether an image is gone."""
         for image_id in await asyncio.to_thread(self.ids):
             if image_id != used and await remove(image_id):
                 log.info("the image %s, which was pulled before, is removed", image_id)
