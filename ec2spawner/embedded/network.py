@@ -27,7 +27,7 @@ ID_SEED = 127
 """The ids of the network are the same at every start: a hub's configuration names them."""
 
 IMAGE_NAME = "Deep Learning OSS Nvidia Driver AMI GPU PyTorch (Ubuntu 24.04) 20260101, simulated"
-IMAGE_DESCRIPTION = "Simulated: it says that it has NVIDIA driver 580.95.05"
+IMAGE_DESCRIPTION = "Simulated: it says that it has NVIDIA driver 595.91.07"
 IMAGE_DISK_GIB = 75
 ARCHITECTURE = "x86_64"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from ...config import Problem
-from ...core.instances.gpu_drivers import Driver, KernelModules, branch, unsupported
+from ...core.instances.gpu_drivers import driver_of_image, unsupported
 from ...core.instances.image_systems import ImageSystem
 from ...core.profiles.profiles import InstanceType
 from ...provisioner.model.cloud import Image
@@ -90,7 +90,7 @@ def judge_driver(image: Image, profiles: Mapping[str, Sequence[InstanceType]]) -
     if not kinds:
         return None
     gpus = ", ".join(sorted({kind.gpu for kind in kinds.values()}))
-    driver = driver_in(image)
+    driver = driver_of_image(image.driver, image.name)
     wrong = {
         name: why
         for name, kind in sorted(kinds.items())
@@ -107,27 +107,9 @@ def judge_driver(image: Image, profiles: Mapping[str, Sequence[InstanceType]]) -
     ]
     fix = "use an image with such a driver for these types, or leave them out"
     said = "; ".join(dict.fromkeys(wrong.values()))
-    if driver.branch is None and driver.modules is None:
+    if not driver.is_known:
         fix = f"{fix}. If the image has it, tag it with nvidia-driver=<version>-grid"
         return unproved(Topic.IMAGE_DRIVER, said, fix)
     if dead:
         return failed(Topic.IMAGE_DRIVER, f"{said} (profiles: {', '.join(dead)})", fix)
     return warning(Topic.IMAGE_DRIVER, said, fix)
-
-
-def driver_in(image: Image) -> Driver:
-    """The driver that the image has, as far as its tags, description and name say.
-
-    A GRID driver says so after its version, as the names of NVIDIA's packages do:
-    `570.172.08-grid`.
-    """
-    is_grid = "grid" in f"{image.driver} {image.name}".lower()
-    return Driver(branch(image.driver), kernel_modules(image.name), is_grid)
-
-
-def kernel_modules(image_name: str) -> KernelModules | None:
-    """The flavor of the driver, which AWS writes into the names of its images."""
-    name = image_name.lower()
-    if "oss nvidia" in name:
-        return KernelModules.OPEN
-    return KernelModules.PROPRIETARY if "proprietary nvidia" in name else None

@@ -27,6 +27,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -126,6 +127,11 @@ class Driver:
     grid: bool = False
     """Whether it is NVIDIA's GRID (vGPU) driver, which supports shares of a GPU too."""
 
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is: only then it is certain what it does not support."""
+        return self.branch is not None or self.modules is not None
+
     def __str__(self) -> str:
         words = [f"branch {self.branch or 'unknown'}"]
         words += [f"{self.modules} kernel modules"] if self.modules else []
@@ -137,6 +143,22 @@ def branch(version: str) -> int | None:
     """The branch of a driver's version such as `595.91.07`; None if it is not a version."""
     found = re.match(r"\s*(\d{3,4})(?:\.\d+){1,2}\b", version[:40])
     return int(found[1]) if found else None
+
+
+@lru_cache(maxsize=64)
+def driver_of_image(version: str, image_name: str) -> Driver:
+    """The driver of an image, as far as its name and what it says of the driver's version go.
+
+    AWS writes the flavor of the modules into the names of its images. A GRID driver says so after
+    its version, as the names of NVIDIA's packages do: `570.172.08-grid`.
+    """
+    name = image_name.lower()
+    modules = None
+    if "oss nvidia" in name:
+        modules = KernelModules.OPEN
+    elif "proprietary nvidia" in name:
+        modules = KernelModules.PROPRIETARY
+    return Driver(branch(version), modules, "grid" in version.lower())
 
 
 def unsupported(ec2_gpu: str, driver: Driver, partition: float = 1.0) -> str:

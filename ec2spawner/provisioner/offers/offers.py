@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
+from ...core.instances.gpu_drivers import driver_of_image, unsupported
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
-from ...core.offers.sold_out import Mark, SoldOut
+from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
@@ -129,7 +130,24 @@ class Offers:
         if not image_id and self._images.known is not None:
             image_id = self._images.known.image_id
         now, full = self._state.clock.now(), self._full_zones()
-        return [self.sold_out.mark_of(x.key, now, image_id) or full.get(x.zone) for x in offers]
+        return [
+            self.sold_out.mark_of(x.key, now, image_id)
+            or self._mark_of_driver(x.instance_type, image_id)
+            or full.get(x.zone)
+            for x in offers
+        ]
+
+    def _mark_of_driver(self, instance_type: str, image_id: str) -> Mark | None:
+        """The mark of a GPU that the image's driver certainly does not support: no launch has to
+        show it."""
+        image, kind = self._images.known, self._catalogue.types.get(instance_type)
+        if image is None or image.image_id != image_id or kind is None or not kind.gpu:
+            return None
+        driver = driver_of_image(image.driver, image.name)
+        if not driver.is_known or not unsupported(kind.gpu, driver, kind.gpu_partition):
+            return None
+        now = self._state.clock.now()
+        return Mark(ErrorClass.UNUSABLE, UNUSABLE, now, now + MARKED_FOR[ErrorClass.UNUSABLE])
 
     def _full_zones(self) -> Mapping[str, Mark]:
         """Zones whose subnets are all full, each with the mark that ends first."""

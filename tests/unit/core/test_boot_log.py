@@ -74,7 +74,7 @@ def test_other_lines_fill_up_and_all_are_in_their_order() -> None:
     assert last_lines(log) == ("ec2spawner: second", "third", "fourth")
 
 
-def test_a_grave_line_of_the_kernel_comes_before_what_the_agent_tells_of_its_progress() -> None:
+def test_a_grave_line_of_the_kernel_comes_before_what_the_agent_says_of_its_progress() -> None:
     record = "[  20.0] ec2spawner-agent[9]: 2026-11-22 15:04:05,678 INFO ec2spawner.agent: {}"
     oom = "[  20.0] Out of memory: Killed process 812 (python3)"
     log = "\n".join([oom, *map(record.format, range(1, 9))])

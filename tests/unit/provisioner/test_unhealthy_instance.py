@@ -11,6 +11,7 @@ import pytest
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
 from ec2spawner.provisioner.lifecycle.unhealthy_instance import ANOTHER
+from ec2spawner.provisioner.model.cloud import Image
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart_failure import OTHER_HARDWARE, broken
 from ec2spawner.wire import Fault, ImageDriver, Market
@@ -121,6 +122,31 @@ async def test_a_driver_that_does_not_support_the_gpu_is_a_fault_of_the_type_wit
     assert all(mark for _, mark in offers.marked(spec))
     other_image = replace(spec, image_id="ami-2")  # which may have another driver
     assert [mark for _, mark in offers.marked(other_image)] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("driver", "usable"),
+    [
+        ("", {"g4dn.xlarge", "g6.xlarge", "g6f.large", "p3dn.24xlarge"}),  # unknown
+        ("595.91.07", {"g4dn.xlarge", "g6.xlarge"}),
+        ("570.172.08-grid", {"g4dn.xlarge", "g6.xlarge", "g6f.large", "p3dn.24xlarge"}),
+    ],
+)
+async def test_a_gpu_that_the_images_driver_does_not_support_is_not_bought(
+    world: World, driver: str, usable: set[str]
+) -> None:
+    kinds = ("g4dn.xlarge", "g6.xlarge", "g6f.large", "p3dn.24xlarge")
+    world.cloud.images = {"ami-1": Image("ami-1", driver=driver)}
+    await world.restart()
+    await world.provisioner.market.images.current()
+    marked = world.provisioner.market.offers.marked(replace(SPEC, instance_types=kinds))
+    assert {offer.instance_type for offer, mark in marked if mark is None} == usable
+
+    if "g6f.large" not in usable:
+        spec = replace(SPEC, instance_types=("g6f.large",))
+        stop = await world.stop_of(await world.request(spec=spec))
+        assert "without a driver in the image" in stop.message
+        assert world.cloud.requests() == []
 
 
 @pytest.mark.parametrize(
