@@ -77,7 +77,8 @@ class FirstLight:
                 prepared = await prepare(self.request, cloud, self.steps)
                 owner = await self._remember(cloud, store_id)
             except (NotStarted, FolderUnusable, CloudError, StoreError) as error:
-                complain("first-light", f"{error}. Nothing was started")
+                said = str(error).removesuffix(".")  # AWS's messages are sentences
+                complain("first-light", f"{said}. Nothing was started")
                 self.folder.close(delete=True)
                 return NOT_STARTED
             failure = await self._journey(cloud, prepared, owner)
