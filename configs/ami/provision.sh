@@ -196,9 +196,20 @@ enable() { # $1: a unit that we wrote. Links work without a running systemd, as 
 
 # --- what the image is -----------------------------------------------------------------------
 
+# Such as 595.91.07-open. The open kernel modules are dual-licensed, the proprietary are NVIDIA's own.
+nvidia_driver() {
+    local version
+    version=$(modinfo -F version nvidia 2>/dev/null) || return 0
+    case $(modinfo -F license nvidia) in
+        *MIT*) echo "$version-open" ;;
+        *NVIDIA*) echo "$version-proprietary" ;;
+        *) echo "$version" ;;
+    esac
+}
+
 write_manifest() {
     local driver
-    driver=$(modinfo -F version nvidia 2>/dev/null || true)
+    driver=$(nvidia_driver)
     PROVISION_RECIPE=$recipe PROVISION_DRIVER=$driver "$venv/bin/python" - >"$own/image.json.new" <<'PYTHON'
 import hashlib
 import json

@@ -32,6 +32,13 @@ SERVICES: Final = ("ssh.service", "sshd.service")
 
 COMMAND_SECONDS: Final = 20.0
 
+_FIND_FILES: Final = """\
+configuration=$("$0" -T -f "$1") || exit
+printf '%s\\n' "$configuration" | grep -i '^authorizedkeysfile '
+"""
+
+_CANNOT_LOG_IN: Final = "the key pair of this instance cannot log in once a home is mounted"
+
 
 async def keep_admin_key(settings: Settings, metadata: Metadata) -> None:
     """Let the key that EC2 launched this instance with log in also below a mounted home.
@@ -43,7 +50,7 @@ async def keep_admin_key(settings: Settings, metadata: Metadata) -> None:
         if await asyncio.to_thread(_has_image_key, settings) and (keys := await _keys(metadata)):
             await _install(settings, keys)
     except (OSError, MetadataError) as error:
-        log.warning("the key pair of this instance cannot log in once a home is mounted: %s", error)
+        log.warning("%s: %s", _CANNOT_LOG_IN, error)
 
 
 def _has_image_key(settings: Settings) -> bool:
@@ -69,12 +76,12 @@ async def _install(settings: Settings, keys: str) -> None:
     await asyncio.to_thread(_write, folder / KEYS / settings.user.name, keys)
     pattern = str(folder / KEYS / "%u")
     before = await _key_files(settings)
-    if pattern in before or not before:
+    if before is None or pattern in before or not before:
         return
     drop_in = folder / DROP_IN
     text = f"AuthorizedKeysFile {' '.join(before)} {pattern}\n"
     await asyncio.to_thread(_write, drop_in, text)
-    if pattern not in await _key_files(settings):
+    if pattern not in (await _key_files(settings) or ()):
         await asyncio.to_thread(drop_in.unlink, missing_ok=True)
         log.warning("sshd does not read %s: the image's sshd_config must include it", drop_in)
         return
@@ -83,21 +90,23 @@ async def _install(settings: Settings, keys: str) -> None:
         await run("systemctl", "try-reload-or-restart", service, seconds=COMMAND_SECONDS)
 
 
-async def _key_files(settings: Settings) -> list[str]:
-    """Which files sshd reads keys from, by its own word; empty if none, or if it does not say."""
+async def _key_files(settings: Settings) -> list[str] | None:
+    """Which files sshd reads keys from, by its own word; None, and a warning, if it says none."""
     path = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])
     sshd = shutil.which("sshd", path=path)
     if sshd is None:
-        return []
+        log.warning("there is no sshd on %s: %s", path, _CANNOT_LOG_IN)
+        return None
     # sshd checks for this folder first, and with socket activation nobody has made it yet.
     await asyncio.to_thread((settings.root / "run/sshd").mkdir, parents=True, exist_ok=True)
     config = settings.root / SSH / "sshd_config"
-    status, output = await run(
-        "/bin/sh", "-c", '"$0" -T -f "$1" | grep -i "^authorizedkeysfile "', sshd, str(config),
-        seconds=COMMAND_SECONDS,
-    )  # fmt: skip
-    files = output.split()[1:]
-    return [] if status or files == ["none"] else files
+    command = "/bin/sh", "-c", _FIND_FILES, sshd, str(config)
+    status, output = await run(*command, seconds=COMMAND_SECONDS)
+    if status:
+        log.warning("sshd -T: status %d, %s: %s", status, output, _CANNOT_LOG_IN)
+        return None
+    files = output.splitlines()[-1].split()[1:]  # after what sshd warns of
+    return [] if files == ["none"] else files
 
 
 def _write(file: Path, text: str) -> None:

@@ -108,7 +108,7 @@ class Agent:
             find_gpus(self._settings.simulated_gpu),
             notebook.processes,
             home=self._settings.user.home,
-            server_pid=lambda: notebook.pid,
+            server_pid=lambda: notebook.server_pid,
         )
         try:
             await notebook.warm_up()

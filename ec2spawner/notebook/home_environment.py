@@ -128,8 +128,10 @@ class HomeEnvironment:
         folder, python = self.jupyter_path / "kernels" / KERNEL, self.programs / "python"
         program = _program_of_kernel(folder)
         is_wanted = find_spec("ipykernel") is not None and not _has_own_kernel()
-        if program is not None and not (is_wanted and program == str(python)):
-            shutil.rmtree(folder)
+        if not (is_wanted and program == str(python)):
+            # Also without a spec in it: Jupyter writes none into a folder that a crash has left.
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(folder)
         if is_wanted and program != str(python):
             from ipykernel.kernelspec import make_ipkernel_cmd, write_kernel_spec
 

@@ -174,9 +174,12 @@ class NotebookProcess:
         return link
 
     @property
-    def pid(self) -> int | None:
-        """Process id of the server, or of the prewarmed process; None without either."""
-        return self._process.pid if self._process is not None else None
+    def server_pid(self) -> int | None:
+        """Process id of the server, or of the prewarmed process; None without either, and for a
+        server in a container: our process is the engine's client then."""
+        if self._process is None or self._container is not None:
+            return None
+        return self._process.pid
 
     def _is_waiting(self) -> bool:
         return self._process is not None and self._process.returncode is None

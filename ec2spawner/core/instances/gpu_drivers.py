@@ -149,14 +149,15 @@ def branch(version: str) -> int | None:
 def driver_of_image(version: str, image_name: str) -> Driver:
     """The driver of an image, as far as its name and what it says of the driver's version go.
 
-    AWS writes the flavor of the modules into the names of its images. A GRID driver says so after
-    its version, as the names of NVIDIA's packages do: `570.172.08-grid`.
+    AWS writes the flavor of the modules into the names of its images, our recipe for images after
+    the version: `595.91.07-open` or `-proprietary`. A GRID driver says so there, too, as the names
+    of NVIDIA's packages do: `570.172.08-grid`.
     """
-    name = image_name.lower()
+    name, suffixes = image_name.lower(), version.lower().split("-")[1:]
     modules = None
-    if "oss nvidia" in name:
+    if KernelModules.OPEN in suffixes or "oss nvidia" in name:
         modules = KernelModules.OPEN
-    elif "proprietary nvidia" in name:
+    elif KernelModules.PROPRIETARY in suffixes or "proprietary nvidia" in name:
         modules = KernelModules.PROPRIETARY
     return Driver(branch(version), modules, "grid" in version.lower())
 

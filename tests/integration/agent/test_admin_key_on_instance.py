@@ -102,6 +102,26 @@ async def test_an_sshd_that_ignores_the_drop_in_is_left_as_it_was(
     assert "must include it" in caplog.text
 
 
+async def test_an_sshd_that_does_not_say_what_it_reads_is_logged(
+    machine: Machine, ssh: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sshd = machine.root / "programs" / "sshd"
+    sshd.write_text("#!/bin/sh\necho no hostkeys available >&2; exit 255\n")
+    await keep(machine, monkeypatch)
+    assert list((ssh / "sshd_config.d").iterdir()) == []
+    assert "sshd -T: status 255, no hostkeys available" in caplog.text
+
+
+async def test_warnings_of_sshd_are_not_taken_for_files(
+    machine: Machine, ssh: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sshd = machine.root / "programs" / "sshd"
+    sshd.write_text(SSHD.replace("[[ $1", "echo line 7: Deprecated option >&2; [[ $1", 1))
+    await keep(machine, monkeypatch)
+    [drop_in] = (ssh / "sshd_config.d").iterdir()
+    assert drop_in.read_text().startswith("AuthorizedKeysFile .ssh/authorized_keys /")
+
+
 @pytest.mark.parametrize("lacks", ["a key pair", "the image's key", "sshd"])
 async def test_without_key_or_sshd_nothing_is_written(
     machine: Machine, ssh: Path, monkeypatch: pytest.MonkeyPatch, lacks: str

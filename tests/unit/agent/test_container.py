@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from ec2spawner.agent.notebook_server.container import Container, Engine, find_e
 from ec2spawner.agent.notebook_server.ecr import Registry, password, registry_of
 from ec2spawner.agent.notebook_server.errors import NotebookError
 from ec2spawner.agent.notebook_server.gpu_nodes import prepare_gpu_nodes
+from ec2spawner.agent.notebook_server.process import NotebookProcess
 from ec2spawner.agent.notebook_server.pulled_images import PulledImages
 from ec2spawner.agent.settings import NotebookUser
 
@@ -199,3 +201,20 @@ async def test_a_password_comes_from_the_aws_cli(
     aws.write_text("#!/bin/sh\necho AccessDeniedException >&2\nexit 254\n")
     with pytest.raises(NotebookError, match=r"AccessDenied.*PullOnly"):
         await password(registry)
+
+
+async def test_the_engines_client_is_not_taken_for_the_server(tmp_path: Path) -> None:
+    """Its idle server's CPU time is left out by this id, and its processes are named by it."""
+    engine = tmp_path / "engine"
+    engine.write_text("#!/bin/sh\n[ $1 = run ] && exec sleep 60\n")
+    engine.chmod(0o755)
+    user = replace(USER, uid=os.getuid(), gid=os.getgid(), groups=(), home=tmp_path)
+    notebook = NotebookProcess(user, tmp_path / "log", {"PATH": os.environ["PATH"]})
+    await notebook.start_in(container(Engine((str(engine),))), ["jupyterhub-singleuser"], {})
+    client = notebook._process
+    assert client is not None
+    try:
+        assert notebook.server_pid is None
+    finally:
+        client.kill()
+        await client.wait()

@@ -13,6 +13,7 @@ from ec2spawner.check.verdicts.account import judge_clock, judge_kms_key, judge_
 from ec2spawner.check.verdicts.costs import ProfilePrice, judge_idle_hour, judge_worst_month
 from ec2spawner.check.verdicts.files import judge_bucket
 from ec2spawner.check.verdicts.image import judge_driver, judge_system
+from ec2spawner.core.instances.gpu_drivers import driver_of_image
 from ec2spawner.core.instances.image_systems import image_system
 from ec2spawner.core.profiles.profiles import InstanceType
 from ec2spawner.provisioner.model.cloud import CloudError, Image
@@ -117,6 +118,12 @@ def test_a_gpu_needs_a_driver_that_supports_it(
     found = judge_driver(Image("ami-1", name, driver=driver), {"P": types})
     assert found is not None
     assert found.state is state
+
+
+def test_our_recipes_tag_says_which_kernel_modules_an_image_has() -> None:
+    for driver, modules in (("595.91.07-open", "open"), ("550.163.01-proprietary", "proprietary")):
+        assert driver_of_image(driver, "mine").modules == modules
+    assert driver_of_image("595.91.07", "mine").modules is None
 
 
 def test_without_gpus_no_driver_is_needed() -> None:

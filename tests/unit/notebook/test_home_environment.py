@@ -68,6 +68,16 @@ def test_the_kernel_runs_in_it_unless_there_is_another_one(
     assert not spec.exists()
 
 
+def test_a_kernel_folder_that_a_crash_has_left_without_a_spec_is_written_again(
+    home: HomeEnvironment,
+) -> None:
+    spec = home.jupyter_path / "kernels" / "python3" / "kernel.json"
+    spec.parent.mkdir(parents=True)
+    (spec.parent / "logo-svg.svg").touch()
+    home.prepare()
+    assert json.loads(spec.read_text())["argv"][0] == str(home.programs / "python")
+
+
 def test_jupyter_in_a_terminal_finds_the_same_kernel(home: HomeEnvironment) -> None:
     home.prepare()
     listing = [str(home.programs / "jupyter"), "kernelspec", "list", "--json"]

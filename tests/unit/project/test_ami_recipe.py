@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -75,3 +76,27 @@ def test_packer_logs_in_through_session_manager_and_cleans_up_last(
 
 def test_the_image_gets_the_tag_that_the_check_reads(recipe: dict[str, Any]) -> None:
     assert f"Key={DRIVER_TAG}," in (AMI / "notebook.pkr.hcl").read_text()
+
+
+@pytest.mark.parametrize(
+    ("license_text", "suffix"),
+    [("Dual MIT/GPL", "-open"), ("NVIDIA", "-proprietary"), ("", "")],
+)
+def test_the_tag_names_the_flavor_of_the_drivers_kernel_modules(
+    tmp_path: Path, license_text: str, suffix: str
+) -> None:
+    modinfo = tmp_path / "modinfo"
+    modinfo.write_text(
+        f'#!/bin/sh\ncase $2 in version) echo 595.91.07 ;; *) echo "{license_text}" ;; esac\n'
+    )
+    modinfo.chmod(0o755)
+    script = (AMI / "provision.sh").read_text()
+    [function] = re.findall(r"^nvidia_driver\(\) \{$.*?^\}$", script, re.M | re.S)
+    said = subprocess.run(
+        ["bash", "-euc", f"{function}\nnvidia_driver"],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    assert said == f"595.91.07{suffix}"
