@@ -58,7 +58,7 @@ test: venv chromium containers postgresql boot  ## What a change must pass, brow
 	$(if $(ARGS),,python -m tests.policy_use $(EC2SPAWNER_POLICY_USE))
 	@echo "Branch coverage of ec2spawner/core by tests/unit/core: $$(coverage report --format=total) %"
 
-test-long: venv chromium containers postgresql boot  ## Before a release: what takes too long for each change
+test-long: venv chromium containers postgresql boot $(DONE)/aws-cli  ## Before a release: what takes too long for each change
 	pytest -m long -n $(CORES) --dist worksteal --durations=0 -rP --show-capture=stdout $(ARGS)
 
 checks: types docs lint frontend
@@ -141,6 +141,12 @@ $(DONE)/proxy: proxy/package.json proxy/package-lock.json proxy/.npmrc | $(DONE)
 	mkdir -p $(VENV)/node
 	cp $^ $(VENV)/node
 	npm --prefix $(VENV)/node --silent ci --ignore-scripts
+	touch $@
+
+# For the commands on the pages. It needs an older docutils than Sphinx: a folder of its own.
+$(DONE)/aws-cli: tests/aws-cli-requirements.txt | $(DONE)/tools
+	rm -rf $(VENV)/aws
+	python -m pip install --quiet --no-deps --target $(VENV)/aws --requirement $<
 	touch $@
 
 # --- what the tests use of the system ----------------------------------------------------------

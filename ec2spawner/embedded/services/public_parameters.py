@@ -1,4 +1,4 @@
-"""SSM's public parameters that name Deep Learning AMIs, which moto lacks."""
+"""SSM's public parameters that name images, which moto lacks."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from typing import Any
 
 from ..network import IMAGE_NAME
 
-PREFIX = "/aws/service/deeplearning/ami/x86_64/"
-"""Public parameters below this name the newest Deep Learning AMI: here, the only image."""
+PREFIXES = (
+    "/aws/service/deeplearning/ami/x86_64/",
+    "/aws/service/canonical/ubuntu/server/24.04/stable/current/amd64/",
+)
+"""Public parameters below these name the newest Deep Learning AMI, and Ubuntu: here, both are the
+only image."""
 
 
 class PublicParameters:
-    """Answers GetParameter and GetParameters for names below `PREFIX`; the rest is moto's."""
+    """Answers GetParameter and GetParameters for names below `PREFIXES`; the rest is moto's."""
 
     def __init__(self, image_id: str) -> None:
         self._image_id = image_id
         self._since = time.time()
 
     async def answer(self, action: str, asked: Mapping[str, Any]) -> dict[str, Any] | None:
-        """GetParameter and GetParameters; None where a name is not below `PREFIX`."""
+        """GetParameter and GetParameters; None where a name is not below `PREFIXES`."""
         if action not in ("GetParameter", "GetParameters"):
             return None
         names = asked.get("Names") or [asked.get("Name") or ""]
-        if not all(name.startswith(PREFIX) for name in names):
+        if not all(name.startswith(PREFIXES) for name in names):
             return None
         found = [
             {
