@@ -25,9 +25,9 @@ apt() {
 # An image may be updating its lists: for their lock, unlike dpkg's, apt does not wait. In vain the
 # lists that it has are used.
 apt_update() {
-    local until=$((SECONDS + 300))
+    local deadline=$((SECONDS + 300))
     until apt update; do
-        if ((SECONDS > until)); then
+        if ((SECONDS > deadline)); then
             say "apt-get update failed for 5 minutes: installing from the lists that are there" >&2
             return
         fi
@@ -53,7 +53,7 @@ make_venv() { # $1: the folder
     python=$(newest_python)
     if ! "$python" -m venv "$1"; then
         apt_update
-        apt install --yes python3-venv
+        apt install --yes "${python##*/}-venv" # python3-venv is that of the default Python only
         "$python" -m venv "$1"
     fi
 }

@@ -63,8 +63,6 @@ class NotebookExtension(ExtensionApp):
         try:
             is_new = environment.prepare()
             others = ", ".join(environment.others_with_packages()) if is_new else ""
-            for problem in extend_image_kernels(environment):
-                self.log.error("%s", problem)
             activate(environment, self.serverapp.kernel_spec_manager)
         except Exception as error:  # whatever a home may hold
             problem = (
@@ -73,6 +71,8 @@ class NotebookExtension(ExtensionApp):
             )
             self.log.error("%s", problem)
             return problem
+        for problem in extend_image_kernels(environment):
+            self.log.error("%s", problem)
         if not others:
             return ""
         news = (

@@ -66,11 +66,15 @@ def image_kernels(home: Path, own_specs: Path) -> Iterator[ImageKernel]:
 def extend_image_kernels(home: HomeEnvironment) -> list[str]:
     """Have each run in an environment of the user's; why one does not, in words.
 
-    Blocks for 0.2 s for each new one. Raises OSError if the home cannot be written at all.
+    Blocks for 0.2 s for each new one.
     """
     own_specs = home.jupyter_path / "kernels"
     problems, extended = [], {KERNEL}
-    for kernel in image_kernels(home.folder.parents[1], own_specs):
+    try:
+        kernels = list(image_kernels(home.folder.parents[1], own_specs))
+    except OSError as error:
+        return [f"No packages can be installed for kernels of the image: {error}"]
+    for kernel in kernels:
         folder = home.folder.parent / FOLDER / kernel.name / kernel.site_packages.parent.name
         try:
             _extend(kernel, folder)
@@ -84,7 +88,7 @@ def extend_image_kernels(home: HomeEnvironment) -> list[str]:
             extended.add(kernel.name)
     for spec in own_specs.glob("*"):  # of another image
         if spec.name not in extended:
-            shutil.rmtree(spec)
+            shutil.rmtree(spec, ignore_errors=True)
     return problems
 
 

@@ -19,17 +19,15 @@ packages=(
     ca-certificates openssl locales openssh-server logrotate
     python3-cffi-backend # of cloud-init's: debootstrap does not resolve virtual packages
 )
-# As in Ubuntu's image, they are in the archive only.
-removed=(python3-venv "python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv")
+# As in Ubuntu's image, it is in the archive only; as for a Python that is not the default one, only
+# under the name of its version.
+venv=python$(/usr/bin/python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv
 
 # Stands for the distribution's archive: what an instance installs from there with apt.
 make_archive() { # $1: the root
-    local deb
     mkdir "$1/srv/archive"
-    for deb in "${removed[@]}"; do
-        cp "$1/var/cache/apt/archives/${deb}_"*.deb "$1/srv/archive"
-    done
-    chroot "$1" dpkg --purge "${removed[@]}" >/dev/null
+    cp "$1/var/cache/apt/archives/${venv}_"*.deb "$1/srv/archive"
+    chroot "$1" dpkg --purge python3-venv "$venv" >/dev/null
     index_archive "$1/srv/archive"
     echo 'deb [trusted=yes] file:/srv/archive ./' >"$1/etc/apt/sources.list"
 }
