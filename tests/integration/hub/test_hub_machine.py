@@ -27,14 +27,10 @@ def cannot() -> str:
     return tried.stderr.strip()
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    reason = cannot()
-    if reason:
-        pytest.skip(f"the set-up of a hub's machine was NOT run: {reason}")
-    probe = [sys.executable, "-m", "tests.integration.hub.hub_machine"]
+def run_in_namespaces(module: str, folder: Path) -> Any:
+    """What the module, run as a program with this folder, prints as JSON."""
     done = subprocess.run(
-        [*NAMESPACES, *probe, str(tmp_path_factory.mktemp("machine"))],
+        [*NAMESPACES, sys.executable, "-m", module, str(folder)],
         capture_output=True,
         text=True,
         cwd=TREE,
@@ -42,7 +38,17 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    reason = cannot()
+    if reason:
+        pytest.skip(f"the set-up of a hub's machine was NOT run: {reason}")
+    found: dict[str, Any] = run_in_namespaces(
+        "tests.integration.hub.hub_machine", tmp_path_factory.mktemp("machine")
+    )
     return found
 
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.hub.test_hub_machine import NAMESPACES, cannot
-from tests.integration.pages.page_commands import NOT_RUN, PAGES, TREE, commands
+from tests.integration.hub.test_hub_machine import cannot, run_in_namespaces
+from tests.integration.pages.page_commands import NOT_RUN, PAGES, commands
 
 AWS_CLI = Path(sys.prefix) / "aws/awscli"
 
@@ -22,17 +19,9 @@ def typed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     reason = cannot() or ("" if AWS_CLI.exists() else "there is no AWS CLI: run make test-long")
     if reason:
         pytest.skip(f"the commands of the pages were NOT run: {reason}")
-    probe = [sys.executable, "-m", "tests.integration.pages.admin"]
-    done = subprocess.run(
-        [*NAMESPACES, *probe, str(tmp_path_factory.mktemp("admin"))],
-        capture_output=True,
-        text=True,
-        cwd=TREE,
-        env={**os.environ, "PYTHONPATH": str(TREE)},
-        check=False,
+    found: list[dict[str, Any]] = run_in_namespaces(
+        "tests.integration.pages.admin", tmp_path_factory.mktemp("admin")
     )
-    assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
 
