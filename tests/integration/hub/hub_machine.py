@@ -384,9 +384,9 @@ async def main(scratch: Path) -> None:
         found |= with_an_admins_changes(scratch)
         found["replaced"] = second_machine(scratch)
     finally:
-        await end(embedded.process)
-        take_away()
+        # It is still mounted: the kernel detaches it with the last mount, when this namespace ends.
         sh("losetup", "--detach", device)
+        await end(embedded.process)
     print(json.dumps(found))
 
 
