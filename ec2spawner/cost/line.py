@@ -14,6 +14,9 @@ STYLE: Final = (
     "font-variant-numeric: tabular-nums"
 )
 
+NO_MATH: Final = "mathjax_ignore tex2jax_ignore"
+"""Classes whose text MathJax 3 and 2 leave as it is: what is between two prices is no formula."""
+
 depth: ContextVar[int] = ContextVar("ec2spawner_cost_depth", default=0)
 """How many blocks are around this one, in this thread or task."""
 
@@ -48,7 +51,7 @@ class Line:
         shell.display_pub.publish(
             {
                 "text/plain": "  " * self._indent + text,
-                "text/html": f'<div style="{style}">{html.escape(text)}</div>',
+                "text/html": f'<div class="{NO_MATH}" style="{style}">{html.escape(text)}</div>',
             },
             transient={"display_id": self._display_id},
             update=again,

@@ -58,6 +58,7 @@ async def test_cells_blocks_epochs_and_scripts_report_their_cost(
         assert re.fullmatch(rf"<i>fit</i>: {COST}{REMARK}", text_of(said))
         [shown] = of_kind(said, "display_data")
         assert "&lt;i&gt;fit&lt;/i&gt;: " in shown["data"]["text/html"]
+        assert 'class="mathjax_ignore' in shown["data"]["text/html"]  # two $ are not a formula
         assert shown["metadata"] == {}
         assert [each["data"]["text/plain"] for each in of_kind(said, "execute_result")] == ["42"]
 
