@@ -67,5 +67,7 @@ c.OAuthenticator.oauth_callback_url = "https://hub.example.org/hub/oauth_callbac
 c.GenericOAuthenticator.authorize_url = "https://login.example.org/authorize"  # <-
 c.GenericOAuthenticator.token_url = "https://login.example.org/token"  # <-
 c.GenericOAuthenticator.userdata_url = "https://login.example.org/userinfo"  # <-
+c.GenericOAuthenticator.scope = ["openid", "profile"]  # <- what the next line needs
+c.GenericOAuthenticator.username_claim = "preferred_username"  # <- the names below are of this kind
 c.Authenticator.allowed_users = {f"student{number:02}" for number in range(1, 31)}  # <-
 c.Authenticator.admin_users = {"teacher"}  # <-

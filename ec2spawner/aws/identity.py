@@ -159,7 +159,10 @@ def verify_identity(
             if signed.rstrip() != claimed.rstrip():
                 raise IdentityRefused("the signature is for another document")
             return _identity(signed)
-    raise IdentityRefused("the signature is not by the key of a trusted certificate")
+    raise IdentityRefused(
+        "the signature is not by the key of a trusted certificate: if the instance is yours, its "
+        "region's certificate or this endpoint's is missing in c.EC2Spawner.identity_certificates"
+    )
 
 
 def _encoded(document: str) -> bytes:
