@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from jupyterhub.app import JupyterHub
 from jupyterhub.auth import Authenticator
+from jupyterhub.authenticators.shared import SharedPasswordAuthenticator
 from jupyterhub.proxy import ConfigurableHTTPProxy
 from jupyterhub.spawner import Spawner
 from oauthenticator.generic import GenericOAuthenticator
@@ -56,6 +57,7 @@ CLASSES: Mapping[str, type[HasTraits]] = {
     "JupyterHub": JupyterHub,
     "OAuthenticator": OAuthenticator,
     "OnePassword": OnePassword,
+    "SharedPasswordAuthenticator": SharedPasswordAuthenticator,
     "Spawner": Spawner,
 }
 
@@ -186,13 +188,42 @@ def snippets() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("snippet", [pytest.param(code, id=where) for where, code in snippets()])
-def test_every_configuration_on_a_page_works(snippet: str, tmp_path: Path) -> None:
+def test_every_configuration_on_a_page_works(
+    snippet: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A whole one as it is; a piece within the configuration for a small team."""
     whole = "get_config()" in snippet
     around = "" if whole else written(CONFIGS / "small-team" / "jupyterhub_config.py")
+    if "ec2.json" in snippet:
+        tmp_path = prepared_laptop(tmp_path, monkeypatch)
     file = tmp_path / "jupyterhub_config.py"
     file.write_text(f"{around}\n{snippet}", encoding="utf-8")
     assert_works(load_config(file))
+
+
+def prepared_laptop(clone: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which the page on the embedded EC2 has its configuration, and what is there."""
+    (clone / "configs").symlink_to(CONFIGS)
+    folder = clone / "laptop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    certificate = folder / "certificate.pem"
+    certificate.write_text("-----BEGIN CERTIFICATE-----\n")
+    account = {
+        "ec2_endpoint": "http://127.0.0.1:5000",
+        "certificate": str(certificate),
+        "region": "us-east-1",
+        "subnets": ["subnet-0a1b2c3d", "subnet-4e5f6a7b"],
+        "security_group": "sg-0a1b2c3d",
+        "image_id": "ami-0a1b2c3d",
+        "aws_access_key_id": "AKIA0",
+        "aws_secret_access_key": "0" * 40,
+    }
+    Path("ec2.json").write_text(json.dumps(account))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "STUDENT_PASSWORD"):
+        monkeypatch.setenv(name, "to be replaced")
+    monkeypatch.setenv("TEACHER_PASSWORD", "0" * 32)
+    return folder
 
 
 # --- the configuration reference -------------------------------------------------------------
