@@ -19,7 +19,7 @@ MAX_ATTEMPTS = 12
 SKIP_REASONS = {
     ErrorClass.OFFER: "sold out",
     ErrorClass.TYPE_IN_ZONE: "not offered",
-    ErrorClass.UNUSABLE: "without a driver in the image",
+    ErrorClass.UNUSABLE: "the image has no driver for the GPU",
     ErrorClass.QUOTA: "the account's quota is used up",
     ErrorClass.MARKET: "not permitted in this account",
     ErrorClass.SUBNET: "without a free network address",

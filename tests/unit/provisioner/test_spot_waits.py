@@ -110,7 +110,7 @@ async def test_a_wait_for_a_type_that_does_not_work_ends_at_once(world: World) -
     world.provisioner.market.offers.sold_out.learn_unusable(T4, image_id, zones, world.clock())
     world.provisioner._state.wake()
     stop = await world.stop_of(lease)
-    assert "without a driver in the image" in stop.message
+    assert "the image has no driver for the GPU" in stop.message
 
 
 async def test_a_wait_without_any_call_makes_one_before_it_ends(world: World) -> None:

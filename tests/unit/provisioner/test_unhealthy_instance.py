@@ -95,7 +95,7 @@ async def test_a_fault_of_the_type_moves_the_start_to_another_type(world: World)
     with pytest.raises(InstanceUnwanted):
         await turn_away(Agent(world, second), driver=NO_DRIVER)
     stop = await world.stop_of(lease)
-    assert "without a driver in the image" in stop.message
+    assert "the image has no driver for the GPU" in stop.message
 
 
 async def test_a_fault_of_the_only_type_fails_the_start_at_once(world: World) -> None:
@@ -145,7 +145,7 @@ async def test_a_gpu_that_the_images_driver_does_not_support_is_not_bought(
     if "g6f.large" not in usable:
         spec = replace(SPEC, instance_types=("g6f.large",))
         stop = await world.stop_of(await world.request(spec=spec))
-        assert "without a driver in the image" in stop.message
+        assert "the image has no driver for the GPU" in stop.message
         assert world.cloud.requests() == []
 
 
