@@ -41,7 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOR_THE_DOCS = bool(os.environ.get("EC2SPAWNER_SCREENSHOTS"))
 PICTURES = ROOT / ("docs/images" if FOR_THE_DOCS else "tests/output")
 
-HASTY = {"server": "22s", "warn": "12s", "user_may_extend": "25s", "kernel": "1h"}
+HASTY = {"server": "25s", "warn": "15s", "user_may_extend": "25s", "kernel": "1h"}
 # A picture may wait until the idle time is worth showing.
 PATIENT_WARN = "9m" if FOR_THE_DOCS else "9m55s"
 PATIENT = {"server": "10m", "warn": PATIENT_WARN, "user_may_extend": "4h", "kernel": "2h"}
@@ -58,7 +58,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow(seconds=60)]
 
 @pytest.fixture
 def hasty_demo(tmp_path: Path) -> Iterator[RunningDemo]:
-    """A demo whose servers are stopped after 22 seconds without work."""
+    """A demo whose servers are stopped after 25 seconds without work."""
     demo = RunningDemo(tmp_path, f"--EC2Spawner.idle={json.dumps(HASTY)}")
     yield demo
     demo.kill()
