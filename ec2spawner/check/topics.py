@@ -61,6 +61,7 @@ class Topic(Enum):
     IMAGE_DRIVER = _Subject("image-driver", Section.IMAGE, "NVIDIA driver")
     AGENT = _Subject("agent", Section.IMAGE, "agent")
     FILE_SYSTEM = _Subject("file-system", Section.FILES, "EFS file system")
+    DATA_VOLUME = _Subject("data-volume", Section.FILES, "data volumes")
     BUCKET = _Subject("bucket", Section.FILES, "buckets")
     PROFILE = _Subject("profile", Section.PROFILES, "profiles")
     QUOTA = _Subject("quota", Section.PROFILES, "quotas")

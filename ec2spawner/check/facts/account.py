@@ -105,6 +105,15 @@ class Account:
             ],
         )
 
+    async def snapshot_state(self, snapshot: str) -> str:
+        """EC2's word, such as `completed`. Raises `CloudError("InvalidSnapshot.NotFound", ...)`,
+        also for one of another account that is not shared with this one."""
+        return await self._client.call(
+            "describe_snapshots",
+            lambda answer: str(answer["Snapshots"][0]["State"]),
+            SnapshotIds=[snapshot],
+        )
+
     async def zones(self) -> Sequence[str]:
         """The availability zones of the region that the account may use."""
         return await self._client.call(

@@ -1,4 +1,4 @@
-"""EFS and S3."""
+"""EFS, snapshots of data and S3."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from ..facts.buckets import find_bucket
 from ..facts.network import Subnet
 from ..finding import Finding
 from ..topics import Topic
-from ..verdicts.files import judge_bucket, judge_file_system
-from .context import LATER, Context, ask
+from ..verdicts.files import judge_bucket, judge_file_system, judge_snapshot
+from .context import LATER, Context, answer, ask
 
 
 async def check_files(context: Context, subnets: Sequence[Subnet], findings: list[Finding]) -> None:
-    """Findings on the file system of homes and on each bucket."""
-    await asyncio.gather(_file_system(context, subnets, findings), _buckets(context, findings))
+    """Findings on the file system of homes, on each data volume and on each bucket."""
+    await asyncio.gather(
+        _file_system(context, subnets, findings),
+        _data_volumes(context, findings),
+        _buckets(context, findings),
+    )
 
 
 async def _file_system(
@@ -28,6 +32,17 @@ async def _file_system(
     targets = await ask(findings, Topic.FILE_SYSTEM, asked, LATER)
     if targets is not None:
         findings.append(judge_file_system(home.file_system, targets, subnets))
+
+
+async def _data_volumes(context: Context, findings: list[Finding]) -> None:
+    options = context.options
+    used = [
+        *options.data_volumes,
+        *(v for profile in options.profiles for v in profile.data_volumes),
+    ]
+    for snapshot in sorted({each.snapshot for each in used}):
+        state, error = await answer(context.account.snapshot_state(snapshot))
+        findings.append(judge_snapshot(snapshot, state, error))
 
 
 async def _buckets(context: Context, findings: list[Finding]) -> None:

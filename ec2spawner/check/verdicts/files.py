@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...provisioner.model.cloud import CloudError
 from ..facts.account import MountTarget
 from ..facts.buckets import Bucket
 from ..facts.network import Subnet
 from ..finding import Finding, failed, ok, unproved, warning
 from ..topics import Topic
+from .refusals import refused
 
 
 def judge_file_system(
@@ -33,6 +35,24 @@ def judge_file_system(
         said = f"{file_system} has no mount target in {', '.join(missing)}: starts there would fail"
         return failed(Topic.FILE_SYSTEM, said, fix)
     return ok(Topic.FILE_SYSTEM, f"{file_system} has a mount target in each zone of the subnets")
+
+
+def judge_snapshot(snapshot: str, state: str | None, error: CloudError | None) -> Finding:
+    """Whether data volumes can be made from a snapshot. `state` is EC2's word, `error` what it
+    answered instead."""
+    name = f"data volume {snapshot}"
+    fix = (
+        "correct the snapshot in data_volumes, copy it to this region, or let its account share "
+        "it with yours; without the data, remove the line"
+    )
+    if error is not None:
+        return refused(Topic.DATA_VOLUME, error, fix, name=name)
+    if state != "completed":
+        said = f"its snapshot is {state or 'unknown'}: no volume can be made from it"
+        return failed(
+            Topic.DATA_VOLUME, said, "wait until it is completed, or use another", name=name
+        )
+    return ok(Topic.DATA_VOLUME, "its snapshot is there, and completed", name=name)
 
 
 def judge_bucket(bucket: Bucket, region: str) -> Finding:

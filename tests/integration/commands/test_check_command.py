@@ -81,6 +81,10 @@ BROKEN: dict[str, UnhealthyInstances] = {
                 "'instance_types': ['g4nd.xlarge']}]"
             ),
             "--EC2Spawner.home={'kind': 'efs', 'file_system': 'fs-0123456789abcdef0'}",
+            (
+                "--EC2Spawner.data_volumes=[{'snapshot': 'snap-0123456789abcdef0', "
+                "'path': '/data/course'}]"
+            ),
         ),
         controls=(
             denied("CreateFleet"),
@@ -165,6 +169,12 @@ FAULTS: dict[str, tuple[str, str, str, str]] = {
         "EFS file system",
         "fs-0123456789abcdef0 has no mount target",
         "c.EC2Spawner.home",
+    ),
+    "snapshot-gone": (
+        "account",
+        "data volume snap-0123456789abcdef0",
+        "InvalidSnapshot.NotFound",
+        "data_volumes",
     ),
     "address-without-its-path": (
         "options",

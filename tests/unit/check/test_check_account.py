@@ -11,7 +11,7 @@ from ec2spawner.check.facts.buckets import Bucket
 from ec2spawner.check.finding import State
 from ec2spawner.check.verdicts.account import judge_clock, judge_kms_key, judge_spot_role
 from ec2spawner.check.verdicts.costs import ProfilePrice, judge_idle_hour, judge_worst_month
-from ec2spawner.check.verdicts.files import judge_bucket
+from ec2spawner.check.verdicts.files import judge_bucket, judge_snapshot
 from ec2spawner.check.verdicts.image import judge_driver, judge_system
 from ec2spawner.core.instances.gpu_drivers import driver_of_image
 from ec2spawner.core.instances.image_systems import image_system
@@ -77,6 +77,14 @@ def test_a_key_of_ones_own_needs_grants_and_awss_none() -> None:
 )
 def test_buckets(bucket: Bucket, state: State) -> None:
     assert judge_bucket(bucket, "us-east-1").state is state
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [("completed", State.OK), ("pending", State.FAILED), ("error", State.FAILED)],
+)
+def test_a_data_volume_needs_a_completed_snapshot(said: str, state: State) -> None:
+    assert judge_snapshot("snap-0a1b2c3d", said, None).state is state
 
 
 @pytest.mark.parametrize(
