@@ -20,8 +20,11 @@ idle for longer."""
 
 STOPS_AFTER: Final = frozenset({"user", "admin", "hub", "idle", "max-age"})
 """Reasons of a stop that say nothing against the instance: "Stop all" on an admin's page takes
-nobody's disk away. One that failed or was lost is not worth keeping, and EC2 takes an interrupted
-one away."""
+nobody's disk away. One that failed or was lost is not worth keeping for the first time, and EC2
+takes an interrupted one away."""
+
+FAILURES: Final = frozenset({"failed", "lost"})
+"""Reasons that take away no disk that was kept once: its user has been promised it."""
 
 CLAIM_SILENCE: Final = 180.0
 """Seconds awake. A bound instance without a lease that has not claimed for so long has a dead
@@ -84,17 +87,20 @@ def decide(
     *,
     market: Market,
     agent_can: bool,
+    was_kept: bool,
     reclaimed: bool,
     stopped_already: int,
 ) -> Decision:
-    """What becomes of the instance of a server that ran and is being stopped for `reason`.
+    """What becomes of the instance of a server that is being stopped for `reason`.
 
-    `agent_can`: its agent knows that an instance may be kept. `reclaimed`: EC2 has announced that
-    it takes the instance back. `stopped_already` counts the user's other stopped instances.
+    `agent_can`: its agent knows that an instance may be kept. `was_kept`: it was stopped for its
+    user before this server. `reclaimed`: EC2 has announced that it takes the instance back.
+    `stopped_already` counts the user's other stopped instances.
     """
     if after.then == "terminate":
         return Decision("terminate")
-    if reason not in (LINGERS_AFTER if after.then == "linger" else STOPS_AFTER):
+    stops_after = STOPS_AFTER | FAILURES if was_kept else STOPS_AFTER
+    if reason not in (LINGERS_AFTER if after.then == "linger" else stops_after):
         return Decision("terminate")
     if not agent_can:
         return Decision("terminate", "its image has an ec2spawner that is too old for it")

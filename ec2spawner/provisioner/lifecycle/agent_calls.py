@@ -70,7 +70,8 @@ class AgentCalls:
     async def stopped(self, lease: Lease, message: str) -> None:
         """The agent of a lease reports that it has ended, asked for or not.
 
-        During a start its instance is shutting down: the lease gets another one.
+        During a start its instance is shutting down: the lease gets another one, or ends where
+        the disk was retained for its user.
         """
         state = self.state
         current = state.leases.get(lease.lease_id) or lease

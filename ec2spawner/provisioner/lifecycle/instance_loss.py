@@ -9,10 +9,10 @@ from ...core.instances.matching import lease_for
 from ...wire import Stop
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import GONE, SPOT_TERMINATION, Instance, InstanceState
+from ..model.cloud import GONE, POWERED_OFF, SPOT_TERMINATION, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..state.state import RECLAIMED, State
-from .start_timeout import POWERED_OFF, STOPPED_GRACE
+from .start_timeout import STOPPED_GRACE
 
 STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
@@ -37,7 +37,7 @@ class InstanceLoss:
         for lease in state.leases.open():
             instance = state.instances.instance_of(lease)
             if instance is not None and instance.state in STOPPED:
-                await self._stopped_from_outside(lease, instance)
+                await self._stopped(lease, instance)
             if lease.instance_id is None or not state.instances.is_gone(lease.instance_id):
                 continue
             stop = _why_gone(instance)
@@ -70,12 +70,12 @@ class InstanceLoss:
                 state.lose(lease, listed[instance_id])
         state.offered = frozenset()
 
-    async def _stopped_from_outside(self, lease: Lease, instance: Instance) -> None:
-        """In the console, or by a program. A stopped instance would keep its disk, and never
-        come back by itself: the lease ends, and the instance with it."""
+    async def _stopped(self, lease: Lease, instance: Instance) -> None:
+        """In the console, by a program, or by itself. A stopped instance would keep its disk, and
+        never come back by itself: the lease ends, and the instance with it where it was not
+        retained before."""
         if lease.state is LeaseState.READY:
-            message = "The instance was stopped from outside the hub"
-            await self.state.end(lease.lease_id, Stop(reason="lost", message=message))
+            await self.state.end(lease.lease_id, _why_gone(instance))
             lease = self.state.leases.get(lease.lease_id) or lease
         if instance.state is not InstanceState.STOPPED:
             return  # its agent may still be saving
@@ -100,4 +100,5 @@ def _why_gone(instance: Instance | None) -> Stop:
             "somebody did it"
         )
         return Stop(reason="lost", message=message)
-    return Stop(reason="lost", message="The instance was terminated from outside the hub")
+    what = "stopped" if instance.state in STOPPED else "terminated"
+    return Stop(reason="lost", message=f"The instance was {what} from outside the hub")

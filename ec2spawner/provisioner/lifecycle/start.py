@@ -217,6 +217,7 @@ class Start:
             token_sha256=sha256_hex(lease_token(key, lease.lease_id)),
             assigned_at=self.state.clock.now(),
             segments=(*lease.segments, segment),
+            on_retained=kept is not None and kept.then == "stop",
             **changes,
         )
         await self.state.retained.forget(instance.instance_id)

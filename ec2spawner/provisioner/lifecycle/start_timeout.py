@@ -18,17 +18,15 @@ from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
 from ..instances.demand import needs
 from ..instances.supply import supply_of
-from ..model.cloud import CloudError, Instance
+from ..model.cloud import POWERED_OFF, CloudError, Instance
 from ..model.error_hints import describe_error
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
+from ..retention.restart_failure import stopped_again
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 
 log = logging.getLogger(__name__)
-
-POWERED_OFF: Final = "Client.InstanceInitiatedShutdown"
-"""EC2's reason where the machine ended by itself: the image or the user-data wanted it so."""
 
 SAME_AGAIN: Final = 1
 """A machine that powers itself off before its server is ready is replaced so often: the next one
@@ -117,7 +115,13 @@ class StartFailures:
     tasks: TaskGroup
 
     def lost(self, lease: Lease, instance: Instance | None) -> None:
-        """The instance that the lease has, or would have had, is gone: another one, or the end."""
+        """The instance that the lease has, or would have had, is gone: another one, or the end.
+
+        One that was retained holds its user's disk, and is not replaced while it is only stopped.
+        """
+        if lease.on_retained and not self.state.instances.is_gone(lease.instance_id or ""):
+            self._judge(lease, self._fail_retained(lease, instance))
+            return
         cause = termination_cause(instance.state_reason) if instance is not None else Cause.OTHER
         if instance is not None and cause is Cause.REFUSED:
             self._judge(lease, self._fail_refused(lease, instance))
@@ -181,6 +185,14 @@ class StartFailures:
         await self.state.leases.send_back(
             lease.lease_id, message, boot_log, replaced=lease.replaced + 1
         )
+
+    async def _fail_retained(self, lease: Lease, instance: Instance | None) -> None:
+        """Its agent says that it shuts down, or a listing shows it stopped."""
+        itself = instance is not None and instance.state_reason == POWERED_OFF
+        said = await self.boot_logs.end_of(instance.instance_id) if instance and itself else ""
+        if self._unchanged(lease) is not None:
+            stop = Stop(reason="failed", message=stopped_again(instance, said))
+            await self.state.end(lease.lease_id, stop)
 
     async def _fail_refused(self, lease: Lease, instance: Instance) -> None:
         """EC2 ended it because of the account or the configuration, which another one has too."""

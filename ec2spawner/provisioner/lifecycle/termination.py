@@ -82,10 +82,11 @@ class Termination:
         )
         if lease.instance_id is None:
             return
-        is_kept = in_order and self._is_to_be_retained(lease.lease_id)
+        is_kept = (in_order or lease.on_retained) and self._is_to_be_retained(lease.lease_id)
         if not is_kept:
             state.claims.turn_away([lease.instance_id])
-        if graceful and not state.instances.is_gone(lease.instance_id):
+        # EC2 detaches the home of what is terminated.
+        if (graceful or is_kept) and not state.instances.is_gone(lease.instance_id):
             await self.volumes.detach(lease)
         if is_kept and await self._retain(lease.lease_id):
             return

@@ -36,6 +36,10 @@ GONE = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 SPOT_TERMINATION = "Server.SpotInstanceTermination"
 """EC2's StateReason code of a spot instance that AWS has taken back."""
 
+POWERED_OFF = "Client.InstanceInitiatedShutdown"
+"""EC2's StateReason code where the machine ended by itself: the agent, the user-data, or whoever is
+root there, wanted it so."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instance:

@@ -131,6 +131,8 @@ class Lease:
     """What it boots, as EC2 described it at the request; `spec.image_id` is its id."""
     after_stop: AfterStop = field(default_factory=AfterStop)
     """What becomes of its instance when it ends in order."""
+    on_retained: bool = False
+    """Its instance was stopped and started again for it: no failure may take the disk away."""
     wait: Wait | None = None
     """Waits for what `spec` allows while that is sold out; None ends the start instead."""
     mounts: Mounts = field(default_factory=Mounts)

@@ -20,14 +20,14 @@ from ...wire import Step, Stop
 from ..instances.boot_logs import BootLogs
 from ..instances.demand import RUNNING, silent_seconds, taker
 from ..instances.overhead import Overhead
-from ..model.cloud import Cloud, CloudError, Instance, InstanceState
+from ..model.cloud import POWERED_OFF, Cloud, CloudError, Instance, InstanceState
 from ..model.lease import Lease, LeaseState
 from ..offers.offers import Offers
 from ..runtime.task_group import TaskGroup
 from ..state.state import State
 from .disk_protection import DiskProtection
 from .restart import RetainedRestarts
-from .restart_failure import late, powered_off
+from .restart_failure import late, stopped_again
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +134,7 @@ class Retention:
             message = self.why_not_started(lease.lease_id) or late(instance.state, asked=asked)
             await self.state.end(lease.lease_id, Stop(reason="failed", message=message))
         elif instance.state is InstanceState.STOPPED and asked and _has_run_since(kept, instance):
-            self._call(kept, self._fail_powered_off(kept, instance, lease))
+            self._call(kept, self._fail_stopped_again(kept, instance, lease))
         elif instance.state is InstanceState.STOPPED:
             if not asked:
                 # Before the call: what claims with a new key is then known to be our start.
@@ -153,11 +153,15 @@ class Retention:
         elif instance.state in RUNNING and not asked:
             await self._stop_again(kept, instance)  # awake for nobody: begin from its stop
 
-    async def _fail_powered_off(self, kept: Kept, instance: Instance, lease: Lease) -> None:
-        """Started for a lease, its agent failed or found no hub: another boot would be the same."""
-        said = await self.boot_logs.end_of(kept.instance_id)
+    async def _fail_stopped_again(self, kept: Kept, instance: Instance, lease: Lease) -> None:
+        """Started for a lease, it powered itself off, or EC2 undid the start: another boot would
+        be the same."""
+        itself = instance.state_reason == POWERED_OFF
+        said = await self.boot_logs.end_of(kept.instance_id) if itself else ""
+        why = instance.state_message or instance.state_reason
+        log.error("%s, started again, has stopped: %s", kept.instance_id, why)
         await self.overhead.of_retained(kept, instance, max(kept.kept_at, instance.launched_at))
-        stop = Stop(reason="failed", message=powered_off(said))
+        stop = Stop(reason="failed", message=stopped_again(instance, said))
         await self.state.end(lease.lease_id, stop)
 
     async def _stop_again(self, kept: Kept, instance: Instance) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from ...core.instances.termination_cause import Cause, termination_cause
 from ...core.offers.quotas import quota_words
 from ...wire import Market
 from ..launch.launch_failure import LARGER_QUOTA
-from ..model.cloud import CloudError, InstanceState
-from ..model.error_hints import shortened
+from ..model.cloud import POWERED_OFF, CloudError, Instance, InstanceState
+from ..model.error_hints import describe_error, shortened
 
 AFRESH: Final = (
     "Try again later, or begin afresh with a new machine: everything outside your home is then "
@@ -40,13 +41,24 @@ def late(state: InstanceState, *, asked: bool) -> str:
     return f"Your kept machine was started but did not call the hub. {AFRESH}"
 
 
-def powered_off(boot_log: str) -> str:
-    """It was started and powered itself off; `boot_log` is its end, for people."""
-    said = (
-        "Your kept machine was started and powered itself off before it called the hub, because "
-        "its agent failed or reached no hub. Its disk is kept"
-    )
-    return f"{said}. {AFRESH}. {boot_log}".strip()[:500]
+def stopped_again(instance: Instance | None, boot_log: str = "") -> str:
+    """It was started, and stopped before its server was ready; EC2's StateReason says why.
+
+    `instance` is None where only its agent has said so. `boot_log` is the end of that, for people.
+    """
+    if instance is None or instance.state_reason == POWERED_OFF:
+        said = (
+            "Your kept machine powered itself off before your server was ready: its agent failed "
+            "or reached no hub, or somebody shut it down. Its disk is kept"
+        )
+        return f"{said}. {AFRESH}. {boot_log}".strip()[:500]
+    code, message = instance.state_reason, instance.state_message
+    if termination_cause(code) is Cause.REFUSED:
+        why = describe_error(CloudError(code, message, retryable=False))
+        return f"AWS stopped your kept machine right after its start: {why}. Its disk is kept"[:500]
+    why = shortened(message) or code or "AWS gives no reason"
+    said = f"Your kept machine was stopped again before your server was ready: {why}"
+    return f"{said}. Its disk is kept. {AFRESH}"[:500]
 
 
 def broken(why: str) -> str:

@@ -149,7 +149,8 @@ class State:
     def _with_retention(self, lease: Lease, stop: Stop) -> Stop:
         """The stop with what becomes of the instance, in a field for the agent and in words."""
         instance = self.instances.instance_of(lease)
-        if lease.state is not LeaseState.READY or instance is None or instance.state in GONE:
+        has_data = lease.state is LeaseState.READY or lease.on_retained
+        if not has_data or instance is None or instance.state in GONE:
             return stop
         stopped = [k for k in self.retained.all() if k.user == lease.user and k.then == "stop"]
         contact, market = self.leases.contact(lease.lease_id), Market(instance.market)
@@ -157,7 +158,8 @@ class State:
             lease.after_stop,
             stop.reason,
             market=market,
-            agent_can=contact.protocol >= 2,
+            agent_can=contact.protocol >= 2 or lease.on_retained,
+            was_kept=lease.on_retained,
             reclaimed=market is Market.SPOT and contact.interruption_at is not None,
             stopped_already=sum(k.instance_id != lease.instance_id for k in stopped),
         )

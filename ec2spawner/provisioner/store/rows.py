@@ -65,6 +65,7 @@ def lease_row(lease: Lease) -> Row:
         "after_stop": _AFTER_STOP.dump_python(lease.after_stop, mode="json"),
         "mounts": _MOUNTS.dump_python(lease.mounts, mode="json"),
         "wait": None if lease.wait is None else _WAIT.dump_python(lease.wait, mode="json"),
+        "on_retained": lease.on_retained,
     }
 
 
@@ -99,6 +100,7 @@ def lease_from(row: Row, events: Iterable[Row], segments: Iterable[Row]) -> Leas
         after_stop=_AFTER_STOP.validate_python(row["after_stop"] or {}),
         mounts=_MOUNTS.validate_python(row["mounts"] or {}),
         wait=None if row["wait"] is None else _WAIT.validate_python(row["wait"]),
+        on_retained=row["on_retained"],
         segments=tuple(map(segment_from, segments)),
     )
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import (
     JSON,
+    Boolean,
     Column,
     DateTime,
     Dialect,
@@ -21,6 +22,7 @@ from sqlalchemy import (
     String,
     Table,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.types import TypeDecorator
 
@@ -97,6 +99,7 @@ lease_table = Table(
     Column("after_stop", JSON(none_as_null=True)),
     Column("mounts", JSON(none_as_null=True)),
     Column("wait", JSON(none_as_null=True)),
+    Column("on_retained", Boolean, nullable=False, server_default=false()),
     Index(None, "state", "ended_at"),
     Index(None, "instance_id"),
     Index(None, "profile", "ready_at"),

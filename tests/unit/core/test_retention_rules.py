@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from ec2spawner.core.instances.matching import Need, Supply
 from ec2spawner.core.instances.retention_rules import (
     CLAIM_SILENCE,
+    FAILURES,
     LINGERS_AFTER,
     STOPS_AFTER,
     AfterStop,
@@ -141,10 +142,17 @@ def test_another_key_is_accepted_once_for_each_requested_start(
     markets,
     st.booleans(),
     st.booleans(),
+    st.booleans(),
     st.integers(0, 4),
 )
 def test_the_fate_of_an_instance_after_a_stop(
-    then: str, reason: str, market: Market, agent_can: bool, reclaimed: bool, already: int
+    then: str,
+    reason: str,
+    market: Market,
+    agent_can: bool,
+    was_kept: bool,
+    reclaimed: bool,
+    already: int,
 ) -> None:
     after = AfterStop(then, 600.0, per_user=2)  # type: ignore[arg-type]
     decision = decide(
@@ -152,6 +160,7 @@ def test_the_fate_of_an_instance_after_a_stop(
         reason,
         market=market,
         agent_can=agent_can,
+        was_kept=was_kept,
         reclaimed=reclaimed,
         stopped_already=already,
     )
@@ -160,7 +169,7 @@ def test_the_fate_of_an_instance_after_a_stop(
         assert reason in LINGERS_AFTER
     if decision.then == "stop":
         assert then == "stop"
-        assert reason in STOPS_AFTER
+        assert reason in STOPS_AFTER or (was_kept and reason in FAILURES)
         assert market is Market.ON_DEMAND
         assert already < 2
     if decision.then != "terminate":

@@ -14,6 +14,7 @@ import pytest
 
 from ec2spawner.core.instances.retention_rules import AfterStop
 from ec2spawner.provisioner.instances.claims import ClaimRefused, InstanceUnwanted, SecondKey
+from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
 from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.retention.restart import START_TRIES
@@ -503,12 +504,147 @@ async def test_a_failed_agent_takes_no_disk_that_is_kept_for_its_user(world: Wor
 
 async def test_a_retained_instance_without_a_hub_ends_by_stopping(world: World) -> None:
     _, agent = await kept(world, STOP)
-    await again(world, STOP)
+    lease = await again(world, STOP)
     await until(world.cloud.running, "it is started")
     await world.kill()
     world.cloud.power_off(agent.instance_id)
     assert world.cloud.stopped() == [agent.instance_id]
     await world.start()
+    assert "powered itself off" in (await world.stop_of(lease)).message
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+@pytest.mark.parametrize("claimed", [False, True])
+@pytest.mark.parametrize(
+    ("code", "said", "hint"),
+    [
+        ("Client.InternalError", "Client.InternalError: Client error on launch", "kms-key"),
+        ("Server.ScheduledStop", "Server.ScheduledStop: Stopped for maintenance", "Try again"),
+        ("Client.UserInitiatedShutdown", "", "Client.UserInitiatedShutdown"),
+    ],
+)
+async def test_a_start_that_ec2_undoes_says_why(
+    world: World, code: str, said: str, hint: str, claimed: bool
+) -> None:
+    """As where StartInstances lacks a grant of the disk's KMS key: pending, and stopped again."""
+    _, agent = await kept(world, STOP)
+    world.clock.advance(60)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    if claimed:
+        await Agent(world, agent.instance_id).claim()
+    machine = world.cloud.machines[agent.instance_id]
+    machine.ended, machine.ended_reason, machine.ended_message = InstanceState.STOPPED, code, said
+    await world.complete_passes(1)
+    if claimed:
+        world.clock.advance(STOPPED_GRACE)
+    stop = await world.stop_of(lease)
+    assert stop.reason == "failed"
+    assert said in stop.message
+    assert hint in stop.message
+    assert "disk is kept" in stop.message
+    assert "agent" not in stop.message
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+
+
+async def served_again(world: World) -> tuple[Lease, Agent]:
+    """A server that runs on an instance which was retained for it."""
+    _, agent = await kept(world, STOP)
+    await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    agent = Agent(world, agent.instance_id)
+    return await agent.serve(), agent
+
+
+async def is_retained(world: World, lease: Lease, agent: Agent) -> None:
+    """Nothing but its disk costs anything, and its user's next start gets it again."""
+    await until(lambda: world.cloud.stopped() == [agent.instance_id], "it is stopped")
+    await world.complete_passes(2)
+    assert world.cloud.stopped() == [agent.instance_id]
+    assert world.now(lease).stop.then == "stop"
+    assert not world.cloud.of("terminate")
+    world.clock.advance(60)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    assert (await Agent(world, agent.instance_id).serve()).lease_id == lease.lease_id
+    assert launches(world) == 1
+
+
+async def test_a_server_that_powers_its_retained_instance_off_loses_no_disk(world: World) -> None:
+    lease, agent = await served_again(world)
+    world.cloud.power_off(agent.instance_id)
+    stop = await world.stop_of(lease)
+    assert stop.reason == "lost"
+    assert "powered itself off" in stop.message
+    assert "from outside the hub" not in stop.message
+    await is_retained(world, lease, agent)
+
+
+async def test_a_server_that_ends_without_its_hub_loses_no_disk(world: World) -> None:
+    """The hub that returns knows nothing of the agent, which was idle for too long."""
+    lease, agent = await served_again(world)
+    await world.kill()
+    world.cloud.power_off(agent.instance_id)
+    await world.start()
+    assert "powered itself off" in (await world.stop_of(lease)).message
+    await is_retained(world, lease, agent)
+
+
+@pytest.mark.parametrize("how", ["says stopped", "silent", "stopped by others"])
+async def test_no_failure_of_an_agent_takes_a_disk_that_was_kept(world: World, how: str) -> None:
+    lease, agent = await served_again(world)
+    if how == "says stopped":
+        await agent.event("stopped")
+    elif how == "silent":
+        world.clock.advance(world.settings.agent_silent_after)
+    else:
+        await world.cloud.stop([agent.instance_id])
+    assert (await world.stop_of(lease)).reason in {"failed", "lost"}
+    await is_retained(world, lease, agent)
+
+
+@pytest.mark.parametrize("how", ["powers off", "says stopped", "fails", "late", "cancelled"])
+async def test_a_start_that_fails_after_its_claim_takes_no_disk(world: World, how: str) -> None:
+    _, agent = await kept(world, STOP)
+    lease = await again(world, STOP)
+    await until(world.cloud.running, "it is started")
+    agent = Agent(world, agent.instance_id)
+    await agent.claim()
+    if how == "powers off":
+        world.cloud.consoles[agent.instance_id] = "[   3.0] cloud-init[9]: ec2spawner: no hub\n"
+        world.cloud.power_off(agent.instance_id)
+        await world.complete_passes(1)
+        assert world.now(lease).state is LeaseState.STARTING, "the listing may be an old one"
+        world.clock.advance(STOPPED_GRACE)
+        assert (await world.stop_of(lease)).message.endswith("ec2spawner: no hub")
+    elif how == "says stopped":
+        await agent.event("stopped")
+        assert "Its disk is kept" in (await world.stop_of(lease)).message
+    elif how == "fails":
+        await agent.event("failed", "no home")
+    elif how == "late":
+        world.clock.advance(world.settings.ready_timeout)
+    else:
+        await world.stop(lease)
+    await world.state(lease, LeaseState.ENDED)
+    await is_retained(world, lease, agent)
+
+
+async def test_a_failure_ends_an_instance_that_was_never_retained(world: World) -> None:
+    lease, agent = await ready(world, STOP)
+    await agent.event("stopped")
+    await world.state(lease, LeaseState.ENDED)
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert not world.cloud.stopped()
+
+
+async def test_a_budget_takes_the_disk_of_a_retained_instance_as_any_other(world: World) -> None:
+    lease, agent = await served_again(world)
+    await end_in_order(world, lease, agent, "budget")
+    await until(lambda: not world.cloud.running(), "it ends")
+    assert not world.cloud.stopped()
 
 
 async def test_without_its_permission_a_retained_instance_is_stopped_and_started_nevertheless(

@@ -9,8 +9,8 @@ import pytest
 from ec2spawner.core.text import boot_log
 from ec2spawner.core.text.boot_log import MAX_LINE
 from ec2spawner.provisioner.instances import boot_logs
-from ec2spawner.provisioner.lifecycle.start_timeout import POWERED_OFF, STOPPED_GRACE
-from ec2spawner.provisioner.model.cloud import CloudError, InstanceState
+from ec2spawner.provisioner.lifecycle.start_timeout import STOPPED_GRACE
+from ec2spawner.provisioner.model.cloud import POWERED_OFF, CloudError, InstanceState
 from ec2spawner.provisioner.model.lease import Lease, LeaseState
 from ec2spawner.provisioner.state.launches import RESPONSE_GRACE
 from tests.unit.provisioner.world import Agent, World, until
