@@ -88,6 +88,7 @@ class LeaseRun:
         self._end: asyncio.Future[End] = loop.create_future()
         self._off: asyncio.Future[str] = loop.create_future()
         """Why the instance powers itself off: the hub said 410, or is lost."""
+        self._tasks: list[asyncio.Task[None]] = []
         self._is_retained = False
         """The hub retains this instance after the stop: it claims again instead of powering off."""
         self._is_released = True
@@ -181,16 +182,19 @@ class LeaseRun:
         container = await self._container() if grant.container else None
         if container is not None:
             await container.pull()
+            began = time.monotonic()
             await self._notebook.start_in(container, grant.command, environment)
         else:
             await self._notebook.start(grant.command, environment)
         await self._notebook.until_listening(f"{server}api", self._http, self._certificates)
         log.info("listening after %.1f s", time.monotonic() - began)
-        has_extension = container is None or await self._socket.until_extension(EXTENSION_SECONDS)
+        at_least, at_most = EXTENSION_SECONDS
+        limit = min(max(at_least, time.monotonic() - began), at_most)
+        has_extension = container is None or await self._socket.until_extension(limit)
         self._status.begin()
         self._reports.report("ready", "" if has_extension else NO_EXTENSION, port=grant.port)
         if container is not None:
-            await container.prune()
+            self._begin("images", container.prune())
 
     async def _container(self) -> Container:
         """Raises `NotebookError`."""
@@ -286,21 +290,23 @@ class LeaseRun:
 
     @asynccontextmanager
     async def _in_background(self) -> AsyncIterator[None]:
-        tasks = [
-            asyncio.create_task(self._reports.run(), name="reports"),
-            asyncio.create_task(self._send_heartbeats(), name="heartbeat"),
-            asyncio.create_task(self._tick(), name="tick"),
-            asyncio.create_task(self._check_disks(), name="disks"),
-            asyncio.create_task(self._interruption.run(), name="interruption"),
-        ]
-        for task in tasks:
-            task.add_done_callback(_log_failure)
+        self._begin("reports", self._reports.run())
+        self._begin("heartbeat", self._send_heartbeats())
+        self._begin("tick", self._tick())
+        self._begin("disks", self._check_disks())
+        self._begin("interruption", self._interruption.run())
         try:
             yield
         finally:
-            for task in tasks:
+            for task in self._tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do this until the lease ends."""
+        task = asyncio.create_task(work, name=name)
+        task.add_done_callback(_log_failure)
+        self._tasks.append(task)
 
     async def _send_heartbeats(self) -> None:
         try:

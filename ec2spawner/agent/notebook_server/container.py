@@ -21,7 +21,7 @@ from ..command import run
 from ..settings import NotebookUser
 from . import ecr
 from .errors import NotebookError
-from .pulled_images import PulledImages
+from .pulled_images import IMAGE_ID, PulledImages
 
 log = logging.getLogger(__name__)
 
@@ -35,8 +35,9 @@ REMOVE_SECONDS: Final = 30.0
 REMOVE_IMAGE_SECONDS: Final = 120.0
 """Seconds to remove an image of 10 GB."""
 
-EXTENSION_SECONDS: Final = 3.0
-"""From a listening server to its extension's connection: it connects while the server starts."""
+EXTENSION_SECONDS: Final = (3.0, 10.0)
+"""From a listening server to its extension's connection: it connects while the server starts, so
+on a slow machine both take longer. At least and at most."""
 
 NO_EXTENSION: Final = (
     "Its container image has no ec2spawner[notebook] that connects: no cost, GPU use and countdown "
@@ -141,7 +142,9 @@ class Container:
         """Of the image that is here; empty for none."""
         command = (*self.engine.command, "image", "inspect", "--format={{.Id}}", self.image)
         status, output = await run(*command, seconds=30.0)
-        return output if status == 0 else ""
+        # With the id comes what the engine warns of.
+        ids = [line for line in output.splitlines() if IMAGE_ID.fullmatch(line)]
+        return ids[-1] if status == 0 and ids else ""
 
     async def _remove_image(self, image_id: str) -> bool:
         """Whether it is gone: one that another container uses stays."""

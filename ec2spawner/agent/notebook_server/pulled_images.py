@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,9 @@ log = logging.getLogger(__name__)
 
 MAX_IMAGES: Final = 100
 """Of what is remembered: whatever the file holds, no start spends minutes on it."""
+
+IMAGE_ID: Final = re.compile(r"(?:sha256:)?[0-9a-f]{64}")
+"""As the engines write it. Nothing else is ever given to a command that removes images."""
 
 
 class PulledImages:
@@ -27,9 +31,10 @@ class PulledImages:
     def ids(self) -> list[str]:
         """Oldest first. Blocks for a read."""
         try:
-            return self._file.read_text(encoding="ascii").split()[-MAX_IMAGES:]
+            words = self._file.read_text(encoding="ascii").split()
         except (OSError, ValueError):
             return []
+        return [each for each in words if IMAGE_ID.fullmatch(each)][-MAX_IMAGES:]
 
     def add(self, image_id: str) -> None:
         """Remember one. Blocks for a write."""

@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -154,3 +155,39 @@ async def test_an_image_that_cannot_be_pulled_is_the_reason_of_the_failure(
     await until(lambda: hub.event("failed"), what="failed")
     assert "127.0.0.1:9/nothing/here:latest" in hub.event("failed").message
     assert "could not be pulled" in hub.event("failed").message
+
+
+ENGINE = f"""#!/bin/sh
+# Runs commands without a container, and never finishes to remove an image.
+case "$1 $2" in
+    "image inspect") echo {"b" * 64} ;;
+    "image rm") >"$0.removes"; exec sleep 600 ;;
+    "run "*)
+        until [ "$1" = {IMAGE} ]; do shift; done
+        shift
+        echo $$ >"$0.pid"
+        exec "$@"
+        ;;
+esac
+"""
+
+
+async def test_the_end_of_a_server_is_seen_while_images_are_removed(
+    machine: Machine, hub: StubHub
+) -> None:
+    engine = machine.root / "engine"
+    engine.write_text(ENGINE)
+    engine.chmod(0o755)
+    machine.environment["EC2SPAWNER_CONTAINER_ENGINE"] = str(engine)
+    machine.environment["EC2SPAWNER_STATE_DIR"] = str(machine.root / "state")
+    (machine.root / "state").mkdir()
+    (machine.root / "state" / "pulled-images").write_text("a" * 64)
+    machine.home.mkdir()
+    (machine.home / "server.py").write_text(SMALL_SERVER)
+    await machine.boot()
+    server = [str(PYTHON), str(machine.home / "server.py")]
+    hub.give(machine.lease(container=IMAGE, command=server))
+    await until(lambda: hub.event("ready"), what="ready")
+    await until(lambda: engine.with_name("engine.removes").exists(), what="a removal")
+    os.kill(int(engine.with_name("engine.pid").read_text()), signal.SIGKILL)
+    await until(lambda: hub.event("stopped"), what="stopped")

@@ -111,8 +111,10 @@ async def test_systemd_finds_each_node_of_a_gpu(
 
 
 ENGINE = """#!/bin/sh
-# Has one tag, which `pull` moves to the image that REGISTRY names.
+# Has one tag, which `pull` moves to the image that REGISTRY names, and warns at each command.
 cd "${0%/*}" || exit
+echo "$*" >>commands
+echo 'time="2026-11-22" level=warning msg="The cgroupv2 manager is set to systemd"' >&2
 case "$1 $2" in
     "pull "*) cp registry tag && cp registry "$(cat registry).image" ;;
     "image inspect") cat tag 2>/dev/null ;;
@@ -120,34 +122,43 @@ case "$1 $2" in
 esac
 """
 
+BAKED, FIRST, SECOND, THIRD = (each * 64 for each in "abcd")
+"""Ids of images."""
 
-async def test_an_image_that_a_newer_one_replaced_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only such that the agent has pulled: "baked" came with the AMI."""
+
+async def test_an_image_that_a_newer_one_replaced_is_removed(tmp_path: Path) -> None:
+    """Only such that the agent has pulled: BAKED came with the AMI."""
     engine = tmp_path / "engine"
     engine.write_text(ENGINE)
     engine.chmod(0o755)
-    (tmp_path / "tag").write_text("baked")
-    (tmp_path / "baked.image").touch()
+    (tmp_path / "tag").write_text(f"{BAKED}\n")
+    (tmp_path / f"{BAKED}.image").touch()
+    # An earlier agent remembered words that are no ids.
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "pulled-images").write_text("systemd\nsha256:abc\n")
 
     async def start(registry: str) -> set[str]:
-        (tmp_path / "registry").write_text(registry)
+        (tmp_path / "registry").write_text(f"{registry}\n")
         # A new agent, as after a stop of the instance.
-        one = replace(
-            container(Engine((str(engine),))), pulled=PulledImages(tmp_path / "state" / "folder")
-        )
+        one = replace(container(Engine((str(engine),))), pulled=PulledImages(state))
         await one.pull()
         await one.prune()
         return {each.stem for each in tmp_path.glob("*.image")}
 
-    assert await start("baked") == {"baked"}
-    assert await start("first") == {"baked", "first"}
-    (tmp_path / "first.used").touch()
-    assert await start("second") == {"baked", "first", "second"}
-    (tmp_path / "first.used").unlink()
-    assert await start("third") == {"baked", "third"}
-    assert await start("baked") == {"baked"}
+    assert await start(BAKED) == {BAKED}
+    assert await start(FIRST) == {BAKED, FIRST}
+    (tmp_path / f"{FIRST}.used").touch()
+    assert await start(SECOND) == {BAKED, FIRST, SECOND}
+    (tmp_path / f"{FIRST}.used").unlink()
+    assert await start(THIRD) == {BAKED, THIRD}
+    assert await start(BAKED) == {BAKED}
+    removed = {
+        line.split()[-1]
+        for line in (tmp_path / "commands").read_text().splitlines()
+        if line.startswith("image rm")
+    }
+    assert removed == {FIRST, SECOND, THIRD}
 
 
 def test_the_wanted_engine_or_the_first_that_is_there(
