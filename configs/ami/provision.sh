@@ -197,13 +197,15 @@ enable() { # $1: a unit that we wrote. Links work without a running systemd, as 
 # --- what the image is -----------------------------------------------------------------------
 
 # Such as 595.91.07-open. The open kernel modules are dual-licensed, the proprietary are NVIDIA's own.
+# The daemon of licenses comes with the GRID driver only.
 nvidia_driver() {
-    local version
+    local version grid=
     version=$(modinfo -F version nvidia 2>/dev/null) || return 0
+    if command -v nvidia-gridd >/dev/null; then grid=-grid; fi
     case $(modinfo -F license nvidia) in
-        *MIT*) echo "$version-open" ;;
-        *NVIDIA*) echo "$version-proprietary" ;;
-        *) echo "$version" ;;
+        *MIT*) echo "$version-open$grid" ;;
+        *NVIDIA*) echo "$version-proprietary$grid" ;;
+        *) echo "$version$grid" ;;
     esac
 }
 

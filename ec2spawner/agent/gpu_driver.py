@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import shutil
 import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from ..core.instances.gpu_drivers import Driver, KernelModules, branch, unsupported_gpus
 from ..wire import Fault, ImageDriver
@@ -44,7 +45,7 @@ _NO_MODULE: Final = 1
 _OPEN_LICENSE: Final = "MIT"
 """In the license of the open kernel modules, `Dual MIT/GPL`; the proprietary say `NVIDIA`."""
 
-GRID_DAEMON: Final = "/usr/bin/nvidia-gridd"
+_GRID_DAEMON: Final = "nvidia-gridd"
 """Comes with NVIDIA's GRID driver only."""
 
 _PROBE: Final = "import pynvml; pynvml.nvmlInit(); assert pynvml.nvmlDeviceGetCount()"
@@ -113,12 +114,13 @@ async def _image_driver() -> ImageDriver | None:
     number = branch(version) if status == 0 else None
     if number is None:
         return None
+    grid = await asyncio.to_thread(shutil.which, _GRID_DAEMON) is not None
     status, license_text = await run("modinfo", "-F", "license", "nvidia", seconds=PROBE_SECONDS)
     if status or not license_text:
-        return ImageDriver(branch=number)
-    return ImageDriver(
-        branch=number, modules="open" if _OPEN_LICENSE in license_text else "proprietary"
-    )
+        return ImageDriver(branch=number, grid=grid)
+    modules: Literal["open", "proprietary"]
+    modules = "open" if _OPEN_LICENSE in license_text else "proprietary"
+    return ImageDriver(branch=number, modules=modules, grid=grid)
 
 
 def _reason(found: ImageDriver | None) -> str:
@@ -127,7 +129,8 @@ def _reason(found: ImageDriver | None) -> str:
         return f"{gpu}, and no driver works with it. The GPU may be faulty."
     if found.branch is None:
         return f"{gpu}, and its image has no NVIDIA driver. Use an image with one."
-    driver = Driver(found.branch, KernelModules(found.modules) if found.modules else None)
+    modules = KernelModules(found.modules) if found.modules else None
+    driver = Driver(found.branch, modules, found.grid)
     others = unsupported_gpus(driver)
     known = f" This driver does not support {_list(others)}." if others else ""
     return (

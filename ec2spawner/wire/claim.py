@@ -23,6 +23,8 @@ class ImageDriver(Message):
     """First number of its version; None if the image has no driver."""
     modules: Literal["open", "proprietary"] | None = None
     """Flavor of its kernel modules; None where it is not known."""
+    grid: bool = False
+    """Whether it is NVIDIA's GRID driver, which supports shares of a GPU."""
 
 
 class Fault(Message):

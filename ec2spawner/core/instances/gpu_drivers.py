@@ -150,8 +150,8 @@ def driver_of_image(version: str, image_name: str) -> Driver:
     """The driver of an image, as far as its name and what it says of the driver's version go.
 
     AWS writes the flavor of the modules into the names of its images, our recipe for images after
-    the version: `595.91.07-open` or `-proprietary`. A GRID driver says so there, too, as the names
-    of NVIDIA's packages do: `570.172.08-grid`.
+    the version: `595.91.07-open` or `-proprietary`. A GRID driver says so there, too:
+    `570.172.08-proprietary-grid`, or as the names of NVIDIA's packages do, `570.172.08-grid`.
     """
     name, suffixes = image_name.lower(), version.lower().split("-")[1:]
     modules = None

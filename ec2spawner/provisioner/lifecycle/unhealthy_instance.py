@@ -87,8 +87,10 @@ class UnhealthyInstances:
             return False
         if found.branch is None:
             return True
-        driver = Driver(found.branch, KernelModules(found.modules) if found.modules else None)
-        return bool(unsupported(self.offers.gpu_of(instance.instance_type), driver))
+        modules = KernelModules(found.modules) if found.modules else None
+        driver = Driver(found.branch, modules, found.grid)
+        kind = self.offers.type_of(instance.instance_type)
+        return kind is not None and bool(unsupported(kind.gpu, driver, kind.gpu_partition))
 
     async def _stop_once_more(self, instance: Instance, claimant: Claimant, why: str) -> None:
         """The start that it was for waits for another boot of it, or ends."""

@@ -13,6 +13,7 @@ from ...core.instances.gpu_drivers import driver_of_image, unsupported
 from ...core.offers.launch_errors import ErrorClass, LaunchError, error_class
 from ...core.offers.purchase import Offer, OfferKey, affordable, next_purchase, ranked
 from ...core.offers.sold_out import MARKED_FOR, UNUSABLE, Mark, SoldOut
+from ...core.profiles.profiles import InstanceType
 from ...wire import Market
 from ..model.cloud import MAX_OFFERS, CloudError, FleetResponse, Instance, LaunchRequest, LaunchSpec
 from ..state.state import State
@@ -243,10 +244,9 @@ class Offers:
         zones, now = {*self.zones().values(), instance.zone}, self._state.clock.now()
         self.sold_out.learn_unusable(instance.instance_type, instance.image_id, zones, now)
 
-    def gpu_of(self, instance_type: str) -> str:
-        """EC2's name of the type's GPU, such as `V100`; empty without one, and if unknown."""
-        known = self._catalogue.types.get(instance_type)
-        return known.gpu if known is not None else ""
+    def type_of(self, instance_type: str) -> InstanceType | None:
+        """What EC2 says of the type; None if it is unknown."""
+        return self._catalogue.types.get(instance_type)
 
     def _subnet_of(self, subnets: Sequence[str]) -> dict[str, str]:
         """Zone -> the first of its subnets that is not known to be full.

@@ -66,6 +66,15 @@ async def test_proprietary_and_absent_drivers_are_distinguished(
     assert fault.driver == ImageDriver()
 
 
+async def test_a_grid_driver_is_known_by_its_daemon(settings: Settings, tmp_path: Path) -> None:
+    fault = await gpu_without_driver(settings, timeout=0)
+    assert "shares of a GPU" in fault.reason
+    (tmp_path / "bin" / "nvidia-gridd").symlink_to(tmp_path / "bin" / "modinfo")
+    fault = await gpu_without_driver(settings, timeout=0)
+    assert "shares of a GPU" not in fault.reason
+    assert fault.driver == ImageDriver(branch=595, modules="open", grid=True)
+
+
 @pytest.mark.parametrize("broken", ["exec sleep 60", "exit 127", "echo nonsense"])
 async def test_an_unreadable_driver_is_not_an_absent_one(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str

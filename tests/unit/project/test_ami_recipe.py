@@ -12,6 +12,12 @@ import pytest
 
 from ec2spawner.aws.images import DRIVER_TAG
 from ec2spawner.config.image import DEEP_LEARNING_AMI
+from ec2spawner.core.instances.gpu_drivers import (
+    Driver,
+    KernelModules,
+    driver_of_image,
+    unsupported,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 AMI = ROOT / "configs/ami"
@@ -78,18 +84,22 @@ def test_the_image_gets_the_tag_that_the_check_reads(recipe: dict[str, Any]) -> 
     assert f"Key={DRIVER_TAG}," in (AMI / "notebook.pkr.hcl").read_text()
 
 
+@pytest.mark.parametrize("grid", [False, True], ids=["", "GRID"])
 @pytest.mark.parametrize(
-    ("license_text", "suffix"),
-    [("Dual MIT/GPL", "-open"), ("NVIDIA", "-proprietary"), ("", "")],
+    ("license_text", "modules"),
+    [("Dual MIT/GPL", "open"), ("NVIDIA", "proprietary"), ("", None)],
 )
-def test_the_tag_names_the_flavor_of_the_drivers_kernel_modules(
-    tmp_path: Path, license_text: str, suffix: str
+def test_the_hub_knows_the_driver_by_the_tag(
+    tmp_path: Path, license_text: str, modules: str | None, grid: bool
 ) -> None:
+    """A GRID driver too, without which no share of a GPU is bought."""
     modinfo = tmp_path / "modinfo"
     modinfo.write_text(
         f'#!/bin/sh\ncase $2 in version) echo 595.91.07 ;; *) echo "{license_text}" ;; esac\n'
     )
     modinfo.chmod(0o755)
+    if grid:
+        (tmp_path / "nvidia-gridd").symlink_to(modinfo)
     script = (AMI / "provision.sh").read_text()
     [function] = re.findall(r"^nvidia_driver\(\) \{$.*?^\}$", script, re.M | re.S)
     said = subprocess.run(
@@ -99,4 +109,7 @@ def test_the_tag_names_the_flavor_of_the_drivers_kernel_modules(
         text=True,
         check=True,
     ).stdout.strip()
-    assert said == f"595.91.07{suffix}"
+    assert said.startswith("595.91.07")
+    driver = driver_of_image(said, "mine")
+    assert driver == Driver(595, KernelModules(modules) if modules else None, grid)
+    assert (unsupported("L4", driver, 0.5) == "") is grid

@@ -124,6 +124,21 @@ async def test_a_driver_that_does_not_support_the_gpu_is_a_fault_of_the_type_wit
     assert [mark for _, mark in offers.marked(other_image)] == [None] * 4
 
 
+@pytest.mark.parametrize(("grid", "is_marked"), [(False, True), (True, False)])
+async def test_only_a_grid_driver_supports_a_share_of_a_gpu(
+    world: World, grid: bool, is_marked: bool
+) -> None:
+    spec = replace(SPEC, instance_types=("g6f.large",))
+    await world.request(spec=spec)
+    [first] = await world.boot()
+    driver = ImageDriver(branch=570, modules="proprietary", grid=grid)
+    with pytest.raises(InstanceUnwanted):
+        await turn_away(Agent(world, first), driver=driver)
+    marks = [mark for _, mark in world.provisioner.market.offers.marked(spec)]
+    assert marks
+    assert all(bool(mark) is is_marked for mark in marks)
+
+
 @pytest.mark.parametrize(
     ("driver", "usable"),
     [
