@@ -69,6 +69,7 @@ def test_as_hub_passes_credentials_on_and_shows_them_to_nobody(tmp_path: Path) -
             "PATH": f"{tmp_path}:/usr/bin:/bin",
             "TMPDIR": str(tmp_path),
             "AWS_SECRET_ACCESS_KEY": secret,
+            "AWS_EC2_METADATA_DISABLED": "true",
             "HOME": "/root",
         },
         capture_output=True,
@@ -78,7 +79,12 @@ def test_as_hub_passes_credentials_on_and_shows_them_to_nobody(tmp_path: Path) -
     arguments, _, files = done.stdout.partition("--fix\n")
     assert done.returncode == 3
     assert secret not in arguments
-    assert files == f"600\nAWS_SECRET_ACCESS_KEY={secret}\n"
+    access, *passed = files.splitlines()
+    assert access == "600"
+    assert set(passed) == {
+        f"AWS_SECRET_ACCESS_KEY={secret}",
+        "AWS_EC2_METADATA_DISABLED=true",
+    }
     assert [each.name for each in tmp_path.iterdir()] == ["systemd-run"]
 
 

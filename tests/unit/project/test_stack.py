@@ -256,7 +256,9 @@ def test_in_a_network_that_exists_a_hub_has_a_public_address_on_request(
 
 
 def test_nothing_depends_on_what_another_condition_leaves_out() -> None:
-    """CloudFormation then creates neither, whatever the conditions of the second one."""
+    """CloudFormation then creates neither, "regardless of their own conditions":
+    docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-attribute-condition.html
+    """
     resources = yaml.load(STACK.read_text(), Loader=Tagged)["Resources"]
     for name, resource in resources.items():
         needs = resource.get("DependsOn", [])
